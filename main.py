@@ -13,9 +13,11 @@ if _IS_PROGRAM and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 # ruff: noqa: E402
 import argparse
 import contextlib
+import json
 import logging
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn
 
@@ -32,11 +34,17 @@ _log = logging.getLogger("engine.cli")
 class Parser(argparse.ArgumentParser):
     """Reports bad usage in one sentence on standard error, with exit code 2."""
 
+    prints_json = False
+    """Whether the arguments ask for JSON, which must say so too."""
+
     def error(self, message: str) -> NoReturn:
         message = message.replace("argument COMMAND: invalid choice: ", "There is no command ")
         match = re.fullmatch(r"argument ([^:]+): (.*)", message, re.DOTALL)
         text = f"{match[1]} {match[2]}" if match else message[0].upper() + message[1:]
-        self.exit(2, f"{text.rstrip('.')}. `{self.prog} --help` explains.\n")
+        text = f"{text.rstrip('.')}. `{self.prog} --help` explains."
+        if self.prints_json:
+            _print_refusal(text)
+        self.exit(2, f"{text}\n")
 
 
 def entry() -> int:
@@ -55,8 +63,11 @@ def entry() -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments ask for, and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    Parser.prints_json = "--json" in takewhile(lambda text: text != "--", arguments)
     parser = _parser()
-    for text in arguments:
+    arguments = _with_flags_as_values(arguments)
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    for text in arguments[:at]:  # what follows is the command of a script: it may have lines
         if not text.isprintable():
             parser.error(f"{text!r} is not an argument: it holds characters that cannot be shown")
     options = parser.parse_args(arguments, argparse.Namespace(command="", log_level=""))
@@ -86,9 +97,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from engine.cli.errors import report_errors
 
     _log.info("called with %s", arguments)
-    code = report_errors(lambda: _run(options))
+    code = report_errors(lambda: _run(options), json=Parser.prints_json)
     _log.info("exits with code %d", code)
     return code
+
+
+def _with_flags_as_values(arguments: Sequence[str]) -> list[str]:
+    """Join `--resume-with`, and `--sort` of `runs`, by `=` with a value that begins with `-`.
+
+    argparse takes none.
+    """
+    joined: list[str] = []
+    is_runs = "runs" in arguments and "run" not in arguments
+    for at, text in enumerate(arguments):
+        if text == "--":
+            return [*joined, *arguments[at:]]
+        if joined and joined[-1] == "--resume-with":
+            joined[-1] = f"--resume-with={text}"
+        elif joined[1:] and joined[-1] == "--sort" and re.match(r"-[^-]", text) and is_runs:
+            joined[-1] = f"--sort={text}"
+        else:
+            joined.append(text)
+    return joined
 
 
 def _print_version() -> int:
@@ -99,12 +129,20 @@ def _print_version() -> int:
 def _refuse(text: str, *, in_window: bool) -> int:
     """Say why nothing is done, also in a window if one would have opened; return the exit code."""
     print(text, file=sys.stderr)
+    if Parser.prints_json:
+        _print_refusal(text)
     if in_window:
         with contextlib.suppress(ImportError):
             from gui.window.application import show_refusal
 
             show_refusal(text)
     return 2
+
+
+def _print_refusal(text: str) -> None:
+    """Print what `engine.cli.output.refusal_as_json` does, without its imports."""
+    problem = {"field": "", "text": text}
+    sys.stdout.write(json.dumps({"state": "refused", "problems": [problem]}) + "\n")
 
 
 def _open_window(notice: str) -> int:
@@ -152,14 +190,32 @@ def _parser() -> Parser:
     train.add_argument(
         "--devices", metavar="LIST", help=f"{DEVICES} (default: first GPU, else cpu:0)"
     )
-    train.add_argument("--name", default="", help="name of the run")
+    _add_environment(train, "the Python that trains it", default="that of `env use`, or traindeck")
+    _add_name(train)
     _add_run_options(train)
-    add("runs", "list the runs", json)
+    script = add("run", "run a script or any command as it is, and follow it", json, detach)
+    _add_script_options(script)
+    check = add("check", "try a recipe on one batch, and say what is found", json)
+    check.add_argument("recipe", metavar="RECIPE", help="a name or a .py file")
+    check.add_argument("--strategy", metavar="NAME", help="a name (default: single)")
+    check.add_argument(
+        "--devices", metavar="LIST", help=f"{DEVICES} (default: first GPU, else cpu:0)"
+    )
+    _add_environment(check, "the Python that tries it", default="that of `env use`, or traindeck")
+    check.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S", help="time for it (default: 120)"
+    )
+    _add_run_options(check)
+    _add_new_recipe(add("new-recipe", "write a commented recipe that trains as it is", json))
+    _add_runs(add("runs", "list the runs: filtered, sorted, with chosen columns", json))
     queue = add("queue", "list the runs that wait for devices, or change their order", json)
     queue.add_argument(
         "--move", nargs=2, metavar=("ID", "WHERE"), help="move a waiting run up, down or first"
     )
-    add("show", "show one run", run, json)
+    show_one = add("show", "show one run, and what it was started with", run, json)
+    show_one.add_argument(
+        "--diff", action="store_true", help="print the changes of its code that were not committed"
+    )
     add("attach", "follow an active run; Ctrl-C does not stop it", run, json)
     stop = add("stop", "save, then end a run", run)
     stop.add_argument("--now", action="store_true", help="end it at once, without saving")
@@ -184,6 +240,8 @@ def _parser() -> Parser:
         help="if the recipe has changed: go on with the run's copy of it, or with the changed file "
         "(default: ask; without a terminal, as-it-was)",
     )
+    _add_environment(resume, "continue with the Python of another environment")
+    _add_variables(resume)
     resume.add_argument(
         "--take-over", action="store_true", help="also if it was on another machine, which is gone"
     )
@@ -193,9 +251,24 @@ def _parser() -> Parser:
     add("devices", "list the devices of this machine, and the frameworks that are loaded", json)
     _add_warm(add("warm", "load frameworks in advance, so that runs start at once", json))
     add("recipes", "list the built-in recipes", json)
+    _add_env(add("env", "the Pythons that runs can use: add, make, list, check, remove"), log, json)
+    _add_export(add("export", "write runs for other programs", json))
+    _add_import(add("import", "make runs of TensorBoard logs and CSV files", json))
     fsck = add("fsck", "check the files of runs, and mend them", json)
     fsck.add_argument("ids", metavar="ID", nargs="*", help="a run's number (default: everything)")
     fsck.add_argument("--repair", action="store_true", help="mend what can be mended")
+    doctor = add("doctor", "check whether this machine can train, and say what to do", json)
+    doctor.add_argument(
+        "--full",
+        action="store_true",
+        help="also train each strategy for seconds, and write one file for a report",
+    )
+    doctor.add_argument(
+        "--env",
+        dest="environment",
+        metavar="NAME|PATH",
+        help="check the frameworks of this environment (default: of the one that trains recipes)",
+    )
     desktop = add("desktop-entry", "add Traindeck to this user's menu of applications (Linux)")
     desktop.add_argument("--remove", action="store_true", help="remove it from the menu")
     if IN_CHECKOUT:  # an installed package has no tools/
@@ -207,6 +280,117 @@ def _parser() -> Parser:
             "--only", default="*", metavar="PATTERN", help="such as 'running-*' or '*-1280x800'"
         )
     return parser
+
+
+def _add_new_recipe(parser: Parser) -> None:
+    from engine.spec.catalog import template_kinds
+
+    parser.add_argument(
+        "name", nargs="?", default="recipe.py", metavar="NAME", help="(default: recipe.py)"
+    )
+    parser.add_argument(
+        "--for", dest="kind", choices=template_kinds(), default="torch", help="(default: torch)"
+    )
+
+
+def _add_export(parser: Parser) -> None:
+    """Add the flags of `export`."""
+    # Not from the package that writes them: its imports would slow down every command.
+    formats = "csv", "html", "parquet", "tensorboard", "wandb"
+    parser.add_argument("ids", metavar="RUN", nargs="+", help="a run's number; all: every run")
+    parser.add_argument(
+        "--format",
+        choices=formats,
+        required=True,
+        help="csv, parquet: two tables, of points and of runs; html: one page about a run, "
+        "or a comparison of several; tensorboard: event files; wandb: an offline folder for "
+        "`wandb sync`",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        type=Path,
+        help="the new folder or page (default: a name made from the runs, here)",
+    )
+
+
+def _add_import(parser: Parser) -> None:
+    """Add the flags of `import`."""
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        type=Path,
+        help="a folder with TensorBoard logs, an event file, a CSV file, or a folder with those",
+    )
+    columns = parser.add_argument_group("columns of a CSV file", "where its header does not tell")
+    for name, what in (
+        ("step", "the step"),
+        ("time", "the time of a point: seconds since 1970, or a date and time"),
+        ("series", "the name of the series, if each line is one point"),
+        ("value", "the value"),
+        ("run", "the name of the run, if a file has several"),
+    ):
+        columns.add_argument(
+            f"--{name}-column", metavar="NAME", default="", help=f"the column with {what}"
+        )
+
+
+def _add_env(parser: Parser, *parents: Parser) -> None:
+    actions = parser.add_subparsers(
+        metavar="ACTION", dest="action", required=True, parser_class=Parser
+    )
+
+    def action(name: str, about: str) -> Parser:
+        return actions.add_parser(name, help=about, description=about, parents=list(parents))
+
+    def named(name: str, about: str) -> Parser:
+        found = action(name, about)
+        found.add_argument("name", metavar="NAME", help="the name of the environment")
+        return found
+
+    add = named("add", "add an environment, or make one")
+    add.add_argument(
+        "--python",
+        metavar="PATH",
+        help="a Python, the folder of an environment, or the name of one of conda; with --create, "
+        "the Python that it is made with",
+    )
+    add.add_argument(
+        "--create",
+        nargs="+",
+        default=[],
+        metavar="REQUIREMENT",
+        help="make it, and install this there, such as 'tensorflow[and-cuda]>=2.21,<2.22'",
+    )
+    action("list", "list the environments")
+    named("check", "ask an environment what it has, and say what it lacks")
+    named("remove", "remove an environment; one that was made here is deleted")
+    use = named("use", "let an environment train all recipes of a framework")
+    use.add_argument(
+        "--for",
+        dest="frameworks",
+        choices=("tensorflow", "torch"),
+        action="append",
+        help="may be given several times (default: what the environment has)",
+    )
+
+
+def _add_runs(parser: Parser) -> None:
+    parser.add_argument(
+        "--filter",
+        default="",
+        metavar="EXPRESSION",
+        help="such as 'lr<1e-3 and val/accuracy>0.9 and tag:paper and created > -7d'",
+    )
+    parser.add_argument(
+        "--sort", default="", metavar="COLUMN", help="such as lr, or -lr: the largest first"
+    )
+    parser.add_argument(
+        "--columns", default="", metavar="LIST", help="columns with commas between them"
+    )
+    parser.add_argument("--csv", action="store_true", help="print CSV with exact values")
 
 
 def _add_warm(parser: Parser) -> None:
@@ -244,11 +428,103 @@ def _add_run_options(parser: Parser, default: str = "") -> None:
     add_options(parser, default)
 
 
+def _add_name(parser: Parser) -> None:
+    parser.add_argument(
+        "--name", default="", help="name of the run (default: that of its recipe or script)"
+    )
+    parser.add_argument(
+        "--tag",
+        dest="tags",
+        action="append",
+        default=[],
+        metavar="TAG",
+        help="a tag of the run, to search and group by; may be given several times",
+    )
+
+
+def _add_environment(parser: Parser, what: str, default: str = "the run's own") -> None:
+    parser.add_argument(
+        "--env",
+        dest="environment",
+        metavar="NAME|PATH",
+        help=f"{what}: a name that `env list` shows, a Python, or the folder of an environment "
+        f"(default: {default})",
+    )
+
+
+def _add_script_options(parser: Parser) -> None:
+    """Add the flags of `run`."""
+    from engine.cli.options import add_options
+    from engine.spec.script_spec import DECIDED_BY_SCRIPT
+
+    parser.usage = "%(prog)s [options] -- train.py ARGS"
+    parser.add_argument(
+        "script",
+        metavar="-- COMMAND",
+        nargs=argparse.REMAINDER,
+        help="a script with its arguments, -m package.module, or any program",
+    )
+    parser.add_argument(
+        "--devices", metavar="LIST", help=f"{DEVICES} (default: first GPU, else cpu:0)"
+    )
+    parser.add_argument(
+        "--strategy",
+        metavar="NAME",
+        help="how many processes: single, torchrun, tf_config; with the calls of traindeck also "
+        "ddp, fsdp, mirrored (default: by what the script mentions)",
+    )
+    parser.add_argument(
+        "--env",
+        dest="environment",
+        metavar="NAME|PATH",
+        help="a Python, the folder of an environment, or the name of one: of conda, or beside the "
+        "script (default: the Python of Traindeck)",
+    )
+    _add_variables(parser)
+    parser.add_argument("--folder", metavar="DIR", help="where it runs (default: here)")
+    _add_name(parser)
+    parser.add_argument(
+        "--no-output-figures",
+        dest="output_figures",
+        action="store_false",
+        help="read no figures from its output, if it reports none otherwise",
+    )
+    add_options(parser, without=DECIDED_BY_SCRIPT)
+
+
+def _add_variables(parser: Parser) -> None:
+    parser.add_argument(
+        "--var",
+        dest="variables",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a variable of the script's environment; may be given several times. Values that look "
+        "like secrets are not stored",
+    )
+    parser.add_argument(
+        "--resume-with",
+        metavar="ARGUMENTS",
+        help="what a resume adds to the script's arguments, such as '--resume {latest}' with the "
+        "newest checkpoint that the script itself has saved",
+    )
+
+
 def _run(options: argparse.Namespace) -> int:
     """Carry out the command. The imports are in here, so that --help is quick."""
-    from engine.cli import commands, desktop_entry, fsck, listings, queue, show, warm
+    from engine.cli.commands import (
+        active_run,
+        desktop_entry,
+        fsck,
+        listings,
+        queue,
+        script,
+        show,
+        warm,
+    )
+    from engine.cli.commands.script import ScriptOptions
+    from engine.cli.commands.train import RunOptions, resume, train
     from engine.cli.options import given_options
-    from engine.cli.train import RunOptions, resume, train
 
     match options.command:
         case "train" | "resume":
@@ -258,6 +534,10 @@ def _run(options: argparse.Namespace) -> int:
                 name=options.name,
                 settings=options.settings,
                 fields=given_options(options),
+                variables=getattr(options, "variables", ()),
+                resume_with=getattr(options, "resume_with", None),
+                tags=getattr(options, "tags", ()),
+                environment=options.environment,
             )
             if options.command == "train":
                 return train(options.recipe, run_options, detach=options.detach, json=options.json)
@@ -271,24 +551,63 @@ def _run(options: argparse.Namespace) -> int:
                 detach=options.detach,
                 json=options.json,
             )
+        case "check":
+            from engine.cli.commands.check import check
+
+            return check(
+                options.recipe,
+                RunOptions(
+                    strategy=options.strategy,
+                    devices=options.devices,
+                    name="",
+                    settings=options.settings,
+                    fields=given_options(options),
+                    environment=options.environment,
+                ),
+                seconds=options.seconds,
+                json=options.json,
+            )
+        case "new-recipe":
+            from engine.cli.commands.new_recipe import new_recipe
+
+            return new_recipe(options.name, options.kind, json=options.json)
+        case "run":
+            script_options = ScriptOptions(
+                devices=options.devices,
+                strategy=options.strategy,
+                environment=options.environment,
+                variables=options.variables,
+                folder=options.folder,
+                name=options.name,
+                tags=options.tags,
+                resume_with=options.resume_with,
+                output_figures=options.output_figures,
+                fields=given_options(options),
+            )
+            return script.run(
+                options.script, script_options, detach=options.detach, json=options.json
+            )
         case "runs":
-            return listings.runs(json=options.json)
+            from engine.cli.commands.run_query import RunQuery
+
+            query = RunQuery(options.filter, options.sort, options.columns, options.csv)
+            return listings.runs(query, json=options.json)
         case "queue" if options.move:
             return queue.move(*options.move, json=options.json)
         case "queue":
             return queue.show(json=options.json)
         case "show":
-            return show.show(options.id, json=options.json)
+            return show.show(options.id, json=options.json, diff=options.diff)
         case "attach":
-            return commands.attach(options.id, json=options.json)
+            return active_run.attach(options.id, json=options.json)
         case "stop":
-            return commands.stop(options.id, now=options.now)
+            return active_run.stop(options.id, now=options.now)
         case "checkpoint":
-            return commands.checkpoint(options.id)
+            return active_run.checkpoint(options.id)
         case "pause":
-            return commands.pause(options.id, free_devices=options.free_gpus)
+            return active_run.pause(options.id, free_devices=options.free_gpus)
         case "empty-cache":
-            return commands.empty_cache(options.id)
+            return active_run.empty_cache(options.id)
         case "strategies":
             return listings.strategies(json=options.json)
         case "devices":
@@ -303,8 +622,35 @@ def _run(options: argparse.Namespace) -> int:
             return warm.load(options.framework, json=options.json)
         case "recipes":
             return listings.recipes(json=options.json)
+        case "env":
+            return _env(options)
+        case "export":
+            from engine.cli.commands.exchange import export_runs
+
+            return export_runs(
+                options.ids,
+                options.format,
+                options.output,
+                json=options.json,
+            )
+        case "import":
+            from engine.cli.commands.exchange import import_files
+            from engine.imports.csv_tables import ColumnNames
+
+            columns = ColumnNames(
+                step=options.step_column,
+                time=options.time_column,
+                series=options.series_column,
+                value=options.value_column,
+                run=options.run_column,
+            )
+            return import_files(options.paths, columns, json=options.json)
         case "fsck":
             return fsck.fsck(options.ids, repair=options.repair, json=options.json)
+        case "doctor":
+            from engine.cli.commands.doctor import doctor
+
+            return doctor(json=options.json, full=options.full, environment=options.environment)
         case "desktop-entry":
             return desktop_entry.remove() if options.remove else desktop_entry.install()
         case "record-gpus":
@@ -319,6 +665,26 @@ def _run(options: argparse.Namespace) -> int:
             return save_pictures(options.folder, options.only)
         case _:
             raise AssertionError(options.command)
+
+
+def _env(options: argparse.Namespace) -> int:
+    from engine.cli.commands import env
+    from engine.environments.creation import remove_leftovers
+
+    remove_leftovers()
+    match options.action:
+        case "add":
+            return env.add(options.name, options.python, options.create, json=options.json)
+        case "list":
+            return env.show(json=options.json)
+        case "check":
+            return env.check(options.name, json=options.json)
+        case "remove":
+            return env.remove(options.name, json=options.json)
+        case "use":
+            return env.use(options.name, options.frameworks or (), json=options.json)
+        case _:
+            raise AssertionError(options.action)
 
 
 if __name__ == "__main__":

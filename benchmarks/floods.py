@@ -27,8 +27,8 @@ import psutil
 from engine.messages.channel import Hello, Server, connect
 from engine.messages.events import AttemptStarted, Event, Metrics, Points, Progress, TrainingStarted
 from engine.processes.process import start_time
-from engine.runs.store import RunStore
-from engine.runs.store_reader import RunReader
+from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_reader import RunReader
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec

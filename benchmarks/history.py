@@ -31,7 +31,7 @@ from engine.messages.events import (
 )
 from engine.runs.run_index import FILE_NAME, RunIndex
 from engine.runs.run_notes import RunNotes, write_notes
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtWidgets import QWidget
 
-from engine.runs.store_reader import StoredPoints
+from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.growing_pyramid import Array
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.style import theme

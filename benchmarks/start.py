@@ -31,7 +31,7 @@ import psutil
 from engine import client
 from engine.messages.commands import Stop
 from engine.messages.events import Notice, WorkerStarted
-from engine.runs.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from engine.templates import client as templates

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,8 +16,11 @@ from typing import NamedTuple
 import msgspec
 from filelock import FileLock, Timeout
 
+from engine.environments.gpu_builds import gpu_problem
+from engine.facts.run_facts import Parent, write_parent
 from engine.files.atomic_file import sync_tree
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
+from engine.files.save_progress import TimeToSave
 from engine.messages.channel import (
     CLOSED,
     CONTROL_FILE,
@@ -31,7 +35,7 @@ from engine.messages.status_question import ANSWER_SECONDS
 from engine.processes import process_tree
 from engine.processes.process import ask_to_end, find_module, is_halted, start_module
 from engine.runs import checkpoint_files, run_info
-from engine.runs.checkpoint_files import BEGINNING, CheckpointDamaged, Watch
+from engine.runs.checkpoint_files import BEGINNING, OWN, CheckpointDamaged, Watch
 from engine.runs.resume_rules import change_problems
 from engine.runs.run_copy import copy_run
 from engine.runs.run_info import (
@@ -43,17 +47,23 @@ from engine.runs.run_info import (
     run_checkpoints,
     runs,
 )
+from engine.runs.run_notes import RunNotes, ordered_tags, write_notes
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import RunReader
+from engine.runs.script_files import resume_sentence
+from engine.runs.store.store_reader import RunReader
+from engine.scripts.secrets import missing_secrets
 from engine.spec import catalog, recipe_copy
 from engine.spec.device_names import all_on_cpu
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
-from engine.spec.spec_file import newer_settings, replaced_spec, write_spec
+from engine.spec.script_spec import command_problems
+from engine.spec.spec_file import newer_settings, replaced_spec, without_secrets, write_spec
 from engine.spec.validation import Problem, problems
+from engine.spec.worker_python import interpreter_problems
 from engine.system import paths
 from engine.system.program import call
-from engine.telemetry.helper_client import gpu_uuids
+from engine.telemetry.given_gpus import GivenGpus, given_gpus
+from engine.telemetry.helper_client import snapshot_once
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +84,7 @@ __all__ = [
     "recipe_changes",
     "resume",
     "resume_as_new",
+    "resume_meaning",
     "run_checkpoints",
     "runs",
     "send",
@@ -156,16 +167,28 @@ def check(spec: RunSpec, recipe: RecipeInfo | None = None) -> list[Problem]:
 
     `recipe`: the one of an existing run; None: that of the spec, as it is now.
     """
+    if spec.is_imported:
+        return [Problem("", f"What was imported from {spec.imported_from} cannot be trained.")]
     try:
-        recipe = recipe or catalog.recipe(spec.recipe)
+        recipe = recipe or catalog.recipe_of(spec)
     except catalog.UnknownName as error:
         return [Problem("recipe", str(error))]
     try:
         strategy = catalog.strategy(spec.strategy, recipe)
     except catalog.UnknownName as error:
         return [Problem("strategy", str(error))]
-    known = () if all_on_cpu(spec.devices) else gpu_uuids()
-    return problems(spec, recipe, strategy, known)
+    on_cpu = all_on_cpu(spec.devices)
+    given = GivenGpus(()) if on_cpu else given_gpus(snapshot_once())
+    found = problems(spec, recipe, strategy, given.uuids, given.refusal)
+    if not (on_cpu or any(problem.field == "devices" for problem in found)):
+        text = gpu_problem(strategy.framework, spec.interpreter)
+        found += [Problem("devices", text)] if text else []
+    if not spec.is_script:
+        return found + interpreter_problems(spec, recipe, strategy)
+    of_command = command_problems(spec, strategy)
+    if any(problem.field == "command" for problem in of_command):  # it says more
+        found = [problem for problem in found if problem.field != "recipe"]
+    return found + of_command
 
 
 def get_run(run_id: str) -> RunInfo:
@@ -206,26 +229,29 @@ def _supervisor_process(run_id: str) -> process_tree.Identity | None:
     return find_module(_SUPERVISOR, str(paths.run_folder(run_id)))
 
 
-def start(spec: RunSpec) -> str:
-    """Start a run and return its id as soon as its supervisor runs.
+def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
+    """Start a run and return its id as soon as its supervisor runs; `tags` go to its notes.
 
     The run continues when this process ends. Raises CannotStart.
     """
     found = check(spec)
     if found:
         raise CannotStart(found)
-    recipe = catalog.recipe(spec.recipe)
+    spec, secrets = without_secrets(spec)
+    recipe = catalog.recipe_of(spec)
     folder = None
     try:
         folder = paths.create_run_folder()
         write_spec(folder, spec, recipe)
+        if ordered := ordered_tags(tags):
+            write_notes(folder, RunNotes(tags=ordered))
         sync_tree(folder)  # before anything can be trained with it
     except (OSError, ValueError) as error:  # ValueError: text that no file can hold
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
         raise _unwritable(error) from error
     try:
-        _start_supervisor(folder)
+        _start_supervisor(folder, secrets=secrets)
     except CannotStart:
         if not (folder / "run.sqlite").exists():
             shutil.rmtree(folder, ignore_errors=True)  # it holds no events
@@ -243,7 +269,8 @@ def resume(
     """Resume an ended run from `checkpoint`, or from its newest checkpoint; return its name.
 
     A run that has none starts again from the beginning, and so does one whose `checkpoint` has the
-    name BEGINNING, which is returned then.
+    name BEGINNING, which is returned then. A script without the calls of `traindeck` starts its
+    command again, with the resume arguments of its spec: OWN is returned.
 
     Verifies the checksums of the checkpoint, which takes minutes for a large one; `watch` follows
     this and may end it by an exception: nothing has changed then. `spec` replaces the settings of
@@ -282,18 +309,28 @@ def resume_as_new(
         text = f"Run {run_id} cannot be copied to a new run: {error}."
         raise CannotStart([Problem("", text)]) from error
     try:
+        write_parent(folder, Parent(run=run_id, checkpoint=saved.name))
         _start_attempt(get_run(folder.name), resumption)
     except (CannotStart, NoSuchRun):
         shutil.rmtree(folder, ignore_errors=True)  # it held only copies
         raise
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise _unwritable(error) from error
     return folder.name
+
+
+def resume_meaning(info: RunInfo, spec: RunSpec | None = None) -> str:
+    """Return what resuming a run of a script means, with its settings or those of `spec`."""
+    recipe = recipe_copy.recipe_of_run(info.folder, info.spec)
+    return resume_sentence(info.folder, spec or info.spec, uses_calls=recipe.uses_calls)
 
 
 def recipe_changes(info: RunInfo) -> str:
     """Return in what the recipe of an existing run has changed since its copy; empty: in nothing,
     or it is gone."""
     try:
-        return recipe_copy.changes(info.folder, catalog.recipe(info.spec.recipe))
+        return recipe_copy.changes(info.folder, catalog.recipe_of(info.spec))
     except catalog.UnknownName:  # it was built into an earlier version
         return ""
 
@@ -313,10 +350,11 @@ class _Resumption(NamedTuple):
     changes: str
     """In what the recipe has changed; empty: there was nothing to choose."""
 
-    @property
-    def name(self) -> str:
-        """The name of the checkpoint, or BEGINNING."""
-        return self.checkpoint.name if self.checkpoint else BEGINNING
+    name: str
+    """The name of the checkpoint, BEGINNING, or OWN."""
+
+    secrets: Mapping[str, str]
+    """Environment variables that the spec names without their values."""
 
 
 def _check_resume(
@@ -328,24 +366,39 @@ def _check_resume(
 ) -> tuple[RunInfo, _Resumption]:
     """Return the run, and how it goes on. Raises as `resume` does."""
     info = _without_orphans(run_id, watch)
+    if info.spec.is_imported:
+        text = f"Run {run_id} was imported from {info.spec.imported_from} and never trained here: "
+        raise CannotStart([Problem("", f"{text}it cannot be resumed. Start a new run instead.")])
     if not info.state.is_over:
         text = f"Run {run_id} is {info.state}: stop it first, to let it go on from a checkpoint."
         if info.state is RunState.ELSEWHERE:
             text = f"Run {run_id} is {info.state}. {info.reason}"
         raise CannotStart([Problem("", text)])
-    spec = spec or info.spec
-    done = info.spec.epochs
-    if checkpoint is None and info.state is RunState.FINISHED and spec.epochs <= done:
-        text = f"Run {run_id} has finished all its epochs: to go on, choose more than {done}."
-        raise CannotStart([Problem("epochs", text)])
-    chosen = _chosen_checkpoint(info, checkpoint)
+    spec, secrets = without_secrets(spec or info.spec)
+    unit = "steps" if spec.steps else "epochs"
+    done = info.status.step if spec.steps else info.spec.epochs
+    is_done = info.state is RunState.FINISHED and not info.status.ended_early
+    if checkpoint is None and is_done and spec.is_script:
+        again = call(f"resume {run_id} --checkpoint {BEGINNING}")
+        text = f"The command of run {run_id} has ended by itself: start it as a new run, or `"
+        raise CannotStart([Problem("", f"{text}{again}` starts it again and removes its curves.")])
+    if checkpoint is None and is_done and getattr(spec, unit) <= done:
+        text = f"Run {run_id} has finished all its {unit}: to go on, choose more than {done}."
+        raise CannotStart([Problem(unit, text)])
+    current = recipe_copy.recipe_of_run(info.folder, spec)
+    is_own = spec.is_script and not current.uses_calls
+    if is_own:
+        _refuse_checkpoint_of_ours(info, checkpoint)
+    chosen = None if is_own else _chosen_checkpoint(info, checkpoint)
     changes = recipe_changes(info)
+    if spec.is_script and changes:
+        version = RecipeVersion.AS_IT_IS_NOW  # it is run in its own place
     is_replaced = bool(changes) and version is RecipeVersion.AS_IT_IS_NOW
     is_left = info.status.attempt + 1 in recipe_copy.older_copies(info.folder)  # restored first
     if recipe_copy.has_copy(info.folder) and not is_replaced and not is_left:
         _check_copy(info)
-    recipe: RecipeInfo | None = recipe_copy.recipe_of_run(info.folder, info.spec)
-    if not recipe_copy.has_copy(info.folder):
+    recipe: RecipeInfo | None = current
+    if not recipe_copy.has_copy(info.folder) and recipe_copy.is_copied(current):
         version, changes = RecipeVersion.AS_IT_IS_NOW, _LOST
     if version is RecipeVersion.AS_IT_IS_NOW:
         recipe = None  # refused below if the file is gone
@@ -353,6 +406,11 @@ def _check_resume(
     if newer := newer_settings(info.folder):
         text = f"Run {run_id} is of a newer version of Traindeck, with settings that this one does "
         found.append(Problem("", f"{text}not know ({', '.join(newer)}): upgrade Traindeck."))
+    if missing := missing_secrets(spec.secret_variables, {**os.environ, **secrets}):
+        text = f"Run {run_id} needs the variables {', '.join(missing)}, whose values are not "
+        text += "stored: set them in the environment, or give them once more: with --var, or in "
+        text += "the window with the changes of a resume."
+        found.append(Problem("variables", text))
     try:
         manifest = checkpoint_files.read_manifest(chosen) if chosen else None
         found += change_problems(info, spec, manifest)
@@ -366,8 +424,12 @@ def _check_resume(
     except CheckpointDamaged as error:
         assert chosen is not None
         raise CheckpointUnusable(run_id, chosen, str(error), watch) from error
-    recipe = recipe or catalog.recipe(spec.recipe)
-    return info, _Resumption(chosen, spec, recipe, version or RecipeVersion.AS_IT_WAS, changes)
+    recipe = recipe or catalog.recipe_of(spec)
+    name = chosen.name if chosen else BEGINNING
+    if is_own and checkpoint is None:
+        name = OWN
+    version = version or RecipeVersion.AS_IT_WAS
+    return info, _Resumption(chosen, spec, recipe, version, changes, name, secrets)
 
 
 def _check_copy(info: RunInfo) -> None:
@@ -380,6 +442,20 @@ def _check_copy(info: RunInfo) -> None:
         raise CannotStart([Problem("", f"{text}.")]) from error
     if problem:
         raise CannotStart([Problem("", problem)])
+
+
+def _refuse_checkpoint_of_ours(info: RunInfo, wanted: Path | None) -> None:
+    """Raise CannotStart if a script without our calls was to go on from a checkpoint of ours."""
+    if wanted is None or wanted.name == BEGINNING:
+        return
+    if wanted not in checkpoint_files.folders(info.folder).values():
+        raise CannotStart([Problem("", f"Run {info.id} has no checkpoint {wanted.name}.")])
+    text = (
+        f"{Path(info.spec.recipe).name} cannot go on from {wanted.name}: it holds the weights, and "
+        "only the script knows how to load them. Resume without a checkpoint starts the command "
+        "again, with the resume arguments of the run if it has some."
+    )
+    raise CannotStart([Problem("", text)])
 
 
 def _chosen_checkpoint(info: RunInfo, wanted: Path | None) -> Path | None:
@@ -407,19 +483,23 @@ def _chosen_checkpoint(info: RunInfo, wanted: Path | None) -> Path | None:
 def end_orphans(run_id: str, *, now: bool = False, watch: Watch | None = None) -> RunInfo:
     """Wait until the workers that a killed supervisor has left have saved, and return the run.
 
-    Those that take longer than the run allows, or all with `now`, are killed. Meanwhile `watch` is
-    called with zeros, and may end the wait by an exception. Raises NoSuchRun, or CommandFailed if a
-    worker cannot be ended.
+    Those that take longer than the run allows without a save that gets on, or all with `now`, are
+    killed. Meanwhile `watch` is called with zeros, and may end the wait by an exception. Raises
+    NoSuchRun, or CommandFailed if a worker cannot be ended.
     """
     info = get_run(run_id)
-    ends_at = time.monotonic() + (0.0 if now else info.spec.orphan_seconds + ORPHAN_MARGIN)
+    seconds = 0.0 if now else info.spec.orphan_seconds + ORPHAN_MARGIN
+    limit = TimeToSave(
+        seconds, lambda: None if now else checkpoint_files.save_progress(info.folder)
+    )
     while info.has_orphans:
-        if time.monotonic() >= ends_at:
+        left = limit.left()
+        if left <= 0:
             _log.info("run %s: kills its workers %s", run_id, info.status.worker_pids)
             process_tree.kill(
                 zip(info.status.worker_pids, info.status.workers_created, strict=False)
             )
-        if time.monotonic() >= ends_at + LONGEST_KILL:
+        if left <= -LONGEST_KILL:
             text = f"The workers of run {run_id} cannot be ended: see {info.folder / 'logs'}."
             raise CommandFailed(text)
         if watch is not None:
@@ -477,7 +557,7 @@ def _start_attempt(info: RunInfo, how: _Resumption) -> None:
             if is_replaced or how.spec != info.spec:
                 origin = how.recipe if is_replaced else None
                 undo.enter_context(replaced_spec(folder, how.spec, attempt, origin))
-            _start_supervisor(folder, *arguments)
+            _start_supervisor(folder, *arguments, secrets=how.secrets)
     except (OSError, ValueError) as error:  # ValueError: text that no file can hold
         raise _unwritable(error) from error
 
@@ -605,10 +685,20 @@ def _control(folder: Path) -> bytes:
         return b""
 
 
-def _start_supervisor(folder: Path, *arguments: str) -> None:
-    """Start a supervisor for the run in `folder` and wait until it accepts commands."""
+def _start_supervisor(folder: Path, *arguments: str, secrets: Mapping[str, str]) -> None:
+    """Start a supervisor for the run in `folder` and wait until it accepts commands.
+
+    `secrets` are variables for its environment, which its workers inherit.
+    """
     log, before = folder / "logs" / "supervisor.log", _control(folder)
-    process = start_module(_SUPERVISOR, str(folder), *arguments, log=log, own_session=True)
+    process = start_module(
+        _SUPERVISOR,
+        str(folder),
+        *arguments,
+        log=log,
+        environment={**os.environ, **secrets},
+        own_session=True,
+    )
     _log.info("run %s: started its supervisor, pid %d %s", folder.name, process.pid, arguments)
     # This thread reaps a supervisor that ends before this process.
     threading.Thread(target=process.wait, daemon=True, name="reap").start()

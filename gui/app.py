@@ -7,54 +7,68 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QSettings, QTimer
+from PySide6.QtCore import QObject, QSettings, Qt, QTimer
 
 from engine.runs.run_info import RunInfo
 from engine.system.program import call
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.background import Background
+from gui.bridge.doctor import Doctor
 from gui.bridge.engine_client import EngineClient
+from gui.bridge.files.editor import Editor
+from gui.bridge.files.media_files import MediaFiles
+from gui.bridge.files.recent_forms import RecentForms
+from gui.bridge.files.settings_file import window_settings
 from gui.bridge.memory_owners import MemoryOwners
-from gui.bridge.settings_file import window_settings
-from gui.bridge.store_reader import StoreReader
+from gui.bridge.overview_reader import OverviewReader
+from gui.bridge.run_files import RunFiles
 from gui.bridge.telemetry_reader import TelemetryReader
 from gui.bridge.template_keeper import TemplateKeeper, TemplateStatus
-from gui.compare.comparison import Comparison
 from gui.devices.alarm_bar import AlarmBar
 from gui.devices.device_list import DeviceList
+from gui.doctor.doctor_dialog import DoctorDialog
+from gui.exchange_controller import ExchangeController
 from gui.first_run_controller import FirstRunController
 from gui.log.event_table import EventTable
 from gui.log.log_bar import LogBar
 from gui.log.log_controller import LogController
 from gui.log.log_view import LogView
-from gui.plots.panel.repaint_timer import RepaintTimer
-from gui.plots.panel.run_plots import RunPlots
-from gui.plots_controller import PlotsController
+from gui.media.media_panel import MediaPanel
+from gui.recipe_controller import RecipeController
 from gui.run_form.run_form import RunForm
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.resume_dialogs import ResumeDialogs
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
-from gui.run_list_controller import RunListController
 from gui.run_view.failure_banner import FailureBanner
+from gui.run_view.progress_text import status_line
+from gui.run_view.run_actions import RunActions
 from gui.run_view.run_controls import RunControls
-from gui.run_view.run_figures import RunFigures
+from gui.run_view.script_bar import ScriptBar
 from gui.run_view.welcome_page import WelcomePage
 from gui.style.device_labels import device_labels
-from gui.style.state_style import state_sentence
 from gui.style.theme import Theme, ThemeController, icon
 from gui.widgets.figure_card import FigureRow
-from gui.window.application import application, has_display
+from gui.widgets.place import Place
+from gui.window.application import application, collect_garbage, has_display
 from gui.window.desktop_notices import DesktopNotices, desktop_notify
+from gui.window.editor_dialog import ask_for_editor
 from gui.window.main_window import MainWindow, WindowParts
 from gui.window.theme_menu import ThemeMenu, restore_theme
 from gui.window.window_status import WindowStatus
+
+if TYPE_CHECKING:
+    from gui.curves import Curves
 
 _log = logging.getLogger(__name__)
 
 NO_DISPLAY = 2
 """Exit code when there is no display."""
+
+_SHOWN_RUN = "window/run"
+"""Key of the settings: the run that was shown last."""
 
 REFRESH_RUNS_MS = 2000
 MESSAGE_MS = 8000
@@ -74,53 +88,107 @@ def run(argv: Sequence[str], notice: str = "") -> int:
         return NO_DISPLAY
     qt_app = application(argv)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window only
-    app = AppController(ThemeController(qt_app))
+    app = AppController(ThemeController(qt_app), is_complete=False)
+    # Queued: it must not begin before the whole window is on the screen.
+    app.window.first_painted.connect(app.complete, Qt.ConnectionType.QueuedConnection)
     # Not in AppController: pictures and tests open windows that load no framework.
     app.window.first_painted.connect(app.templates.begin)
+    app.window.first_painted.connect(app.doctor.look)
     qt_app.aboutToQuit.connect(app.shut_down)
-    app.window.show()
+    app.window.show_on_screen()
     app.show_message(notice)
-    _log.info("the window is open")
     return qt_app.exec()
 
 
 class AppController(QObject):
     """Owns the window, its widgets and their controllers, and connects them with the engine."""
 
-    def __init__(self, theme: ThemeController, telemetry: TelemetryReader | None = None) -> None:
+    def __init__(
+        self,
+        theme: ThemeController,
+        telemetry: TelemetryReader | None = None,
+        *,
+        is_complete: bool = True,
+    ) -> None:
+        """Without `is_complete`, what shows a run is missing until `complete`."""
         super().__init__()
+        self._curves: Curves | None = None
         self.theme = theme
         self.settings, settings_problem = window_settings()
         restore_theme(theme, self.settings)
         self._build_engine_side(telemetry)
         self._build_widgets(theme.current, self.settings)
         self._build_window(self.settings)
-        self._connect_run()
         self._connect_commands()
         self._connect_run_list()
         self._connect_telemetry()
         self._connect_templates()
         self._connect_window()
-        self._repaint_timer = RepaintTimer(self._repaint, self)
-        self._repaint_timer.start()
         self._refresh_timer = QTimer(self)
         self._refresh_timer.timeout.connect(self.engine_client.refresh_changed_runs)
-        self._refresh_timer.start(REFRESH_RUNS_MS)
         self.show_message(settings_problem)
         self.window.show_welcome(False)  # until `first_found` says whether there is a run
-        self.engine_client.find_first()
+        self.controls.headline.set_reading(True)
+        if is_complete:
+            self.complete()
         self.telemetry.start()
+
+    def complete(self) -> None:
+        """Make what shows a run, and look for runs."""
+        _log.info("the window is painted")
+        from gui.curves import Curves  # takes longer than the window needs to appear
+        from gui.overview.panel import OverviewPanel
+        from gui.run_list_controller import RunListController
+
+        collect_garbage(self.theme.app)
+        self._curves = curves = Curves(
+            self.window, self.chosen, self.background, self.theme, self.settings
+        )
+        self.reader, self.figures = curves.reader, curves.figures
+        self.plots, self.comparison = curves.plots, curves.comparison
+        self.plots_controller = curves.controller
+        self._plots_place.fill(self.plots)
+        self.runs_page = curves.runs_page
+        self._runs_place.fill(self.runs_page)
+        self.overview = OverviewPanel(OverviewReader(self.background, self))
+        self._overview_place.fill(self.overview)
+        self._overview_bar_place.fill(self.overview.bar)
+        self.run_list_controller = RunListController(
+            self.run_list, self.run_list_panel, self.runs_page, self.chosen,
+            self.background, self.engine_client, self.form, self.window,
+        )  # fmt: skip
+        self.run_list_controller.message.connect(self.show_message)
+        self.run_list_controller.export_requested.connect(self.exchange.export)
+        self.runs_page.import_wanted.connect(self.exchange.import_runs)
+        self.run_list_controller.open_requested.connect(self.open)
+        self.controls.run_again_clicked.connect(self.run_list_controller.run_again)
+        self.controls.resume_more.menu().addAction(self.run_list_controller.actions.again)
+        self.plots_controller.message.connect(self.show_message)
+        self.overview.notes_written.connect(self.run_files.write_notes)
+        self.run_files.changed.connect(self.engine_client.refresh_runs)
+        self.run_files.failed.connect(self.show_message)
+        self.overview.message.connect(self.show_message)
+        self.telemetry.snapshot.connect(self._label_devices)
+        self._connect_run()
+        self.engine_client.find_first(str(self.settings.value(_SHOWN_RUN) or ""))
+        self._refresh_timer.start(REFRESH_RUNS_MS)
+        _log.info("the window is complete")
 
     def open(self, run_id: str | None) -> None:
         """Show the active or ended run `run_id` from its first event; None: show no run."""
+        self.settings.setValue(_SHOWN_RUN, run_id or "")
         self.run_list_controller.close_comparison()
         self.plots_controller.watch(run_id)
         self.log_controller.clear()
+        self.media.watch(run_id)
+        self.overview.watch(run_id)
         self.window_status.show_info(None)
         self.window.show_welcome(run_id is None)
         self.figures.clear()
         self.banner.clear()
+        self.script_bar.clear()
         self.alarms.clear_run()
+        self.controls.headline.set_reading(run_id is not None)
         self.controls.show_info(None)
         self.window.status.clear()
         self.run_list.watch(run_id)
@@ -130,38 +198,48 @@ class AppController(QObject):
     def shut_down(self) -> None:
         """Stop the timers and threads of the window; the runs continue."""
         _log.info("the window closes")
-        self._repaint_timer.stop()
+        self.form.remember()
+        self.recipe_controller.recipe_check.stop()
+        self.form.environment.maker.stop()
         self._refresh_timer.stop()
-        self.reader.watch(None)
+        if self._curves is not None:
+            self._curves.stop()
         self.telemetry.stop()
         self.templates.stop()
+        self.doctor.shut_down()
         self.engine_client.cancel_resume()
+        self.exchange.shut_down()
         self.background.finish()
 
     def _build_engine_side(self, telemetry: TelemetryReader | None) -> None:
         self.background = Background(self)
         self.engine_client = EngineClient(self.background, self)
-        self.reader = StoreReader(self)
         self.telemetry = telemetry or TelemetryReader(parent=self)
         self.memory_owners = MemoryOwners(self.background, self)
         self.templates = TemplateKeeper(self.background, self)
+        self.doctor = Doctor(self.background, self)
+        self.media_files = MediaFiles(self.background, self)
+        self.run_files = RunFiles(self.background, self)
+        self.editor = Editor(self.settings, self.background, self)
 
     def _build_widgets(self, theme: Theme, settings: QSettings) -> None:
         self.controls = RunControls(theme)
         self.alarms = AlarmBar(theme)
         self.devices = DeviceList()
-        self.form = RunForm()
+        self.form = RunForm(recent=RecentForms(settings))
         self.chosen = ChosenRuns(settings, self)
         self.run_list = RunListView(theme)
         self.run_list_panel = RunListPanel(self.run_list, self.chosen, theme)
         self.banner = FailureBanner()
+        self.script_bar = ScriptBar()
         self.figure_row = FigureRow()
-        self.plots = RunPlots(theme, settings)
-        self.comparison = Comparison(self.chosen, self.background, theme, settings)
+        self._plots_place, self._runs_place = Place(), Place()
+        self._overview_place, self._overview_bar_place = Place(), Place()
         self.welcome_page = WelcomePage()
         self.log = LogView(theme)
         self.events = EventTable()
         self.log_bar = LogBar()
+        self.media = MediaPanel(self.media_files)
 
     def _build_window(self, settings: QSettings) -> None:
         parts = WindowParts(
@@ -171,32 +249,34 @@ class AppController(QObject):
             form=self.form,
             run_list=self.run_list_panel,
             banner=self.banner,
+            script_bar=self.script_bar,
             figures=self.figure_row,
-            plots=self.plots,
-            comparison=self.comparison,
+            plots=self._plots_place,
+            runs_page=self._runs_place,
             welcome_page=self.welcome_page,
             log=self.log,
             events=self.events,
             log_bar=self.log_bar,
+            overview=self._overview_place,
+            overview_bar=self._overview_bar_place,
+            media=self.media,
+            media_bar=self.media.bar,
         )
         self.window = window = MainWindow(parts, settings)
-        self.figures = RunFigures(self)
+        self.doctor_dialog = DoctorDialog(self.doctor, window)
         self.theme_menu = ThemeMenu(self.theme, settings, window.theme_choices, self)
-        self.plots_controller = PlotsController(
-            self.plots, self.comparison.plots, self.reader, self.background, self
-        )
         self.log_controller = LogController(self.log_bar, self.log, self.events, window)
         self.resume_dialogs = ResumeDialogs(self.engine_client, self.form, window)
         self.first_run_controller = FirstRunController(
             self.welcome_page, self.engine_client, self.form.devices, window
         )
-        self.run_list_controller = RunListController(
-            self.run_list, self.run_list_panel, self.comparison, self.chosen,
-            self.background, self.engine_client, self.form, window,
-        )  # fmt: skip
+        self.recipe_controller = RecipeController(
+            self.form, self.background, self.editor.open, window
+        )
         self.window_status = WindowStatus(window, self.controls.headline, [self.figure_row])
         tray = desktop_notify(icon("waveform", self.theme.current.accent), self)
         self.notices = DesktopNotices(window, tray, self)
+        self.exchange = ExchangeController(self.background, settings, window)
 
     def _open_first(self, run_id: str | None) -> None:
         if self.run_list.watched is None:
@@ -208,14 +288,21 @@ class AppController(QObject):
         reader.status_changed.connect(self.controls.show_info)
         reader.status_changed.connect(self.engine_client.show_status)
         reader.status_changed.connect(self.figures.show_info)
+        reader.status_changed.connect(self.overview.show_info)
         reader.status_changed.connect(self.banner.show_info)
+        reader.status_changed.connect(self.script_bar.show_info)
+        self.script_bar.facts_changed.connect(self.controls.show_script)
+        reader.status_changed.connect(self.run_list.show_status)
         reader.status_changed.connect(self.alarms.show_info)
         reader.status_changed.connect(self._show_info)
         reader.status_changed.connect(self.window_status.show_info)
         self.window_status.liveness.silence.connect(self.run_list.show_silence)
         reader.events.connect(self.log_controller.add_events)
         reader.events.connect(self.figures.add_events)
+        reader.events.connect(self.media.add_events)
+        reader.events.connect(self.overview.add_events)
         reader.events.connect(self.banner.add_events)
+        reader.events.connect(self.script_bar.add_events)
         reader.events.connect(self.alarms.add_events)
         reader.points.connect(self.figures.add_points)
         reader.curve.connect(self.figures.set_points)
@@ -230,7 +317,7 @@ class AppController(QObject):
         self.form.start_requested.connect(client.start)
         self.form.continue_requested.connect(client.resume)
         for requested in (self.form.start_requested, self.form.continue_requested):
-            requested.connect(lambda _: self.show_message(self.tr("Starting the run…")))
+            requested.connect(lambda *_: self.show_message(self.tr("Starting the run…")))
         for done in (client.started, client.problems):  # often long before the message is old
             done.connect(lambda _: self.window.statusBar().clearMessage())
         controls.pause_clicked.connect(client.pause)
@@ -239,16 +326,19 @@ class AppController(QObject):
         controls.pause_and_free_clicked.connect(client.pause_and_free)
         controls.checkpoint_clicked.connect(client.save_checkpoint)
         self.banner.stop.clicked.connect(client.stop)
+        for panel in (self.banner, self.form):
+            panel.edit_clicked.connect(self.editor.open)
+        self.editor.failed.connect(self.show_message)
         controls.empty_cache_clicked.connect(client.empty_cache)
         client.started.connect(self.open)
         client.started.connect(client.refresh_runs)
         client.started.connect(self.form.run_started)
         client.problems.connect(self.form.show_problems)
+        client.problems.connect(lambda _: self.window.show_form())
         client.failed.connect(self.show_message)
         client.first_found.connect(self._open_first)
         self.form.message.connect(self.show_message)
         self.log_controller.message.connect(self.show_message)
-        self.plots_controller.message.connect(self.show_message)
         # The button of the welcome page is hidden now: without this, Qt would give the keyboard
         # focus to an arbitrary widget.
         self.welcome_page.try_clicked.connect(lambda: self.run_list.setFocus())
@@ -258,8 +348,6 @@ class AppController(QObject):
         self.engine_client.runs_listed.connect(self.notices.show_runs)
         self.engine_client.runs_listed.connect(self.form.show_runs)
         self.notices.ended.connect(self.show_message)
-        self.run_list_controller.message.connect(self.show_message)
-        self.run_list_controller.open_requested.connect(self.open)
         run_list.opened.connect(self.open)
         self.controls.resume_clicked.connect(resume.resume)
         run_list.resume_requested.connect(resume.resume)
@@ -268,6 +356,9 @@ class AppController(QObject):
         # The watched run is the current one of the list.
         more = (run_list.resume_from_older, run_list.continue_changed)
         self.controls.resume_more.menu().addActions(more)
+        self.controls.run_again_more.menu().addActions(
+            (run_list.continue_changed, run_list.copy_settings)
+        )
 
     def _connect_telemetry(self) -> None:
         snapshot = self.telemetry.snapshot
@@ -282,7 +373,6 @@ class AppController(QObject):
         snapshot.connect(self.alarms.show_snapshot)
         snapshot.connect(self.form.devices.show_snapshot)
         snapshot.connect(self.first_run_controller.show_snapshot)
-        snapshot.connect(self._label_devices)
         self.telemetry.stale.connect(self.devices.set_stale)
 
     def _connect_templates(self) -> None:
@@ -302,16 +392,30 @@ class AppController(QObject):
     def _connect_window(self) -> None:
         window = self.window
         window.start.triggered.connect(self.form.start)
-        window.stop.triggered.connect(self.controls.stop.click)
-        window.checkpoint.triggered.connect(self.controls.checkpoint.click)
-        window.open_recipe.triggered.connect(self.form.recipe.open_file)
-        window.fit.triggered.connect(self.plots_controller.fit)
-        window.reset_layout.triggered.connect(self.plots.reset_layout)
-        window.reset_layout.triggered.connect(self.comparison.reset_layout)
+        controls = self.controls
+        buttons = {
+            window.pause: controls.pause,
+            window.stop: controls.stop,
+            window.checkpoint: controls.checkpoint,
+            window.empty_cache: controls.empty_cache,
+        }
+        RunActions(controls, buttons, window.run_menu).refused.connect(self.show_message)
+        window.open_recipe.triggered.connect(self.form.open_file)
+        window.new_recipe.triggered.connect(self.recipe_controller.new_recipe)
+        window.check_recipe.triggered.connect(self.recipe_controller.check)
+        self.recipe_controller.message.connect(self.show_message)
+        window.doctor.triggered.connect(self._show_doctor)
+        self.devices.doctor_wanted.connect(self._show_doctor)
+        self.doctor.odd.connect(self.devices.show_odd)
+        window.choose_editor.triggered.connect(lambda: ask_for_editor(self.editor, window))
         window.toggle_theme.triggered.connect(self.theme_menu.toggle)
         self.controls.theme_clicked.connect(self.theme_menu.toggle)
-        window.pause.triggered.connect(self.controls.pause.click)
-        window.empty_cache.triggered.connect(self.controls.empty_cache.click)
+        window.export_run.triggered.connect(self._export_watched)
+        for action in (window.import_runs, self.run_list_panel.import_runs):
+            action.triggered.connect(lambda: self.exchange.import_runs())
+        self.exchange.imported.connect(self.engine_client.refresh_runs)
+        self.exchange.open_wanted.connect(self.open)
+        self.exchange.message.connect(self.show_message)
         window.copy_command.triggered.connect(self.form.copy_command)
         window.first_error.triggered.connect(self.log_controller.go_to_first_error)
         window.find_next.triggered.connect(self.log_controller.find_next)
@@ -320,17 +424,21 @@ class AppController(QObject):
         # All widgets that keep colours get a new theme from here; those that paint themselves ask
         # their palette (`theme_of`).
         for themed in (
-            self.controls, self.alarms, self.run_list, self.run_list_panel, self.plots,
-            self.comparison, self.log,
+            self.controls, self.alarms, self.run_list, self.run_list_panel, self.log,
         ):  # fmt: skip
             self.theme.changed.connect(themed.set_theme)
 
     def _show_info(self, info: RunInfo) -> None:
-        ready, count = info.status.workers_ready, len(info.status.worker_pids)
-        text = self.banner.with_device_names(info.reason) or state_sentence(info.state)
-        if count and not info.state.is_over:
-            text = self.tr("{ready} of {count} workers ready").format(ready=ready, count=count)
-        self.window.status.setText(text)
+        self.window.status.setText(self.banner.with_device_names(status_line(info)))
+
+    def _export_watched(self) -> None:
+        found = [info for info in self.run_list_panel.runs() if info.id == self.run_list.watched]
+        self.exchange.export(found)
+
+    def _show_doctor(self) -> None:
+        self.doctor_dialog.show()
+        self.doctor_dialog.raise_()
+        self.doctor_dialog.activateWindow()
 
     def _label_devices(self, snapshot: Snapshot) -> None:
         labels = device_labels(snapshot)
@@ -339,11 +447,10 @@ class AppController(QObject):
         self.figures.set_device_names(names)
         self.banner.set_device_names(names)
         self.log_controller.set_device_names(names)
+        self.overview.set_device_names(names)
         self.comparison.set_device_names(names)
+        self.runs_page.set_device_names(names)
 
     def show_message(self, sentence: str) -> None:
         """Show a sentence in the status bar for some seconds."""
         self.window.statusBar().showMessage(sentence, MESSAGE_MS)
-
-    def _repaint(self) -> bool:
-        return self.window.isVisible() and not self.window.isMinimized() and self.plots.tick()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 
 from engine.messages.events import AttemptStarted
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from gui.bridge.background import Background
+from gui.bridge.curves.zoom_reader import ZoomReader
+from gui.bridge.files.kept_checkpoints import KeptCheckpoints
 from gui.bridge.settings_history import run_edits
 from gui.bridge.store_reader import StoreReader
-from gui.bridge.zoom_reader import ZoomReader
 from gui.compare.comparison_plots import ComparisonPlots
 from gui.plots.export.exporter import PlotExport
 from gui.plots.panel.keyboard import PlotKeys
@@ -36,10 +37,14 @@ class PlotsController(QObject):
         self._run_id: str | None = None
         self.keys = PlotKeys([plots, compared], self)
         self.zoom_reader = ZoomReader(background, self)
+        self.kept = KeptCheckpoints(background, self)
         self.export = PlotExport(background, parent=self)
         reader.points.connect(plots.add_points)
         reader.curve.connect(plots.set_points)
         reader.events.connect(self._show_events)
+        reader.events.connect(self.kept.add_events)
+        self.kept.changed.connect(plots.set_kept_checkpoints)
+        reader.status_changed.connect(self.export.show_info)
         plots.zoom_points_wanted.connect(self.zoom_reader.request)
         plots.export_wanted.connect(self.export.export)
         compared.export_wanted.connect(self.export.export_runs)
@@ -52,6 +57,7 @@ class PlotsController(QObject):
         self._run_id = run_id
         self._plots.clear()
         self.zoom_reader.watch(run_id)
+        self.kept.watch(run_id)
         self.export.watch(run_id)
 
     def fit(self) -> None:

@@ -8,14 +8,15 @@ from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient
-from gui.compare.comparison import Comparison
 from gui.run_form.run_form import RunForm
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.filter_sort import run_to_open
 from gui.run_list.run_list_actions import RunListActions
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
+from gui.runs_table.runs_page import RunsPage
 from gui.window.main_window import MainWindow
+from gui.window.strip import PageName
 
 
 class RunListController(QObject):
@@ -25,6 +26,9 @@ class RunListController(QObject):
     """Id of the run that the window should show now, or None for no run. Emitted when no run is
     shown, and before or after the shown run is deleted."""
 
+    export_requested = Signal(list)
+    """list[RunInfo]"""
+
     message = Signal(str)
     """A sentence for the status bar."""
 
@@ -32,7 +36,7 @@ class RunListController(QObject):
         self,
         run_list: RunListView,
         panel: RunListPanel,
-        comparison: Comparison,
+        runs_page: RunsPage,
         chosen: ChosenRuns,
         background: Background,
         client: EngineClient,
@@ -45,25 +49,54 @@ class RunListController(QObject):
         self._chosen = chosen
         self._client = client
         self._form = form
+        self._window = window
         self.actions = RunListActions(run_list, panel, chosen, background, window)
         self.actions.changed.connect(client.refresh_runs)
         self.actions.failed.connect(self.message)
         self.actions.deletion_started.connect(self._close_deleted)
-        self.actions.rerun_requested.connect(self._run_again)
-        chosen.refused.connect(self.message)
-        comparison.trouble.connect(self.message)
-        comparison.closed.connect(self.close_comparison)
-        panel.compare.toggled.connect(window.show_comparison)
+        self.actions.rerun_requested.connect(self.run_again)
+        self.actions.export_wanted.connect(self.export_requested)
+        runs_page.export_wanted.connect(self.export_requested)
+        self._runs_page = runs_page
+        runs_page.comparison.trouble.connect(self.message)
+        runs_page.message.connect(self.message)
+        runs_page.opened.connect(self._open)
+        runs_page.notes_wanted.connect(self.actions.write_notes)
+        runs_page.delete_wanted.connect(self.actions.delete_runs)
+        runs_page.comparing_changed.connect(panel.compare.setChecked)
+        panel.compare.toggled.connect(self._compare)
+        panel.compare.clicked.connect(self._leave_comparison)
+        window.page_changed.connect(self._page_changed)
         run_list.copy_requested.connect(form.load)
         run_list.move_requested.connect(client.move)
         client.runs_listed.connect(panel.show_runs)
-        client.runs_listed.connect(comparison.show_runs)
+        client.runs_listed.connect(runs_page.comparison.show_runs)
+        client.runs_listed.connect(runs_page.show_runs)
         client.runs_listed.connect(self._check_watched)
         client.unreadable_listed.connect(panel.show_unreadable)
 
     def close_comparison(self) -> None:
         """Show the single run again."""
-        self._panel.compare.setChecked(False)
+        self._window.show_page("run")
+
+    def _page_changed(self, page: PageName) -> None:
+        if page == "run":
+            self._runs_page.set_comparing(False)
+
+    def _compare(self, shown: bool) -> None:
+        self._runs_page.set_comparing(shown)
+        if shown:
+            self._window.show_page("runs")
+
+    def _leave_comparison(self, shown: bool) -> None:
+        if not shown:
+            self.close_comparison()
+
+    def _open(self, run_id: str) -> None:
+        if run_id == self._run_list.watched:
+            self.close_comparison()
+        else:
+            self.open_requested.emit(run_id)
 
     def _check_watched(self, infos: list[RunInfo]) -> None:
         """Open another run if none is shown, or if the shown one was deleted elsewhere."""
@@ -78,7 +111,8 @@ class RunListController(QObject):
         if self._run_list.watched in run_ids:
             self.open_requested.emit(self._run_list.neighbour(run_ids))
 
-    def _run_again(self, spec: RunSpec) -> None:
+    def run_again(self, spec: RunSpec) -> None:
+        """Start a new run with the settings of another one."""
         # The form shows the spec too, so that problems appear beside their fields.
         self._form.load(spec)
         self.message.emit(self.tr("Starting the run…"))

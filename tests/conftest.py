@@ -140,6 +140,14 @@ def garbage_waits() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def all_gpus_are_given(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made-up GPUs are not those that a shell or a job may have limited; real ones are."""
+    if request.node.get_closest_marker("gpu") is None:
+        for name in ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"):
+            monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
 def traindeck_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A fresh `$TRAINDECK_HOME`, so that no test sees the user's runs or another test's.
 

@@ -65,6 +65,19 @@ def test_a_supervisor_asks_for_its_workers_before_it_loads_numpy() -> None:
     assert result.stdout == "False\n"
 
 
+@pytest.mark.usefixtures("processes")
+def test_the_window_is_painted_before_numpy_and_pyqtgraph_are_loaded() -> None:
+    code = (
+        "import sys; from gui import app; from gui.style.theme import ThemeController; "
+        "qt_app = app.application(['x']); "
+        "app.AppController(ThemeController(qt_app), is_complete=False); "
+        "print([name for name in ('numpy', 'pyqtgraph') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
+
+
 def test_every_source_is_searched() -> None:
     assert {Path("main.py"), Path("engine/client.py"), Path("tests/test_boundaries.py")} <= set(
         SOURCES
@@ -110,9 +123,11 @@ DATA_OF_THE_ENGINE = {
     "engine.runs.device_queue": {"exclusive_devices"},
     "engine.runs.run_info": {"RunInfo", "UnreadableRun"},
     "engine.runs.run_notes": {"RunNotes", "ordered_tags", "tags_of"},
-    "engine.runs.store_follower": {"CurveUpdate"},
-    "engine.runs.store_reader": {"StoredEvent", "StoredPoints"},
-    "engine.spec.recipe_file": {"RecipeInfo"},
+    "engine.runs.store.store_follower": {"CurveUpdate"},
+    "engine.runs.store.store_reader": {"StoredEvent", "StoredPoints"},
+    "engine.scripts.command": {"is_python"},
+    "engine.scripts.options": {"Option", "Value", "resume_suggestion", "values_in", "words_of"},
+    "engine.spec.recipe_file": {"RecipeInfo", "SCRIPT"},
     "engine.templates.protocol": {"TemplateState"},
 }
 """What the window may import from modules that also read or write files: data, pure functions."""
@@ -165,7 +180,7 @@ def test_only_the_bridge_reaches_files_sockets_and_processes(path: Path) -> None
         "folder.mkdir()",
         "QProcess(self)",
         "catalog.recipe('digits')",
-        "from engine.runs.store_reader import RunReader",
+        "from engine.runs.store.store_reader import RunReader",
     ],
 )
 def test_a_way_around_the_bridge_would_be_noticed(line: str) -> None:

@@ -19,20 +19,21 @@ from engine import client
 from engine.client import CannotStart, UnreadableRun
 from engine.files.format_version import FormatVersion
 from engine.messages.events import Notice, RecipeVersion, RunEnded
-from engine.runs import checkpoint_files, run_info, store
+from engine.runs import checkpoint_files, run_info
 from engine.runs.checkpoint_files import MANIFEST, CheckpointDamaged
 from engine.runs.run_state import RunState
-from engine.runs.store import RunStore
-from engine.runs.store_reader import RunReader
+from engine.runs.store import run_store
+from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_reader import RunReader
 from engine.spec import spec_file
 from engine.spec.spec_file import FILE_NAME as SPEC
-from gui.bridge.export_file import RunTable, csv_text
+from gui.bridge.files.export_file import RunTable, csv_text
 from tests.support.old_runs import ALL, FORMATS, NEWEST, OLDEST_CHECKPOINT, restore_run
 from tests.support.runs import curve, wait_for_end
 
 
 def test_the_formats_of_today_have_a_run_here() -> None:
-    today = {str(store.FORMAT), str(spec_file.FORMAT), str(checkpoint_files.FORMAT)}
+    today = {str(run_store.FORMAT), str(spec_file.FORMAT), str(checkpoint_files.FORMAT)}
     assert today <= set(ALL), "record a small run of the new format, and name its folder after it"
 
 
@@ -84,9 +85,9 @@ def test_the_oldest_and_the_newest_format_train_on(
     assert losses[: len(losses_before)] == losses_before
     assert steps == list(range(1, info.status.total_steps + 1))
     assert len(steps) > len(steps_before)
-    with closing(sqlite3.connect(folder / store.FILE_NAME)) as connection:
+    with closing(sqlite3.connect(folder / run_store.FILE_NAME)) as connection:
         (number,) = connection.execute("PRAGMA user_version").fetchone()
-    assert FormatVersion.from_number(number) == store.FORMAT, "what continues it, upgrades it"
+    assert FormatVersion.from_number(number) == run_store.FORMAT, "what continues it, upgrades it"
 
 
 def test_checkpoints_from_before_the_first_version_are_refused_in_a_sentence() -> None:
@@ -98,7 +99,7 @@ def test_checkpoints_from_before_the_first_version_are_refused_in_a_sentence() -
 def set_format(folder: Path, text: str) -> None:
     """Make the store, the spec and the checkpoints of a run say that they have another format."""
     version = FormatVersion.from_text(text)
-    with closing(sqlite3.connect(folder / store.FILE_NAME)) as connection:
+    with closing(sqlite3.connect(folder / run_store.FILE_NAME)) as connection:
         connection.execute(f"PRAGMA user_version = {version.number}")
     for path in (folder / SPEC, *folder.rglob(MANIFEST)):
         content = path.read_text()
@@ -109,7 +110,7 @@ def set_format(folder: Path, text: str) -> None:
 
 def test_a_newer_minor_format_is_read_and_what_is_unknown_is_named() -> None:
     folder = restore_run(NEWEST)
-    with closing(sqlite3.connect(folder / store.FILE_NAME)) as connection, connection:
+    with closing(sqlite3.connect(folder / run_store.FILE_NAME)) as connection, connection:
         unknown = b"\x82\xa4type\xa7unknown\xa1x\x01"
         connection.execute("INSERT INTO event (time, body) VALUES (2e9, ?)", (unknown,))
         connection.execute("ALTER TABLE point ADD COLUMN rank INTEGER")
@@ -128,7 +129,7 @@ def test_a_newer_minor_format_is_read_and_what_is_unknown_is_named() -> None:
         client.resume("1", recipe=RecipeVersion.AS_IT_WAS)
     with closing(RunStore(folder)) as written:
         written.rewind(3)
-    with closing(sqlite3.connect(folder / store.FILE_NAME)) as connection:
+    with closing(sqlite3.connect(folder / run_store.FILE_NAME)) as connection:
         (number,) = connection.execute("PRAGMA user_version").fetchone()
     assert number == 199, "it stays a store of the newer version"
 
@@ -147,11 +148,11 @@ def test_a_newer_major_format_is_refused_by_its_number_and_left_alone(
     )
     assert main.main(["runs"]) == 0
     assert "unreadable" in capsys.readouterr().out
-    content = (folder / store.FILE_NAME).read_bytes()
+    content = (folder / run_store.FILE_NAME).read_bytes()
     for opened in (RunReader, RunStore):
         with pytest.raises(sqlite3.DatabaseError, match=r"run\.sqlite has the format 2\.0"):
             opened(folder)
-    assert (folder / store.FILE_NAME).read_bytes() == content
+    assert (folder / run_store.FILE_NAME).read_bytes() == content
     [checkpoint] = checkpoint_files.folders(folder).values()
     with pytest.raises(CheckpointDamaged, match=r"manifest\.json has the format 2\.0"):
         checkpoint_files.verify(checkpoint)

@@ -87,7 +87,9 @@ def test_a_run_trains_to_its_end_and_can_be_looked_at_afterwards() -> None:
     assert not list(run_dir.glob("logs/debug-*")), "nothing is logged by default"
     assert (run_dir / "logs" / "rank0.log").read_text() == ""
 
-    assert last_object(main("show", result["id"], "--json")[1]) == result
+    shown = last_object(main("show", result["id"], "--json")[1])
+    assert shown.pop("overview")["attempt"]["attempt"] == 1
+    assert shown == result
     assert "finished" in main("runs")[1]
     assert main("stop", result["id"])[0] == 2
 

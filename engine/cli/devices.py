@@ -10,6 +10,7 @@ from engine.cli.output import Refused
 from engine.spec.device_names import is_logical_cpu, is_mig_slice
 from engine.spec.strategy import Strategy
 from engine.system.program import call
+from engine.telemetry.given_gpus import given_gpus
 from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.snapshot import Snapshot
 
@@ -19,8 +20,8 @@ _GPU = re.compile(r"(?:gpu|cuda):(\d{1,3})", re.ASCII)
 
 
 def default_devices() -> tuple[str, ...]:
-    """Return the first GPU, or one CPU device if no GPU answers."""
-    return (*snapshot_once().selectable_gpus(), "cpu:0")[:1]
+    """Return the first GPU that was given, or one CPU device if there is none."""
+    return (*given_gpus(snapshot_once()).uuids, "cpu:0")[:1]
 
 
 def resolve_devices(text: str) -> tuple[str, ...]:
@@ -46,10 +47,12 @@ def _resolve(name: str, snapshot: Callable[[], Snapshot]) -> Sequence[str]:
     if name.startswith("GPU-") or is_mig_slice(name):
         return [name]
     if name == ALL_GPUS:
-        gpus = snapshot().selectable_gpus()
-        if not gpus:
+        given = given_gpus(snapshot())
+        if not given.uuids and given.limit:
+            raise Refused(f"{name} is not there: {given.limit} gives Traindeck no GPU.")
+        if not given.uuids:
             raise Refused(f"{name} is not there: {snapshot().gpu_note or 'no GPU answers.'}")
-        return gpus
+        return given.uuids
     if gpu := _GPU.fullmatch(name):
         return [_numbered(name, int(gpu[1]), snapshot())]
     raise Refused(
@@ -73,12 +76,14 @@ def _numbered(name: str, number: int, snapshot: Snapshot) -> str:
             f"{name} ({gpu.name}) is divided into slices (MIG): name one of them by its UUID, such "
             f"as {gpu.slices[0].uuid}."
         )
+    if refusal := given_gpus(snapshot).refusal(gpu.id, f"{name} ({gpu.name})"):
+        raise Refused(refusal)
     return gpu.id
 
 
 def why_not_here(strategy: Strategy, snapshot: Snapshot) -> str:
     """Return why a strategy cannot run on any devices of this machine; empty if it can."""
-    gpus = snapshot.selectable_gpus()
+    gpus = given_gpus(snapshot).uuids
     candidates = [("cpu:0",), ("cpu:0", "cpu:1"), tuple(gpus[:1]), tuple(gpus[:2]), tuple(gpus)]
     reasons: list[list[str]] = []
     for devices in dict.fromkeys(filter(None, candidates)):

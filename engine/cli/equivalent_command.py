@@ -3,24 +3,58 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from pathlib import Path
 
 from engine.cli.options import RECIPE_DEFAULTS
+from engine.environments import registry
+from engine.environments.needs import package_of
+from engine.environments.registry import OWN, UnreadableRegistry
+from engine.scripts.secrets import looks_secret, shown_words
 from engine.spec import catalog
 from engine.spec.field_info import Setting
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import FIELDS, RunSpec
+from engine.spec.script_spec import DECIDED_BY_SCRIPT
+from engine.spec.spec_file import without_secrets
 from engine.system.program import program_words
 
 DEFAULT_RECIPE = "digits"
 DEFAULT_STRATEGY = "single"
 
 
-def train_command(spec: RunSpec) -> str:
-    """Return the `train` command for `spec`, quoted for a shell. Raises UnknownName.
+def train_command(spec: RunSpec, tags: Sequence[str] = ()) -> str:
+    """Return the `train` or `run` command for `spec`, quoted for a shell. Raises UnknownName.
 
     It holds the devices, whose default depends on the machine, and all other non-default values.
     """
-    return shlex.join([*program_words(), "train", *train_arguments(spec)])
+    if spec.is_script:
+        return shlex.join([*program_words(), "run", *_tags(tags), *run_arguments(spec)])
+    return shlex.join([*program_words(), "train", *train_arguments(spec), *_tags(tags)])
+
+
+def run_arguments(spec: RunSpec) -> list[str]:
+    """Return the arguments after `run` for a script, one per entry. The values of secret variables
+    come from the environment, and secrets in its command are left out."""
+    arguments = [*_flag("strategy", spec.strategy), *_flag("devices", ",".join(spec.devices))]
+    arguments += _flag("folder", spec.working_folder or str(Path(spec.recipe).parent))
+    if spec.interpreter:
+        arguments += _environment(spec.interpreter)
+    if spec.name:
+        arguments += _flag("name", spec.name)
+    stored, secrets = without_secrets(spec)
+    for name, value in stored.variables.items():
+        arguments += ["--var", f"{name}={value}"]
+    for name in dict.fromkeys((*stored.secret_variables, *secrets)):
+        arguments += ["--var", name]
+    if spec.resume_arguments:
+        arguments += _flag("resume-with", spec.resume_arguments)
+    if not spec.output_figures:
+        arguments.append("--no-output-figures")
+    for name, info in FIELDS.items():
+        if name not in DECIDED_BY_SCRIPT and getattr(spec, name) != info.default:
+            arguments += _option(name, getattr(spec, name))
+    return [*arguments, "--", *shown_words(spec.command)]
 
 
 def resume_command(
@@ -45,12 +79,19 @@ def resume_command(
         arguments += _flag("strategy", after.strategy)
     if after.devices != before.devices:
         arguments += _flag("devices", ",".join(after.devices))
+    if after.interpreter != before.interpreter:
+        arguments += _environment(after.interpreter)
     if after.name != before.name:
         arguments += _flag("name", after.name)
+    if after.resume_arguments != before.resume_arguments:
+        arguments += _flag("resume-with", after.resume_arguments)
+    for name, text in after.variables.items():
+        if before.variables.get(name) != text:
+            arguments += ["--var", name if looks_secret(name, text) else f"{name}={text}"]
     for name in FIELDS:
         if getattr(after, name) != getattr(before, name):
             arguments += _option(name, getattr(after, name))
-    for field in (recipe or catalog.recipe(after.recipe)).fields:
+    for field in (recipe or catalog.recipe_of(after)).fields:
         value = after.settings.get(field.name, field.default)
         if value != before.settings.get(field.name, field.default):
             arguments += ["--set", f"{field.name}={_text(value)}"]
@@ -64,6 +105,8 @@ def train_arguments(spec: RunSpec) -> list[str]:
     if spec.strategy != _default_strategy(spec):
         arguments += _flag("strategy", spec.strategy)
     arguments += _flag("devices", ",".join(spec.devices))
+    if spec.interpreter != _default_interpreter(spec):
+        arguments += _environment(spec.interpreter)
     if spec.name:
         arguments += _flag("name", spec.name)
     for name, info in FIELDS.items():
@@ -76,6 +119,28 @@ def train_arguments(spec: RunSpec) -> list[str]:
         if name not in defaults or value != defaults[name]:
             arguments += ["--set", f"{name}={_text(value)}"]
     return arguments
+
+
+def _tags(tags: Sequence[str]) -> list[str]:
+    return [word for tag in tags for word in _flag("tag", tag)]
+
+
+def _environment(interpreter: str) -> list[str]:
+    """Return the flag for a Python, by the name of its environment where it has one."""
+    if not interpreter:
+        return _flag("env", OWN)
+    try:
+        return _flag("env", registry.name_of(interpreter) or interpreter)
+    except UnreadableRegistry:
+        return _flag("env", interpreter)
+
+
+def _default_interpreter(spec: RunSpec) -> str:
+    framework = package_of(spec.strategy.partition("/")[0])
+    try:
+        return registry.default_interpreter(framework)
+    except UnreadableRegistry:
+        return ""
 
 
 def _default_strategy(spec: RunSpec) -> str:

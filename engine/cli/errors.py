@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sqlite3
 import sys
 from collections.abc import Callable
 
-from engine.cli.output import Exit, Interrupted, NoAnswer, Refused, printable
+from engine.cli.output import (
+    Exit,
+    Interrupted,
+    NoAnswer,
+    Refused,
+    error_as_json,
+    print_json,
+    printable,
+    refusal_as_json,
+)
 from engine.client import CannotStart, CommandFailed, NoSuchRun
 from engine.repair.take_over import CannotTakeOver
 from engine.spec.catalog import UnknownName
+from engine.spec.validation import Problem
 
 INTERRUPTED = 130
 """The exit code that a shell reports for a program that Ctrl-C ended."""
 
 
-def report_errors(action: Callable[[], int]) -> int:
-    """Run `action`, and return its exit code; print an expected error as sentences."""
+def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
+    """Run `action`, and return its exit code; print an expected error as sentences.
+
+    With `json`, standard output says the same, as its last line.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may lack characters
@@ -27,19 +41,32 @@ def report_errors(action: Callable[[], int]) -> int:
         sys.stdout.flush()
         return code
     except (CannotStart, CannotTakeOver, NoSuchRun, CommandFailed, UnknownName, Refused) as error:
+        found = error.problems if isinstance(error, CannotStart) else [Problem("", str(error))]
+        if json:
+            print_json(refusal_as_json(found))
         return _print_error(str(error), Exit.REFUSED)
     except NoAnswer as error:
-        return _print_error(str(error), Exit.FAILED)
+        return _print_end("failed", str(error), Exit.FAILED, json=json and not error.is_printed)
     except Interrupted as error:
-        return _print_error(str(error), INTERRUPTED)
+        return _print_end("interrupted", str(error), INTERRUPTED, json=json)
     except BrokenPipeError:
         # The reader has closed the pipe. The interpreter must not flush into it once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
     except (sqlite3.Error, OSError) as error:
-        return _print_error(f"This could not be done: {error}.", Exit.FAILED)
+        text = f"This could not be done: {error}."
+        return _print_end("failed", text, Exit.FAILED, json=json)
     except KeyboardInterrupt:
+        if json:
+            print_json(error_as_json("interrupted", "The command was interrupted."))
         return INTERRUPTED
+
+
+def _print_end(state: str, text: str, code: int, *, json: bool) -> int:
+    if json:
+        with contextlib.suppress(OSError):  # it may be standard output that cannot be written
+            print_json(error_as_json(state, text))
+    return _print_error(text, code)
 
 
 def _print_error(text: str, code: int) -> int:

@@ -13,9 +13,9 @@ from typing import Any, Self
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 
 from engine import client
-from engine.cli.output import Exit, Interrupted, err, out, print_json, run_as_json
+from engine.cli.output import Exit, Interrupted, err, one_run_as_json, out, print_json
 from engine.cli.progress import ProgressView
-from engine.cli.show import print_failure, print_summary
+from engine.cli.summary import print_failure, print_summary
 from engine.cli.watch import Update, last_seq, updates
 from engine.client import CommandFailed, RunInfo
 from engine.messages import commands
@@ -151,7 +151,7 @@ def follow_active_run(run_id: str, ctrl_c: CtrlC, *, json: bool) -> Exit:
             if ctrl_c.count and not update.state.is_over:
                 view.say(f"Run {run_id} goes on: `{call(f'attach {run_id}')}` follows it again.")
                 if json:
-                    print_json(run_as_json(client.get_run(run_id)))
+                    print_json(one_run_as_json(client.get_run(run_id)))
                 return Exit.DONE
     return report_end(run_id, json=json)
 
@@ -160,7 +160,7 @@ def report_end(run_id: str, *, json: bool) -> Exit:
     """Print the end of a run, and return the exit code."""
     info = client.get_run(run_id)
     if json:
-        print_json(run_as_json(info))
+        print_json(one_run_as_json(info))
     else:
         print_summary(out(), info)
     print_failure(err(), info)
@@ -181,3 +181,14 @@ def _stop(run_id: str, view: ProgressView, *, now: bool) -> None:
         client.send(run_id, commands.Stop(now=now))
     except CommandFailed as error:
         view.say(str(error))
+
+
+def print_detached(run_id: str, *, json: bool) -> Exit:
+    """Print the number of a run that goes on by itself, or with `json` its object."""
+    if json:
+        print_json(one_run_as_json(client.get_run(run_id)))
+    else:
+        out().print(run_id)
+    hint = f"Run {run_id} has started: `{call(f'attach {run_id}')}` follows it."
+    err().print(hint, soft_wrap=True)
+    return Exit.DONE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -12,30 +12,35 @@ from engine.spec.field_info import FieldInfo, Setting
 from engine.spec.run_spec import FIELDS
 from engine.spec.spec_fields import GROUPS
 
-RECIPE_DEFAULTS = ("batch_size", "epochs", "learning_rate")
+RECIPE_DEFAULTS = ("batch_size", "epochs", "steps", "learning_rate")
 """Fields whose default the recipe chooses."""
 
 _METAVARS = {"int": "N", "float": "X", "str": "NAME"}
 
 
-def add_options(parser: argparse.ArgumentParser, default: str = "") -> None:
-    """Add a flag for every field to `parser`, under the heading of its group.
+def add_options(
+    parser: argparse.ArgumentParser, default: str = "", without: Collection[str] = ()
+) -> None:
+    """Add a flag for every field but those `without` to `parser`, under the heading of its group.
 
     `default` describes the value of a flag that is not given; empty: the default of the field.
     """
-    groups = {name: parser.add_argument_group(name) for name in GROUPS}
-    for info in FIELDS.values():
+    fields = [info for info in FIELDS.values() if info.name not in without]
+    used = {info.group for info in fields}
+    groups = {name: parser.add_argument_group(name) for name in GROUPS if name in used}
+    for info in fields:
         _add(groups[info.group], info, default or _default(info))
 
 
 def given_options(options: argparse.Namespace) -> dict[str, Setting]:
     """Return the values of the flags that were given, by the names of their fields."""
-    return {name: value for name in FIELDS if (value := getattr(options, name)) is not None}
+    given = {name: getattr(options, name, None) for name in FIELDS}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _add(group: Any, info: FieldInfo, default: str) -> None:
     flag = "--" + info.name.replace("_", "-")
-    about = f"{info.doc} (default: {default})".replace("%", "%%")
+    about = f"{info.help(in_form=False)} (default: {default})".replace("%", "%%")
     if info.type == "bool":
         group.add_argument(
             flag, action=argparse.BooleanOptionalAction, default=None, dest=info.name, help=about

@@ -15,8 +15,13 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from engine import client
 from engine.client import RunInfo
+from engine.runs.run_info import failure_of
 from engine.runs.run_state import RunState
+from engine.runs.store.store_reader import RunReader
+from engine.scripts.secrets import shown_words
+from engine.spec.validation import Problem
 from engine.system import units
 
 _WIDTH_OF_A_PIPE = 200
@@ -58,6 +63,11 @@ class Interrupted(Exception):
 
 class NoAnswer(Exception):
     """A run ended, or did not answer in time; the text is a sentence."""
+
+    def __init__(self, text: str, *, is_printed: bool = False) -> None:
+        """`is_printed`: what `--json` prints was printed before."""
+        super().__init__(text)
+        self.is_printed = is_printed
 
 
 _UNPRINTABLE = re.compile(
@@ -113,7 +123,7 @@ def print_json(value: object) -> None:
 
 
 def run_as_json(info: RunInfo) -> dict[str, Any]:
-    """Return the JSON object that `--json` prints for a run."""
+    """Return the JSON object that `--json` prints for each run of a list."""
     return {
         "id": info.id,
         "state": str(info.state),
@@ -123,6 +133,49 @@ def run_as_json(info: RunInfo) -> dict[str, Any]:
         "metrics": info.status.metrics,
         "run_dir": str(info.folder),
     }
+
+
+def one_run_as_json(info: RunInfo) -> dict[str, Any]:
+    """Return the JSON object that `--json` prints for one run: as in a list, and with its failure.
+
+    Raises sqlite3.Error.
+    """
+    failure = failure_of(info)
+    script = _script_as_json(info) if info.spec.is_script else {}
+    return run_as_json(info) | script | ({"failure": failure} if failure else {})
+
+
+_NO_RESULTS = ("device/", "rank/")
+"""Series that no script has captured or logged."""
+
+
+def _script_as_json(info: RunInfo) -> dict[str, Any]:
+    """Return what is said of a run of a script besides: its command, what resuming means, and the
+    last value of every series that was captured. Raises sqlite3.Error."""
+    newest: dict[str, float] = {}
+    if info.status.attempt:
+        with RunReader(info.folder) as reader:
+            newest = reader.newest_values()
+    metrics = {name: value for name, value in newest.items() if not name.startswith(_NO_RESULTS)}
+    return {
+        "metrics": metrics,
+        "command": shown_words(info.spec.command),
+        "working_folder": info.spec.working_folder,
+        "resume": client.resume_meaning(info),
+    }
+
+
+def refusal_as_json(problems: Iterable[Problem]) -> dict[str, Any]:
+    """Return the JSON object that `--json` prints for a command that was refused."""
+    return {"state": "refused", "problems": list(problems)}
+
+
+def error_as_json(state: str, text: str) -> dict[str, Any]:
+    """Return the JSON object that `--json` prints for a command that could not do what it began.
+
+    `state`: "failed" or "interrupted", which is that of the command and not of a run.
+    """
+    return {"state": state, "problems": [Problem("", text)]}
 
 
 def format_number(value: float) -> str:

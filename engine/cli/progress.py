@@ -77,7 +77,8 @@ class ProgressView:
                 values = "  ".join(
                     f"{name} {format_number(x)}" for name, x in event.metrics.items()
                 )
-                return f"epoch {event.epoch}/{self._epochs}  step {event.step}  {values}"
+                of_all = f"/{self._epochs}" if self._epochs else ""
+                return f"epoch {event.epoch}{of_all}  step {event.step}  {values}"
             case CheckpointSaved():
                 return f"checkpoint saved: {event.path}"
             case Notice() | Alarm() | Trouble() | CheckpointFailed():
@@ -102,8 +103,14 @@ def _figures(status: RunStatus, state: RunState) -> str:
     if state in (RunState.STARTING, RunState.QUEUED):
         return str(state)
     parts = [] if state is RunState.RUNNING else [str(state)]
-    parts.append(f"epoch {status.epoch}/{status.epochs}")
-    parts.append(f"step {status.step}/{status.total_steps}")
+    if status.epochs:
+        parts.append(f"epoch {status.epoch}/{status.epochs}")
+    else:  # a script may not tell when it ends, and some runs are so many steps long
+        parts += [f"epoch {status.epoch}"] * bool(status.epoch)
+    if status.total_steps:
+        parts.append(f"step {status.step}/{status.total_steps}")
+    else:
+        parts.append(f"step {status.step:,}")
     if "train/loss" in status.metrics:
         parts.append(f"loss {format_number(status.metrics['train/loss'])}")
     if state is RunState.RUNNING and status.samples_per_second > 0:

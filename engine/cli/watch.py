@@ -14,8 +14,8 @@ from engine.cli.output import NoAnswer
 from engine.messages.events import AttemptStarted, CommandRefused, Event
 from engine.runs import run_info
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store_follower import StoreFollower
-from engine.runs.store_reader import MOST_EVENTS, RunReader, StoredEvent
+from engine.runs.store.store_follower import StoreFollower
+from engine.runs.store.store_reader import MOST_EVENTS, RunReader, StoredEvent
 from engine.system import paths
 
 POLL_SECONDS = 0.1

@@ -6,8 +6,11 @@ import math
 import time
 from collections.abc import Callable, Iterable
 
+from engine.messages.channel import Alive
+
 START_SECONDS = 300.0
-"""Time for all workers, once they are launched, to import their framework and build the model."""
+"""Time for all workers, once they are launched, to import their framework and build the model; and
+once more whenever one has loaded more of a checkpoint."""
 
 FAILURE_GRACE_SECONDS = 1.0
 """Time between the first failure and the end of the attempt. Other ranks may report the root cause
@@ -60,6 +63,7 @@ class Deadlines:
         self.heartbeat_timeout = heartbeat_timeout
         self._clock = clock
         self._starting = set(ranks)
+        self._loads: dict[int, Alive] = {}
         self._ready_by = clock() + self.start_seconds
         self._last_message: dict[int, float] = {}
         self._last_check = clock()
@@ -84,6 +88,12 @@ class Deadlines:
         """Note that `rank` will send no more messages."""
         self._last_message.pop(rank, None)
         self._cut_off[rank] = self._clock()
+
+    def loads(self, rank: int, alive: Alive) -> None:
+        """Note that `rank` loads a checkpoint: if it gets on, all ranks have their time again."""
+        if rank in self._starting and self._loads.get(rank) != alive:
+            self._loads[rank] = alive
+            self._ready_by = max(self._ready_by, self._clock() + self.start_seconds)
 
     def start_failure_grace(self) -> None:
         """Note that a worker failed: from now on, the other workers have a short time to report."""

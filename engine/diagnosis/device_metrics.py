@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from engine.diagnosis.process_memory import Measurement
+from engine.diagnosis.run_devices import RunDevices
 from engine.messages.events import Metrics, Points
-from engine.spec.device_names import is_logical_cpu
+from engine.runs.run_state import ENERGY
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 _CURVES = {"utilisation": "utilisation", "memory": "memory_used"}
@@ -15,39 +17,74 @@ _CURVES = {"utilisation": "utilisation", "memory": "memory_used"}
 _GPU_CURVES = _CURVES | {"temperature": "temperature", "power": "power", "clock": "clock"}
 """The same for a GPU. Values that change slowly have alarms instead of curves."""
 
+PROCESS_MEMORY = "device/cpu/process_memory"
+"""The bytes that the processes of a run on the CPU hold; `device/cpu/memory` is what all processes
+of the machine use."""
+
+_SURE = 3
+"""Snapshots without the power of a device, after which it is clear that it does not tell it."""
+
 _GAP_SECONDS = 15.0
 """A longer time between two snapshots makes a gap in a curve."""
-
-
-def run_device_ids(devices: Sequence[str]) -> frozenset[str]:
-    """Return the ids that the devices of a run have in a snapshot.
-
-    All logical CPU devices are one device there: `cpu`, the machine's processor.
-    """
-    return frozenset("cpu" if is_logical_cpu(device) else device for device in devices)
 
 
 class DeviceRecorder:
     """Makes the new points of a run's devices. One NaN stands for each gap."""
 
-    def __init__(self, devices: Sequence[str]) -> None:
-        """`devices` by their names in the spec."""
-        self._run_devices = run_device_ids(devices)
+    def __init__(self, devices: Sequence[str], energy: float = 0.0) -> None:
+        """`devices` by their names in the spec; `energy`: watt-hours until now."""
+        self._energy = energy
+        self._power: dict[str, float] = {}
+        """What each device has told in the last snapshot (W)."""
+
+        self._silent: dict[str, tuple[int, str]] = {}
+        """Snapshots in which a device has not told its power since it last did, and its label."""
+
+        self._devices = RunDevices(devices)
         self._last_time = -math.inf
         self._has_value: dict[str, bool] = {}
         """For each series with points: whether its last point is a value and not a gap."""
 
-    def metrics(self, snapshot: Snapshot, step: int) -> Metrics:
+    def metrics(
+        self, snapshot: Snapshot, step: int, of_processes: Measurement | None = None
+    ) -> Metrics:
         """Make points at `step`: utilisation (percent), memory (bytes) and, for GPUs, temperature
-        (°C), power (W) and clock (MHz). The same snapshot a second time makes none."""
+        (°C), power (W) and clock (MHz). The same snapshot a second time makes none. `of_processes`:
+        a new measurement of the run's processes."""
         seconds = snapshot.time - self._last_time
         points: list[Points] = []
         if seconds != 0:
-            for device in snapshot.devices:
-                if device.id in self._run_devices:
-                    points += self._points(device, step, after_gap=seconds > _GAP_SECONDS)
+            rows = self._devices.rows(snapshot)
+            for device in rows:
+                points += self._points(device, step, after_gap=seconds > _GAP_SECONDS)
+            points += self._use(rows, seconds, step)
+        if of_processes is not None:
+            value, at = float(of_processes.size), of_processes.time
+            points.append(Points(PROCESS_MEMORY, [step], [value], [at]))
         self._last_time = snapshot.time
         return Metrics(snapshot.time, snapshot.time, points)
+
+    @property
+    def without_power(self) -> str:
+        """The label of a device that does not tell its power; empty: there is none."""
+        return next((label for count, label in self._silent.values() if count >= _SURE), "")
+
+    def _use(self, rows: Sequence[DeviceSnapshot], seconds: float, step: int) -> list[Points]:
+        """Add the energy (Wh) since the last snapshot. A gap, such as a pause, adds none."""
+        used = 0.0
+        for device in rows:
+            if device.power is None:
+                self._power.pop(device.id, None)
+                count, _ = self._silent.get(device.id, (0, ""))
+                if device.lost is None:
+                    self._silent[device.id] = count + 1, device.label
+                continue
+            self._silent.pop(device.id, None)
+            if device.id in self._power and 0 < seconds <= _GAP_SECONDS:
+                used += (self._power[device.id] + device.power) / 2 * seconds / 3600
+            self._power[device.id] = device.power
+        self._energy += used
+        return [Points(ENERGY, [step], [self._energy])] if used else []
 
     def _points(self, device: DeviceSnapshot, step: int, *, after_gap: bool) -> list[Points]:
         points = []

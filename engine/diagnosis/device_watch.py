@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.diagnosis.deadlines import AwakeClock
-from engine.diagnosis.device_metrics import DeviceRecorder, run_device_ids
+from engine.diagnosis.device_metrics import DeviceRecorder
+from engine.diagnosis.process_memory import Measurement
 from engine.diagnosis.root_cause import tail
+from engine.diagnosis.run_devices import RunDevices
 from engine.messages.events import (
     Alarm,
     EpochEnded,
@@ -55,11 +57,16 @@ class DeviceWatch:
     driver needs some time to find its devices.
     """
 
-    def __init__(self, devices: Sequence[str], clock: Callable[[], float] | None = None) -> None:
-        """`devices` by their names in the spec."""
+    def __init__(
+        self,
+        devices: Sequence[str],
+        clock: Callable[[], float] | None = None,
+        energy: float = 0.0,
+    ) -> None:
+        """`devices` by their names in the spec; `energy`: watt-hours of earlier attempts."""
         self._clock = clock or AwakeClock()
-        self._run_devices = run_device_ids(devices)
-        self._recorder = DeviceRecorder(devices)
+        self._devices = RunDevices(devices)
+        self._recorder = DeviceRecorder(devices, energy)
         self._alarms = Alarms()
         self._lost_devices: dict[str, _LostDevice] = {}
         self._steps_per_epoch = self._epochs = self._total_steps = 1
@@ -77,35 +84,50 @@ class DeviceWatch:
                 self._step = step
                 # After an epoch's last step a validation follows. Steps are counted from the end of
                 # the training, because after a resume the first epochs may have another length.
-                self._step_is_due = (self._total_steps - step) % self._steps_per_epoch != 0
+                until_end = self._total_steps - step
+                until_epoch = until_end if self._epochs else step
+                self._step_is_due = bool(until_end) and until_epoch % self._steps_per_epoch != 0
                 for lost in self._lost_devices.values():
                     lost.training_continues |= lost.snapshots >= CONFIRMING_SNAPSHOTS
             case EpochEnded(epoch):
-                self._step_is_due = epoch < self._epochs  # the last checkpoint follows otherwise
+                # The last checkpoint follows otherwise.
+                self._step_is_due = epoch < self._epochs or (
+                    not self._epochs and self._step < self._total_steps
+                )
             case Resumed():
                 for lost in self._lost_devices.values():
                     lost.since = self._clock()
             case _:
                 pass
 
-    def add_snapshot(self, snapshot: Snapshot, status: RunStatus) -> list[Event]:
-        """Return the alarms and points of the run that follow from `snapshot`."""
-        run_snapshot = Snapshot(
-            time=snapshot.time,
-            devices=tuple(d for d in snapshot.devices if d.id in self._run_devices),
-        )
+    @property
+    def without_power(self) -> str:
+        """The label of a device that does not tell its power; empty: there is none."""
+        return self._recorder.without_power
+
+    @property
+    def uses_cpu(self) -> bool:
+        """Whether the run trains on the CPU, whose memory is that of the machine."""
+        return "cpu" in self._devices.ids
+
+    def add_snapshot(
+        self, snapshot: Snapshot, status: RunStatus, of_processes: Measurement | None = None
+    ) -> list[Event]:
+        """Return the alarms and points of the run that follow from `snapshot`, and from a new
+        measurement of the run's processes."""
+        run_snapshot = Snapshot(time=snapshot.time, devices=self._devices.rows(snapshot))
         for device in run_snapshot.devices:
             # A reason that holds for all GPUs is a problem of the driver, not of this device.
             if device.lost is None or device.lost != snapshot.gpu_note:
                 self._note_lost(device)
         is_running = status.state is RunState.RUNNING
-        busy = self._run_devices if is_running and self._step_is_due else frozenset()
+        busy = self._devices.ids if is_running and self._step_is_due else frozenset()
         events: list[Event] = [
             Alarm(alarm.device, alarm.kind.value, text, is_raised)
             for alarm, is_raised, text in self._alarms.update(run_snapshot, busy)
         ]
         if is_running:
-            events.append(self._recorder.metrics(run_snapshot, status.step))
+            events.append(self._recorder.metrics(snapshot, status.step, of_processes))
         return events
 
     def fatal_lost_device(self, status: RunStatus) -> DeviceSnapshot | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
+from engine.diagnosis import gpu_links
 from engine.diagnosis.deadlines import STALL_SECONDS
 from engine.diagnosis.stack_dumps import WorkerLocation, locate_worker, working_threads
 from engine.messages.channel import Alive, Message
@@ -102,6 +103,9 @@ class HangWatch:
             f"No step was done for {_in_words(waited)} after step {status.step}. {places} Stop the "
             f"run if it does not go on. The stacks of all threads are in {self._folder / 'logs'}."
         )
+        if not self._has_stepped and not any(location.where for location in self._locations):
+            devices = [device for plan in self._plans for device in plan.devices]
+            text = f"{text} {gpu_links.advice(devices)}".rstrip()
         return Trouble("hang", text, True)
 
     def failure(self, status: RunStatus) -> Failure | None:

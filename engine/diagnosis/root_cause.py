@@ -30,10 +30,14 @@ def find_failure(
     of lost peers, the ranks that neither exited nor reported hang and are the root cause.
     """
 
+    def code_of(rank: int) -> int:
+        report = reports.get(rank)  # it may arrive before the system tells the exit
+        return exit_codes.get(rank, report.exit_code if report else 1)
+
     def priority(rank: int) -> int:
         """Return 0 for the likeliest root cause."""
         report = reports.get(rank)
-        if exit_codes.get(rank, 0) < 0:
+        if code_of(rank) < 0:
             return 0
         if report is None:
             return 2
@@ -47,7 +51,7 @@ def find_failure(
     if silent and priority(rank) == _LOST_PEER:
         return _hang_failure(rank, silent, logs)
     report = reports.get(rank)
-    code = exit_codes.get(rank, 1)
+    code = code_of(rank)
     signal = signal_name(code)
     device = ", ".join(plans[rank].devices)
     label = plans[rank].label
@@ -64,7 +68,8 @@ def find_failure(
     where = report.where if report else ""
     traceback = report.traceback if report else ""
     log_tail = tail(logs[rank], without=traceback)
-    return Failure(rank, device, code, signal, message, where, log_tail)
+    details = report.details if report and not signal else ""
+    return Failure(rank, device, code, signal, message, where, log_tail, details)
 
 
 CUT_OFF = (

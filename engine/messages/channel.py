@@ -12,7 +12,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import (
     Client,
     Connection,
@@ -62,10 +62,17 @@ class Alive(msgspec.Struct, frozen=True, tag="alive"):
     """A sign of life, which a worker sends when it has no other message."""
 
     doing: str = ""
-    """`training`, `validation` or `checkpoint`; empty before the training begins."""
+    """`training`, `validation` or `checkpoint`; before the training begins, one of
+    BEFORE_TRAINING."""
 
     place: int = 0
     """A position in that work. While this or `doing` changes, the worker makes progress."""
+
+
+LOADING, CONNECTING = "loading", "connecting"
+BEFORE_TRAINING = ("", CONNECTING, LOADING)
+"""What a worker may do before it trains: GPUs exchange data for the first time; a checkpoint is
+loaded, whose place is the bytes that were read."""
 
 
 class Flush(msgspec.Struct, frozen=True, tag="settle"):
@@ -143,7 +150,7 @@ class Channel:
         A server then closes the connection after LONGEST_SEND, a client after the limit that it
         connected with; a worker has no limit. Raises one of CLOSED.
         """
-        with self._sending:
+        with self._sending, self._closed_is_an_end():
             try:
                 self._connection.send_bytes(_encode(message))
             except BlockingIOError:
@@ -156,13 +163,27 @@ class Channel:
         Raises one of CLOSED (also after a frame that is too large), TimeoutError, or
         msgspec.DecodeError.
         """
-        if timeout is not None and not self._connection.poll(timeout):
-            raise TimeoutError
-        frame = self._connection.recv_bytes(LARGEST_FRAME)
+        with self._closed_is_an_end():
+            if timeout is not None and not self._connection.poll(timeout):
+                raise TimeoutError
+            frame = self._connection.recv_bytes(LARGEST_FRAME)
         try:
             return _decoder.decode(frame)
         except (RecursionError, UnicodeDecodeError) as error:
             raise msgspec.DecodeError("nested too deeply, or not valid UTF-8") from error
+
+    @contextlib.contextmanager
+    def _closed_is_an_end(self) -> Iterator[None]:
+        """Raise EOFError if another thread closes the connection in the middle.
+
+        `multiprocessing.connection` has no handle then, and asks the system with None.
+        """
+        try:
+            yield
+        except TypeError as error:
+            if not self._connection.closed:
+                raise
+            raise EOFError("closed by this process") from error
 
     def end_sending(self) -> None:
         """Tell the other side that no more messages will come.

@@ -39,15 +39,21 @@ class TrainingStarted(msgspec.Struct, frozen=True, tag="training_started"):
     step: int
     steps_per_epoch: int
     epochs: int
+    """0: the length of the run is not counted in epochs."""
+
     replicas: int
     parameters: int
-    """Trainable parameters of the model."""
+    """Trainable parameters of the model. Of a script, this and the other numbers are 0 if they are
+    not known; a later event of an attempt tells what became known."""
 
     total_steps: int = 0
-    """Steps of the whole run, with those before `step`; 0 in an older store."""
+    """Steps of the whole run, with those before `step`; 0: not known, or an older store."""
 
     metric_directions: dict[str, str] = {}
     """`min` or `max` for each metric whose direction the recipe or the user chose."""
+
+    validates: bool = True
+    """False: the recipe has no validation data. True for a script, whose curves show it."""
 
 
 class Metrics(msgspec.Struct, frozen=True, tag="metrics"):
@@ -78,6 +84,30 @@ class EpochEnded(msgspec.Struct, frozen=True, tag="epoch_ended"):
     step: int
     metrics: dict[str, float]
     """Such as {"validation/loss": 0.12, "validation/accuracy": 0.97}."""
+
+
+class ImageLogged(msgspec.Struct, frozen=True, tag="image_logged"):
+    """A script has logged a picture."""
+
+    series: str
+    step: int
+    file: str
+    """Relative to the run folder; in its folder `media`."""
+
+    width: int
+    height: int
+    caption: str = ""
+
+
+class HistogramLogged(msgspec.Struct, frozen=True, tag="histogram_logged"):
+    """A script has logged a distribution."""
+
+    series: str
+    step: int
+    edges: list[float]
+    """The limits of the bins, ascending: one more than `counts`."""
+
+    counts: list[float]
 
 
 class CheckpointSaved(msgspec.Struct, frozen=True, tag="checkpoint_saved"):
@@ -125,7 +155,10 @@ class TrainingEnded(msgspec.Struct, frozen=True, tag="training_ended"):
 
     step: int
     completed: bool
-    """True: all epochs are done. False: stopped by command."""
+    """True: all epochs or steps are done, or the recipe ended it. False: stopped by command."""
+
+    reason: str = ""
+    """Why the recipe ended the training before that, in a sentence; empty: it did not."""
 
 
 class Notice(msgspec.Struct, frozen=True, tag="notice"):
@@ -178,6 +211,13 @@ class WorkerFailed(msgspec.Struct, frozen=True, tag="worker_failed"):
     traceback: str
     lost_peer: bool
     """The exception only says that the connection to another rank was lost."""
+
+    details: str = ""
+    """What helps beside the message, over several lines: the rest of the exception's text, its
+    notes and causes."""
+
+    exit_code: int = 1
+    """With which the worker leaves after this report; -n for the signal n."""
 
 
 class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt_started"):
@@ -260,6 +300,8 @@ class Rewound(msgspec.Struct, frozen=True, tag="rewound"):
     """Epochs done at the checkpoint. Missing in an older store, as are the `metrics`."""
 
     metrics: dict[str, float] = {}
+    own_file: str = ""
+    """The file of a script itself from which it goes on; then `checkpoint` is empty."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -277,6 +319,9 @@ class Failure(msgspec.Struct, frozen=True):
     where: str
     log_tail: str
     """The last lines of the rank's log."""
+
+    details: str = ""
+    """From `WorkerFailed.details`."""
 
 
 class Restarting(msgspec.Struct, frozen=True, tag="restarting"):
@@ -297,6 +342,8 @@ class RunEnded(msgspec.Struct, frozen=True, tag="run_ended"):
 
     reason: str
     failure: Failure | None = None
+    early: bool = False
+    """A finished run has not done all its epochs or steps, as its settings or its recipe say."""
 
 
 WorkerEvent = (
@@ -305,6 +352,8 @@ WorkerEvent = (
     | Metrics
     | Progress
     | EpochEnded
+    | ImageLogged
+    | HistogramLogged
     | CheckpointSaved
     | CheckpointFailed
     | CacheEmptied

@@ -1,9 +1,10 @@
 """`python -m engine.processes.guardian` ends the workers of a run if their supervisor is gone.
 
 The kernel does that, also to a worker whose native code never lets another thread run. The guardian
-reads lines from its supervisor: `seconds S`, `group FOLDER` if the workers have a control group,
-`worker PID CREATED`, and `end` when all workers have ended. If the lines end without that, the
-workers have S seconds to save and leave.
+reads lines from its supervisor: `seconds S`, `checkpoints FOLDER`, `group FOLDER` if the workers
+have a control group, `worker PID CREATED`, `scratch FOLDER`, and `end` when all workers have ended.
+If the lines end without that, the workers have S seconds to save and leave, and as many again
+whenever a save in that folder has got on.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from engine.files import scratch_folder
+from engine.files.save_progress import TimeToSave, save_progress
 from engine.processes import process_tree
 from engine.processes.control_group import ControlGroup
 from engine.processes.process_tree import Identity
@@ -34,8 +37,10 @@ class Guardian:
 
     def __init__(self) -> None:
         self._seconds = 0.0
+        self._checkpoints: Path | None = None
         self._workers: list[Identity] = []
         self._group: ControlGroup | None = None
+        self._scratch: set[Path] = set()
         self._has_ended = False
 
     def read(self, descriptor: int) -> bool:
@@ -51,20 +56,24 @@ class Guardian:
         match words:
             case ["seconds", seconds]:
                 self._seconds = float(seconds)
+            case ["checkpoints", *folder]:
+                self._checkpoints = Path(" ".join(folder))
             case ["worker", pid, created]:
                 self._workers.append((int(pid), float(created)))
             case ["group", *folder]:
                 self._group = ControlGroup(Path(" ".join(folder)))
+            case ["scratch", *folder]:
+                self._scratch.add(Path(" ".join(folder)))
             case ["end"]:
                 self._has_ended = True
 
     def end_workers(self) -> None:
         """Wait until the workers have left, or their time is over; end them and their children."""
-        ends_at = time.monotonic() + self._seconds + MARGIN_SECONDS
+        limit = TimeToSave(self._seconds + MARGIN_SECONDS, self._progress)
         seen: dict[Identity, None] = {}
         while alive := [each for each in self._workers if process_tree.is_alive(each)]:
             seen.update(dict.fromkeys(process_tree.descendants([pid for pid, _ in alive])))
-            left = ends_at - time.monotonic()
+            left = limit.left()
             if left <= 0:
                 process_tree.kill(alive)
                 break
@@ -73,6 +82,11 @@ class Guardian:
             self._group.end(LEFTOVER_SECONDS)
             self._group.remove()
         process_tree.end(seen, LEFTOVER_SECONDS)
+        for folder in self._scratch:
+            scratch_folder.remove(folder)
+
+    def _progress(self) -> object:
+        return save_progress(self._checkpoints) if self._checkpoints else None
 
 
 def _wait_for_one(processes: list[Identity], seconds: float) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from enum import Enum, auto
 from functools import cache
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from engine.processes.process import ON_LINUX
 
@@ -91,3 +93,25 @@ def _target(link: str) -> str:
         return str(Path(link).readlink())
     except OSError:
         return ""
+
+
+def rank_links() -> dict[str, str]:
+    """Return the environment variables that keep ranks on this machine, and what NCCL says of them.
+
+    NCCL, also TensorFlow's, would listen on the first other interface. It tells the reason of an
+    error only in its own lines; a level that the user has chosen stays.
+    """
+    name = loopback_interface()
+    return {
+        "GLOO_SOCKET_IFNAME": name,
+        "NCCL_SOCKET_IFNAME": f"={name}" if name else "",  # without `=` it would be a prefix
+        "NCCL_DEBUG": os.environ.get("NCCL_DEBUG", "WARN"),
+    }
+
+
+def loopback_interface() -> str:
+    """Return the name of the loopback interface; empty if there is none."""
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(address.address == "127.0.0.1" for address in addresses):
+            return str(name)
+    return ""

@@ -115,8 +115,12 @@ def start_module(
     environment: Mapping[str, str] | None = None,
     cwd: Path = PROJECT,
     own_session: bool = False,
+    interpreter: str = "",
+    packages: Path = PROJECT,
 ) -> subprocess.Popen[bytes]:
     """Start `python -m module arguments...` and append its output to `log`.
+
+    `interpreter`: the path of another Python than this one, which finds our modules in `packages`.
 
     With `own_session`, the new process outlives this process and its terminal. It always has its
     own process group, so that Ctrl-C in the terminal reaches only this process. Raises OSError.
@@ -124,27 +128,27 @@ def start_module(
     with open_to_append(log) as output:
         return children.start(
             # -P: Python must not import a user's file in `cwd` instead of our module.
-            [sys.executable, "-P", "-m", module, *arguments],
+            [interpreter or sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=cwd,
-            env=module_environment(os.environ if environment is None else environment),
+            env=module_environment(os.environ if environment is None else environment, packages),
             **_group_arguments(own_session),
         )
 
 
-def module_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return `environment` for any working directory: our modules come first on the path, and our
-    own folders have absolute paths."""
+def module_environment(environment: Mapping[str, str], packages: Path = PROJECT) -> dict[str, str]:
+    """Return `environment` for any working directory: our modules, in the folder `packages`, come
+    first on the path, and our own folders have absolute paths."""
     folders = {
         name: str(absolute_folder(environment[name]))
         for name in _FOLDER_VARIABLES
         if environment.get(name)
     }
     modules = environment.get("PYTHONPATH", "").split(os.pathsep)
-    others = [entry for entry in modules if entry and entry != str(PROJECT)]
-    return {**environment, **folders, "PYTHONPATH": os.pathsep.join([str(PROJECT), *others])}
+    others = [entry for entry in modules if entry not in ("", str(PROJECT), str(packages))]
+    return {**environment, **folders, "PYTHONPATH": os.pathsep.join([str(packages), *others])}
 
 
 def can_enter(folder: Path) -> bool:
@@ -309,6 +313,15 @@ def _stacks_signal() -> int:
 def resident_bytes() -> int:
     """Return the resident memory of this process."""
     return int(psutil.Process().memory_info().rss)
+
+
+def bytes_read() -> int:
+    """Return how much this process has read so far, also by mapped files; 0 if nothing tells."""
+    try:
+        counters = psutil.Process().io_counters()
+    except (AttributeError, OSError, psutil.Error):
+        return 0
+    return int(getattr(counters, "read_chars", 0) + counters.read_bytes)
 
 
 def resident_metric() -> dict[str, float]:

@@ -11,17 +11,20 @@ from typing import NamedTuple
 import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
 
 from engine.processes.process import resident_bytes, resident_metric, trim_heap
 from engine.system.units import gib
-from engine.training.errors import TrainingFailed
+from engine.training.errors import OutOfMemory, full_device, memory_advice
 
 _REQUESTED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(bytes|KiB|MiB|GiB)?")
+_OUT_OF_MEMORY = (
+    "can't allocate memory",  # of the host
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-
-
-class OutOfMemory(TrainingFailed):
-    """A device has too little memory for the training."""
 
 
 class DeviceMemory(NamedTuple):
@@ -43,21 +46,56 @@ def device_memory(device: torch.device) -> DeviceMemory | None:
 
 @contextmanager
 def explain_out_of_memory(
-    device: torch.device, name: str, batch: int, accumulation: int
+    devices: Sequence[torch.device], names: Sequence[str], batch: int, accumulation: int
 ) -> Iterator[None]:
     """Raise OutOfMemory, with the numbers, for an out-of-memory error in this context.
 
-    `name` is the device's name in the spec; `batch` is the number of samples of a local batch.
+    `devices` are those of this process, and `names` their names in the spec; `batch` is the number
+    of samples of a local batch.
     """
     try:
         yield
     except (torch.OutOfMemoryError, RuntimeError) as error:
         text = str(error)
-        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in text:
+        if not is_out_of_memory(error):
             raise
+        index = _full_device(text, devices)
         raise OutOfMemory(
-            out_of_memory_message(text, name, device_memory(device), batch, accumulation)
+            out_of_memory_message(
+                text, names[index], device_memory(devices[index]), batch, accumulation
+            )
         ) from error
+
+
+def full_text(error: BaseException, devices: Sequence[torch.device], names: Sequence[str]) -> str:
+    """Return what to say when a paused run has no room on its `devices` (see above) any more."""
+    index = _full_device(str(error), devices)
+    details = ""
+    if memory := device_memory(devices[index]):
+        details = f" ({gib(memory.free, 2)} of {gib(memory.total, 2)} are free)"
+    return (
+        f"The run stays paused: {names[index]} has no room for it now{details}. Resume it when "
+        "other programs have freed the device, or stop it: its checkpoint is saved."
+    )
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device or the host has no memory left; not all of PyTorch's errors have a type."""
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(word in str(error) for word in _OUT_OF_MEMORY)
+    )
+
+
+def _full_device(text: str, devices: Sequence[torch.device]) -> int:
+    """Return which of `devices` an error is about; if its text does not say it, the fullest one.
+
+    Only a process of several devices uses all GPUs of the run, so that their number is their place.
+    """
+    index = full_device(text, len(devices))
+    if index is not None:
+        return index
+    memories = [device_memory(device) for device in devices]
+    return min(range(len(devices)), key=lambda k: memory.free if (memory := memories[k]) else 0)
 
 
 def out_of_memory_message(
@@ -74,11 +112,7 @@ def out_of_memory_message(
             f"{gib(memory.reserved, 2)}, everything else {gib(others, 2)}"
         )
     summary = f"{name} is out of memory{': ' if details else ''}{', '.join(details)}"
-    return (
-        f"{summary}. Each replica computes {batch} samples at once. Try gradient accumulation "
-        f"{2 * accumulation} (the same global batch in smaller parts), a smaller batch, precision "
-        "bf16, or the strategy torch/fsdp or torch/pipeline on several devices."
-    )
+    return f"{summary}. {memory_advice(batch, accumulation, 'torch/fsdp or torch/pipeline')}"
 
 
 def metrics(devices: Sequence[torch.device]) -> dict[str, float]:
@@ -116,28 +150,49 @@ def empty_cache(devices: Sequence[torch.device], names: Sequence[str]) -> dict[s
 class HostOffload:
     """Moves the tensors of model and optimizer, in place, to the host's memory during a pause."""
 
-    def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, module: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         """Move everything to the host's memory; the gradients are deleted."""
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
         self._module = module
         self._device = next((p.device for p in module.parameters()), torch.device("cpu"))
-        self._tensors = [
+        tensors = [
             value
+            for optimizer in optimizers
             for state in optimizer.state.values()
             for value in state.values()
             if isinstance(value, torch.Tensor)
         ]
         if not isinstance(module, FSDPModule):
-            self._tensors += [*module.parameters(), *module.buffers()]
-        self._devices = [tensor.device for tensor in self._tensors]
-        for tensor in self._tensors:
-            tensor.data = tensor.data.cpu()
-        if isinstance(module, FSDPModule):
-            module.cpu()  # FSDP keeps views of its shards, which only the module itself can move
+            tensors += [*module.parameters(), *module.buffers()]
+        self._places = [(part, part.device) for part in map(own_part, tensors)]
+        self._to_host()
 
     def restore(self) -> None:
-        """Move every tensor back to its device."""
-        for tensor, device in zip(self._tensors, self._devices, strict=True):
-            tensor.data = tensor.data.to(device)
+        """Move every tensor back to its device.
+
+        Raises torch.OutOfMemoryError if one of them is full: then everything is on the host again.
+        """
+        try:
+            for tensor, device in self._places:
+                tensor.data = tensor.data.to(device)
+            if isinstance(self._module, FSDPModule):
+                self._module.to(self._device)
+        except torch.OutOfMemoryError:
+            self._to_host()
+            raise
+
+    def _to_host(self) -> None:
+        for tensor, _ in self._places:
+            tensor.data = tensor.data.cpu()
         if isinstance(self._module, FSDPModule):
-            self._module.to(self._device)
+            self._module.cpu()  # FSDP has views of its shards, which only the module can move
+
+
+@torch.no_grad()
+def own_part(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the part of `tensor` that this rank has, itself: to set its `data` moves that part.
+
+    To set the `data` of a DTensor would leave its part where it is.
+    """
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,22 +12,32 @@ from torch import nn
 from engine.pytorch.parallel import Parallel
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import Group
+from engine.pytorch.recipe.defaults import is_fused
+from engine.pytorch.recipe.optimizer_plan import SchedulerPlan
 from engine.spec.run_spec import RunSpec
 from engine.training import lr_schedule
+from engine.training.errors import TrainingFailed
+
+_log = logging.getLogger(__name__)
+
+_PLAIN = (bool, int, float, str, type(None))
 
 
 def chosen_optimizer(spec: RunSpec, parameters: list[nn.Parameter]) -> torch.optim.Optimizer | None:
     """Return the optimizer of the spec; None if the spec leaves it to the recipe."""
     rate, decay, momentum = spec.learning_rate, spec.weight_decay, spec.momentum
+    fused = is_fused(spec.precision, parameters)
     match spec.optimizer:
         case "sgd":
-            return torch.optim.SGD(parameters, rate, momentum=momentum, weight_decay=decay)
+            return torch.optim.SGD(
+                parameters, rate, momentum=momentum, weight_decay=decay, fused=fused
+            )
         case "rmsprop":
             return torch.optim.RMSprop(parameters, rate, momentum=momentum, weight_decay=decay)
         case "adam":
-            return torch.optim.Adam(parameters, rate, weight_decay=decay)
+            return torch.optim.Adam(parameters, rate, weight_decay=decay, fused=fused)
         case "adamw":
-            return torch.optim.AdamW(parameters, rate, weight_decay=decay)
+            return torch.optim.AdamW(parameters, rate, weight_decay=decay, fused=fused)
         case _:
             return None
 
@@ -40,14 +52,25 @@ class OptimizerStep:
         group: Group,
         precision: Precision,
         spec: RunSpec,
+        schedulers: Sequence[SchedulerPlan] = (),
     ) -> None:
+        """`schedulers` are the recipe's. Raises TrainingFailed if the spec has a schedule too."""
+        if schedulers and (spec.schedule != "constant" or spec.warmup_steps):
+            name = type(schedulers[0].scheduler).__name__
+            chosen = spec.schedule if spec.schedule != "constant" else "warm-up steps"
+            raise TrainingFailed(
+                f"The optimizer of the recipe has a scheduler ({name}), and this run has a "
+                f"schedule of its own ({chosen}): choose the schedule constant without warm-up "
+                "steps, or remove the scheduler from the recipe."
+            )
         self.optimizer = optimizer
+        self._schedulers = schedulers
         self._parallel = parallel
         self._group = group
         self._scaler = precision.scaler
         self._spec = spec
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
-        self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._skips_nan_steps = spec.on_nan == "skip"
         self._statistics_before: list[torch.Tensor] = []
 
@@ -65,26 +88,83 @@ class OptimizerStep:
         `loss` is this rank's part of the step's loss, a 0-d tensor. Returns the metrics of the
         step: numbers, or 0-d tensors on the rank's device.
         """
+        metrics: dict[str, Any] = {"learning_rate": self._set_rates(step, total_steps)}
+        self._update(loss, metrics)
+        for plan in self._schedulers:
+            if plan.per_step and (step + 1) % plan.frequency == 0:
+                plan.scheduler.step()
+        self._statistics_before = []
+        return metrics
+
+    def end_epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Step the schedulers that follow epochs or a metric; `epoch` epochs are done.
+
+        Raises TrainingFailed if there is no such metric.
+        """
+        for plan in self._schedulers:
+            if plan.per_step or epoch % plan.frequency:
+                continue
+            if not plan.monitor:
+                plan.scheduler.step()
+            elif (value := _monitored(plan, metrics)) is not None:
+                plan.scheduler.step(value)
+
+    def check_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Raise TrainingFailed if a scheduler follows what is not among `metrics`."""
+        for plan in self._schedulers:
+            if plan.monitor and plan.is_strict:
+                _monitored(plan, metrics)
+
+    def state(self) -> dict[str, Any]:
+        """Return what the schedulers know and have set, in plain types; {} without schedulers."""
+        if not self._schedulers:
+            return {}
+        return {
+            "schedulers": [plan.scheduler.state_dict() for plan in self._schedulers],
+            "groups": [
+                {key: value for key, value in group.items() if _is_plain(value)}
+                for group in self.optimizer.param_groups
+            ],
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state` returned. An older checkpoint has no state: it changes nothing."""
+        for plan, saved in zip(self._schedulers, state.get("schedulers", ()), strict=False):
+            plan.scheduler.load_state_dict(saved)
+        for group, values in zip(
+            self.optimizer.param_groups, state.get("groups", ()), strict=False
+        ):
+            group.update(values)
+
+    def _set_rates(self, step: int, total_steps: int) -> float:
+        """Set the learning rates of this step by the spec; return that of the first group.
+
+        The recipe's own schedulers have set them already.
+        """
+        spec, groups = self._spec, self.optimizer.param_groups
+        if not self._schedulers:
+            factor = lr_schedule.factor(spec.schedule, spec.warmup_steps, step, total_steps)
+            for group, rate in zip(groups, self._rates, strict=True):
+                group["lr"] = rate * factor
+        return float(groups[0]["lr"])
+
+    def _update(self, loss: torch.Tensor, metrics: dict[str, Any]) -> None:
+        """Update the parameters in place, unless the step is left out; add to `metrics`."""
         spec = self._spec
-        factor = lr_schedule.factor(spec.schedule, spec.warmup_steps, step, total_steps)
-        for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate * factor
-        metrics: dict[str, Any] = {"learning_rate": self._rates[0] * factor}
         if spec.clip_norm > 0 or spec.gradient_norm or self._skips_nan_steps:
             self._scaler.unscale_(self.optimizer)
             metrics["gradient_norm"] = norm = self._gradient_norm()
             if self._skips_nan_steps and not self._is_finite(loss, norm):
                 self._restore_running_statistics()
                 self._scaler.update()
-                return metrics
+                return
             if spec.clip_norm > 0:
-                nn.utils.clip_grads_with_norm_(self._parameters, spec.clip_norm, norm)
+                nn.utils.clip_grads_with_norm_(self.parameters, spec.clip_norm, norm)
         self._scaler.step(self.optimizer)
         self._scaler.update()
-        return metrics
 
     def _gradient_norm(self) -> torch.Tensor:
-        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
         return self._parallel.gradient_norm(gradients)
 
     def _is_finite(self, loss: torch.Tensor, norm: torch.Tensor) -> bool:
@@ -98,3 +178,37 @@ class OptimizerStep:
                 self._parallel.running_statistics(), self._statistics_before, strict=True
             ):
                 now.copy_(before)
+
+
+def _monitored(plan: SchedulerPlan, metrics: Mapping[str, float]) -> float | None:
+    """Return the metric that a scheduler follows; None: it may be missing.
+
+    Raises TrainingFailed if there must be one.
+    """
+    monitor = plan.monitor
+    for name in (monitor, f"validation/{monitor}", _our_name(monitor)):
+        if name in metrics:
+            return metrics[name]
+    written = plan.written or monitor
+    there_are = ", ".join(metrics) or "none"
+    if not plan.is_strict:
+        _log.warning("the scheduler follows %r, which is missing of: %s", written, there_are)
+        return None
+    raise TrainingFailed(
+        f"The scheduler of the recipe follows {written!r}, and there is no such metric after an "
+        f"epoch. There are: {there_are}."
+    )
+
+
+def _our_name(monitor: str) -> str:
+    """Return `validation/loss` for `val_loss`, as other libraries name it."""
+    for theirs, ours in (("val_", "validation/"), ("valid_", "validation/"), ("train_", "train/")):
+        if monitor.startswith(theirs):
+            return ours + monitor.removeprefix(theirs)
+    return monitor
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value)) and not any(isinstance(v, tuple | list) for v in value)
+    return isinstance(value, _PLAIN)

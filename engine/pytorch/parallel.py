@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import distributed, nn
 
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import Group
+from engine.pytorch.recipe.torch_recipe import (
+    Loss,
+    Metrics,
+    Step,
+    TrainedModel,
+    Turn,
+    Validate,
+    Values,
+)
 from engine.spec.run_spec import RunSpec
 
-LossAndMetrics = dict[str, torch.Tensor]
+ONLY = Turn()
+"""The turn of the only optimizer, with nothing carried into it."""
+
+
+RecipeFunction = Callable[[Any, Any], Values]
+"""A function of the recipe that takes the model and a batch."""
 
 
 class Rank(NamedTuple):
@@ -35,13 +49,24 @@ class Rank(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """The recipe's loss and metrics (means over a batch), and the precision of the computation."""
+    """What a recipe computes from a batch, and the precision of the computation.
 
-    loss: Callable[[Any, Any], torch.Tensor]
-    metrics: Callable[[Any, Any], LossAndMetrics]
+    All results are means over the batch.
+    """
+
+    loss: Loss
+    metrics: Metrics
     precision: Precision
+    step: Step | None = None
+    """In the place of `loss`, if the recipe has one."""
 
-    def loss_and_metrics(self, outputs: Any, targets: Any) -> LossAndMetrics:
+    weight: Callable[[Any], float] | None = None
+    """What the loss is the mean of; None: samples."""
+
+    validate: Validate | None = None
+    """In the place of `step`, or of `loss` and `metrics`, in validation."""
+
+    def loss_and_metrics(self, outputs: Any, targets: Any) -> Values:
         """Return loss and metrics of a batch by name: 0-d tensors on the outputs' device."""
         return {"loss": self.mean_loss(outputs, targets), **self.metrics(outputs, targets)}
 
@@ -51,9 +76,47 @@ class Objective(NamedTuple):
         return loss.mean() if loss.ndim else loss
 
 
+class RecipeCall(nn.Module):
+    """A call of a recipe's function with the model, as the forward pass of a module.
+
+    What is wrapped around it, such as DDP, sees all that the function does with the model.
+    """
+
+    def __init__(self, module: nn.Module, model: Any) -> None:
+        """`module` has the parameters of `model`, which the function gets."""
+        super().__init__()
+        self.module = module
+        self._model_holder = (model,)  # the tuple hides it: it may be a module around `module`
+
+    def forward(self, function: RecipeFunction, batch: Any) -> Values:
+        return function(self._model_holder[0], batch)
+
+
+def loss_of(values: Values) -> torch.Tensor:
+    """Return the loss, which is always a tensor."""
+    return cast(torch.Tensor, values["loss"])
+
+
 def scaled(value: torch.Tensor, factor: float) -> torch.Tensor:
-    """Return `value * factor`; a factor of 1 adds no operation to the graph."""
+    """Return `value * factor`; a factor of 1 adds no operation to the graph.
+
+    With a factor of 0 the result is finite: a mean over nothing is NaN, and counts nothing.
+    """
+    if factor == 0.0:
+        value = value.nan_to_num(0.0, 0.0, 0.0)
     return value if factor == 1.0 else value * factor
+
+
+def scaled_values(values: Values, factor: float) -> Values:
+    """Return detached `values`, each times `factor`."""
+    return {
+        name: scaled(value.detach(), factor)
+        if isinstance(value, torch.Tensor)
+        else value * factor
+        if factor
+        else 0.0
+        for name, value in values.items()
+    }
 
 
 class Parallel(ABC):
@@ -68,24 +131,27 @@ class Parallel(ABC):
     module: nn.Module
     """The module with this rank's parameters, under their names in the whole model."""
 
+    _trained_by: Mapping[str, Sequence[nn.Parameter]]
+
     device: torch.device
     """The device of the inputs and targets that the methods take."""
 
     @abstractmethod
     def train_batch(
-        self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
-    ) -> torch.Tensor:
-        """Return `weight` times the mean loss over a local batch, and add its gradients.
+        self, batch: Any, weight: float, objective: Objective, *, sync: bool, turn: Turn = ONLY
+    ) -> Values:
+        """Return `weight` times the loss (a mean over a local batch), and add its gradients.
 
-        Gradients are added in place to the parameters' `grad`. `inputs` and `targets` are on
-        `device`, samples first. The result is a detached 0-d tensor on any device; its sum over
-        all ranks and local batches of a step is the mean loss over the global batch. A rank that
-        does not compute the loss returns 0. `sync` is true for the last local batch of a step:
-        only after that are the gradients equal on all replicas.
+        Gradients are added in place to the parameters' `grad`. `batch` is on `device`, samples
+        first; a pair of inputs and targets if the objective has no step. With a step, the result
+        has its other values too. They are detached; their sums over all ranks and local batches of
+        a step are the means over the global batch. A rank that does not compute the loss returns 0.
+        `sync` is true for the last local batch of a step: only after that are the gradients equal
+        on all replicas.
         """
 
     @abstractmethod
-    def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> LossAndMetrics:
+    def validate_batch(self, batch: Any, objective: Objective, turn: Turn = ONLY) -> Values:
         """Return loss and metrics of a batch, without gradients; {} if this rank has no outputs."""
 
     def train(self) -> None:
@@ -105,10 +171,64 @@ class Parallel(ABC):
         """Return the parameters for the recipe's `optimizer(parameters, learning_rate)`."""
         return self.parameters()
 
+    @property
+    def placed_module(self) -> nn.Module:
+        """The module that moves all parameters of this rank to another device."""
+        return self.module
+
+    def needs_all_gradients(self) -> bool:
+        """Return whether each step must give all parameters a gradient."""
+        return False
+
+    def allow_missing_gradients(self) -> None:
+        """From now on, let steps leave out parameters; all ranks must call this together."""
+        return
+
+    def end_trial(self) -> None:
+        """Free what only a trial before the training needed."""
+        return
+
+    def reshard(self) -> None:
+        """Forget copies of parameters: they are about to be changed in place."""
+        return
+
+    def recipe_model(self) -> Any:
+        """Return the model as the functions of the recipe know it."""
+        return self.module
+
+    def trained_model(self) -> TrainedModel:
+        """Return the model for the recipe's functions that make optimizers."""
+        return TrainedModel(
+            self.recipe_model(),
+            self.optimizer_inputs(),
+            [(name, p) for name, p in self.module.named_parameters() if p.requires_grad],
+            self.as_torch_optimizer,
+        )
+
     def as_torch_optimizer(self, optimizer: Any) -> torch.optim.Optimizer:
-        """Return the result of the recipe's `optimizer` as an optimizer of PyTorch."""
-        result: torch.optim.Optimizer = optimizer
-        return result
+        """Return the result of the recipe's `optimizer` as an optimizer of PyTorch.
+
+        Raises TypeError for any other object.
+        """
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise TypeError(
+                f"optimizer() gave a {type(optimizer).__name__}: it must be an optimizer of "
+                "PyTorch."
+            )
+        return optimizer
+
+    def use_optimizers(self, parameters: Mapping[str, Sequence[nn.Parameter]]) -> None:
+        """Prepare for steps of several optimizers, given the parameters of each by its name."""
+        self._trained_by = parameters
+
+    def training_only(self, optimizer: str) -> AbstractContextManager[Any]:
+        """Return a context in which only the parameters of `optimizer`, of several, get gradients.
+
+        Others may get some where this cannot be had: they are deleted before they are used.
+        """
+        own = {id(parameter) for parameter in self._trained_by[optimizer]}
+        others = [p for of in self._trained_by.values() for p in of if id(p) not in own]
+        return _frozen(others)
 
     def count_parameters(self) -> int:
         """Return the number of trainable parameters of the whole model, on all ranks together."""
@@ -147,6 +267,22 @@ class Parallel(ABC):
         return
 
 
+@contextmanager
+def _frozen(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+    """Let `parameters` get no gradients inside the context."""
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+
+
+def _with_turn(step: Step, turn: Turn) -> RecipeFunction:
+    return lambda model, batch: step(model, batch, turn)
+
+
 class WholeModel(Parallel):
     """A rank that computes all layers: a replica, or the only process."""
 
@@ -157,6 +293,10 @@ class WholeModel(Parallel):
         self.replicas = rank.world_size
         self._compile = rank.spec.compile
         self._forward = self.maybe_compiled(module)
+        self._recipe_call = RecipeCall(module, self.recipe_model())
+        self._training_call: Any = self._recipe_call
+        if self._compile:
+            self._training_call = RecipeCall(module, torch.compile(self.recipe_model()))
 
     def maybe_compiled(self, module: nn.Module) -> Callable[[Any], Any]:
         """Return `module` for the training forward pass, compiled if the spec says so.
@@ -166,22 +306,44 @@ class WholeModel(Parallel):
         return torch.compile(module) if self._compile else module
 
     def train_batch(
-        self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
-    ) -> torch.Tensor:
+        self, batch: Any, weight: float, objective: Objective, *, sync: bool, turn: Turn = ONLY
+    ) -> Values:
         with self.gradient_exchange(sync):
             with objective.precision.autocast():
-                loss = objective.mean_loss(self.outputs(inputs), targets)
+                values = self.training_values(batch, objective, turn)
                 # The weights of all local batches of a step sum to 1, so penalties count once.
-                total = sum(self.penalties(), loss)
+                total = sum(self.penalties(), loss_of(values))
             # DDP and FSDP average over the replicas, so the weight is multiplied by their number.
             # The result is the gradient of the mean loss over the global batch, also if the local
             # batches have different sizes.
             objective.precision.backward(scaled(total, weight * self.replicas))
-        return scaled(loss.detach(), weight)
+        return scaled_values(values, weight)
 
-    def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> LossAndMetrics:
+    def validate_batch(self, batch: Any, objective: Objective, turn: Turn = ONLY) -> Values:
         with torch.no_grad(), objective.precision.autocast():
+            if objective.validate:
+                return self.call_in_validation(objective.validate, batch)
+            if objective.step:
+                return self.call_in_validation(_with_turn(objective.step, turn), batch)
+            inputs, targets = batch
             return objective.loss_and_metrics(self.validation_outputs(inputs), targets)
+
+    def training_values(self, batch: Any, objective: Objective, turn: Turn) -> Values:
+        """Return the loss of a batch with its graph, and the other values of a step."""
+        if objective.step:
+            return self.call_in_training(_with_turn(objective.step, turn), batch, turn.optimizer)
+        inputs, targets = batch
+        return {"loss": objective.mean_loss(self.outputs(inputs), targets)}
+
+    def call_in_training(self, function: RecipeFunction, batch: Any, optimizer: str) -> Values:
+        """Call a function of the recipe with the model and `batch`, in training."""
+        values: Values = self._training_call(function, batch)
+        return values
+
+    def call_in_validation(self, function: RecipeFunction, batch: Any) -> Values:
+        """Call a function of the recipe with the model and `batch`, in validation."""
+        values: Values = self._recipe_call(function, batch)
+        return values
 
     def outputs(self, inputs: Any) -> Any:
         """Return the model's outputs in training."""

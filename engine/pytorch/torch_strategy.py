@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from engine.pytorch.parallel import Parallel, Rank
-
-RecipeStages = Callable[[Any, int], Sequence[Any]]
-"""A recipe's `stages(model, count)`."""
+    from engine.pytorch.recipe.torch_recipe import TorchRecipe
 
 
 class TorchStrategy(Strategy):
@@ -28,10 +26,10 @@ class TorchStrategy(Strategy):
     can_free_devices = True
 
     @abstractmethod
-    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, recipe: TorchRecipe) -> Parallel:
         """Return this rank's part of `model`, moved to its devices; all ranks must call it.
 
-        `model` is on the CPU and equal on all ranks. `stages` is the recipe's function, or None.
+        `model` is on the CPU and equal on all ranks.
         """
 
     def defaults(self, recipe: Path) -> ModuleType:
@@ -41,7 +39,7 @@ class TorchStrategy(Strategy):
         shapes depend on the inputs (one sample, on the CPU). Called before `recipe` is imported,
         because the strategy decides how slow packages are imported.
         """
-        from engine.pytorch import defaults
+        from engine.pytorch.recipe import defaults
 
         return defaults
 

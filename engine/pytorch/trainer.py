@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch._dynamo  # every optimizer imports it; here it comes before the seeds are set
+from torch.utils._pytree import tree_map
 
-from engine.pytorch import memory, training_state
-from engine.pytorch.batch_sharder import BatchSharder
-from engine.pytorch.data import as_samples
+from engine.messages.events import Notice
+from engine.pytorch import memory, training_state, weight_average
+from engine.pytorch.devices import own_devices
 from engine.pytorch.optimizer_step import OptimizerStep, chosen_optimizer
-from engine.pytorch.parallel import LossAndMetrics, Objective, Rank
+from engine.pytorch.parallel import Objective, Parallel, Rank
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import Group, ProcessGroup, SingleProcess
+from engine.pytorch.recipe import libraries
+from engine.pytorch.recipe.from_file import torch_recipe
+from engine.pytorch.recipe.optimizer_plan import OptimizerPlan
+from engine.pytorch.recipe.torch_recipe import Carried, RunFacts, TorchRecipe, Turn, Value, Values
+from engine.pytorch.samples.batch_sharder import BatchSharder, LocalBatch
+from engine.pytorch.samples.data import to_device
 from engine.pytorch.torch_strategy import OneProcess, TorchStrategy
+from engine.pytorch.training_data import DataFacts, TrainingData
+from engine.pytorch.trial import Trial, check_shared_tensors, plan_notices
+from engine.pytorch.weight_average import WeightAverage
 from engine.runs.checkpoint_files import Position
-from engine.spec.device_names import is_logical_cpu
-from engine.training import sample_order
+from engine.spec.run_spec import RunSpec
+from engine.training import run_length
+from engine.training.errors import CheckpointMisfit, DevicesFull, TrainingFailed
+from engine.training.protocols import emit_once
+from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
-
-
-def no_metrics(outputs: torch.Tensor, targets: torch.Tensor) -> LossAndMetrics:
-    """Return no metrics: the default of a recipe."""
-    return {}
 
 
 class TorchTrainer:
@@ -41,89 +51,134 @@ class TorchTrainer:
         spec = session.spec
         self._spec = spec
         self._device_names = session.devices
-        self._rank = Rank(
-            session.rank, session.world_size, _devices(session), _group(session, strategy), spec
-        )
+        devices = own_devices(session.devices, session.spec.devices)
+        with session.connecting():
+            group = _group(session, strategy, devices[0])
+        self._rank = Rank(session.rank, session.world_size, devices, group, spec)
         if spec.deterministic:
             os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
             torch.use_deterministic_algorithms(True)
         defaults = strategy.defaults(session.recipe.file)
-        recipe = session.load_recipe()
+        recipe_module = session.load_recipe()
         _seed(spec.seed)  # after the imports: some of them draw random numbers
-
-        def recipe_function(name: str, default: Any) -> Callable[..., Any]:
-            """Return a function of the recipe with its settings bound, or `default`."""
-            function = getattr(recipe, name, default)
-            settings = session.settings_for(function) if function else {}
-            return partial(function, **settings) if settings else function
-
+        recipe = torch_recipe(recipe_module, session.settings_for, defaults)
         with self._explain_out_of_memory():
-            model = recipe_function("model", None)()
-            train, validation = (
-                as_samples(
-                    dataset,
-                    seed=spec.seed,
-                    loader_workers=spec.loader_workers,
-                    device=self._rank.device,
+            if recipe.takes_data:
+                given = recipe.make_datasets()
+                model = recipe.make_model(given)
+            else:  # in this order, because both may draw random numbers
+                model = recipe.make_model(None)
+                given = recipe.make_datasets()
+            self._recipe = recipe = libraries.adapted(recipe, model)
+            self._data = data = TrainingData(given, self._data_facts(session))
+            if further := [prefix for prefix in data.prefixes if prefix]:
+                session.add_validation_sets(further)
+            if recipe.carries_state and data.is_shuffled:
+                raise TrainingFailed(
+                    "step() of the recipe carries state from batch to batch, and its samples are "
+                    "shuffled: let datasets() give a DataLoader whose sampler keeps their order."
                 )
-                for dataset in recipe_function("datasets", None)()
-            )
-            first_inputs, _ = next(iter(train.batches([np.zeros(1, np.int64)], 0)))
-            defaults.build(model, first_inputs)
-            self._parallel = strategy.wrap_model(model, self._rank, recipe_function("stages", None))
+            recipe.build(model, data.first())
+            averaged = recipe.make_average and weight_average.checked(recipe.make_average(model))
+            shared = check_shared_tensors(model, spec.strategy, self._rank.devices)
+            training_state.check_complete(model)
+            self.model_facts = model_facts(model) if session.rank == 0 else None
+            with session.connecting():  # the ranks exchange their first data
+                self._parallel = strategy.wrap_model(model, self._rank, recipe)
             training_state.check(self._parallel.module)
             precision = Precision(spec.precision, self._rank.device.type)
             self._objective = Objective(
-                recipe_function("loss", defaults.loss),
-                recipe_function("metrics", no_metrics),
+                recipe.loss,
+                recipe.metrics,
                 precision,
+                recipe.step,
+                recipe.weight,
+                recipe.validate,
             )
-            chosen: Any = chosen_optimizer(spec, self._parallel.parameters())
-            if chosen is None:
-                make_optimizer = recipe_function("optimizer", defaults.optimizer)
-                chosen = make_optimizer(self._parallel.optimizer_inputs(), spec.learning_rate)
-            optimizer = self._parallel.as_torch_optimizer(chosen)
+            self._train = data.train_sharder(self._parallel)
+            batches = self._train.batches
+            total = run_length.total_steps(spec, Position(), batches)
+            usual_rate = session.recipe.learning_rate
+            facts = RunFacts(spec.learning_rate, total, batches, usual_rate, spec.precision)
+            plans = _optimizers(recipe, self._parallel, spec, facts)
+
+        def notice(text: str) -> None:
+            emit_once(session, Notice(text, session.rank))
+
+        self._trial = Trial(self._parallel, self._objective, self._rank, recipe.weight, notice)
+        self._is_first_step = True
+        self._has_saving_checked = False
+        self.input_problem = ""
+        self.goes_on: Callable[[int], bool] = lambda number: True
+        self.progress: Callable[[int], None] = lambda size: None
+        self._has_explained = False
+        for text in (shared, *plan_notices(plans, self._parallel.module)):
+            if text:
+                notice(text)
+        self._average: WeightAverage | None = None
+        if averaged:
+            self._average = WeightAverage(self._parallel.module, averaged, self._parallel.reshard)
         # From here on every rank draws different random numbers: dropout must differ.
         _seed(spec.seed + session.rank)
-        make_sharder = partial(
-            BatchSharder,
-            batch_size=spec.batch_size,
-            accumulation=spec.accumulation,
-            replica=self._parallel.replica,
-            replicas=self._parallel.replicas,
-            device=self._parallel.device,
-        )
-        self._train = make_sharder(
-            train, lambda epoch: sample_order.epoch_order(len(train), spec.seed, epoch)
-        )
-        all_validation = np.arange(len(validation))
-        self._validation = make_sharder(validation, lambda epoch: all_validation)
-        self._validation_size = len(validation)
+        self._validation = data.validation_sets(self._parallel)
         self.replicas = strategy.replicas(spec.slots)
         self.steps_per_epoch = self._train.batches
         self.validation_batches = self._validation.batches
+        _check_validation(recipe, plans, self.validation_batches != 0)
         self.parameters = self._parallel.count_parameters()
-        self._optimizer_step = OptimizerStep(
-            optimizer, self._parallel, self._rank.group, precision, spec
-        )
+        self._updates = {
+            name: OptimizerStep(
+                plan.optimizer, self._parallel, self._rank.group, precision, spec, plan.schedulers
+            )
+            for name, plan in plans.items()
+        }
+        if recipe.has_several_optimizers:
+            self._parallel.use_optimizers({n: u.parameters for n, u in self._updates.items()})
+        self._optimizers = [plan.optimizer for plan in plans.values()]
         self._precision = precision
-        self._sums: dict[str, float] = {}
+        self._carried = [Carried() for _ in range(spec.accumulation)]
+        self._epoch_sums: dict[str, float] = {}
+        self._epoch_steps = 0
+        self._turn = Turn()
+        self._value_names: tuple[str, ...] = ()
+        self.epoch_ended = False
+        self.samples = 0.0
+        self._sums: dict[tuple[str, str], float] = {}
+        self._amounts: dict[tuple[str, str], float] = {}
+        self._validated: str | None = None
+        self._carried_in_validation: list[Carried] = []
         self._offload: memory.HostOffload | None = None
         self._step_seconds = 0.0
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         begin = time.perf_counter()
+        self.samples = 0.0
+        if self._average:
+            self._average.take_back()
+        if not self._is_first_step and not self._has_saving_checked:
+            self._check_saving()
+            self._data.move_to_gpu()  # a step is done: it has all the memory that steps need
         self._parallel.train()
         figures: dict[str, list[Any]] = {}
         with self._explain_out_of_memory():
-            for number in range(count):
-                for name, value in self._step(position, number).items():
+            for number in takewhile(self.goes_on, range(count)):
+                step = self._step(position, number)
+                self.epoch_ended = not step
+                if self.epoch_ended:
+                    break
+                for name, value in step.items():
                     figures.setdefault(name, []).append(value)
-        # One copy from the device and one all-reduce for the whole chunk.
-        losses = self._rank.group.all_reduce_sum(_to_host(figures.pop("loss")))
+        if not figures:
+            return {"loss": []}
+        # One copy from the device per curve, and one all-reduce for the whole chunk.
+        shared = [_to_host(figures.pop(name)) for name in self._value_names]
+        sums = self._rank.group.all_reduce_sum(torch.cat(shared)).view(len(shared), -1)
+        means = dict(zip(self._value_names, sums.tolist(), strict=True))
         on_host = {name: _to_host(values).tolist() for name, values in figures.items()}
+        self._add_to_epoch(position, means)
+        self._explain_not_finite(position, means["loss"])
         self._step_seconds += time.perf_counter() - begin
-        return {"loss": losses.tolist()} | on_host
+        return means | on_host
 
     def rank_metrics(self) -> dict[str, float]:
         seconds = self._step_seconds
@@ -138,58 +193,167 @@ class TorchTrainer:
 
     def begin_validation(self) -> None:
         self._parallel.evaluate()
-        self._sums = {}
+        self._validation.begin()
+        self._sums, self._amounts, self._validated = {}, {}, None
+        if self._average:
+            self._average.put_in_place()
+        self._carried_in_validation = [Carried() for _ in self._carried]
 
-    def validate(self, batch: int, count: int) -> None:
+    def validate(self, batch: int, count: int) -> int:
+        unread: list[tuple[tuple[str, str], Value, float]] = []
+        done = count
         with self._explain_out_of_memory():
-            for number in range(batch, batch + count):
-                for local in self._validation.local_batches(0, number):
-                    values = self._parallel.validate_batch(
-                        local.inputs, local.targets, self._objective
-                    )
-                    for name, value in values.items():
-                        term = float(value) * local.samples
-                        self._sums[name] = self._sums.get(name, 0.0) + term
+            for number in range(count):
+                found = self._validation.next()
+                if found is None:
+                    done = number
+                    break
+                prefix, local_batches = found
+                if prefix != self._validated:
+                    self._validated = prefix
+                    self._carried_in_validation = [Carried() for _ in self._carried]
+                carried = self._carried_in_validation
+                for local, state in zip(local_batches, carried, strict=False):
+                    turn = self._turn._replace(optimizer="", carried=state, batch=batch + number)
+                    values = self._parallel.validate_batch(local.batch, self._objective, turn)
+                    if not local.amount and self._recipe.forget_batch is not None:
+                        self._recipe.forget_batch()
+                    for name, value in values.items() if local.amount else ():
+                        unread.append(((prefix, name), value, local.amount))
+            # One copy from the device for all batches.
+            numbers = _numbers([value for _, value, _ in unread])
+        for (key, _, amount), value in zip(unread, numbers, strict=True):
+            self._sums[key] = self._sums.get(key, 0.0) + value * amount
+            # A batch may leave out a name: it counts in the mean of the others only.
+            self._amounts[key] = self._amounts.get(key, 0.0) + amount
+        return done
 
     def end_validation(self) -> dict[str, float]:
-        # In a pipeline only the last rank has metrics.
-        has_names = self._parallel.replica == 0 and bool(self._sums)
-        text = json.dumps(list(self._sums)) if has_names else ""
-        names = json.loads(self._rank.group.broadcast_text(text))
-        sums = torch.tensor([self._sums.get(name, 0.0) for name in names], dtype=torch.float64)
-        means = self._rank.group.all_reduce_sum(sums) / self._validation_size
-        return dict(zip(names, means.tolist(), strict=True))
+        if self._average:
+            self._average.take_back()
+        names = self._names_of_all_ranks(list(self._sums))
+        local = [table.get(name, 0.0) for table in (self._sums, self._amounts) for name in names]
+        both = self._rank.group.all_reduce_sum(torch.tensor(local, dtype=torch.float64)).tolist()
+        sums, amounts = both[: len(names)], both[len(names) :]
+        means = {
+            prefix + name: total / amount
+            for (prefix, name), total, amount in zip(names, sums, amounts, strict=True)
+        }
+        if self._recipe.after_validation is not None:
+            further = self._recipe.after_validation(self._parallel.recipe_model())
+            means |= {name: float(value) for name, value in further.items()}
+        known = {f"validation/{name}": value for name, value in means.items()}
+        known |= {f"train/{name}": 0.0 for name in (*self._epoch_sums, *self._value_names)}
+        for update in self._updates.values():
+            update.check_metrics(known)
+        return means
+
+    def end_epoch(self, epoch: int, metrics: dict[str, float]) -> str:
+        steps = max(1, self._epoch_steps)
+        train = {f"train/{name}": value / steps for name, value in self._epoch_sums.items()}
+        known = {**train, **metrics}
+        for carried in self._carried:
+            carried.state = None
+        for update in self._updates.values():
+            update.end_epoch(epoch, known)
+        if self._recipe.on_epoch is None:
+            return ""
+        answer = self._recipe.on_epoch(self._parallel.recipe_model(), epoch, known)
+        if self._recipe.after_epoch is not None:
+            further = self._recipe.after_epoch()
+            metrics.update({f"train/{name}": float(value) for name, value in further.items()})
+        reason = ""
+        if answer and self._rank.number == 0:
+            why = f": {answer}" if isinstance(answer, str) else ""
+            reason = f"on_epoch() of the recipe ended the training after epoch {epoch}{why}."
+        # Rank 0 decides for all: what the recipe measures may differ between ranks.
+        return self._rank.group.broadcast_text(reason)
 
     def save(self, folder: Path) -> None:
         self._parallel.sync_buffers()
-        training_state.save(
-            folder, self._parallel.module, self._optimizer_step.optimizer, self._rank.group.cpu
-        )
-        state = {"scaler": self._precision.scaler.state_dict(), **self._parallel.rank_state()}
+        with self._average.taken_back() if self._average else nullcontext():
+            training_state.save(
+                folder,
+                self._parallel.module,
+                self._optimizers,
+                self._rank.group.cpu,
+                self._further_tensors(),
+                self.progress,
+            )
+        shared = self._shared_state()
+        if shared and self._rank.number == 0:
+            training_state.save_shared_state(folder, shared)
+        state = {
+            "scaler": self._precision.scaler.state_dict(),
+            "data": self._train.state(),
+            **self._parallel.rank_state(),
+        }
+        if self._recipe.carries_state:
+            state["carried"] = self._carried_on_host()
+            state["carried by"] = self._sharing()
         path = folder / f"rank{self._rank.number}.pt"
         training_state.save_rank_state(path, state, self._rank.devices)
 
     def restore(self, folder: Path) -> None:
         training_state.restore(
-            folder, self._parallel.module, self._optimizer_step.optimizer, self._rank.group.cpu
+            folder,
+            self._parallel.module,
+            self._optimizers,
+            self._rank.group.cpu,
+            self._further_tensors(),
+            self.progress,
         )
+        self._load_shared_state(training_state.restore_shared_state(folder))
         path = folder / f"rank{self._rank.number}.pt"
         if path.exists():  # it is missing if the checkpoint has fewer ranks
             state = training_state.restore_rank_state(path, self._rank.devices)
             if scaler := state.pop("scaler"):  # it is empty if the run did not use fp16
                 self._precision.scaler.load_state_dict(scaler)
+            self._train.load_state(state.pop("data", {}))  # older checkpoints have none
+            self._restore_carried(state.pop("carried", None), state.pop("carried by", None))
             self._parallel.load_rank_state(state)
 
     def free_devices(self) -> None:
         self._parallel.free_devices()
-        self._offload = memory.HostOffload(self._parallel.module, self._optimizer_step.optimizer)
+        if self._average:
+            self._average.take_back()
+            self._average.move(torch.device("cpu"))
+        for carried in self._all_carried():
+            carried.state = _on_host(carried.state)
+        if not self._offload:
+            self._offload = memory.HostOffload(self._parallel.placed_module, self._optimizers)
+        self._data.move_to_host()
         self.empty_cache()
 
     def restore_devices(self) -> None:
+        if not self._offload:
+            return
+        # In two parts: the ranks prepare the exchange of gradients together, or not at all.
+        for part in (self._restore_tensors, self._restore_rest):
+            full = ""
+            try:
+                part()
+            except (torch.OutOfMemoryError, RuntimeError) as error:
+                if not memory.is_out_of_memory(error):
+                    raise
+                full = memory.full_text(error, self._rank.devices, self._device_names)
+            if any(self.agree((int(bool(full)), 0))):
+                self.free_devices()  # the run can stay paused, and try it again
+                raise DevicesFull(full)
+        if self._has_saving_checked:
+            self._data.move_to_gpu()
+
+    def _restore_tensors(self) -> None:
         if self._offload:
             self._offload.restore()
             self._offload = None
-            self._parallel.restore_devices()
+
+    def _restore_rest(self) -> None:
+        self._parallel.restore_devices()
+        if self._average:
+            self._average.move(None)
+        for carried in self._all_carried():
+            carried.state = to_device(carried.state, self._parallel.device)
 
     def empty_cache(self) -> dict[str, int]:
         return memory.empty_cache(self._rank.devices, self._device_names)
@@ -205,32 +369,244 @@ class TorchTrainer:
     def _step(self, start: Position, number: int) -> dict[str, Any]:
         """Do the optimizer step that is `number` steps after `start`; return its metrics.
 
-        The loss is this rank's part of the mean over the global batch.
+        They are empty if the data of the epoch have ended. The losses and other values are this
+        rank's part of the means over the global batch.
         """
-        self._optimizer_step.begin()
-        accumulation = self._spec.accumulation
-        losses = [
-            self._parallel.train_batch(
-                local.inputs,
-                local.targets,
-                local.weight,
+        step, total = start.step + number, self._total_steps(start)
+        batch = start.batch + number
+        if batch == 0:
+            for carried in self._carried:
+                carried.state = None
+        self._turn = Turn(epoch=start.epoch, batch=batch, step=step)
+        local_batches = self._train.local_batches(start.epoch, batch)
+        first = next(local_batches, None)
+        if first is None:
+            return {}
+        self.samples += first.global_size
+        is_first_step, self._is_first_step = self._is_first_step, False
+        if is_first_step:
+            self._trial.inputs(first)
+            self._trial.loss(first, self._first_turn())
+        shares = self._shares(chain([first], local_batches))
+        if not self._recipe.has_several_optimizers:
+            values = self._gradients("", shares, is_first_step=is_first_step)
+            metrics = self._updates[""].apply(step, total, values["loss"])
+            self._update_average()
+            return self._noted(values) | metrics
+        kept = list(shares)
+        values = {"loss": torch.zeros((), device=self._rank.device)}
+        metrics = {}
+        for name, update in self._updates.items():
+            with self._parallel.training_only(name):
+                own = self._gradients(name, iter(kept), is_first_step=is_first_step)
+            values["loss"] = values["loss"] + own["loss"].to(values["loss"].device)
+            values |= {f"{name}_{key}": value for key, value in own.items()}
+            for key, value in update.apply(step, total, own["loss"]).items():
+                metrics[key if key not in metrics else f"{name}_{key}"] = value
+        self._update_average()
+        return self._noted(values) | metrics
+
+    def _check_saving(self) -> None:
+        """Raise CannotBeSaved if no checkpoint of this training can be saved."""
+        self._has_saving_checked = True
+        plain = {
+            "a scheduler of the recipe": self._shared_state(),
+            "what step() of the recipe carries": {"carried": self._carried_on_host()},
+        }
+        training_state.check_saving(
+            self._parallel.module,
+            self._optimizers,
+            self._rank.group.cpu,
+            self._further_tensors(),
+            plain,
+        )
+
+    def _all_carried(self) -> list[Carried]:
+        return [*self._carried, *self._carried_in_validation]
+
+    def _carried_on_host(self) -> list[Any]:
+        return [_on_host(carried.state) for carried in self._carried]
+
+    def _further_tensors(self) -> dict[str, torch.Tensor]:
+        return self._average.tensors() if self._average else {}
+
+    def _shared_state(self) -> dict[str, Any]:
+        """Return what all ranks know alike besides tensors; {} if the recipe needs none of it."""
+        updates = {name: state for name, u in self._updates.items() if (state := u.state())}
+        if not (updates or self._average or self._recipe.on_epoch):
+            return {}
+        return {
+            "optimizers": updates,
+            "averaged": self._average.updates if self._average else 0,
+            "epoch": [self._epoch_sums, self._epoch_steps],
+        }
+
+    def _load_shared_state(self, state: dict[str, Any]) -> None:
+        for name, update in self._updates.items():
+            update.load_state(state.get("optimizers", {}).get(name, {}))
+        if self._average:
+            self._average.updates = state.get("averaged", 0)
+        self._epoch_sums, self._epoch_steps = state.get("epoch", ({}, 0))
+
+    def _sharing(self) -> list[int]:
+        """Return what decides which samples each local batch of this rank has."""
+        parallel, spec = self._parallel, self._spec
+        return [parallel.replica, parallel.replicas, spec.accumulation, spec.batch_size]
+
+    def _restore_carried(self, states: list[Any] | None, sharing: list[int] | None) -> None:
+        """Restore what the step carries from batch to batch; forget it if the ranks changed."""
+        if states is None or not self._recipe.carries_state:
+            return
+        if sharing != self._sharing():
+            raise CheckpointMisfit(
+                "What step() of the recipe carries from batch to batch belongs to the samples of "
+                "each rank: resume with the same devices, batch size and accumulation, or from a "
+                "checkpoint at the end of an epoch."
+            )
+        for carried, saved in zip(self._carried, states, strict=True):
+            carried.state = to_device(saved, self._parallel.device)
+
+    def _first_turn(self) -> Turn:
+        carried = Carried() if self._recipe.carries_state else None
+        return self._turn._replace(optimizer=next(iter(self._updates)), carried=carried)
+
+    def _gradients(self, optimizer: str, shares: Iterator[_Share], *, is_first_step: bool) -> Any:
+        """Compute the gradients of a step of one optimizer; return its values by name.
+
+        In the first step, it is found which parameters get none. If the strategy needs all of them,
+        it is told so, and the gradients are computed once more.
+        """
+        if not is_first_step:
+            return self._accumulated(optimizer, shares)
+        parameters = self._updates[optimizer].parameters
+        if not self._parallel.needs_all_gradients():
+            values = self._accumulated(optimizer, shares)
+            self._trial.gradients(optimizer, parameters)
+            return values
+        kept, bring_back = list(shares), self._trial.remember()
+        carried = [each.state for each in self._carried]
+        values = self._accumulated(optimizer, iter(kept))
+        if self._trial.lacks_gradients(parameters):
+            self._trial.gradients(optimizer, parameters)
+            self._parallel.allow_missing_gradients()
+            bring_back()
+            for each, state in zip(self._carried, carried, strict=True):
+                each.state = state
+            values = self._accumulated(optimizer, iter(kept))
+        return values
+
+    def _accumulated(self, optimizer: str, shares: Iterator[_Share]) -> Any:
+        """Add up the gradients of all local batches of a step; return the values by name."""
+        self._updates[optimizer].begin()
+        if optimizer:  # those of the others may be left from the step before
+            self._parallel.module.zero_grad(set_to_none=True)
+        values: Values = {}
+        for number, (local, weight) in enumerate(shares):
+            result = self._parallel.train_batch(
+                local.batch,
+                weight,
                 self._objective,
-                sync=count == accumulation,
+                sync=number == self._spec.accumulation - 1,
+                turn=self._turn._replace(optimizer=optimizer, carried=self._carried[number]),
             )
-            for count, local in enumerate(
-                self._train.local_batches(start.epoch, start.batch + number), start=1
+            values = result if not number else _added(values, result)
+        return values
+
+    def _shares(self, batches: Iterator[LocalBatch]) -> Iterator[_Share]:
+        """Yield local batches, each with its part in the means over the global batch.
+
+        With a weight of the recipe's, all are fetched first, and all replicas add theirs up.
+        """
+        if self._recipe.weight is None:
+            for local in batches:
+                yield local, local.weight
+            return
+        fetched = list(batches)
+        total = sum(local.amount for local in fetched)
+        if self._parallel.replicas > 1:
+            total = float(self._rank.group.all_reduce_sum(torch.tensor([total]).double()))
+        for local in fetched:
+            yield local, local.amount / total if total else 0.0
+
+    def _explain_not_finite(self, position: Position, losses: list[float]) -> None:
+        """Find out once whether a loss is not finite because of the inputs; all ranks call it."""
+        bad = next((n for n, loss in enumerate(losses) if not math.isfinite(loss)), None)
+        if bad is None or self._has_explained or not isinstance(self._train, BatchSharder):
+            return
+        self._has_explained = True
+        again = list(self._train.local_batches(position.epoch, position.batch + bad))
+        self.input_problem = self._trial.input_problem(again)
+
+    def _add_to_epoch(self, position: Position, means: Mapping[str, list[float]]) -> None:
+        """Add values of steps from `position` on to the sums of their epoch."""
+        if position.batch == 0:
+            self._epoch_sums, self._epoch_steps = {}, 0
+        for name, values in means.items():
+            self._epoch_sums[name] = math.fsum([self._epoch_sums.get(name, 0.0), *values])
+        self._epoch_steps += len(means["loss"])
+
+    def _noted(self, values: Values) -> Values:
+        """Return `values`. Raises TrainingFailed if their names are not those of the first step."""
+        names = tuple(values)
+        if not self._value_names:
+            self._value_names = names
+        elif names != self._value_names:
+            raise TrainingFailed(
+                f"step() of the recipe gave the entries {', '.join(names)}, and in the first step "
+                f"{', '.join(self._value_names)}: give the same ones in every step, with nan for "
+                "what there is not."
             )
-        ]
-        loss = sum(losses[1:], losses[0])
-        total_steps = start.total_steps(self.steps_per_epoch, self._spec.epochs)
-        return {"loss": loss} | self._optimizer_step.apply(start.step + number, total_steps, loss)
+        return values
+
+    def _update_average(self) -> None:
+        if self._average:
+            self._average.update()
+
+    def _names_of_all_ranks(self, own: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return `own` and what other ranks have beside it, in one order on all ranks."""
+        group, rank = self._rank.group, self._rank.number
+        found: dict[tuple[str, str], None] = {}
+        for number in range(self._rank.world_size):
+            has_more = rank == number and not found.keys() >= set(own)
+            text = group.broadcast_text(json.dumps(own) if has_more else "")
+            found |= dict.fromkeys((prefix, name) for prefix, name in json.loads(text or "[]"))
+        return list(found)
+
+    def _total_steps(self, position: Position) -> int:
+        return run_length.total_steps(self._spec, position, self.steps_per_epoch)
+
+    def _data_facts(self, session: WorkerSession) -> DataFacts:
+        recipe = self._recipe
+
+        def notice(text: str) -> None:
+            emit_once(session, Notice(text, session.rank))
+
+        def is_equal(number: int) -> bool:
+            numbers = self._rank.group.all_reduce_sum(torch.tensor([number], dtype=torch.float64))
+            return float(numbers) == number * self._rank.world_size
+
+        return DataFacts(
+            self._spec,
+            self._rank.device,
+            recipe.takes_pairs,
+            recipe.has_own_loss,
+            recipe.collate,
+            recipe.weight,
+            session.recipe.owns,
+            notice,
+            is_equal if self._rank.world_size > 1 else lambda _: True,
+        )
 
     def _explain_out_of_memory(self) -> Any:
         spec = self._spec
         batch = -(-spec.batch_size // (self._rank.world_size * spec.accumulation))
         return memory.explain_out_of_memory(
-            self._rank.device, self._device_names[0], batch, spec.accumulation
+            self._rank.devices, self._device_names, batch, spec.accumulation
         )
+
+
+_Share = tuple[LocalBatch, float]
+"""A local batch, and the weight of its values in the means over the global batch."""
 
 
 def build(session: WorkerSession, strategy: TorchStrategy) -> TorchTrainer:
@@ -238,22 +614,9 @@ def build(session: WorkerSession, strategy: TorchStrategy) -> TorchTrainer:
     return TorchTrainer(session, strategy)
 
 
-def _devices(session: WorkerSession) -> tuple[torch.device, ...]:
-    """Return this process' devices; CUDA sees only the GPUs of the spec, in its order."""
-    chosen = session.spec.devices
-    devices = tuple(
-        torch.device("cpu") if is_logical_cpu(name) else torch.device("cuda", chosen.index(name))
-        for name in session.devices
-    )
-    if devices[0].type == "cuda":
-        torch.cuda.set_device(devices[0])
-    return devices
-
-
-def _group(session: WorkerSession, strategy: TorchStrategy) -> Group:
+def _group(session: WorkerSession, strategy: TorchStrategy, device: torch.device) -> Group:
     if isinstance(strategy, OneProcess):
         return SingleProcess()
-    device = _devices(session)[0]
     shares_gpus = session.spec.workers_per_device > 1  # nccl allows one rank per GPU
     backend = "gloo" if shares_gpus else session.spec.backend
     return ProcessGroup(session.rank, session.world_size, device, backend)
@@ -266,7 +629,66 @@ def _to_host(values: list[Any]) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
+def _numbers(values: list[Value]) -> list[float]:
+    """Return `values` as numbers; what is on GPUs is read by one copy for each GPU and type."""
+    numbers: list[float] = [0.0] * len(values)
+    on_gpus: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+    for index, value in enumerate(values):
+        if isinstance(value, torch.Tensor) and value.is_cuda:
+            on_gpus.setdefault((value.device, value.dtype), []).append(index)
+        else:
+            numbers[index] = float(value)
+    for indices in on_gpus.values():
+        chosen: list[Any] = [values[index] for index in indices]
+        read = torch.stack([value.detach().reshape(()) for value in chosen]).double().cpu().tolist()
+        for index, number in zip(indices, read, strict=True):
+            numbers[index] = number
+    return numbers
+
+
 def _seed(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
+
+
+def _on_host(tree: Any) -> Any:
+    return tree_map(lambda leaf: leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf, tree)
+
+
+def _added(values: Values, more: Values) -> Values:
+    """Return the sums of the values of two local batches of a step."""
+    return {name: value + more.get(name, math.nan) for name, value in values.items()}
+
+
+def _check_validation(
+    recipe: TorchRecipe, plans: Mapping[str, OptimizerPlan], is_validated: bool
+) -> None:
+    """Raise TrainingFailed if there is too much or too little to validate with."""
+    if is_validated and recipe.has_several_optimizers and not recipe.validate:
+        raise TrainingFailed(
+            "The recipe has several optimizers, and no validate(model, batch) that says what to "
+            "compute from the validation data: define it, or give no validation data."
+        )
+    followed = [s.monitor for plan in plans.values() for s in plan.schedulers if s.monitor]
+    for monitor in followed:
+        if not is_validated and not monitor.startswith("train"):
+            raise TrainingFailed(
+                f"A scheduler of the recipe follows {monitor!r}, and datasets() gave no validation "
+                'data: give some, or let it follow "train/loss".'
+            )
+
+
+def _optimizers(
+    recipe: TorchRecipe, parallel: Parallel, spec: RunSpec, facts: RunFacts
+) -> Mapping[str, OptimizerPlan]:
+    """Return the optimizers by name: of the spec, or else the recipe's. Raises TrainingFailed."""
+    chosen = chosen_optimizer(spec, parallel.parameters())
+    if chosen is None:
+        return recipe.make_optimizers(parallel.trained_model(), facts)
+    if recipe.has_several_optimizers:
+        raise TrainingFailed(
+            f"This run has the optimizer {spec.optimizer}, and the recipe has several in "
+            "optimizers(): choose the optimizer recipe."
+        )
+    return {"": OptimizerPlan(parallel.as_torch_optimizer(chosen))}

@@ -25,7 +25,7 @@ from engine.runs import checkpoint_files, run_index
 from engine.runs.checkpoint_files import CheckpointDamaged, CheckpointTooNew
 from engine.runs.run_notes import FILE_NAME as NOTES
 from engine.runs.run_notes import UnreadableNotes, read_notes
-from engine.runs.store import read_kept_files
+from engine.runs.store.run_store import read_kept_files
 from engine.spec import spec_file
 from engine.spec.recipe_copy import RECIPE, KeptFile, changed_files, is_code
 from engine.spec.recipe_file import LARGEST_RECIPE, read_recipe
@@ -82,6 +82,8 @@ def check_recipe(folder: Path, kept: Sequence[KeptFile], are_all: bool, report: 
     Raises OSError.
     """
     copies = {file.name: file.body for file in kept}
+    if RECIPE not in copies and (_is_script(folder) or _is_imported(folder)):
+        return  # another program than Python is not copied; a script runs in its own place
     if RECIPE not in copies and (problem := _recipe_problem(folder / RECIPE)):
         advice = "Its store holds no copy. Copy the recipe that it was trained with here."
         report.unmendable(RECIPE, problem, advice)
@@ -254,7 +256,23 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
+def _is_script(folder: Path) -> bool:
+    try:
+        return read_spec(folder).is_script
+    except UnreadableSpec:
+        return False
+
+
+def _is_imported(folder: Path) -> bool:
+    try:
+        return read_spec(folder).is_imported
+    except UnreadableSpec:
+        return False
+
+
 def _recipe_problem(path: Path) -> str:
+    if _is_script(path.parent):
+        return "" if _content(path) else "The copy of the script is missing or empty."
     if _content(path) == b"":
         return "The copy of the recipe is empty."
     return read_recipe(path).problem

@@ -1,11 +1,18 @@
-"""Checks the files of the data folder: the list of runs, the queue, presets, what was left over."""
+"""Checks the files of the data folder: the lists of runs and environments, the queue, presets, what
+was left over."""
 
 from __future__ import annotations
 
+import functools
+import shlex
+import shutil
 from pathlib import Path
 
 import msgspec
 
+from engine.environments import creation, registry
+from engine.environments.needs import interpreter_problem
+from engine.environments.registry import RegistryTooNew, UnreadableRegistry
 from engine.files.atomic_file import leftovers
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.repair import file_check
@@ -14,6 +21,7 @@ from engine.runs import device_queue, run_index, trash
 from engine.spec import presets
 from engine.spec.presets import UnreadablePreset
 from engine.system import paths
+from engine.system.program import call
 
 
 def check_home(report: Report) -> None:
@@ -33,6 +41,7 @@ def check_home(report: Report) -> None:
     _check_queue(of_home)
     _check_index(of_home)
     _check_presets(of_home)
+    _check_environments(of_home)
     _check_trash(of_home)
     _check_leftovers(home, of_home)
 
@@ -101,6 +110,42 @@ def _check_presets(report: RunReport) -> None:
         except UnreadablePreset as error:
             advice = "Correct the file with an editor, or delete it."
             report.unmendable(f"{file.parent.name}/{file.name}", str(error), advice)
+
+
+def _check_environments(report: RunReport) -> None:
+    file = paths.home() / registry.FILE_NAME
+    try:
+        listed = registry.environments()
+    except RegistryTooNew as error:
+        report.left_alone(file.name, f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        return
+    except UnreadableRegistry as error:
+        problem = f"The list of environments cannot be read: {error.__cause__}."
+        if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, UnfitFile):
+            advice = "It is perhaps not damaged: check the disk, then try again."
+            report.unmendable(file.name, problem, advice)
+            return
+
+        def mend() -> str:
+            move_aside(file)
+            names = ", ".join(registry.rebuild()) or "none"
+            add = call("env add NAME --python PATH")
+            return f"those that were made here are listed again: {names}; `{add}` adds others"
+
+        remedy = f"it begins anew; the damaged one is kept as {free_name(file).name}"
+        report.mendable(file.name, problem, remedy, mend)
+        return
+    for each in listed:
+        if each.is_ours and (problem := interpreter_problem(each.python)):
+            again = call(f"env remove {shlex.quote(each.name)}")
+            report.unmendable(file.name, problem, f"`{again}` takes {each.name!r} off the list.")
+    for folder in creation.leftovers():
+        report.mendable(
+            str(folder.relative_to(paths.home())),
+            "A process was killed while it made this environment.",
+            "it is removed",
+            functools.partial(shutil.rmtree, folder),
+        )
 
 
 def _check_trash(report: RunReport) -> None:

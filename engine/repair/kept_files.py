@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.files.regular_file import UnfitFile, read_regular
-from engine.runs.store import LARGEST_FILE, RunStore
+from engine.runs.store.run_store import LARGEST_FILE, RunStore
 from engine.spec.recipe_copy import RECIPE, copied_modules, is_code
 from engine.spec.spec_file import FILE_NAME as SPEC
 

@@ -16,7 +16,7 @@ from engine.processes import presence
 from engine.repair import file_check, store_check, store_salvage
 from engine.repair.report import Report, RunReport
 from engine.runs import checkpoint_files, run_info
-from engine.runs.store import FILE_NAME as STORE
+from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.spec.recipe_copy import RECIPE
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import SpecTooNew, UnreadableSpec, read_spec

@@ -18,7 +18,7 @@ from engine.messages.events import Event
 from engine.repair.report import RunReport
 from engine.repair.stored_blocks import blocks_are_right, rebuild_blocks
 from engine.runs.run_state import RunState, RunStatus, fold
-from engine.runs.store import FILE_NAME, FORMAT, decode_event, encode_status, has_means
+from engine.runs.store.run_store import FILE_NAME, FORMAT, decode_event, encode_status, has_means
 
 WAL = f"{FILE_NAME}-wal"
 

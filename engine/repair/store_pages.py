@@ -17,7 +17,7 @@ from typing import NamedTuple
 from engine.files.disk_errors import disk_problem
 from engine.files.regular_file import open_regular
 from engine.files.sqlite_file import LARGEST_VALUE
-from engine.runs.store import FILE_NAME
+from engine.runs.store.run_store import FILE_NAME
 
 _MAGIC = b"SQLite format 3\0"
 _PAGE = 4096

@@ -32,7 +32,7 @@ from engine.repair.store_pages import StorePages
 from engine.repair.stored_blocks import rebuild_blocks
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunStatus
-from engine.runs.store import FILE_NAME, FORMAT, RunStore, decode_event, encode_status
+from engine.runs.store.run_store import FILE_NAME, FORMAT, RunStore, decode_event, encode_status
 from engine.spec import spec_file
 from engine.spec.spec_file import UnreadableSpec, read_spec
 
@@ -381,7 +381,7 @@ def _events_of_checkpoints(folder: Path, attempt: int) -> list[tuple[Event, floa
     if not saved:
         return [*events, (RunEnded("failed", "Its store was lost."), begin)]
     last = saved[-1].manifest
-    epochs, position = _epochs(folder), last.position
+    (epochs, steps), position = _length(folder), last.position
     per_epoch = (position.step - position.batch) // position.epoch if position.epoch else 0
     events.append(
         (
@@ -391,7 +391,7 @@ def _events_of_checkpoints(folder: Path, attempt: int) -> list[tuple[Event, floa
                 epochs,
                 last.replicas,
                 last.parameters,
-                total_steps=position.total_steps(per_epoch, epochs) if per_epoch else 0,
+                total_steps=steps or (position.total_steps(per_epoch, epochs) if per_epoch else 0),
             ),
             begin,
         )
@@ -400,7 +400,7 @@ def _events_of_checkpoints(folder: Path, attempt: int) -> list[tuple[Event, floa
         at, size = info.manifest.position, info.manifest.bytes
         path = f"{checkpoint_files.FOLDER}/{info.folder.name}"
         events.append((CheckpointSaved(path, at.step, at.epoch, size, 0.0), info.manifest.saved))
-    is_done = 0 < epochs <= position.epoch
+    is_done = 0 < epochs <= position.epoch or 0 < steps <= position.step
     reason = "Its store was lost; this is what its checkpoints tell."
     events.append((RunEnded("finished" if is_done else "stopped", reason), last.saved))
     return events
@@ -428,11 +428,13 @@ def _write_metrics_of_checkpoints(folder: Path, new: sqlite3.Connection) -> int:
     return sum(map(len, points.values()))
 
 
-def _epochs(folder: Path) -> int:
+def _length(folder: Path) -> tuple[int, int]:
+    """Return the epochs and the steps of the whole run; 0: it has no length in them."""
     try:
-        return read_spec(folder).epochs
+        spec = read_spec(folder)
     except UnreadableSpec:
-        return 0
+        return 0, 0
+    return (0, spec.steps) if spec.steps else (spec.epochs, 0)
 
 
 def _end(old: sqlite3.Connection, table: str, key: str, series: int | None = None) -> int:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.runs.downsampling import FACTOR, Blocks, PyramidTail, single
-from engine.runs.point_tables import insert_blocks, read_blocks
-from engine.runs.store import has_means
+from engine.runs.store.downsampling import FACTOR, Blocks, PyramidTail, single
+from engine.runs.store.point_tables import insert_blocks, read_blocks
+from engine.runs.store.run_store import has_means
 
 _BATCH = FACTOR**4
 """Points that are read at once."""

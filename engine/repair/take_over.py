@@ -13,7 +13,7 @@ from engine.messages.heartbeat import last_beat
 from engine.processes.machine import this_machine
 from engine.runs.run_info import get_run
 from engine.runs.run_state import RunState
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 
 SILENT_SECONDS = 120.0
 """Time without a sign of life after which a run may be taken over. The file server tells its age;

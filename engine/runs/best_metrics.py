@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.runs.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader
 from engine.spec.metric_direction import lower_is_better
 
 

@@ -16,10 +16,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from engine.files import save_progress as files_save_progress
 from engine.files.atomic_file import remove_leftovers, sync_to_disk, write_atomically
 from engine.files.format_version import UNNUMBERED, FormatVersion
 from engine.files.ownership import is_own_folder
 from engine.files.regular_file import LARGEST_JSON, read_regular
+from engine.files.save_progress import UNFINISHED
 
 FORMAT = FormatVersion(1, 1)
 """The key `format` of a manifest. `docs/compatibility.md` lists the versions."""
@@ -29,12 +31,14 @@ MANIFEST = "manifest.json"
 BEGINNING = "beginning"
 """In place of the name of a checkpoint: train again from step 0."""
 
+OWN = "own"
+"""In place of the name of a checkpoint: the command of a script goes on by its own arguments."""
+
 KINDS = ("request", "steps", "minutes", "epochs", "best", "last")
 """Why a checkpoint was saved: by command; every N steps, minutes or epochs; the best so far; at the
 end of the training or at a Stop."""
 
 _NAME = re.compile(r"step-(\d{8,})")
-_TEMPORARY = ".tmp"
 
 
 READ_AT_ONCE = 4 * 2**20
@@ -67,10 +71,12 @@ class Position(msgspec.Struct, frozen=True):
     def in_batches_of(self, size: int, saved_size: int, steps_per_epoch: int) -> Position:
         """Return this position after the global batch changed from `saved_size` to `size` samples.
 
-        An epoch now has `steps_per_epoch` batches. The result is rounded down, so the run trains
-        twice on up to `size` - 1 samples of this epoch.
+        An epoch now has `steps_per_epoch` batches (0: not known). The result is rounded down,
+        so the run trains twice on up to `size` - 1 samples of this epoch.
         """
-        batch = min(self.batch * saved_size // size, steps_per_epoch)
+        batch = self.batch * saved_size // size
+        if steps_per_epoch:
+            batch = min(batch, steps_per_epoch)
         return Position(self.epoch, batch, self.step)
 
 
@@ -141,7 +147,7 @@ def final_folder(run_folder: Path, step: int) -> Path:
 def temporary_folder(run_folder: Path, step: int) -> Path:
     """Return the folder of the unfinished checkpoint after `step`."""
     final = final_folder(run_folder, step)
-    return final.with_name(final.name + _TEMPORARY)
+    return final.with_name(final.name + UNFINISHED)
 
 
 def unrecorded(rank: int | str) -> str:
@@ -229,7 +235,7 @@ def set_kinds(info: CheckpointInfo, kinds: Collection[str]) -> CheckpointInfo:
 
 def remove(folder: Path) -> None:
     """Delete a checkpoint. It loses its final name first, so a half-deleted one is never used."""
-    renamed = folder.with_name(f"{folder.name}.deleted{_TEMPORARY}")
+    renamed = folder.with_name(f"{folder.name}.deleted{UNFINISHED}")
     shutil.rmtree(renamed, ignore_errors=True)
     folder.rename(renamed)
     sync_to_disk(folder.parent)
@@ -249,18 +255,12 @@ def remove_unfinished(run_folder: Path) -> None:
 
 def unfinished(run_folder: Path) -> list[Path]:
     """Return the folders of unfinished checkpoints."""
-    return sorted((run_folder / FOLDER).glob(f"step-*{_TEMPORARY}"))
+    return sorted((run_folder / FOLDER).glob(f"step-*{UNFINISHED}"))
 
 
-def unfinished_bytes(run_folder: Path) -> int:
-    """Return the size of the unfinished checkpoints, which grows while one is written."""
-    size = 0
-    for folder in unfinished(run_folder):
-        for place, _, names in os.walk(folder):  # passes over a folder that was just deleted
-            for name in names:
-                with contextlib.suppress(OSError):  # it was just renamed or deleted
-                    size += Path(place, name).lstat().st_size
-    return size
+def save_progress(run_folder: Path) -> tuple[int, int]:
+    """Return what changes while a checkpoint of the run is written: its bytes, and its marks."""
+    return files_save_progress.save_progress(run_folder / FOLDER)
 
 
 def checkpoints(run_folder: Path) -> list[CheckpointInfo]:

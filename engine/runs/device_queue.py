@@ -255,7 +255,7 @@ def _rebuilt_tickets() -> Iterator[Ticket]:
 
     Runs keep their devices; the moves of waiting runs are lost.
     """
-    from engine.runs.store_reader import RunReader  # it imports numpy, which takes a while
+    from engine.runs.store.store_reader import RunReader  # it imports numpy, which takes a while
 
     for run in reversed(paths.run_ids()):
         folder = paths.run_folder(run)

@@ -34,12 +34,15 @@ def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest | None) -> 
         for field, reason in _FIXED.items()
         if getattr(spec, field) != getattr(before, field)
     ]
+    found += _limit_problems(info, spec)
     if manifest is None:
         return found
     theirs, ours = (name.partition("/")[0] for name in (manifest.strategy, spec.strategy))
     if theirs != ours:
         text = f"{spec.strategy} cannot read a checkpoint of {manifest.strategy}: "
         found.append(Problem("strategy", f"{text}choose a {theirs} strategy."))
+    if ours == "script" and (text := _script_problem(spec, manifest)):
+        found.append(Problem("devices", text))
     if "model.pt" in manifest.files:
         text = "This checkpoint is from before the first version of Traindeck, in a format that is "
         found.append(Problem("", f"{text}no longer read: start a new run."))
@@ -50,14 +53,55 @@ def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest | None) -> 
     if ours == "tf" and (spec.precision == "fp16") != (before.precision == "fp16"):
         text = "Under TensorFlow a checkpoint of fp16 differs from those of other precisions: "
         found.append(Problem("precision", f"{text}go on with {before.precision}."))
-    return found + _length_problems(info, spec, manifest)
+    return found if ours == "script" else found + _length_problems(info, spec, manifest)
+
+
+def _limit_problems(info: RunInfo, spec: RunSpec) -> list[Problem]:
+    """Return which limits leave the run nothing: it would end at once."""
+    found = []
+    minutes = info.status.seconds(info.status.updated) / 60
+    if spec.time_limit_minutes and minutes >= spec.time_limit_minutes:
+        text = f"The run has taken {minutes:.1f} min already: choose a longer limit, or none."
+        found.append(Problem("time_limit_minutes", text))
+    if spec.energy_limit_wh and (used := info.status.energy) >= spec.energy_limit_wh:
+        text = f"The run has used {used:.1f} Wh already: choose a higher limit, or none."
+        found.append(Problem("energy_limit_wh", text))
+    return found
+
+
+def _script_problem(spec: RunSpec, manifest: Manifest) -> str:
+    """Return why a script cannot go on from a checkpoint of its calls: each rank has a part."""
+    if spec.strategy in _PLAIN_SCRIPTS and manifest.strategy in _PLAIN_SCRIPTS:
+        if manifest.replicas == 1 and len(spec.devices) == 1:
+            return ""
+    elif spec.strategy != manifest.strategy:
+        return (
+            f"This checkpoint was saved under {manifest.strategy}, and a script goes on under the "
+            f"strategy that it was saved with: choose that one, and not {spec.strategy}."
+        )
+    one_process = spec.strategy in ("script/single", "script/mirrored")
+    ranks = 1 if one_process else len(spec.devices)
+    if manifest.replicas == ranks:
+        return ""
+    count = manifest.replicas
+    parts = "the part of 1 rank" if count == 1 else f"the parts of {count} ranks"
+    devices = "1 device" if count == 1 else f"{count} devices"
+    return f"This checkpoint has {parts}, and a script goes on with as many: choose {devices}."
+
+
+_PLAIN_SCRIPTS = ("script/single", "script/torchrun")
 
 
 def _length_problems(info: RunInfo, spec: RunSpec, manifest: Manifest) -> list[Problem]:
-    done = manifest.position.epoch
+    done, steps = manifest.position.epoch, manifest.position.step
     shortened = spec.epochs < info.spec.epochs
     found = []
-    if spec.epochs <= done and (shortened or info.state is RunState.FINISHED):
+    if spec.steps:
+        shortened = not info.spec.steps or spec.steps < info.spec.steps
+        if spec.steps <= steps and (shortened or info.state is RunState.FINISHED):
+            text = f"{steps} step{'s are' if steps > 1 else ' is'} done at this checkpoint: to go "
+            found.append(Problem("steps", f"{text}on from there, choose more steps than that."))
+    elif spec.epochs <= done and (shortened or info.state is RunState.FINISHED):
         text = f"{done} epoch{'s are' if done > 1 else ' is'} done at this checkpoint: to go on "
         found.append(Problem("epochs", f"{text}from there, choose more epochs than that."))
     rebatched = spec.batch_size != info.spec.batch_size

@@ -15,10 +15,11 @@ from engine.files.sqlite_file import check_schema, open_readonly
 from engine.messages.events import CheckpointSaved
 from engine.processes import process
 from engine.processes.machine import this_machine
-from engine.runs import checkpoint_files, store
+from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
-from engine.runs.store import RunStore
-from engine.runs.store_reader import RunReader
+from engine.runs.store import run_store
+from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_reader import RunReader
 from engine.spec import recipe_copy, spec_file
 from engine.system import paths
 
@@ -55,8 +56,8 @@ def _link_or_copy(source: str, target: str) -> None:
 def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) -> int:
     """Copy the store up to `position`; return the number of the attempt that trained it."""
     with (
-        closing(open_readonly(folder / store.FILE_NAME)) as read,
-        closing(sqlite3.connect(new / store.FILE_NAME)) as written,
+        closing(open_readonly(folder / run_store.FILE_NAME)) as read,
+        closing(sqlite3.connect(new / run_store.FILE_NAME)) as written,
     ):
         check_schema(read)
         read.backup(written)

@@ -16,19 +16,21 @@ from typing import NamedTuple
 
 import msgspec
 
+from engine.facts import run_facts
 from engine.files.atomic_file import open_to_append
-from engine.runs import device_queue, run_info, run_notes, store
+from engine.runs import device_queue, run_info, run_notes
 from engine.runs.best_metrics import BestFigure, best_figures
-from engine.runs.run_info import RunInfo, UnreadableRun
+from engine.runs.run_info import Origin, RunInfo, UnreadableRun
 from engine.runs.run_notes import RunNotes
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store_reader import RunReader
+from engine.runs.store import run_store
+from engine.runs.store.store_reader import RunReader
 from engine.spec import spec_file
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 
 FILE_NAME = "index.sqlite"
-VERSION = 2
+VERSION = 3
 """Increase it when the meaning of the cached data changes."""
 
 LONGEST_WAIT = 0.5
@@ -47,7 +49,13 @@ takes seconds."""
 Stamp = tuple[int, ...]
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS run (id TEXT PRIMARY KEY, stamp BLOB, body BLOB)"
-_FILES = (store.FILE_NAME, f"{store.FILE_NAME}-wal", spec_file.FILE_NAME, run_notes.FILE_NAME)
+_FILES = (
+    run_store.FILE_NAME,
+    f"{run_store.FILE_NAME}-wal",
+    spec_file.FILE_NAME,
+    run_notes.FILE_NAME,
+    run_facts.FOLDER,
+)
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True):
@@ -59,6 +67,7 @@ class _Record(msgspec.Struct, frozen=True, array_like=True):
     reason: str
     notes: RunNotes
     best: dict[str, BestFigure]
+    origin: Origin
 
 
 class _Known(NamedTuple):
@@ -152,8 +161,12 @@ class RunIndex:
             self._known.pop(run_id, None)
             match found:
                 case RunInfo():
-                    best = before.info.best if before and is_same else _best(found.folder)
-                    found = found._replace(best=best)
+                    best, origin = (
+                        (before.info.best, before.info.origin)
+                        if before and is_same
+                        else (_best(found.folder), _origin(found.folder))
+                    )
+                    found = found._replace(best=best, origin=origin)
                     self._known[run_id] = _Known(stamp, found)
                     if _is_settled(found):
                         over[run_id] = self._known[run_id]
@@ -266,6 +279,17 @@ def _best(folder: Path) -> dict[str, BestFigure]:
         return {}  # no store yet; `run_info.get_run` reports a damaged one
 
 
+def _origin(folder: Path) -> Origin:
+    numbers = run_facts.attempts(folder)
+    attempt = run_facts.read_attempt(folder, max(numbers)) if numbers else None
+    if attempt is None:
+        return Origin()
+    git = attempt.git
+    if git is None:
+        return Origin(host=attempt.host)
+    return Origin(git.commit, git.branch, git.is_dirty, attempt.host)
+
+
 def _file_stamp(folder: str) -> Stamp:
     """Return a value that changes when a file of the run in `folder` is written."""
     stamp = []
@@ -287,7 +311,17 @@ def _load() -> dict[str, _Known]:
         with closing(_open()) as connection:
             for run_id, stamp, body in connection.execute("SELECT id, stamp, body FROM run"):
                 kept = _decode(body)
-                info = RunInfo(run_id, runs / run_id, *msgspec.structs.astuple(kept))
+                info = RunInfo(
+                    id=run_id,
+                    folder=runs / run_id,
+                    spec=kept.spec,
+                    status=kept.status,
+                    state=kept.state,
+                    reason=kept.reason,
+                    notes=kept.notes,
+                    best=kept.best,
+                    origin=kept.origin,
+                )
                 known[run_id] = _Known(_decode_stamp(stamp), info)
     except (ValueError, sqlite3.Error, OSError) as error:
         _drop_if_damaged(error)
@@ -300,7 +334,8 @@ def _save(known: dict[str, _Known], gone: Sequence[str]) -> None:
     rows = []
     for run_id, (stamp, info) in known.items():
         record = _Record(
-            info.spec, info.status, info.state, info.reason, info.notes, dict(info.best)
+            *(info.spec, info.status, info.state, info.reason, info.notes),
+            *(dict(info.best), info.origin),
         )
         rows.append((run_id, _encode(stamp), _encode(record)))
     try:

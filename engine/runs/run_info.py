@@ -14,6 +14,7 @@ import msgspec
 
 from engine.files.ownership import folder_problem
 from engine.messages import status_question
+from engine.messages.events import Failure, RunEnded
 from engine.messages.heartbeat import last_beat
 from engine.processes import presence
 from engine.processes.machine import Where, where_is
@@ -23,7 +24,8 @@ from engine.runs.best_metrics import BestFigure
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import RunNotes, UnreadableNotes, read_notes
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store_reader import RunReader, StoredEvent
+from engine.runs.store.store_reader import RunReader, StoredEvent
+from engine.spec.recipe_file import script_name
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec
@@ -51,6 +53,19 @@ class DamagedRun(NoSuchRun):
     """The run exists, but its files are damaged; the text is a sentence."""
 
 
+class Origin(msgspec.Struct, frozen=True, array_like=True):
+    """What the list of runs knows of the facts of a run; an old run has none."""
+
+    commit: str = ""
+    """Of the repository that the recipe or the script lies in."""
+
+    branch: str = ""
+    is_dirty: bool = False
+    """Whether files of the repository were changed since."""
+
+    host: str = ""
+
+
 class RunInfo(NamedTuple):
     """The current state of one run."""
 
@@ -72,10 +87,20 @@ class RunInfo(NamedTuple):
     is_recorded: bool = True
     """False: the supervisor told the state, which the store could not take."""
 
+    origin: Origin = Origin()
+    """From its recorded facts; only `engine.runs.run_index` sets it."""
+
     @property
     def name(self) -> str:
         """The display name; several runs may have the same name."""
-        return self.notes.name or self.spec.name or Path(self.spec.recipe).stem
+        return self.notes.name or self.spec.name or script_name(Path(self.spec.recipe))
+
+    @property
+    def epochs(self) -> int:
+        """Epochs that are planned; 0: not known, or its length is not counted in epochs."""
+        if self.spec.is_script or self.spec.is_imported:
+            return self.status.epochs
+        return 0 if self.spec.steps else self.spec.epochs
 
     @property
     def can_continue(self) -> bool:
@@ -139,7 +164,7 @@ def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
         if has_orphans:
             reason = (
                 "Its supervisor was killed: its workers save a checkpoint and leave, within "
-                f"{spec.orphan_seconds:g} s."
+                f"{spec.orphan_seconds:g} s unless a save takes longer."
             )
         status = _with_newest_checkpoint(folder, status)
     elif state is RunState.ELSEWHERE:
@@ -171,6 +196,19 @@ def _with_newest_checkpoint(folder: Path, status: RunStatus) -> RunStatus:
     if step <= status.checkpoint_step:
         return status
     return msgspec.structs.replace(status, checkpoint=str(found[step]), checkpoint_step=step)
+
+
+def failure_of(info: RunInfo) -> Failure | None:
+    """Return why the run has failed; None if it has not, or nothing was recorded about it.
+
+    Raises sqlite3.Error.
+    """
+    if info.state is not RunState.FAILED or not info.status.attempt:
+        return None
+    with RunReader(info.folder) as reader:
+        found = reader.newest_event(lambda event: isinstance(event, RunEnded))
+    ended = found.event if found else None
+    return ended.failure if isinstance(ended, RunEnded) and ended.state == info.state else None
 
 
 def runs() -> list[RunInfo]:

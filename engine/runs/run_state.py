@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import assert_never
 
@@ -17,6 +18,8 @@ from engine.messages.events import (
     CommandRefused,
     EpochEnded,
     Event,
+    HistogramLogged,
+    ImageLogged,
     Metrics,
     Notice,
     Paused,
@@ -84,6 +87,10 @@ def is_on_this_machine(status: RunStatus) -> bool:
     return share_devices(status.machine, this_machine())
 
 
+TRAINING_LOSS = "train/loss"
+ENERGY = "device/energy"
+"""The series of `RunStatus.energy`."""
+
 _NOT_STARTED = frozenset({RunState.QUEUED, RunState.STARTING})
 _OVER = frozenset({RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.INTERRUPTED})
 
@@ -135,8 +142,15 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     samples_per_second: float = 0.0
     step_seconds: float = 0.0
     seconds_left: float = 0.0
+    energy: float = 0.0
+    """Watt-hours that its GPUs have used while it trained, in all attempts; 0: not known."""
+
     metrics: dict[str, float] = {}
     """Last value of every validation metric and of `train/loss`."""
+
+    not_finite_since: int = -1
+    """The first of the newest steps whose training loss is NaN or infinite; -1: the newest is
+    finite. Not set in an old store."""
 
     metric_directions: dict[str, str] = {}
     """From `TrainingStarted.metric_directions`."""
@@ -147,6 +161,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_step: int = -1
     freed_devices: bool = False
     """While paused: model and optimizer are in the host's memory."""
+
+    ended_early: bool = False
+    """From `RunEnded.early`: the run may go on."""
 
     failure_rank: int = -1
     troubles: dict[str, str] = {}
@@ -188,6 +205,7 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 attempt_started=time,
                 seconds_before=before.seconds(before.updated),
                 freed_devices=False,
+                ended_early=False,
                 failure_rank=-1,
                 troubles={},
             )
@@ -220,7 +238,12 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 parameters=event.parameters,
             )
         case Metrics():
-            return change(status, metrics=status.metrics | _newest_metrics(event))
+            return change(
+                status,
+                metrics=status.metrics | _newest_metrics(event),
+                not_finite_since=_not_finite_since(status.not_finite_since, event),
+                energy=_energy(status.energy, event),
+            )
         case Progress():
             return change(
                 status,
@@ -248,8 +271,10 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
         case TrainingEnded():
             return change(status, step=event.step, seconds_left=0.0)
         case Rewound():
+            since = status.not_finite_since
             return change(
                 status,
+                not_finite_since=-1 if since > event.step else since,
                 step=event.step,
                 epoch=event.epoch,
                 seconds_left=0.0,
@@ -266,6 +291,7 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 seconds_left=0.0,
                 workers_ready=0,
                 freed_devices=False,
+                ended_early=event.early,
                 failure_rank=event.failure.rank if event.failure else -1,
                 troubles={},
             )
@@ -274,6 +300,8 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
             return change(status, troubles=_other_troubles(status, event.kind) | added)
         case (
             CacheEmptied()
+            | ImageLogged()
+            | HistogramLogged()
             | Notice()
             | Alarm()
             | WorkerFailed()
@@ -292,9 +320,43 @@ def _other_troubles(status: RunStatus, kind: str) -> dict[str, str]:
 
 
 def _newest_metrics(event: Metrics) -> dict[str, float]:
-    """Return `train/loss`, so that a run shows a metric before its first validation."""
+    """Return `train/loss`, so that a run shows a metric before its first validation, and what a
+    script has logged under names of its own."""
     return {
         points.series: points.values[-1]
         for points in event.points
-        if points.values and points.series == "train/loss"
+        if points.values
+        and (points.series == TRAINING_LOSS or not points.series.startswith(_OTHER_SERIES))
     }
+
+
+_OTHER_SERIES = ("train/", "device/", "rank/")
+"""Series that are no results: their last values do not say how good the model is."""
+
+
+def _energy(before: float, event: Metrics) -> float:
+    found = [points.values[-1] for points in event.points if points.series == ENERGY]
+    return found[-1] if found else before
+
+
+def _not_finite_since(before: int, event: Metrics) -> int:
+    """Return `RunStatus.not_finite_since` after `event`, if it was `before`."""
+    since = before
+    for points in event.points:
+        if points.series == TRAINING_LOSS and points.values:
+            if math.isfinite(points.values[-1]):
+                since = -1
+                continue
+            for step, value in zip(points.steps, points.values, strict=False):
+                if math.isfinite(value):
+                    since = -1
+                elif since < 0:
+                    since = step
+    return since
+
+
+def not_finite_sentence(status: RunStatus) -> str:
+    """Return from which step on the loss is not finite, in a sentence; empty: it is finite."""
+    if status.not_finite_since < 0:
+        return ""
+    return f"The loss is not a finite number since step {status.not_finite_since}."

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import msgspec
 
 from engine.messages.events import AttemptStarted, WorkerStarted
+from engine.processes import process_tree
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import RunReader, StoredEvent
+from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.telemetry.memory_attribution import Worker
 
 
@@ -64,6 +65,7 @@ class _Known:
 
         return [
             worker._replace(
+                below=_below(worker) if info.spec.is_script else (),
                 allocated=newest(worker, "memory_allocated"),
                 reserved=newest(worker, "memory_reserved"),
             )
@@ -78,3 +80,7 @@ class _Known:
                 self._workers[rank] = Worker(title, rank, pid, stored.time, devices)
             case _:
                 pass
+
+
+def _below(worker: Worker) -> tuple[int, ...]:
+    return tuple(pid for pid, _ in process_tree.descendants([worker.pid]))

@@ -5,14 +5,25 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from engine.spec.recipe_file import RecipeInfo, read_recipe
+from engine.spec.recipe_file import SCRIPT, RecipeInfo, read_recipe, read_script
+from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
 
-STRATEGY_PACKAGES = ("engine.pytorch.strategies", "engine.tf.strategies")
+STRATEGY_PACKAGES = (
+    "engine.pytorch.strategies",
+    "engine.script_rank.strategies",
+    "engine.tf.strategies",
+)
+USUAL = ("ddp", "mirrored", "torchrun", "fsdp")
+"""Short names of the strategies that one takes first for several devices, the usual one first."""
+
 BUILTIN_RECIPES = Path(__file__).parents[1] / "recipes"
+TEMPLATES = BUILTIN_RECIPES / "templates"
+"""Recipes to begin with, one for each of `template_kinds`."""
 
 
 class UnknownName(Exception):
@@ -30,9 +41,22 @@ def strategies() -> tuple[Strategy, ...]:
     return tuple(sorted(found, key=lambda strategy: strategy.name))
 
 
+def recipe_strategies() -> tuple[Strategy, ...]:
+    """Return the strategies that train recipes, and not scripts."""
+    return tuple(s for s in strategies() if SCRIPT not in s.recipe_frameworks)
+
+
 def strategies_for(recipe: RecipeInfo) -> tuple[Strategy, ...]:
     """Return the strategies that can train `recipe`."""
     return tuple(s for s in strategies() if recipe.framework in s.recipe_frameworks)
+
+
+def usual_strategy(offered: Sequence[Strategy], devices: int) -> Strategy:
+    """Return the one of `offered`, at least one, that is usually taken for this number of devices:
+    a single device for one, DDP or MirroredStrategy for several."""
+    order = ("single", *USUAL) if devices < 2 else (*USUAL, "single")
+    by_name = {each.short_name: each for each in reversed(offered)}
+    return next((by_name[name] for name in order if name in by_name), offered[0])
 
 
 def strategy(name: str, recipe: RecipeInfo | None = None) -> Strategy:
@@ -43,7 +67,7 @@ def strategy(name: str, recipe: RecipeInfo | None = None) -> Strategy:
     for known in strategies():
         if known.name == name:
             return known
-    usable = strategies_for(recipe) if recipe and recipe.framework else strategies()
+    usable = strategies_for(recipe) if recipe and recipe.framework else recipe_strategies()
     matches = [known for known in usable if known.short_name == name]
     if len(matches) == 1:
         return matches[0]
@@ -61,6 +85,11 @@ def builtin_recipes() -> tuple[RecipeInfo, ...]:
     return tuple(read_recipe(file, builtin=True) for file in _builtin_files().values())
 
 
+def template_kinds() -> list[str]:
+    """Return what a recipe can be written for, such as `torch`."""
+    return sorted(file.stem for file in TEMPLATES.glob("[!_]*.py"))
+
+
 def recipe(reference: str) -> RecipeInfo:
     """Return the recipe with this built-in name or path; `RecipeInfo.problem` may be set.
 
@@ -68,6 +97,14 @@ def recipe(reference: str) -> RecipeInfo:
     """
     path, builtin = recipe_file(reference)
     return read_recipe(path, builtin=builtin)
+
+
+def recipe_of(spec: RunSpec) -> RecipeInfo:
+    """Return the recipe of `spec` as it is now, or its script; `RecipeInfo.problem` may be set.
+
+    Raises UnknownName as `recipe` does.
+    """
+    return read_script(Path(spec.recipe)) if spec.is_script else recipe(spec.recipe)
 
 
 def recipe_file(reference: str) -> tuple[Path, bool]:

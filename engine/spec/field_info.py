@@ -40,6 +40,31 @@ class FieldInfo(msgspec.Struct, frozen=True):
     above: float | None = None
     """The value must be greater than this."""
 
+    texts: tuple[str, ...] = ()
+    """What the form shows for each of `choices`; empty: the choices themselves."""
+
+    meanings: tuple[str, ...] = ()
+    """What each of `choices` does; a text may be empty."""
+
+    zero: str = ""
+    """What 0 or no text means, as a word or two; the form shows it in the empty field. Empty: it
+    is a value like any other."""
+
+    def choice_text(self, choice: Setting) -> str:
+        """Return what the form shows for one of `choices`."""
+        return self.texts[self.choices.index(choice)] if self.texts else str(choice)
+
+    def help(self, *, in_form: bool) -> str:
+        """Return `doc` and the meanings of the choices, which are named as in the form or as on the
+        command line."""
+        names = self.texts if in_form and self.texts else tuple(map(str, self.choices))
+        lines = [
+            f"{name}: {what}" for name, what in zip(names, self.meanings, strict=False) if what
+        ]
+        if in_form:
+            return "\n".join([self.doc, *lines])
+        return f"{self.doc} {'; '.join(lines)}." if lines else self.doc
+
     @property
     def title(self) -> str:
         """The label, or one made from the name."""
@@ -96,7 +121,8 @@ class FieldInfo(msgspec.Struct, frozen=True):
     @property
     def _subject(self) -> str:
         """The beginning of a message about this value."""
-        return f"{self.label} ({self.name})" if self.label else self.name
+        is_same = self.label.casefold().replace("-", "_").replace(" ", "_") in ("", self.name)
+        return self.label or self.name if is_same else f"{self.label} ({self.name})"
 
     @property
     def _wanted(self) -> str:
@@ -153,6 +179,9 @@ def fields_of(struct: type[msgspec.Struct]) -> Mapping[str, FieldInfo]:
 
 def _field_info(name: str, kind: Any, meta: msgspec.Meta, default: Any) -> FieldInfo:
     is_choice = get_origin(kind) is Literal
+    extra = meta.extra or {}
+    described = extra.get("choices", {})
+    assert not described or tuple(described) == get_args(kind), name
     return FieldInfo(
         name=name,
         type="choice" if is_choice else kind.__name__,
@@ -160,8 +189,11 @@ def _field_info(name: str, kind: Any, meta: msgspec.Meta, default: Any) -> Field
         choices=get_args(kind) if is_choice else (),
         doc=meta.description or "",
         label=meta.title or "",
-        group=(meta.extra or {}).get("group", ""),
+        group=extra.get("group", ""),
         least=meta.ge,
         most=meta.le,
         above=meta.gt,
+        texts=tuple(text for text, _ in described.values()),
+        meanings=tuple(meaning for _, meaning in described.values()),
+        zero=extra.get("zero", ""),
     )

@@ -38,7 +38,7 @@ def local_modules(recipe: Path, source: bytes) -> dict[str, bytes]:
                 continue
             seen.add(name)
             try:
-                files = list(_files(recipe.parent, name))
+                files = list(files_of(recipe.parent, name))
             except OSError:  # a folder that cannot be entered, a name that is too long
                 continue
             for file, its_package in files:
@@ -86,7 +86,7 @@ def _imported(source: bytes, package: str) -> Iterator[str]:
         if isinstance(statement, ast.Import):
             yield from (alias.name for alias in statement.names)
             continue
-        base = _absolute(statement.module or "", package, statement.level)
+        base = absolute_name(statement.module or "", package, statement.level)
         if base is not None:
             yield base
             yield from (f"{base}.{alias.name}" for alias in statement.names)
@@ -119,7 +119,7 @@ def _named_in_calls(tree: ast.Module) -> Iterator[str]:
                 continue
 
 
-def _absolute(module: str, package: str, level: int) -> str | None:
+def absolute_name(module: str, package: str, level: int) -> str | None:
     """Return the full name of `module` after `from`, which may be relative; None if it fails."""
     if not level:
         return module
@@ -151,7 +151,7 @@ def _exported(tree: ast.Module) -> list[str]:
     return []
 
 
-def _files(folder: Path, name: str) -> Iterator[tuple[Path, str]]:
+def files_of(folder: Path, name: str) -> Iterator[tuple[Path, str]]:
     """Yield the file of each package on the way to the module `name`, then its own, as Python finds
     them below `folder`, each with the name of the package that it is in."""
     package: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -44,6 +45,16 @@ def lower_is_better(metric: str, overrides: Mapping[str, str] = NO_OVERRIDES) ->
     return overrides[name] == "min" if name in overrides else _lower_by_name(name)
 
 
+def is_better(value: float, best: float | None, *, lowest: bool) -> bool:
+    """Whether `value` is a new best one after `best`; None: there was none yet.
+
+    This is the one rule for a best result: it is finite, and of equal ones the first counts.
+    """
+    if not math.isfinite(value):
+        return False
+    return best is None or (value < best if lowest else value > best)
+
+
 def bare_name(metric: str) -> str:
     """Return the recipe's name of a metric: `loss` for `validation/loss`."""
     for prefix in _PREFIXES:
@@ -60,14 +71,23 @@ def split_direction(text: str) -> tuple[str, Direction | None]:
     return bare_name(text), None
 
 
-def direction_overrides(recipe: Mapping[str, str], checkpoint_best: str) -> dict[str, str]:
+def direction_overrides(recipe: Mapping[str, str], *chosen: str) -> dict[str, str]:
     """Return the directions by metric that override the rule of this module.
 
-    `recipe` is its `METRIC_DIRECTIONS`; the user's `checkpoint_best`, such as `mae:min`, overrides
+    `recipe` is its `METRIC_DIRECTIONS`; what the user has `chosen`, such as `mae:min`, overrides
     it.
     """
-    name, direction = split_direction(checkpoint_best)
-    return {**recipe, name: direction} if direction else dict(recipe)
+    found = map(split_direction, chosen)
+    return {**recipe, **{name: direction for name, direction in found if direction}}
+
+
+def with_sets(overrides: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, str]:
+    """Return `overrides`, also for the metrics of further validation sets.
+
+    Their names begin with a prefix: `novelty` is `test_novelty` of the set `test`.
+    """
+    further = {prefix + name: each for prefix in prefixes for name, each in overrides.items()}
+    return further | dict(overrides)
 
 
 def merged_overrides(runs: Iterable[Mapping[str, str]]) -> dict[str, str]:

@@ -11,7 +11,7 @@ import tomli_w
 from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import read_toml
 from engine.spec.run_spec import RunSpec
-from engine.spec.spec_file import migrate_spec
+from engine.spec.spec_file import migrate_spec, without_secrets
 from engine.system import paths
 
 SUFFIX = ".toml"
@@ -64,8 +64,9 @@ def save(name: str, spec: RunSpec) -> None:
 
 
 def write(file: Path, spec: RunSpec) -> None:
-    """Write `spec` to `file` atomically. Raises OSError."""
-    write_atomically(file, tomli_w.dumps({"run": msgspec.to_builtins(spec)}), sync=True)
+    """Write `spec` to `file` atomically, without the values of secrets. Raises OSError."""
+    stored, _ = without_secrets(spec)
+    write_atomically(file, tomli_w.dumps({"run": msgspec.to_builtins(stored)}), sync=True)
 
 
 def read(file: Path) -> RunSpec:

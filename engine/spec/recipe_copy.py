@@ -15,14 +15,11 @@ from engine.files.atomic_file import sync_to_disk, sync_tree, write_atomically
 from engine.files.regular_file import UnfitFile, read_regular
 from engine.spec import catalog
 from engine.spec.local_modules import MOST_BYTES, local_modules
-from engine.spec.recipe_file import LARGEST_RECIPE, RecipeInfo, read_recipe
+from engine.spec.recipe_file import LARGEST_RECIPE, MODULES, RecipeInfo, read_recipe
 from engine.spec.run_spec import RunSpec
 from engine.system.program import call
 
 RECIPE = "recipe.py"
-MODULES = "modules"
-"""The folder of the modules, by their path relative to the recipe's own folder."""
-
 _MOST_COMPARED_LINES = 20_000
 _MOST_NAMED_FILES = 4
 
@@ -45,15 +42,26 @@ class _Code(NamedTuple):
 
 def write_copy(folder: Path, recipe: RecipeInfo) -> None:
     """Copy the file of `recipe` and the modules beside it that it imports, into a new run folder,
-    which the caller syncs. Raises OSError."""
+    which the caller syncs. A program that is not written in Python is not copied. Raises OSError.
+    """
+    if not is_copied(recipe):
+        return
     _write(folder, _source(recipe), RECIPE, MODULES, sync=False)
+
+
+def is_copied(recipe: RecipeInfo) -> bool:
+    """Whether a run keeps a copy of `recipe`: of each recipe, and of a script in Python."""
+    return not recipe.is_script or Path(recipe.path).suffix == ".py"
 
 
 def recipe_of_run(folder: Path, spec: RunSpec) -> RecipeInfo:
     """Return the recipe of the run in `folder`: its copy. `path` is the file that was copied.
 
-    A run without a copy has the recipe of its spec as it is now; `problem` may be set.
+    A run without a copy has the recipe of its spec as it is now; `problem` may be set. A script is
+    always run as it is now, because it looks for its data and modules beside itself.
     """
+    if spec.is_script:
+        return catalog.recipe_of(spec)
     copy = folder / RECIPE if has_copy(folder) else None
     try:
         path, builtin = catalog.recipe_file(spec.recipe)

@@ -17,7 +17,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     recipe: str
-    """Name of a built-in recipe, or the absolute path of a recipe file."""
+    """Name of a built-in recipe, or the absolute path of a recipe file, script or program."""
 
     strategy: str
     """Full name of a strategy, such as `torch/ddp`."""
@@ -31,8 +31,35 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     name: str = ""
     """The user's name for the run; empty: the name of the recipe."""
 
+    command: tuple[str, ...] = ()
+    """The command of a run of a script, such as `train.py --lr 0.1`; empty: the run of a recipe."""
+
+    working_folder: str = ""
+    """Where the command runs, as an absolute path; empty: in the folder of the script."""
+
+    variables: dict[str, str] = {}
+    """Environment variables of the command. Values that look like secrets are never here."""
+
+    secret_variables: tuple[str, ...] = ()
+    """Names of variables whose values only the environment of the supervisor holds."""
+
+    interpreter: str = ""
+    """Path of the Python that runs the command; empty: the one of Traindeck."""
+
+    resume_arguments: str = ""
+    """What a resume adds to the command, such as `--resume {latest}`, with the newest checkpoint
+    that the script itself has written; empty: the command starts again as it was."""
+
+    imported_from: str = ""
+    """The file or folder of which this run was made, as an absolute path; empty: it was trained
+    here. It cannot be resumed, and its other settings but `settings` have no meaning."""
+
+    output_figures: bool = True
+    """Whether figures are read from lines of the output of a script that sends none otherwise."""
+
     batch_size: spec_fields.BatchSize = 128
     epochs: spec_fields.Epochs = 5
+    steps: spec_fields.Steps = 0
     learning_rate: spec_fields.LearningRate = 1e-3
     seed: spec_fields.Seed = 0
 
@@ -43,6 +70,12 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     warmup_steps: spec_fields.WarmupSteps = 0
     accumulation: spec_fields.Accumulation = 1
     clip_norm: spec_fields.ClipNorm = 0.0
+
+    early_stopping: spec_fields.EarlyStopping = ""
+    patience: spec_fields.Patience = 10
+    min_delta: spec_fields.MinDelta = 0.0
+    time_limit_minutes: spec_fields.TimeLimitMinutes = 0.0
+    energy_limit_wh: spec_fields.EnergyLimitWh = 0.0
 
     precision: spec_fields.Precision = "fp32"
     compile: spec_fields.Compile = False
@@ -71,6 +104,25 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     queue: spec_fields.Queue = "gpus"
     keep_awake: spec_fields.KeepAwake = True
     cold_start: spec_fields.ColdStart = False
+
+    tensorboard: spec_fields.TensorBoard = False
+    tensorboard_folder: spec_fields.TensorBoardFolder = ""
+
+    @property
+    def best_metric(self) -> str:
+        """The metric whose best value has a checkpoint, perhaps with its direction; may be empty.
+        Early stopping keeps the best checkpoint too."""
+        return self.checkpoint_best or self.early_stopping
+
+    @property
+    def is_script(self) -> bool:
+        """Whether this is the run of a command, and not of a recipe."""
+        return bool(self.command)
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether this run was made of files of another program, and never trained here."""
+        return bool(self.imported_from)
 
     @property
     def slots(self) -> tuple[str, ...]:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import tomli_w
 
+from engine.environments.installed import installed_for, python_version_text
 from engine.files.atomic_file import sync_to_disk, write_atomically
 from engine.files.format_version import UNNUMBERED, FormatVersion
 from engine.files.regular_file import read_toml
 from engine.processes.process import command_output
+from engine.scripts.secrets import split_secrets
 from engine.spec.recipe_copy import write_copy
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
@@ -39,7 +40,7 @@ def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
 
     Raises OSError.
     """
-    write_atomically(folder / FILE_NAME, encode_spec(spec, _environment(recipe)))
+    write_atomically(folder / FILE_NAME, encode_spec(spec, _environment(spec) | _origin(recipe)))
     write_copy(folder, recipe)
 
 
@@ -47,10 +48,25 @@ def encode_spec(spec: RunSpec, environment: Mapping[str, Any]) -> str:
     """Return the content of `spec.toml`."""
     document = {
         "format": str(FORMAT),
-        "run": msgspec.to_builtins(spec),
+        "run": msgspec.to_builtins(without_secrets(spec)[0]),
         "environment": environment,
     }
+    return _toml(document)
+
+
+def _toml(document: dict[str, Any]) -> str:
+    import tomli_w  # what a worker in another environment, which only reads, need not have
+
     return tomli_w.dumps(document)
+
+
+def without_secrets(spec: RunSpec) -> tuple[RunSpec, dict[str, str]]:
+    """Return `spec` as files may hold it, and the variables that look like secrets."""
+    stored, secret = split_secrets(spec.variables)
+    if not secret:
+        return spec, {}
+    names = tuple(dict.fromkeys((*spec.secret_variables, *secret)))
+    return msgspec.structs.replace(spec, variables=stored, secret_variables=names), secret
 
 
 @contextmanager
@@ -64,12 +80,16 @@ def replaced_spec(
     UnreadableSpec.
     """
     path, before = folder / FILE_NAME, _before(folder, attempt)
-    document = _read(folder) | {"run": msgspec.to_builtins(spec)}
+    document = _read(folder)
+    if spec.interpreter != document["run"].get("interpreter", ""):
+        origin = {key: value for key, value in document["environment"].items() if _is_origin(key)}
+        document["environment"] = _environment(spec) | origin
     if recipe is not None:
         document["environment"] = _without_recipe(document["environment"]) | _origin(recipe)
+    document["run"] = msgspec.to_builtins(without_secrets(spec)[0])
     write_atomically(before, path.read_bytes(), sync=True)
     try:
-        write_atomically(path, tomli_w.dumps(document), sync=True)
+        write_atomically(path, _toml(document), sync=True)
         yield
     except BaseException:
         restore_spec(folder, attempt)
@@ -113,6 +133,36 @@ def read_spec(folder: Path) -> RunSpec:
         return msgspec.convert(run, RunSpec)
     except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise _unreadable(folder, error) from error
+
+
+def stored_environment(folder: Path) -> dict[str, Any]:
+    """Return the Python and the versions of the newest start of a run; empty: unknown."""
+    try:
+        found = _read(folder).get("environment", {})
+    except UnreadableSpec:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def changed_packages(folder: Path, spec: RunSpec, attempt: int) -> list[str]:
+    """Return which versions of Python and packages attempt number `attempt` of a run has that the
+    attempts before it did not have, such as `torch 2.13.0 (was 2.12.9)`."""
+    try:
+        document = read_toml(_before(folder, attempt))
+    except (OSError, ValueError):
+        before = stored_environment(folder)
+    else:
+        before = document.get("environment", {})
+    found = []
+    now = _environment(spec)
+    old = {"Python": before.get("python", ""), **before.get("packages", {})}
+    new = {"Python": now.get("python", ""), **now.get("packages", {})}
+    for name, version in new.items():
+        was = old.get(name, "")
+        is_same = version.startswith(was) or was.startswith(version)  # or not exactly known
+        if not is_same:
+            found.append(f"{name} {version} (was {was})")
+    return found
 
 
 def newer_settings(folder: Path) -> list[str]:
@@ -162,22 +212,16 @@ def _unreadable(folder: Path, error: Exception) -> UnreadableSpec:
     return UnreadableSpec(f"The settings of {folder.name} cannot be read: {what}.")
 
 
-def _environment(recipe: RecipeInfo) -> dict[str, Any]:
-    """Return the versions of packages, without importing them, and the recipe's git commit."""
-    import importlib.metadata  # slow; a supervisor only reads specs
-
-    versions = {}
-    for package in _PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {
-        "python": platform.python_version(),
+def _environment(spec: RunSpec) -> dict[str, Any]:
+    """Return the versions of the run's Python and packages, without importing them."""
+    installed = installed_for(spec.interpreter)
+    of_ours = platform.python_version()
+    found = {
+        "python": python_version_text(Path(spec.interpreter)) if spec.interpreter else of_ours,
         "platform": platform.platform(),
-        "packages": versions,
-        **_origin(recipe),
+        "packages": {name: text for name in _PACKAGES if (text := installed.version(name))},
     }
+    return found | ({"interpreter": spec.interpreter} if spec.interpreter else {})
 
 
 def _origin(recipe: RecipeInfo) -> dict[str, Any]:
@@ -185,7 +229,12 @@ def _origin(recipe: RecipeInfo) -> dict[str, Any]:
     where = Path(recipe.path).parent
     origin: dict[str, Any] = {"recipe_path": recipe.path}
     status = command_output(
-        ["git", "status", "--porcelain=v2", "--branch", "--", recipe.path], where
+        [
+            # No monitor of the repository's configuration runs, and nothing is written.
+            *("git", "--no-optional-locks", "-c", "core.fsmonitor=false"),
+            *("status", "--porcelain=v2", "--branch", "--", recipe.path),
+        ],
+        where,
     ).splitlines()
     commit = next((line.split()[-1] for line in status if line.startswith("# branch.oid ")), "")
     if commit not in ("", "(initial)"):  # no repository, or one without a commit
@@ -195,4 +244,8 @@ def _origin(recipe: RecipeInfo) -> dict[str, Any]:
 
 
 def _without_recipe(environment: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in environment.items() if not key.startswith("recipe_")}
+    return {key: value for key, value in environment.items() if not _is_origin(key)}
+
+
+def _is_origin(key: str) -> bool:
+    return key.startswith("recipe_")

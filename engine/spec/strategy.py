@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from engine.spec.device_names import all_on_cpu
+from engine.spec.recipe_file import no_recipe
 
 if TYPE_CHECKING:
     from engine.spec.recipe_file import RecipeInfo
@@ -37,22 +38,23 @@ class WorkerPlan(msgspec.Struct, frozen=True):
 class Strategy(ABC):
     """One way to spread training over devices.
 
-    A strategy is one file in `engine/pytorch/strategies` or `engine/tf/strategies` that binds an
-    instance to the name `strategy`. The window reads that instance, so the file imports its
-    framework inside functions only; the functions that need it run in workers.
+    A strategy is one file in the folder `strategies` of `engine/pytorch`, `engine/tf` or
+    `engine/script_rank` that binds an instance to the name `strategy`. The window reads that
+    instance, so the file imports its framework inside functions only; the functions that need it
+    run in workers.
     """
 
     name: ClassVar[str]
     """Full name, such as `torch/ddp`: the framework, a slash, the short name."""
 
     title: ClassVar[str]
-    """The name in the form, such as `Distributed data parallel (DDP)`."""
+    """The name in the form, such as `DDP`."""
 
     summary: ClassVar[str]
     """One sentence for the tooltip: what it does and when to choose it."""
 
     recipe_frameworks: ClassVar[frozenset[str]]
-    """The frameworks of the recipes that it trains: `torch`, `keras`."""
+    """The frameworks of the recipes that it trains: `torch`, `keras`, or `script` for scripts."""
 
     needs: ClassVar[str]
     """What it needs, such as `1 device`."""
@@ -72,7 +74,7 @@ class Strategy(ABC):
 
     @property
     def framework(self) -> str:
-        """`torch` or `tf`: which framework its workers import."""
+        """`torch` or `tf`: which framework its workers import; `script`: the command decides."""
         return self.name.partition("/")[0]
 
     @property
@@ -88,6 +90,8 @@ class Strategy(ABC):
         """Return why it cannot train `recipe`, in a sentence with the solution; empty if it can."""
         if recipe.framework in self.recipe_frameworks:
             return ""
+        if recipe.is_script:
+            return no_recipe(recipe)
         return (
             f"{self.name} trains {' and '.join(sorted(self.recipe_frameworks))} recipes; "
             f"{recipe.name} is a {recipe.framework} recipe. Choose another strategy."
@@ -103,15 +107,22 @@ class Strategy(ABC):
             case _ if field in self.refusals:
                 return self.refusals[field]
             case "momentum" if spec.optimizer not in ("sgd", "rmsprop"):
-                return "Momentum belongs to the optimizers sgd and rmsprop: choose one of them."
+                return "Momentum belongs to the optimizers SGD and RMSprop: choose one of them."
             case "weight_decay" if spec.optimizer == "recipe":
                 return "The recipe's own optimizer decides this: choose an optimizer here."
             case "warmup_steps" if spec.schedule == "one_cycle":
-                return "The schedule one_cycle warms up by itself: leave this at 0."
+                return "The one-cycle schedule warms up by itself: leave this at 0."
             case "precision" if spec.precision == "tf32" and on_cpu:
-                return "tf32 is a format of NVIDIA GPUs: on a CPU choose fp32 or bf16."
+                return "TF32 is a format of NVIDIA GPUs: on a CPU choose fp32 or bf16."
             case _:
                 return ""
+
+    def script_refusal(self, field: str, recipe: RecipeInfo) -> str:
+        """Return why `field` must keep its default for the script `recipe`; empty if it may change.
+
+        It is asked for what `refusal` allows, and does not depend on the value.
+        """
+        return ""
 
     @abstractmethod
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from engine.spec.device_names import is_logical_cpu, is_mig_slice
 from engine.spec.field_info import Setting
 from engine.spec.metric_direction import split_direction
+from engine.spec.recipe_file import no_recipe
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.system.program import call
 
@@ -28,17 +30,27 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def problems(
-    spec: RunSpec, recipe: RecipeInfo, strategy: Strategy, known_devices: Collection[str]
+    spec: RunSpec,
+    recipe: RecipeInfo,
+    strategy: Strategy,
+    known_devices: Collection[str],
+    device_refusal: Callable[[str], str] = lambda device: "",
 ) -> list[Problem]:
     """Return every reason why `spec` cannot run; empty when it can. Reads no file.
 
-    `known_devices` are the UUIDs of the GPUs and MIG slices that this machine has now; logical CPU
-    devices are always known.
+    `known_devices` are the UUIDs of the GPUs and MIG slices that a run can use now; logical CPU
+    devices are always known. `device_refusal` returns why one that is not among them may not be
+    used, in a sentence; empty: it is not on this machine.
     """
     found = [Problem("recipe", recipe.problem)] if recipe.problem else []
-    if not recipe.problem and (mismatch := strategy.recipe_problem(recipe)):
+    if not spec.is_script and (problem := no_recipe(recipe)):
+        found.append(Problem("recipe", problem))
+    elif not recipe.problem and (mismatch := strategy.recipe_problem(recipe)):
         found.append(Problem("strategy", mismatch))
-    found += [Problem("devices", text) for text in _device_problems(spec.devices, known_devices)]
+    found += [
+        Problem("devices", text)
+        for text in _device_problems(spec.devices, known_devices, device_refusal)
+    ]
     if spec.devices:
         found += [Problem("devices", text) for text in strategy.problems(spec.devices)]
     out_of_range = [
@@ -48,16 +60,52 @@ def problems(
     ]
     found += out_of_range
     if not out_of_range:
-        found += _batch_problems(spec, strategy)
+        found += [] if recipe.is_script else _batch_problems(spec, strategy)
         found += [
             Problem(name, text)
             for name, info in FIELDS.items()
-            if getattr(spec, name) != info.default and (text := strategy.refusal(name, spec))
+            if getattr(spec, name) != info.default
+            and (text := strategy.refusal(name, spec) or strategy.script_refusal(name, recipe))
         ]
-    if direction_problem := _direction_problem(spec.checkpoint_best):
-        found.append(Problem("checkpoint_best", direction_problem))
+    if folder_problem := _log_folder_problem(spec):
+        found.append(Problem("tensorboard_folder", folder_problem))
+    for name in ("checkpoint_best", "early_stopping"):
+        if direction_problem := _direction_problem(getattr(spec, name)):
+            found.append(Problem(name, direction_problem))
+    found += _stopping_problems(spec)
     found += _setting_problems(spec.settings, recipe)
     return found
+
+
+def _stopping_problems(spec: RunSpec) -> list[Problem]:
+    found = []
+    for name in ("patience", "min_delta"):
+        if not spec.early_stopping and getattr(spec, name) != FIELDS[name].default:
+            text = f"{FIELDS[name].title} is for early stopping: choose its metric, or leave this "
+            found.append(Problem(name, f"{text}at {FIELDS[name].default}."))
+    (best, one), (early, other) = map(split_direction, (spec.checkpoint_best, spec.early_stopping))
+    if best == early and one and other and one != other:
+        text = f"Keep best says {best}:{one}, and early stopping {early}:{other}: choose one."
+        found.append(Problem("early_stopping", text))
+    without = [device for device in spec.devices if is_logical_cpu(device) or is_mig_slice(device)]
+    if spec.energy_limit_wh and without:
+        what = "a CPU" if is_logical_cpu(without[0]) else "a slice of a divided GPU"
+        text = f"The power of {what} is not measured: an energy limit needs whole GPUs. Use a time "
+        found.append(Problem("energy_limit_wh", f"{text}limit, or leave this empty."))
+    return found
+
+
+def _log_folder_problem(spec: RunSpec) -> str:
+    folder = spec.tensorboard_folder
+    if not folder:
+        return ""
+    if not spec.tensorboard:
+        return (
+            "TensorBoard folder is for a run with a TensorBoard log: switch that on, or empty it."
+        )
+    if not folder.startswith(("/", "~")) and not Path(folder).is_absolute():
+        return f"TensorBoard folder must be an absolute path, not {folder!r}."
+    return ""
 
 
 def _direction_problem(checkpoint_best: str) -> str:
@@ -70,7 +118,9 @@ def _direction_problem(checkpoint_best: str) -> str:
     )
 
 
-def _device_problems(devices: Sequence[str], known: Collection[str]) -> list[str]:
+def _device_problems(
+    devices: Sequence[str], known: Collection[str], refusal: Callable[[str], str]
+) -> list[str]:
     if not devices:
         return ["No device is chosen: choose at least one."]
     found = []
@@ -79,7 +129,8 @@ def _device_problems(devices: Sequence[str], known: Collection[str]) -> list[str
             found.append(f"{device} is chosen {devices.count(device)} times: choose it once.")
         if not is_logical_cpu(device) and device not in known:
             found.append(
-                f"{device} is not on this machine (any more): choose one that "
+                refusal(device)
+                or f"{device} is not on this machine (any more): choose one that "
                 f"`{call('devices')}` lists."
             )
     if len(devices) > 1 and any(map(is_mig_slice, devices)):

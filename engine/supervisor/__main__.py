@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
+if __name__ == "__main__":
+    gc.disable()  # garbage collection takes a tenth of the time of the imports
+
 import argparse
 import contextlib
 import logging
@@ -11,6 +16,7 @@ import sqlite3
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
@@ -22,11 +28,14 @@ from engine.messages.heartbeat import Heartbeat
 from engine.processes import children, control_group, presence, process
 from engine.processes.machine import this_machine
 from engine.repair.kept_files import keep_files
-from engine.runs.store import RunStore
+from engine.runs.run_info import RunInfo
+from engine.runs.run_state import RunStatus
+from engine.runs.store.run_store import RunStore
 from engine.spec.recipe_copy import copy_problem
+from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import read_spec
 from engine.supervisor.buffered_store import BufferedStore
-from engine.supervisor.inbox import Inbox, SignalReceived
+from engine.supervisor.inbox import Inbox, SignalReceived, Told
 from engine.supervisor.last_record import wait_until_recorded
 from engine.supervisor.message_validation import SeriesLimit
 from engine.supervisor.queue_admission import QueueAdmission
@@ -35,7 +44,13 @@ from engine.supervisor.unrecorded import record_unrecorded
 from engine.system import logs, paths
 from engine.system.paths import workers_lock
 
+if TYPE_CHECKING:
+    from engine.exports.tensorboard_live import TensorBoardFollower
+
 _log = logging.getLogger("engine.supervisor")
+
+LOG_SECONDS = 20.0
+"""Time for the rest of the TensorBoard log, after the end of the run."""
 
 LOCK_SECONDS = 3.0
 """Time for the previous supervisor of the run, which may be about to exit, to release its lock."""
@@ -122,9 +137,12 @@ def main(arguments: list[str]) -> int:
         return 1
     store = BufferedStore(folder, run_store)
     inbox.answer_status, inbox.upkeep = store.answer, server.upkeep
+    follower = None
     try:
         ended = admission.wait_for_turn(store, inbox)
         if ended is None:
+            if spec.tensorboard:
+                follower = _follow(folder, spec, inbox)
             group = control_group.create(folder.name)
             try:
                 supervisor = Supervisor(folder, spec, store, inbox, admission, group)
@@ -132,11 +150,15 @@ def main(arguments: list[str]) -> int:
             finally:
                 if group:
                     group.remove()
+            admission.leave()  # the next run need not wait for what is recorded besides
+            supervisor.end_facts()
         with contextlib.suppress(OSError):  # the log is on a disk that may be full
             print(ended.reason, flush=True)
         _log.info("run %s: %s: %s", folder.name, ended.state, ended.reason)
         admission.leave()
         wait_until_recorded(store, inbox)
+        if follower and not follower.close(LOG_SECONDS):
+            print("The TensorBoard log of the run is not complete.", file=sys.stderr)
     finally:
         Heartbeat(folder).end()
         server.close()
@@ -148,5 +170,16 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _follow(folder: Path, spec: RunSpec, inbox: Inbox) -> TensorBoardFollower:
+    """Start to write the log that the spec asks for."""
+    from engine.exports.tensorboard_live import TensorBoardFollower  # most runs write none
+
+    status = RunStatus()
+    info = RunInfo(folder.name, folder, spec, status, status.state, status.reason)
+    return TensorBoardFollower(info, lambda text: inbox.put(Told(text)))
+
+
 if __name__ == "__main__":
+    gc.freeze()  # what is imported lives to the end, where Python would look for garbage in it
+    gc.enable()
     sys.exit(main(sys.argv[1:]))

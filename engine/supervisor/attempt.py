@@ -5,20 +5,34 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import assert_never
 
-from engine.diagnosis.deadlines import Deadlines
+from engine.diagnosis import gpu_links
+from engine.diagnosis.deadlines import AwakeClock, Deadlines
 from engine.diagnosis.device_watch import DeviceWatch, lost_device_failure
 from engine.diagnosis.hang_watch import HangWatch
 from engine.diagnosis.root_cause import CUT_OFF, find_failure
-from engine.messages.channel import CLOSED, Alive, Channel, Message, Recorded
+from engine.files import scratch_folder
+from engine.files.save_progress import TimeToSave
+from engine.messages.channel import (
+    CLOSED,
+    CONNECTING,
+    LOADING,
+    Alive,
+    Channel,
+    Message,
+    Recorded,
+)
 from engine.messages.commands import Command, Stop
 from engine.messages.events import (
     CheckpointFailed,
     CheckpointSaved,
     Event,
     Failure,
+    Metrics,
     Notice,
     Progress,
     Rewound,
@@ -32,7 +46,12 @@ from engine.messages.events import (
 )
 from engine.processes import process
 from engine.runs import checkpoint_files
-from engine.runs.run_state import RunState
+from engine.runs.checkpoint_files import OWN
+from engine.runs.run_state import RunState, not_finite_sentence
+from engine.runs.script_files import Continuation
+from engine.spec.metric_direction import direction_overrides
+from engine.spec.run_spec import RunSpec
+from engine.spec.worker_python import environment_notices
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import (
     Inbox,
@@ -43,8 +62,12 @@ from engine.supervisor.inbox import (
     WorkerLaunched,
 )
 from engine.supervisor.restart_policy import FailurePoint, StepBounds
+from engine.supervisor.run_limits import limit_reached
+from engine.supervisor.script_attempt import FROM_THE_BEGINNING, ScriptAttempt
 from engine.supervisor.stop_escalation import StopEscalation
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
+from engine.training.early_end import SCRATCH
+from engine.training.early_stopping import EARLY_STOPPING, EarlyStopping
 from engine.worker import environment
 
 _log = logging.getLogger(__name__)
@@ -63,11 +86,18 @@ class Attempt:
         self._store = store
         self._device_watch = device_watch
         self._pool = WorkerPool(plan, inbox.put)
+        self._script = ScriptAttempt(plan.folder, plan.spec) if plan.spec.is_script else None
         self._escalation = StopEscalation(
             self._enter_stage, plan.spec.stop_seconds, self._save_progress
         )
+        self.scratch: Path | None = None
+        """What the workers share, and what they leave in the temporary folder."""
+
         self._saves: dict[int, Alive] = {}
         """By rank: its last sign of life in a checkpoint."""
+
+        self._doing: dict[int, str] = {}
+        """By rank: what its last sign of life says."""
 
         ranks = [worker.rank for worker in plan.workers]
         self._deadlines = Deadlines(ranks, plan.strategy.heartbeat_timeout)
@@ -84,6 +114,9 @@ class Attempt:
         self._stop_number = 0
         self._acknowledged: dict[int, int] = {}
         self._cut_off: set[int] = set()
+        self._time_to_leave: TimeToSave | None = None
+        """Of workers that have lost their connection: they save and leave."""
+
         self.durable: Mapping[int, int] = {}
         """How many events of each rank no power cut can lose; another thread replaces it."""
 
@@ -96,12 +129,28 @@ class Attempt:
         self.stop_reason = ""
         """Why the attempt is stopped without a command, for the user; empty otherwise."""
 
+        self._finish_reason = ""
+        """Why the run is finished before its length, as its settings say, in a sentence."""
+
+        spec = plan.spec
+        self._directions = direction_overrides(
+            plan.recipe.metric_directions, spec.checkpoint_best, spec.early_stopping
+        )
+        self._early_stopping = EarlyStopping(spec, self._directions)
+        """Of a script; the workers of a recipe decide themselves, at the end of an epoch."""
+
     def start(self, resume_from: str, *, is_restart: bool = False) -> None:
         """Start the workers, from the checkpoint named `resume_from` unless that is empty.
 
         With `is_restart`, remove the points of earlier attempts even without a checkpoint.
         """
         folder, group = self._plan.folder, self._plan.control_group
+        self.scratch = scratch_folder.make()
+        goes_on = FROM_THE_BEGINNING
+        if self._script and not self._plan.recipe.uses_calls:
+            # Its checkpoints of ours hold weights that only the user can load.
+            goes_on = self._script.goes_on() if resume_from == OWN else FROM_THE_BEGINNING
+            is_restart, resume_from = bool(resume_from) or is_restart, ""
         rendezvous = folder / f"attempt-{self._store.status.attempt}.rendezvous"
         rendezvous.unlink(missing_ok=True)  # a used file holds addresses of dead processes
         extra = {
@@ -110,15 +159,35 @@ class Attempt:
             environment.ATTEMPT: str(self._store.status.attempt),
             environment.SUPERVISOR: str(os.getpid()),
             environment.CONTROL_GROUP: str(group.folder) if group else "",
+            SCRATCH: str(self.scratch or ""),
         }
         try:
             checkpoint_files.remove_unfinished(folder)
             if resume_from or is_restart:
-                self._rewind(resume_from)
+                self._rewind(resume_from, goes_on)
+            self._early_stopping = self._early_stopping_so_far()
+            extra[EARLY_STOPPING] = self._early_stopping.state
+            if self._script:
+                extra |= self._script.environment(len(self._plan.workers), goes_on)
+            else:
+                self._tell_of_versions()
             self._pool.start(extra)
             self._is_launching = True
         except (OSError, checkpoint_files.CheckpointDamaged) as error:
             self.fail(str(error))
+
+    def _early_stopping_so_far(self) -> EarlyStopping:
+        """Return early stopping with what the store has of earlier attempts."""
+        status, found = self._store.status, EarlyStopping(self._plan.spec, self._directions)
+        for series in found.series:
+            found.add_all(self._store.values(series, status.step))
+        return found
+
+    def _tell_of_versions(self) -> None:
+        plan, attempt = self._plan, self._store.status.attempt
+        framework = plan.strategy.framework
+        for text in environment_notices(plan.folder, plan.spec, framework, attempt):
+            self._store.append(Notice(text))
 
     def launched(self, item: Launch) -> None:
         """Handle a report about the start of the workers."""
@@ -149,12 +218,49 @@ class Attempt:
         """Handle a message from `rank`; every message is a sign of life."""
         self._deadlines.received(rank)
         self._hang_watch.received(rank, message)
-        if isinstance(message, Alive) and message.doing == "checkpoint":
-            self._saves[rank] = message
+        if isinstance(message, Alive):
+            self._doing[rank] = message.doing
+            if message.doing == "checkpoint":
+                self._saves[rank] = message
+            elif message.doing == LOADING:
+                self._deadlines.loads(rank, message)
         if self._all_exited:
             self._deadlines.all_exited()  # there may be more to read
         if isinstance(message, Event):
             self._handle_event(message)
+        if isinstance(message, Metrics) and self._script and rank == 0:
+            self._watch_script(message)
+
+    def _watch_script(self, message: Metrics) -> None:
+        """Finish a script whose metric does not improve any more."""
+        for points in message.points:
+            for step, value in zip(points.steps, points.values, strict=False):
+                if points.series in self._early_stopping.series and (
+                    reason := self._early_stopping.add(step, value, self._plan.folder)
+                ):
+                    self._finish(reason)
+
+    def _check_limits(self) -> None:
+        """Finish the run if it has reached a limit of time or energy."""
+        status, spec = self._store.status, self._plan.spec
+        if status.state is not RunState.RUNNING or self.is_stopping or self.training_ended:
+            return
+        if reason := limit_reached(spec, status, time.time()):
+            self._finish(reason)
+        elif spec.energy_limit_wh and (label := self._device_watch.without_power):
+            self.stop_reason = (
+                f"GPU {label} does not tell its power, so an energy limit cannot be kept: use a "
+                "time limit. "
+            )
+            self.stop(Stop())
+
+    def _finish(self, reason: str) -> None:
+        """Save, and end the run as finished, because its settings say so."""
+        if self.is_stopping or self.training_ended:
+            return
+        self._store.append(Notice(reason))
+        self._finish_reason, self.stop_reason = reason, f"{reason} "
+        self.stop(Stop())
 
     def disconnected(self, rank: int) -> None:
         """Handle the end of the connection to `rank`; -1: a window or a command line."""
@@ -208,9 +314,16 @@ class Attempt:
         _log.info("the attempt fails: %s", sentence)
         self._failure = Failure(-1, "", 0, "", sentence, "", "")
 
+    def time_to_save(self, seconds: float) -> TimeToSave:
+        """Return a limit that begins anew while the workers' save gets on."""
+        return TimeToSave(seconds, self._save_progress, AwakeClock())
+
     def tick(self) -> None:
         """Check the deadlines and the hang watch; called in every turn of the main loop."""
         self._escalation.tick()
+        self._check_limits()
+        if self._time_to_leave and self._time_to_leave.left() <= 0:
+            self._deadlines.leave_within(0.0)
         self._check_deadlines()
         status = self._store.status
         if trouble := self._hang_watch.tick(status):
@@ -249,8 +362,12 @@ class Attempt:
         return self._all_told or self._deadlines.is_over
 
     def kill(self) -> None:
-        """Kill the remaining processes, and delete the rendezvous file."""
+        """Kill the remaining processes, and delete the files that they shared or left."""
         self._pool.end(kill=True)
+        if self.scratch:
+            scratch_folder.remove(self.scratch)
+        if self._script:
+            self._script.remove()
         with contextlib.suppress(OSError):  # the folder may be read-only, or out of reach by now
             for file in self._plan.folder.glob("attempt-*.rendezvous*"):
                 file.unlink(missing_ok=True)
@@ -272,7 +389,7 @@ class Attempt:
                 )
             if not self._training_started:
                 return RunEnded("stopped", "Stopped before the training began.")
-            return RunEnded("stopped", f"{self.stop_reason}Stopped at once, without saving.")
+            return RunEnded("stopped", f"{self.stop_reason}Stopped at once, {self._what_is_saved}.")
         workers = self._plan.workers
         logs = {worker.rank: self._pool.log_file(worker.rank) for worker in workers}
         if lost := self._device_watch.lost_device_to_blame():
@@ -282,15 +399,51 @@ class Attempt:
         return RunEnded("failed", failure.message, failure)
 
     def _end_without_failure(self, ended: TrainingEnded) -> RunEnded:
-        problem = self._failed_checkpoint.text if self._failed_checkpoint else ""
+        unsaved = self._failed_checkpoint.text if self._failed_checkpoint else ""
+        problem = " ".join(filter(None, [not_finite_sentence(self._store.status), unsaved]))
+        if self._plan.spec.is_script:
+            return self._end_of_script(ended, problem)
         if ended.completed:
-            epochs = self._plan.spec.epochs
-            reason = "The one epoch is done." if epochs == 1 else f"All {epochs} epochs are done."
+            reason = ended.reason or _all_done(self._plan.spec)
+            early = bool(ended.reason)
+            return RunEnded("finished", f"{reason} {problem}".rstrip(), early=early)
+        done = "Ended" if self._finish_reason else "Stopped"
+        reason = f"{self.stop_reason}{done} after step {ended.step}"
+        if not unsaved:
+            reason += ", with a checkpoint saved"
+        return self._ended_before_its_length(f"{reason}. {problem}".rstrip())
+
+    def _ended_before_its_length(self, reason: str) -> RunEnded:
+        if self._finish_reason:
+            return RunEnded("finished", reason, early=True)
+        return RunEnded("stopped", reason)
+
+    @property
+    def _what_is_saved(self) -> str:
+        """What workers that had to be killed have left."""
+        status = self._store.status
+        if not status.step or status.checkpoint_step != status.step:
+            return "without saving"
+        is_bare = self._plan.spec.is_script and not self._plan.recipe.uses_calls
+        what = "its weights" if is_bare else "a checkpoint"
+        return f"with {what} saved after step {status.step}"
+
+    def _end_of_script(self, ended: TrainingEnded, problem: str) -> RunEnded:
+        if ended.completed:
+            reason = "The command has ended by itself, with exit code 0."
+            early = self._early_stopping
+            if early.metric and not early.has_values:
+                reason += f" Early stopping had no effect: it has logged no {early.metric!r}."
             return RunEnded("finished", f"{reason} {problem}".rstrip())
-        reason = f"{self.stop_reason}Stopped after step {ended.step}"
-        if problem:
-            return RunEnded("stopped", f"{reason}. {problem}")
-        return RunEnded("stopped", f"{reason}, with a checkpoint saved.")
+        where = f" after step {ended.step}" if ended.step else " before a step was seen"
+        saved = ""
+        if ended.step and self._store.status.checkpoint_step == ended.step:
+            saved = ", with a checkpoint saved"
+            if not self._plan.recipe.uses_calls:
+                saved = ", with its weights saved"
+        done = "Ended" if self._finish_reason else "Stopped"
+        reason = f"{self.stop_reason}{done}{where}{saved}."
+        return self._ended_before_its_length(f"{reason} {problem}".rstrip())
 
     @property
     def _all_exited(self) -> bool:
@@ -327,21 +480,22 @@ class Attempt:
         self._device_watch.add_event(event)
         self._store.append(event)
 
-    def _rewind(self, name: str) -> None:
+    def _rewind(self, name: str, script: Continuation) -> None:
+        """Remove what lies after the checkpoint `name`, or after where the `script` goes on."""
         # The caller has verified the checksums: see `engine.client.resume` and `CheckpointSearch`.
         folder = self._plan.folder
-        position, metrics = checkpoint_files.Position(), {}
+        position, metrics = checkpoint_files.Position(step=script.first_step), {}
         if name:
             manifest = checkpoint_files.read_manifest(folder / checkpoint_files.FOLDER / name)
             position, metrics = manifest.position, manifest.metrics
         checkpoint_files.rename_after(folder, position.step, self._store.status.attempt)
         self._store.rewind(position.step, validates_again=position.batch > 0)
-        self._store.append(Rewound(position.step, name, position.epoch, metrics))
+        self._store.append(Rewound(position.step, name, position.epoch, metrics, script.file))
         self._step_bounds = StepBounds(position.step)
 
     def _save_progress(self) -> object:
         """Return what changes while a checkpoint is written."""
-        return checkpoint_files.unfinished_bytes(self._plan.folder), dict(self._saves)
+        return checkpoint_files.save_progress(self._plan.folder), dict(self._saves)
 
     def _enter_stage(self, stage: str) -> None:
         self._store.append(StopStage(stage))
@@ -357,10 +511,13 @@ class Attempt:
         # Both cases end in SIGKILL: a framework that waits for a lost rank may ignore SIGTERM.
         late_ranks = [] if self._is_launching else self._deadlines.late_ranks()
         if late := ", ".join(self._plan.workers[rank].label for rank in late_ranks):
-            self.fail(
+            text = (
                 f"{late} did not start within {self._deadlines.start_seconds:.0f} s: "
                 f"the logs in {self._plan.folder / 'logs'} say more."
             )
+            if all(self._doing.get(rank) == CONNECTING for rank in late_ranks):
+                text = f"{text} {gpu_links.advice(self._plan.spec.devices)}".rstrip()
+            self.fail(text)
         for rank in self._deadlines.cut_off_ranks():
             self._note_cut_off(rank)
         silent = self._deadlines.silent_rank()
@@ -381,5 +538,13 @@ class Attempt:
         report = WorkerFailed(rank, f"it {CUT_OFF}", where="", traceback="", lost_peer=False)
         self._failure_reports[rank] = report
         self._store.append(report)
-        self._deadlines.leave_within(self._plan.spec.orphan_seconds + CUT_OFF_MARGIN)
+        if self._time_to_leave is None:
+            self._time_to_leave = self.time_to_save(self._plan.spec.orphan_seconds + CUT_OFF_MARGIN)
         self.send(0, Stop())
+
+
+def _all_done(spec: RunSpec) -> str:
+    """Say that a run has reached the length of its spec."""
+    if spec.steps:
+        return "The one step is done." if spec.steps == 1 else f"All {spec.steps} steps are done."
+    return "The one epoch is done." if spec.epochs == 1 else f"All {spec.epochs} epochs are done."

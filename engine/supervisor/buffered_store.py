@@ -21,7 +21,7 @@ from engine.messages.events import Event, Metrics, Progress
 from engine.messages.merged_metrics import MergedMetrics, count_points
 from engine.repair.kept_files import keep_files
 from engine.runs.run_state import RunStatus, fold
-from engine.runs.store import FILE_NAME, RunStore
+from engine.runs.store.run_store import FILE_NAME, RunStore
 from engine.spec.recipe_copy import KeptFile
 from engine.supervisor.disk_reserve import DiskReserve
 from engine.supervisor.message_validation import SeriesLimit
@@ -225,6 +225,15 @@ class BufferedStore:
         """Return the copies of the run's files, by attempt; none if the disk does not give them."""
         try:
             return self._store.kept_files()
+        except sqlite3.Error:
+            return []
+
+    def values(self, series: str, last_step: int) -> list[tuple[int, float]]:
+        """Return the points of `series` until `last_step`, by step; none if the disk does not give
+        them. NaN is left as NaN."""
+        self.commit()
+        try:
+            return self._store.values(series, last_step)
         except sqlite3.Error:
             return []
 

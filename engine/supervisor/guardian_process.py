@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 from engine.processes import children
 from engine.processes.control_group import ControlGroup
@@ -26,10 +27,12 @@ _ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
 class GuardianProcess:
     """Tells a guardian which workers there are. Only on Linux; elsewhere it does nothing."""
 
-    def __init__(self, orphan_seconds: float, control_group: ControlGroup | None = None) -> None:
-        """`control_group` is that of the workers."""
+    def __init__(
+        self, orphan_seconds: float, checkpoints: Path, control_group: ControlGroup | None = None
+    ) -> None:
+        """`checkpoints` is the folder in which the workers save; `control_group` is theirs."""
         self._changing = threading.Lock()
-        self._lines = [f"seconds {orphan_seconds}\n"]
+        self._lines = [f"seconds {orphan_seconds}\n", f"checkpoints {checkpoints}\n"]
         if control_group:
             self._lines.append(f"group {control_group.folder}\n")
         self._process: subprocess.Popen[bytes] | None = None
@@ -52,6 +55,14 @@ class GuardianProcess:
             with contextlib.suppress(RuntimeError):  # a limit for threads: the next worker tries
                 thread.start()
                 self._thread = thread
+
+    def remove_at_end(self, scratch: Path) -> None:
+        """Let the guardian remove this scratch folder once it has ended the workers."""
+        line = f"scratch {scratch}\n"
+        with self._changing:
+            if line not in self._lines:
+                self._lines.append(line)
+                self._tell(line)
 
     def end(self) -> None:
         """End the guardian: all workers have ended."""

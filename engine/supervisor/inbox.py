@@ -87,6 +87,12 @@ class SignalReceived(NamedTuple):
     signal: str
 
 
+class Told(NamedTuple):
+    """A thread of the supervisor has something to say, in a sentence."""
+
+    text: str
+
+
 Launch = WorkerLaunched | LaunchedCold | LaunchFailed | LaunchEnded
 
 InboxItem = (
@@ -97,6 +103,7 @@ InboxItem = (
     | WorkerExited
     | SnapshotReceived
     | SignalReceived
+    | Told
 )
 
 UPKEEP_SECONDS = 1.0

@@ -96,6 +96,10 @@ class QueueAdmission:
                 _log.info("queue: released the devices of a paused run")
             self._devices_were_freed = status.freed_devices
 
+    def stays_paused(self) -> None:
+        """Note that the workers are paused, perhaps still: their devices had no room for them."""
+        self._devices_were_freed = False
+
     def reacquire(self) -> str:
         """Take released devices again. Return why that is not possible yet, or an empty string."""
         if not self._is_released:

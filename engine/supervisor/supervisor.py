@@ -18,6 +18,8 @@ import msgspec
 
 from engine.diagnosis.deadlines import AwakeClock
 from engine.diagnosis.device_watch import DeviceWatch
+from engine.diagnosis.process_memory import ProcessMemory
+from engine.facts.recorder import Code, FactsRecorder
 from engine.messages.channel import CLOSED, Channel, CommandAccepted, Flush, Flushed, Message
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import (
@@ -26,6 +28,7 @@ from engine.messages.events import (
     CommandRefused,
     Event,
     Notice,
+    Paused,
     Restarting,
     RunEnded,
     Trouble,
@@ -34,9 +37,12 @@ from engine.messages.heartbeat import Heartbeat
 from engine.processes import children, process
 from engine.processes.control_group import ControlGroup
 from engine.processes.machine import this_machine
-from engine.runs.checkpoint_files import BEGINNING
+from engine.processes.process_tree import Identity
+from engine.runs import checkpoint_files
+from engine.runs.checkpoint_files import BEGINNING, OWN
 from engine.runs.run_state import RunState
 from engine.spec import catalog, recipe_copy, spec_file
+from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.supervisor.attempt import Attempt
 from engine.supervisor.buffered_store import BufferedStore
@@ -53,6 +59,7 @@ from engine.supervisor.inbox import (
     MessageReceived,
     SignalReceived,
     SnapshotReceived,
+    Told,
     WorkerExited,
     WorkerLaunched,
 )
@@ -78,7 +85,8 @@ PASSING_SECONDS = 5.0
 """Time in which a trouble of the disk may pass, unless it is full, before the training pauses."""
 
 LAST_SAVE_SECONDS = 120.0
-"""Longest time for the workers to save and to end after an error of this program."""
+"""Time for the workers to save and to end after an error of this program, and once more while the
+save gets on."""
 
 
 class Supervisor:
@@ -103,7 +111,9 @@ class Supervisor:
         strategy = catalog.strategy(spec.strategy, recipe)
         pool = strategy.pool(spec.slots)
         self._plan = RunPlan(folder, spec, recipe, strategy, pool, control_group)
-        self._device_watch = DeviceWatch(spec.devices)
+        self._device_watch = DeviceWatch(spec.devices, energy=store.status.energy)
+        self._process_memory: ProcessMemory | None = None
+        self._facts = FactsRecorder(folder, _code(spec, recipe))
         self._restart_policy = RestartPolicy(spec.max_restarts)
         self._disk_trouble_reported = self._disk_trouble_handled = False
         self._disk_trouble_since = 0.0
@@ -111,7 +121,9 @@ class Supervisor:
         self._is_paused_by_user = False
         self._heartbeat = Heartbeat(folder)
         self._acknowledge_at = 0.0
-        self._guardian = GuardianProcess(spec.orphan_seconds, control_group)
+        self._guardian = GuardianProcess(
+            spec.orphan_seconds, folder / checkpoint_files.FOLDER, control_group
+        )
         self._attempt = self._new_attempt()
 
     def run(self, resume_from: str = "") -> RunEnded:
@@ -130,6 +142,9 @@ class Supervisor:
             telemetry = TelemetryStream(
                 lambda snapshot: self._inbox.put(SnapshotReceived(snapshot))
             )
+            if self._device_watch.uses_cpu:
+                self._process_memory = ProcessMemory(self._training_workers)
+            self._facts.begin(self._store.status.attempt)
             self._store.prepare_for_points()
             ended = self._follow_attempt()
             while ended.failure and self._may_restart(ended):
@@ -143,6 +158,8 @@ class Supervisor:
             self._attempt.kill()
             if telemetry is not None:
                 telemetry.close()
+            if self._process_memory is not None:
+                self._process_memory.close()
             self._end_leftovers()
             self._wakefulness.keep(False)
             self._guardian.end()
@@ -152,6 +169,10 @@ class Supervisor:
         self._store.close()
         return ended
 
+    def end_facts(self) -> None:
+        """Wait for a moment for the facts of a run that was over in no time."""
+        self._facts.end()
+
     def _end_after(self, error: Exception) -> RunEnded:
         """Let the workers save a checkpoint after an error of this program; return the verdict."""
         with contextlib.suppress(OSError):  # the log is on a disk that may have failed
@@ -160,10 +181,10 @@ class Supervisor:
         if self._store.status.state not in (RunState.RUNNING, RunState.PAUSED):
             self._attempt.fail(text)  # there is nothing to save
             return self._attempt.verdict()
-        clock = AwakeClock()
         self._store.append(Notice(text))
         self._attempt.stop(Stop())
-        while not self._attempt.is_over and clock() < LAST_SAVE_SECONDS:
+        limit = self._attempt.time_to_save(LAST_SAVE_SECONDS)
+        while not self._attempt.is_over and limit.left() > 0:
             try:
                 if item := self._inbox.next(COMMIT_SECONDS):
                     self._handle(item)
@@ -252,7 +273,11 @@ class Supervisor:
             if problem := self._copy_problem():
                 self._attempt.fail(problem)
                 return
-            self._attempt.start(search.found, is_restart=True)
+            found = search.found
+            if self._spec.is_script and not self._plan.recipe.uses_calls:
+                found = OWN
+            self._attempt.start(found, is_restart=True)
+            self._facts.begin(self._store.status.attempt)
 
     def _copy_problem(self) -> str:
         """Return in a sentence why the copy of the recipe must not train; empty if it may."""
@@ -305,11 +330,15 @@ class Supervisor:
                     self._store.count(rank)
                 if is_valid(message, rank, len(self._plan.workers)):
                     attempt.received(rank, message)
+                    if isinstance(message, Paused):
+                        self._admission.stays_paused()
                     if isinstance(message, Flush):
                         self._flush(channel, message)
             case Disconnected(rank):
                 attempt.disconnected(rank)
             case WorkerLaunched(pid=pid):
+                if attempt.scratch:
+                    self._guardian.remove_at_end(attempt.scratch)
                 self._guardian.watch(pid, process.start_time(pid))
                 attempt.launched(item)
             case LaunchedCold() | LaunchFailed() | LaunchEnded():
@@ -317,13 +346,25 @@ class Supervisor:
             case WorkerExited(rank, code):
                 attempt.exited(rank, code)
             case SnapshotReceived(snapshot):
-                for event in self._device_watch.add_snapshot(snapshot, self._store.status):
+                self._facts.show_snapshot(snapshot)
+                measured = self._process_memory.take() if self._process_memory else None
+                status = self._store.status
+                for event in self._device_watch.add_snapshot(snapshot, status, measured):
                     self._store.append(event)
             case SignalReceived(signal):
                 self._store.append(Notice(f"The supervisor got {signal}: the run is stopped."))
                 attempt.stop(Stop())
+            case Told(text):
+                self._store.append(Notice(text))
             case _:
                 assert_never(item)
+
+    def _training_workers(self) -> list[Identity]:
+        """Return the processes of a run that trains now, with their start times; none otherwise."""
+        status = self._store.status
+        if status.state is not RunState.RUNNING:
+            return []
+        return list(zip(status.worker_pids, status.workers_created, strict=False))
 
     def _flush(self, channel: Channel, message: Flush) -> None:
         def answer() -> None:
@@ -441,3 +482,13 @@ class Supervisor:
         dropped = self._store.pop_dropped_count()
         lost = f"{dropped} points did not fit into memory" if dropped else "nothing was lost"
         return f"The run folder {self._folder} can be written again: {lost}."
+
+
+def _code(spec: RunSpec, recipe: RecipeInfo) -> Code:
+    """Return what is trained, and with what, for the facts of the run."""
+    folder: Path | None = Path(recipe.path).parent
+    if spec.is_script and not Path(recipe.path).is_absolute():
+        folder = Path(spec.working_folder) if spec.working_folder else None
+    elif recipe.builtin:
+        folder = None
+    return Code(folder, spec.interpreter, spec.devices, spec.secret_variables)

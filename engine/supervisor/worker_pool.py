@@ -12,9 +12,13 @@ from typing import NamedTuple
 
 import psutil
 
+from engine.environments import our_packages
+from engine.environments.activation import activated
+from engine.environments.needs import interpreter_problem
 from engine.processes import process_tree
 from engine.processes.confinement import own_confinement
 from engine.processes.control_group import ControlGroup
+from engine.processes.machine import rank_links
 from engine.processes.process import (
     Process,
     can_enter,
@@ -133,15 +137,22 @@ class WorkerPool:
                     return
         except Exception as error:  # whatever it is, the run must not wait for its workers
             _log.info("the launch fails", exc_info=True)
-            self._report(LaunchFailed(f"A worker could not be started: {error}."))
+            why = interpreter_problem(self._plan.spec.interpreter) or f"{error}."
+            self._report(LaunchFailed(f"A worker could not be started: {why}"))
         finally:
             self._report(LaunchEnded())
 
     def _new_processes(self, extra_environment: dict[str, str]) -> Iterator[Process]:
         """Start each worker and yield its process: by a fork, or else cold. Raises OSError."""
         commands = [self._command(worker.rank, extra_environment) for worker in self._plan.workers]
-        if self._plan.spec.cold_start:
+        # The process of a script's rank imports no framework: there is nothing to be warm.
+        if self._plan.spec.cold_start or self._plan.spec.is_script:
             yield from map(_start_cold, commands)
+            return
+        if self._plan.spec.interpreter:  # templates are of Traindeck's own Python
+            packages = our_packages.folder()
+            for command in commands:
+                yield _start_elsewhere(command, self._plan.spec.interpreter, packages)
             return
         reasons: set[str] = set()
         for command, forked in zip(commands, self._forked(commands), strict=False):
@@ -169,10 +180,11 @@ class WorkerPool:
 
     def _command(self, rank: int, extra_environment: dict[str, str]) -> _Command:
         plan = self._plan
+        environment = _script_environment if plan.spec.is_script else _environment
         return _Command(
-            "engine.worker",
+            "engine.script_rank" if plan.spec.is_script else "engine.worker",
             [str(plan.folder)],
-            module_environment(_environment(plan, rank) | extra_environment),
+            module_environment(environment(plan, rank) | extra_environment),
             str(_working_folder(plan)),
             str(self.log_file(rank)),
         )
@@ -184,6 +196,8 @@ class WorkerPool:
 def _working_folder(plan: RunPlan) -> Path:
     """Return the folder of the recipe, or of the run if that cannot be entered (any more)."""
     folder = Path(plan.recipe.path).parent
+    if plan.spec.is_script:
+        return plan.folder  # the command itself runs elsewhere
     return folder if can_enter(folder) and not plan.recipe.builtin else plan.folder
 
 
@@ -198,6 +212,39 @@ def _start_cold(command: _Command | Fork) -> Process:
     )
 
 
+def _start_elsewhere(command: _Command, interpreter: str, packages: Path) -> Process:
+    """Start a worker with the Python of another environment, as if that was activated.
+
+    Of Traindeck, it finds `packages` only, and nothing of Traindeck's environment.
+    """
+    return start_module(
+        command.module,
+        *command.arguments,
+        log=Path(command.log),
+        environment=activated(command.environment, interpreter),
+        cwd=Path(command.folder),
+        interpreter=interpreter,
+        packages=packages,
+    )
+
+
+def _script_environment(plan: RunPlan, rank: int) -> dict[str, str]:
+    """Return the environment variables of the process that runs a script's command as one rank.
+
+    What the command itself gets, that process decides: see `engine.script_rank.launch`.
+    """
+    return os.environ | _rank_variables(rank, len(plan.workers))
+
+
+def _rank_variables(rank: int, world_size: int) -> dict[str, str]:
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world_size),
+        "LOCAL_WORLD_SIZE": str(world_size),
+    }
+
+
 def _environment(plan: RunPlan, rank: int) -> dict[str, str]:
     """Return the environment variables of one worker; a framework reads them at its import."""
     spec, world_size = plan.spec, len(plan.workers)
@@ -210,22 +257,11 @@ def _environment(plan: RunPlan, rank: int) -> dict[str, str]:
         inherited
         | SHARED_ENVIRONMENT
         | kind.environment
+        | _rank_variables(rank, world_size)
+        | rank_links()
         | {
-            "RANK": str(rank),
-            "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(world_size),
-            "LOCAL_WORLD_SIZE": str(world_size),
             "CUDA_VISIBLE_DEVICES": ",".join(gpus),
-            "GLOO_SOCKET_IFNAME": _loopback(),
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
             "KERAS_TORCH_DEVICE": "cuda" if gpus else "cpu",
         }
     )
-
-
-def _loopback() -> str:
-    """Return the name of the loopback interface; empty if there is none."""
-    for name, addresses in psutil.net_if_addrs().items():
-        if any(address.address == "127.0.0.1" for address in addresses):
-            return str(name)
-    return ""

@@ -21,13 +21,15 @@ def open_listener(backlog: int) -> Listener:
     """Listen at a new address; `backlog` callers may wait. Raises OSError."""
     if os.name != "posix":
         return Listener(backlog=backlog)
-    folder = _private_folder()
+    folder = private_folder()
     atexit.register(partial(shutil.rmtree, folder, ignore_errors=True))
     return Listener(str(folder / _NAME), "AF_UNIX", backlog)
 
 
-def _private_folder() -> Path:
-    """Create a folder, for this user only, whose path is short enough for that of a socket.
+def private_folder() -> Path:
+    """Create a folder, for this user only, whose path is short enough for those of sockets in it.
+
+    Names in it may have 7 characters.
 
     It is in the folder for temporary files unless the path of that is too long. Raises OSError.
     """

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-
-import platformdirs
 
 from engine.files.ownership import NotPrivate, is_owner, is_trusted, make_private_folder
 from engine.processes.process import absolute_folder
@@ -17,9 +19,11 @@ HOME_VARIABLE = "TRAINDECK_HOME"
 _ENTRIES = (
     *("runs", "trash", "presets", "templates", "logs"),
     *("queue.json", "queue.lock", "index.sqlite", "window.ini"),
+    *("environments", "environments.json", "environments.lock"),
 )
 """What lies in the data folder; other files there are of no concern to us."""
 
+_STAGED = ".importing-"
 _NUMBER = re.compile(r"[1-9]\d*", re.ASCII)
 
 
@@ -32,6 +36,8 @@ def home() -> Path:
     chosen = os.environ.get(HOME_VARIABLE)
     if chosen:
         return absolute_folder(chosen)
+    import platformdirs  # what a worker in another environment need not have
+
     return Path(platformdirs.user_data_dir("traindeck", appauthor=False))
 
 
@@ -96,6 +102,14 @@ def create_run_folder() -> Path:
 
     Raises OSError, also if `runs_folder()` belongs to another user.
     """
+    folder = _new_number()
+    (folder / "logs").mkdir(mode=0o700)
+    (folder / "checkpoints").mkdir(mode=0o700)
+    return folder
+
+
+def _new_number() -> Path:
+    """Create the empty folder of a new run."""
     runs = private_folder("runs")
     taken = _numbered(runs) + _numbered(trash_folder())  # a run in the trash may be restored
     number = max(map(int, taken), default=0)
@@ -106,9 +120,39 @@ def create_run_folder() -> Path:
             folder.mkdir(mode=0o700)
         except FileExistsError:  # another process starts a run at this moment
             continue
-        (folder / "logs").mkdir(mode=0o700)
-        (folder / "checkpoints").mkdir(mode=0o700)
         return folder
+
+
+def stage_run_folder() -> Path:
+    """Create a folder in which a run can be put together before it is one, for its owner only.
+
+    `adopt_run_folder` makes it a run. Raises OSError.
+    """
+    return Path(tempfile.mkdtemp(prefix=_STAGED, dir=private_folder("runs")))
+
+
+def adopt_run_folder(staged: Path) -> Path:
+    """Make a staged folder a run, all at once; return its folder, whose name is the next number.
+
+    Raises OSError.
+    """
+    for name in ("logs", "checkpoints"):
+        (staged / name).mkdir(mode=0o700, exist_ok=True)
+    folder = _new_number()
+    try:
+        staged.replace(folder)  # which is empty, and ours
+    except OSError:
+        folder.rmdir()
+        raise
+    return folder
+
+
+def remove_staged(older_than: float) -> None:
+    """Delete the staged folders that a killed program has left so many seconds ago."""
+    for folder in runs_folder().glob(f"{_STAGED}*"):
+        with suppress(OSError):
+            if time.time() - folder.lstat().st_mtime > older_than and not folder.is_symlink():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def stacks_file(folder: Path, rank: int) -> Path:

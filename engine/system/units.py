@@ -64,6 +64,19 @@ def date_or_time(moment: float) -> str:
     return time.strftime("%H:%M" if then[:3] == now[:3] else "%Y-%m-%d %H:%M", then)
 
 
+def ago(moment: float, now: float | None = None) -> str:
+    """Return how long ago `moment` was, such as `2 min ago`; of another day, its local date."""
+    now = time.time() if now is None else now
+    minutes = int(max(0.0, now - moment) // 60)
+    if minutes < 1:
+        return "just now"
+    if minutes < 60:
+        return f"{minutes} min ago"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h ago"
+    return time.strftime("%Y-%m-%d", time.localtime(moment))
+
+
 def _parts(seconds: float) -> tuple[int, int, int]:
     """Return hours, minutes and seconds, rounded to the nearest second."""
     minutes, rest = divmod(round(seconds), 60)

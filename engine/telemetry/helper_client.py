@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from engine.telemetry.given_gpus import given_gpus
 from engine.telemetry.snapshot import DeviceSnapshot, Request, Snapshot
 
 _log = logging.getLogger(__name__)
@@ -75,8 +76,8 @@ def snapshot_once(timeout: float = 10.0) -> Snapshot:
 
 
 def gpu_uuids(timeout: float = 10.0) -> tuple[str, ...]:
-    """Return the UUIDs of the GPUs, or of their MIG slices, that a run can use, in PCI order."""
-    return snapshot_once(timeout).selectable_gpus()
+    """Return the UUIDs of the GPUs, or of their MIG slices, that a run of this process can use."""
+    return given_gpus(snapshot_once(timeout)).uuids
 
 
 def abandon(helper: subprocess.Popen[bytes]) -> None:

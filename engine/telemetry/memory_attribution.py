@@ -7,8 +7,10 @@ with the pid and the start time of a worker is this worker. The rest stays unass
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess
 
@@ -44,6 +46,9 @@ class Worker(NamedTuple):
 
     reserved: float | None = None
     """Bytes of its tensors and of its framework's cache."""
+
+    below: tuple[int, ...] = ()
+    """Pids of the command that it runs, and of what that has started: it uses no GPU itself."""
 
 
 class WorkerMemory(NamedTuple):
@@ -127,7 +132,8 @@ def memory_use(device: DeviceSnapshot, workers: Sequence[Worker]) -> MemoryUse:
             if process is not None and is_same(process, worker):
                 claimed.add(process.pid)
             else:
-                process = None
+                process = _command_of(worker, listed)
+                claimed.update(worker.below)
             ours.append(_use_of(worker, process))
     others = tuple(process for pid, process in listed.items() if pid not in claimed)
     if not all(use.listed for use in ours):
@@ -153,6 +159,15 @@ def is_same(process: GpuProcess, worker: Worker) -> bool:
     if process.started is None:
         return False
     return -LONGEST_POOL_START <= process.started - worker.start_event_time <= CLOCK_SLACK
+
+
+def _command_of(worker: Worker, listed: Mapping[int, GpuProcess]) -> GpuProcess | None:
+    """Return the processes of the command of `worker` as one; None if the driver lists none."""
+    found = [listed[pid] for pid in worker.below if pid in listed]
+    if not found:
+        return None
+    sizes = [process.memory for process in found if process.memory is not None]
+    return msgspec.structs.replace(found[0], memory=sum(sizes) if sizes else None)
 
 
 def process_text(process: GpuProcess) -> str:

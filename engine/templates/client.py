@@ -45,6 +45,8 @@ _SYSTEM_ERRORS = errno.errorcode.keys() - {1, 2}
 _OWN_VARIABLES = {
     # A forked process may have one thread only; a worker gets its number of threads afterwards.
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    # The allocator of pyarrow, which scikit-learn imports, starts a thread when it is loaded.
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "CUDA_VISIBLE_DEVICES": "",
     "KERAS_TORCH_DEVICE": "cpu",
 }

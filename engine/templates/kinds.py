@@ -24,7 +24,7 @@ _LATER_MODULES = ("sklearn.datasets", "sklearn.model_selection")
 """What the built-in recipes use."""
 
 _TORCH_MODULES = (
-    *("torch", "engine.pytorch.trainer", "engine.pytorch.defaults"),
+    *("torch", "engine.pytorch.trainer", "engine.pytorch.recipe.defaults"),
     *("engine.pytorch.parallelism.ddp", "torch.distributed", "torch.utils.data"),
 )
 _LATER_TORCH_MODULES = ("engine.pytorch.parallelism.model_parallel", "safetensors.torch")

@@ -3,46 +3,70 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
 
 import keras
 import tensorflow as tf
 
 from engine.processes.process import resident_bytes, resident_metric, trim_heap
-from engine.spec.device_names import all_on_cpu, is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
+from engine.system.program import call
+from engine.training.errors import OutOfMemory, TrainingFailed, full_device, memory_advice
 
+Kind = Literal["CPU", "GPU"]
+"""What kind of device: the tests give logical CPUs to what GPUs do."""
+
+_ASKED = re.compile(r"OOM when allocating (tensor with shape\s?\[[\d,]*\] and type \w+)")
 _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
+
+
+def kind_of(devices: Sequence[str]) -> Kind:
+    """Return the kind of the `devices` of a spec, which are all of one."""
+    return "CPU" if all_on_cpu(devices) else "GPU"
 
 
 def configure(devices: Sequence[str], memory_limit_mib: int = 0) -> list[str]:
     """Configure the `devices` of the spec; return TensorFlow's names for them, in order.
 
     Call this before TensorFlow's first operation. A device that occurs n times is divided into n
-    logical devices. Each logical GPU gets `memory_limit_mib`; with 0, a GPU takes memory as it
-    needs it and cannot be divided. CUDA_VISIBLE_DEVICES lists the chosen GPUs in the spec's order,
-    so the ordinal of a GPU is its index. Raises RuntimeError when TensorFlow does not see a chosen
-    GPU, because TensorFlow itself would silently use the CPU, or wait for ever.
+    logical devices; all CPU devices are parts of one. Each logical GPU gets `memory_limit_mib`;
+    with 0, a GPU takes memory as it needs it and cannot be divided. CUDA_VISIBLE_DEVICES lists the
+    chosen GPUs in the spec's order, so the ordinal of a GPU is its index. Raises TrainingFailed
+    when TensorFlow does not see a chosen GPU, because TensorFlow itself would silently use the CPU,
+    or wait for ever.
     """
-    if all_on_cpu(devices):
-        (cpu,) = tf.config.list_physical_devices("CPU")
-        logical = [tf.config.LogicalDeviceConfiguration() for _ in devices]
-        tf.config.set_logical_device_configuration(cpu, logical)
-        return [f"CPU:{index}" for index in range(len(devices))]
+    kind = kind_of(devices)
     chosen = list(dict.fromkeys(devices))
-    seen = tf.config.get_visible_devices("GPU")
-    if len(seen) < len(chosen):
-        raise RuntimeError(
-            f"TensorFlow sees {len(seen)} of the {len(chosen)} chosen GPUs: install its CUDA "
-            "libraries with pip install -e '.[cuda]', and check the driver."
+    parts = [len(devices)] if kind == "CPU" else [devices.count(name) for name in chosen]
+    seen = tf.config.get_visible_devices(kind)
+    if len(seen) < len(parts):
+        raise TrainingFailed(
+            f"TensorFlow {tf.__version__} of {sys.executable} sees {len(seen)} of the "
+            f"{len(chosen)} chosen GPUs ({', '.join(chosen)}). `{call('doctor')}` says whether the "
+            "driver, the GPUs or TensorFlow's CUDA libraries are missing; those need an "
+            "environment of their own (`env add`)."
         )
-    for name, gpu in zip(chosen, seen, strict=False):
-        if memory_limit_mib:
-            part = tf.config.LogicalDeviceConfiguration(memory_limit=memory_limit_mib)
-            tf.config.set_logical_device_configuration(gpu, [part] * devices.count(name))
+    for device, count in zip(seen, parts, strict=False):
+        if kind == "CPU" or memory_limit_mib:
+            part = tf.config.LogicalDeviceConfiguration(memory_limit=memory_limit_mib or None)
+            tf.config.set_logical_device_configuration(device, [part] * count)
         else:
-            tf.config.experimental.set_memory_growth(gpu, True)
-    return [f"GPU:{index}" for index in range(len(devices))]
+            tf.config.experimental.set_memory_growth(device, True)
+    return [f"{kind}:{index}" for index in range(len(devices))]
+
+
+def own_devices(kind: Kind) -> list[str]:
+    """Return TensorFlow's names of the logical devices of this process, in order.
+
+    In a cluster, TensorFlow's own list of logical devices has those of all processes.
+    """
+    divided = map(tf.config.get_logical_device_configuration, tf.config.get_visible_devices(kind))
+    return [f"{kind}:{index}" for index in range(sum(len(parts or [0]) for parts in divided))]
 
 
 def set_numerics(spec: RunSpec) -> None:
@@ -53,17 +77,37 @@ def set_numerics(spec: RunSpec) -> None:
         tf.config.experimental.enable_op_determinism()
 
 
-def memory_metrics() -> dict[str, float]:
-    """Return the bytes of TensorFlow's tensors on all GPUs of this process.
+def memory_metrics(kind: Kind = "GPU") -> dict[str, float]:
+    """Return the bytes of TensorFlow's tensors on all devices of this `kind` in this process.
 
-    Without a GPU, return the resident memory of this process.
+    Without such a device, return the resident memory of this process.
     """
-    # The logical devices of a coordinator would include those of its workers.
-    if not tf.config.get_visible_devices("GPU"):
+    devices = own_devices(kind)
+    if not devices:
         return resident_metric()
-    gpus = tf.config.list_logical_devices("GPU")
-    infos = [tf.config.experimental.get_memory_info(f"GPU:{k}") for k in range(len(gpus))]
+    infos = map(tf.config.experimental.get_memory_info, devices)
     return {"memory_allocated": float(sum(info["current"] for info in infos))}
+
+
+@contextmanager
+def explain_out_of_memory(names: Sequence[str], batch: int, accumulation: int) -> Iterator[None]:
+    """Raise OutOfMemory, with the device, if one has no memory left in this context.
+
+    `names` are the names in the spec of the devices of this process, in TensorFlow's order; `batch`
+    is the number of samples of a local batch.
+    """
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        text = str(error)
+        index = full_device(text, len(names))
+        name = names[index] if index is not None else " or ".join(names) or "A worker"
+        asked = _ASKED.search(text)
+        asked_for = f": a {asked[1]} was asked for" if asked else ""
+        raise OutOfMemory(
+            f"{name} is out of memory{asked_for}. "
+            f"{memory_advice(batch, accumulation, 'tf/model_parallel or tf/central_storage')}"
+        ) from error
 
 
 def empty_cache(devices: Sequence[str]) -> dict[str, int]:
@@ -75,7 +119,7 @@ def empty_cache(devices: Sequence[str]) -> dict[str, int]:
     gc.collect()
     trim_heap()
     freed = dict.fromkeys(devices, 0)
-    if devices and is_logical_cpu(devices[0]):
+    if devices and kind_of(devices) == "CPU":
         # All logical CPU devices share one process: its memory is counted once.
         freed[devices[0]] = max(0, before - resident_bytes())
     return freed

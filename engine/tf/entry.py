@@ -9,9 +9,12 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from engine.tf.tf_strategy import TfStrategy
+from engine.training.early_end import SCRATCH
 from engine.worker.optional_imports import without_scikit_learn
 
 if TYPE_CHECKING:
@@ -38,8 +41,18 @@ def build(session: WorkerSession, strategy: TfStrategy) -> Trainer:
         import tensorflow
 
         tensorflow.config.list_physical_devices()
+    if scratch := os.environ.get(SCRATCH):
+        _leave_generated_files_in(scratch)
     trainer: Trainer = pkgutil.resolve_name(strategy.trainer(session.rank))(session, strategy)
     return trainer
+
+
+def _leave_generated_files_in(folder: str) -> None:
+    """Let AutoGraph write the code that it generates to `folder`; it deletes it only at an exit."""
+    from tensorflow.python.autograph.pyct import loader
+
+    make = partial(tempfile.NamedTemporaryFile, dir=folder)
+    loader.tempfile = SimpleNamespace(NamedTemporaryFile=make)
 
 
 def without_noise(text: str, wants_gpu: bool) -> str:

@@ -10,8 +10,11 @@ import tensorflow as tf
 
 from engine.runs.checkpoint_files import Position
 from engine.tf.graph import graph
+from engine.tf.recipe.objective import LOSS, Figures
 from engine.tf.replica import Replica
-from engine.training import sample_order
+from engine.tf.samples.batch_stream import BatchStream, DataSet
+from engine.tf.samples.data import Batch
+from engine.tf.samples.reader import ANY_EPOCH, ArrayReader, Fetch, OnBatch, Reader, StreamReader
 
 if TYPE_CHECKING:
     from engine.tf.parallel import Parallel
@@ -23,72 +26,86 @@ class GraphLoop:
     def __init__(self, parallel: Parallel, replica: Replica) -> None:
         self._parallel = parallel
         self._replica = replica
-        self._order: tuple[int, tf.Tensor] = (-1, tf.constant([], tf.int64))
-        self._all_validation = tf.range(len(replica.validation), dtype=tf.int64)
         self._step_metric_names: list[str] = []
-        indices = tf.TensorSpec((None,), tf.int64)
-        counter = tf.TensorSpec((), tf.int64)
-        rates = tf.TensorSpec((None,), tf.float32)
-        # The chunk length is a tensor, so one trace serves all lengths.
-        self._steps_graph = graph(self._run_steps, input_signature=[indices, counter, rates])
-        self._batches_graph = graph(self._sum_batches, input_signature=[indices, counter, counter])
+        self.sizes: list[float] = []
+        self._train = self._reader(replica.train, self._step, seed=replica.spec.seed)
+        self._validation = {
+            name: self._reader(data, self._sums, seed=None)
+            for name, data in replica.validation.items()
+        }
+        self._results_graph = graph(replica.objective.metric_results, input_signature=[])
+
+    @property
+    def epoch_ended(self) -> bool:
+        return self._train.has_ended
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         replica = self._replica
-        if self._order[0] != position.epoch:
-            order = sample_order.epoch_order(len(replica.train), replica.spec.seed, position.epoch)
-            self._order = (position.epoch, tf.constant(order))
+        if position.batch == 0:
+            replica.objective.reset_metrics()
         rates = replica.learning_rates(position, count)
-        first = tf.constant(position.batch, tf.int64)
-        values = self._steps_graph(self._order[1], first, rates).numpy()
-        return dict(zip(self._step_metric_names, values.T.tolist(), strict=True))
+        values = self._train.run(position.epoch, position.batch, rates)
+        if not len(values):
+            self.sizes = []
+            return {LOSS: []}
+        *columns, self.sizes = values.T.tolist()
+        found = dict(zip(self._step_metric_names, columns, strict=True))
+        # Keras' means since the begin of the epoch: one value, of the last step.
+        return found | {name: [value] for name, value in self.metric_results().items()}
 
-    def validation_sums(self, batch: int, count: int) -> npt.NDArray[np.float64]:
-        first, length = tf.constant(batch, tf.int64), tf.constant(count, tf.int64)
-        return np.asarray(self._batches_graph(self._all_validation, first, length))
+    def validation_sums(self, name: str, batch: int, count: int) -> list[npt.NDArray[np.float64]]:
+        reader = self._validation[name]
+        if batch == 0:
+            reader.restart()
+        return list(reader.run(ANY_EPOCH, batch, tf.zeros((count,))))
+
+    def metric_results(self) -> dict[str, float]:
+        if not self._replica.objective.metric_objects:
+            return {}
+        return {name: float(value) for name, value in self._results_graph().items()}
 
     def close(self) -> None:
         return
 
-    def _run_steps(self, order: tf.Tensor, first: tf.Tensor, rates: tf.Tensor) -> tf.Tensor:
-        """Do one step for each learning rate; return the metrics, of shape (steps, metrics)."""
-        count = tf.size(rates)
+    def _reader(self, data: DataSet, on_batch: OnBatch, *, seed: int | None) -> Reader:
+        """Return what reads `data`, shuffled by `seed`, or in its order."""
+        if isinstance(data, BatchStream):
+            return StreamReader(data, on_batch)
+        return ArrayReader(data, self._replica.spec.batch_size, seed, on_batch)
 
-        def next_step(k: tf.Tensor, rows: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            batch = global_batch(order, first + tf.cast(k, tf.int64), self._replica.spec.batch_size)
-            return k + 1, rows.write(k, self._step(batch, rates[k]))
-
-        start = (tf.constant(0), tf.TensorArray(tf.float32, size=count))
-        _, rows = tf.while_loop(lambda k, rows: k < count, next_step, start)
-        return rows.stack()
-
-    def _step(self, batch: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
-        """Do one optimizer step over a global batch; return its metrics, of shape (metrics,)."""
+    def _step(self, batch: tf.Tensor, fetch: Fetch, rate: tf.Tensor) -> tf.Tensor:
+        """Do one optimizer step over a global batch; return its metrics and number of samples."""
         replica = self._replica
+        if replica.objective.updates_weights:
+            return self._step_of_model(batch, fetch, rate)
         skips = replica.spec.on_nan == "skip"
         before = replica.statistics.snapshot() if skips else []
-        loss, gradients = self._parallel.step_gradients(replica, batch)
-        finite = replica.optimizer_step.is_finite(loss, gradients) if skips else None
-        metrics = {"loss": loss} | replica.optimizer_step.apply(gradients, rate, finite)
+        sums = self._parallel.step_gradients(replica, batch, fetch)
+        figures, gradients = replica.figures(sums)
+        finite = replica.optimizer_step.is_finite(figures[LOSS], gradients) if skips else None
+        metrics = figures | replica.optimizer_step.apply(gradients, rate, finite)
         if finite is not None:
             replica.statistics.restore_unless(finite, before)
         self._step_metric_names = list(metrics)
-        return tf.stack(list(metrics.values()))
+        return tf.stack([*metrics.values(), tf.cast(tf.size(batch), tf.float32)])
 
-    def _sum_batches(self, order: tf.Tensor, first: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        """Return loss and metrics, summed over `count` validation batches from `first` on."""
+    def _step_of_model(self, batch: tf.Tensor, fetch: Fetch, rate: tf.Tensor) -> tf.Tensor:
+        """Let the model do a step over a batch; return what `_step` returns. For one replica."""
+        replica = self._replica
+        metrics = replica.optimizer_step.begin(rate) if replica.objective.shows_rate else {}
 
-        def sums_of(number: tf.Tensor) -> tf.Tensor:
-            batch = global_batch(order, number, self._replica.spec.batch_size)
-            return self._parallel.batch_sums(self._replica, batch)
+        def update(samples: Batch) -> Figures:
+            replica.streams.use_global_stream()
+            found: Figures = self._parallel.distribution.run(
+                replica.objective.update, args=(samples,)
+            )
+            return found
 
-        def next_step(k: tf.Tensor, sums: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return k + 1, sums + sums_of(first + k)
+        metrics |= graph(update, jit_compile=replica.spec.compile or None)(fetch(batch))
+        self._step_metric_names = list(metrics)
+        return tf.stack([*metrics.values(), tf.cast(tf.size(batch), tf.float32)])
 
-        start = (tf.constant(1, tf.int64), sums_of(first))
-        return tf.while_loop(lambda k, sums: k < count, next_step, start)[1]
-
-
-def global_batch(order: tf.Tensor, number: tf.Tensor, size: int) -> tf.Tensor:
-    """`engine.training.sample_order.global_batch`, in a graph."""
-    return order[number * size : (number + 1) * size]
+    def _sums(self, batch: tf.Tensor, fetch: Fetch, option: tf.Tensor) -> tf.Tensor:
+        """Return loss and metrics of a validation batch, each times its weight."""
+        sums = self._parallel.batch_sums(self._replica, batch, fetch)
+        return self._replica.of_batch(sums, batch)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -64,13 +65,17 @@ class OptimizerStep:
         has_loss_scale = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         if spec.precision == "fp16" and not has_loss_scale:
             optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-        optimizer.build(variables)
+        if not optimizer.built:
+            optimizer.build(variables)
         self.optimizer = optimizer
         self._variables = list(variables)
         self._spec = spec
         self._sets_rate = isinstance(optimizer.learning_rate, keras.Variable)
+        self.rate = 0.0
+        """The learning rate without the schedule of the spec; unused if the recipe has its own."""
+
         if self._sets_rate:
-            self._rate = float(optimizer.learning_rate.numpy())
+            self.rate = float(optimizer.learning_rate.numpy())
         elif spec.schedule != "constant" or spec.warmup_steps:
             raise TrainingFailed(
                 "The recipe's optimizer has a learning-rate schedule of its own: give it a number "
@@ -88,16 +93,48 @@ class OptimizerStep:
         steps = range(first, first + count)
         return tf.constant(
             [
-                self._rate * lr_schedule.factor(spec.schedule, spec.warmup_steps, step, total_steps)
+                self.rate * lr_schedule.factor(spec.schedule, spec.warmup_steps, step, total_steps)
                 for step in steps
             ],
             tf.float32,
         )
 
+    @contextmanager
+    def following_changes(self) -> Iterator[None]:
+        """Take over the learning rate that the recipe gives to the optimizer within this context.
+
+        Raises TrainingFailed if it does, and the spec has a schedule.
+        """
+        if not self._sets_rate:
+            yield
+            return
+        before = float(self.optimizer.learning_rate.numpy())
+        yield
+        rate = float(self.optimizer.learning_rate.numpy())
+        if rate == before:
+            return
+        if self._spec.schedule != "constant" or self._spec.warmup_steps:
+            raise TrainingFailed(
+                "The recipe has changed the learning rate (callbacks() or on_epoch()), and the run "
+                "has a schedule: choose the schedule constant without warm-up steps."
+            )
+        self.rate = rate
+
+    def begin(self, rate: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Set the learning rate `rate` for a step that the model does; return it as a metric.
+
+        Without a schedule it is left alone, for the model's step may change it.
+        """
+        has_schedule = self._spec.schedule != "constant" or self._spec.warmup_steps > 0
+        if self._sets_rate and has_schedule:
+            self.optimizer.learning_rate.assign(rate)
+            return {"learning_rate": rate}
+        return {"learning_rate": tf.cast(self.optimizer.learning_rate, tf.float32)}
+
     def reset_learning_rate(self) -> None:
         """Replace the learning rate of a restored checkpoint by that of the optimizer."""
         if self._sets_rate:
-            self.optimizer.learning_rate.assign(self._rate)
+            self.optimizer.learning_rate.assign(self.rate)
 
     def is_finite(self, loss: tf.Tensor, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
         """Return whether the loss and the norm of `gradients` are finite, as a boolean scalar.

@@ -12,8 +12,11 @@ import tensorflow as tf
 
 from engine.runs.checkpoint_files import Position
 from engine.tf.graph_loop import GraphLoop
-from engine.tf.local_batch import Gradients
+from engine.tf.recipe.objective import Objective
 from engine.tf.replica import Replica
+from engine.tf.samples.data import Batch
+from engine.tf.samples.local_batch import Gradients, Share
+from engine.tf.samples.reader import Fetch
 
 
 class StepLoop(Protocol):
@@ -22,11 +25,23 @@ class StepLoop(Protocol):
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         """See `engine.training.protocols.Trainer.run_steps`."""
 
-    def validation_sums(self, batch: int, count: int) -> npt.NDArray[np.float64]:
-        """Return loss and metrics times samples, summed over `count` batches from `batch` on.
+    def validation_sums(self, name: str, batch: int, count: int) -> list[npt.NDArray[np.float64]]:
+        """Return loss and metrics times weight, for each of `count` batches from `batch` on.
 
-        Float64, in the order of `Replica.metric_names`.
+        Each is float64, in the order of `Replica.metric_names`; the last number is the weight.
+        `name` is one of `Replica.validation`. There are fewer batches if the data end before.
         """
+
+    @property
+    def sizes(self) -> list[float]:
+        """The numbers of samples of the steps in the last `run_steps`."""
+
+    @property
+    def epoch_ended(self) -> bool:
+        """Whether the epoch is known to have no more batches."""
+
+    def metric_results(self) -> dict[str, float]:
+        """Return the metrics that have a state, as they are now."""
 
     def close(self) -> None:
         """End the threads of the loop; called once, before `Parallel.close`."""
@@ -51,65 +66,71 @@ class Parallel:
         """
         return make()
 
+    def as_written(self, model: keras.Model) -> keras.Model:
+        """Return the recipe's own model in the result of `make_model`."""
+        return model
+
+    def check(self, objective: Objective) -> None:
+        """Raise TrainingFailed for an objective that this strategy cannot compute."""
+
     def make_loop(self, replica: Replica) -> StepLoop:
         """Return the loop that trains and validates `replica`; all ranks must call it together."""
         return GraphLoop(self, replica)
 
-    def batch_gradients(
-        self, replica: Replica, inputs: Any, targets: Any, weight: tf.Tensor
-    ) -> Gradients:
-        """Return the loss of one local batch times `weight`, and its gradients.
+    def batch_gradients(self, replica: Replica, batch: Batch, share: Share) -> Gradients:
+        """Return what one local batch adds to the values of its global batch, and its gradients.
 
-        Called in a graph, for one replica. `inputs` and `targets` have the samples first; `weight`
-        is a float32 scalar. The gradients are dense, and scaled as the optimizer scales the loss.
+        Called in a graph, for one replica; see `Replica.weighted`. The gradients are dense, and
+        scaled as the optimizer scales the loss.
         """
-        model = replica.model
         with tf.GradientTape() as tape:
-            loss = replica.weighted_loss(model(inputs, training=True), targets, weight)
-            total = loss
-            if model.losses:  # each local batch adds an equal part of the regularisation
-                penalties = [tf.cast(penalty, tf.float32) for penalty in model.losses]
-                total += tf.add_n(penalties) / replica.local_batches
-            total = replica.optimizer.scale_loss(total)
+            found = replica.objective.training_loss(replica.model, batch, share)
+            values, minimised = replica.weighted(found, share)
+            total = replica.optimizer.scale_loss(minimised)
         gradients = tape.gradient(total, replica.variables)
         # A gradient is None if the loss does not depend on the variable; it may also be sparse.
         dense = [
             tf.zeros(variable.shape, variable.dtype) if g is None else tf.convert_to_tensor(g)
             for g, variable in zip(gradients, replica.variables, strict=True)
         ]
-        return loss, dense
+        return values, dense
 
-    def step_gradients(self, replica: Replica, global_batch: tf.Tensor) -> Gradients:
-        """Return the mean loss over a global batch and its gradients, summed over all replicas.
+    def step_gradients(self, replica: Replica, global_batch: tf.Tensor, fetch: Fetch) -> Gradients:
+        """Return values of a global batch and its gradients, summed over all replicas.
 
-        `global_batch` holds indices of samples, int64, of shape (samples,). Called in a graph,
-        outside of `Strategy.run`.
+        See `Replica.gradients`. `global_batch` holds indices of samples, int64, of shape
+        (samples,). Called in a graph, outside of `Strategy.run`.
         """
 
         def step(indices: tf.Tensor) -> Gradients:
             context = tf.distribute.get_replica_context()
             replica.streams.use_global_stream()
-            loss, gradients = replica.gradients(indices, context.replica_id_in_sync_group)
-            return loss, context.all_reduce("SUM", gradients)
+            number = context.replica_id_in_sync_group
+            values, gradients = replica.gradients(indices, fetch, number)
+            return values, context.all_reduce("SUM", gradients)
 
-        loss, gradients = self.distribution.run(step, args=(global_batch,))
+        values, gradients = self.distribution.run(step, args=(global_batch,))
         # After the all-reduce all replicas have equal gradients; take those of the first one.
         first = [self.distribution.experimental_local_results(g)[0] for g in gradients]
-        return self.distribution.reduce("SUM", loss, axis=None), first
+        return self.distribution.reduce("SUM", values, axis=None), first
 
-    def batch_sums(self, replica: Replica, global_batch: tf.Tensor) -> tf.Tensor:
-        """Return loss and metrics of a validation batch, each times the number of samples.
+    def batch_sums(self, replica: Replica, global_batch: tf.Tensor, fetch: Fetch) -> tf.Tensor:
+        """Return loss and metrics of a batch in validation, each times its weight.
 
-        Float64, of shape (metrics,), summed over all replicas; see `step_gradients`.
+        Float64, summed over all replicas; see `Replica.metric_sums` and `step_gradients`.
         """
 
         def validate(indices: tf.Tensor) -> tf.Tensor:
             context = tf.distribute.get_replica_context()
             replica.streams.use_global_stream()
-            return replica.metric_sums(indices, context.replica_id_in_sync_group)
+            number = context.replica_id_in_sync_group
+            return replica.metric_sums(indices, fetch, number)
 
         sums = self.distribution.run(validate, args=(global_batch,))
         return self.distribution.reduce("SUM", sums, axis=None)
+
+    def note_validated(self, batches: int) -> None:
+        """Tell ranks that compute nothing how many batches were validated."""
 
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         """See `engine.training.protocols.Trainer.agree`. Here there is only one process."""

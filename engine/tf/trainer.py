@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import keras
+import msgspec
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from engine.runs.checkpoint_files import Position
-from engine.tf import defaults, training_state
+from engine.tf import training_state
 from engine.tf.batch_norm import RunningStatistics
-from engine.tf.data import data_sets
-from engine.tf.devices import NoHostOffload, empty_cache, memory_metrics, set_numerics
-from engine.tf.graph import with_autograph
-from engine.tf.optimizer_step import OptimizerStep, chosen_optimizer
+from engine.tf.devices import (
+    NoHostOffload,
+    empty_cache,
+    explain_out_of_memory,
+    memory_metrics,
+    set_numerics,
+)
+from engine.tf.graph import keep_generated_code_in_memory
+from engine.tf.optimizer_step import OptimizerStep
 from engine.tf.random_streams import RandomStreams
+from engine.tf.recipe import compiled
+from engine.tf.recipe.epochs import Epochs
+from engine.tf.recipe.tf_recipe import TfRecipe, check_model, read_data
 from engine.tf.replica import Replica
+from engine.tf.samples.data import ArraySamples
 from engine.tf.tf_strategy import TfStrategy
+from engine.training.errors import TrainingFailed
+from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
 
 
 class TfTrainer(NoHostOffload):
     """See `engine.training.protocols.Trainer`; the strategy's `Parallel` does the steps."""
+
+    input_problem = ""
+    goes_on: Callable[[int], bool]
+    """The steps of a chunk are one graph, in which Python decides nothing."""
+
+    progress: Callable[[int], None]
+    """Not called: TensorFlow saves and loads all variables in one call. The files grow in a save,
+    and the system counts what is read."""
 
     def __init__(self, session: WorkerSession, strategy: TfStrategy) -> None:
         spec = session.spec
@@ -33,43 +53,45 @@ class TfTrainer(NoHostOffload):
         self._parallel = strategy.parallel(session)
         set_numerics(spec)
         keras.utils.set_random_seed(spec.seed)
-        recipe = session.load_recipe()
-
-        def recipe_function(name: str, default: Any) -> Callable[..., Any]:
-            """Return a function of the recipe with its settings bound, or `default`."""
-            function = getattr(recipe, name, default)
-            return partial(function, **session.settings_for(function))
-
-        def graph_function(name: str, default: Callable[..., Any]) -> Callable[..., Any]:
-            """Do the same for a function in a graph; the recipe's `if` may depend on a tensor."""
-            function = recipe_function(name, default)
-            return with_autograph(function) if hasattr(recipe, name) else default
-
-        def make_model() -> keras.Model:
-            model = recipe_function("model", None)()
-            if not model.built:
-                model(train.batch(tf.constant([0]))[0])
-            return model
-
-        train, validation = data_sets(recipe_function("datasets", None)())
-        objective = (
-            graph_function("loss", defaults.loss),
-            graph_function("metrics", defaults.metrics),
-        )
+        compiled.weigh_local_batches_once()
+        keep_generated_code_in_memory()
+        recipe = TfRecipe(session)
+        given = recipe.data()
+        train = read_data(given.train, recipe, spec, is_training=True)
+        validation = {
+            name: read_data(each, recipe, spec, is_training=False)
+            for name, each in given.validation.items()
+        }
+        if len(validation) > 1:
+            session.add_validation_sets([_prefix(name) for name in list(validation)[1:]])
         distribution = self._parallel.distribution
-        with distribution.scope():
+        replicas = strategy.replicas(spec.slots)
+
+        with session.connecting(), distribution.scope():
             RandomStreams.prepare(spec.seed)
-            stages = recipe_function("stages", None) if hasattr(recipe, "stages") else None
-            model = self._parallel.make_model(make_model, stages)
-            variables = model.trainable_variables
-            optimizer = chosen_optimizer(spec)
-            if optimizer is None:
-                make_optimizer = recipe_function("optimizer", defaults.optimizer)
-                optimizer = make_optimizer(variables, spec.learning_rate)
-            optimizer_step = OptimizerStep(optimizer, variables, spec)
+            model = self._parallel.make_model(
+                lambda: recipe.make_model(train.sample), recipe.stages
+            )
+            written = self._parallel.as_written(model)
+            check_model(
+                written,
+                replicas * spec.accumulation,
+                in_order=not isinstance(train, ArraySamples),
+            )
+            objective = recipe.objective(written, from_arrays=isinstance(train, ArraySamples))
+            optimizer = recipe.optimizer(written)
+            objective.build(model, train.sample, replicas * spec.accumulation)
+            optimizer_step = OptimizerStep(optimizer, model.trainable_variables, spec)
+        self._parallel.check(objective)
+        self.model_facts = model_facts(written) if session.rank == 0 else None
+        if compiled.is_compiled(written) and written.jit_compile:
+            wanted = msgspec.structs.replace(spec, compile=True)
+            if reason := strategy.refusal("compile", wanted):
+                raise TrainingFailed(f"The model is compiled with jit_compile=True. {reason}")
+            spec = wanted
         self._replica = Replica(
             spec,
-            strategy.replicas(spec.slots),
+            replicas,
             model,
             (train, validation),
             objective,
@@ -78,39 +100,120 @@ class TfTrainer(NoHostOffload):
             RunningStatistics(distribution, model),
             self._parallel.batch_gradients,
         )
-        self._sums = np.zeros(0)
+        self._sums: dict[str, npt.NDArray[np.float64]] = {}
+        self._results: dict[str, float] = {}
+        self._now = (0, 0)
+        """The number of the validation set that is read, and that of its next batch."""
+
         self.replicas = self._replica.replicas
         self.parameters = self._replica.parameters
         self.steps_per_epoch = self._replica.steps_per_epoch
-        self.validation_batches = self._replica.validation_batches
+        self.validation_batches = self._replica.all_validation_batches
         self._loop = self._parallel.make_loop(self._replica)
+        self._epochs = Epochs(
+            spec,
+            written,
+            optimizer_step,
+            recipe.function("on_epoch"),
+            recipe.callbacks(),
+            shows_last=objective.updates_weights,
+        )
+
+    @property
+    def _state(self) -> tuple[keras.Model, keras.optimizers.Optimizer, Sequence[tf.Variable]]:
+        replica = self._replica
+        return replica.model, replica.optimizer, replica.objective.more_variables
+
+    @property
+    def samples(self) -> float:
+        return sum(self._loop.sizes)
+
+    @property
+    def epoch_ended(self) -> bool:
+        return self._loop.epoch_ended
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
-        return self._loop.run_steps(position, count)
+        self._epochs.begin(position)
+        with self._explain_out_of_memory():
+            found = self._loop.run_steps(position, count)
+        self._epochs.count(position, found, self._loop.sizes)
+        return found
 
     def rank_metrics(self) -> dict[str, float]:
         return memory_metrics()
 
     def begin_validation(self) -> None:
         self._replica.statistics.sync_buffers()
-        self._sums = np.zeros(1)
+        self._sums = {}
+        self._results = {}
+        self._now = (0, 0)
 
-    def validate(self, batch: int, count: int) -> None:
-        self._sums = self._sums + self._loop.validation_sums(batch, count)
+    def validate(self, batch: int, count: int) -> int:
+        replica, names = self._replica, list(self._replica.validation)
+        done = 0
+        while done < count and self._now[0] < len(names):
+            number, first = self._now
+            name = names[number]
+            batches = replica.validation_batches[name]
+            wanted = min(count - done, batches - first) if batches else count - done
+            if first == 0:
+                replica.objective.reset_metrics()
+            with self._explain_out_of_memory():
+                found = self._loop.validation_sums(name, first, wanted)
+            for sums in found:
+                before = self._sums.get(name, 0.0)
+                self._sums[name] = sums if replica.objective.validates_to_last else before + sums
+            done += len(found)
+            self._now = (number, first + len(found))
+            if len(found) < wanted or first + len(found) == batches:
+                self._end_set(name)
+                self._now = (number + 1, 0)
+        self._parallel.note_validated(done)
+        return done
+
+    def _explain_out_of_memory(self) -> AbstractContextManager[None]:
+        spec = self._session.spec
+        batch = -(-spec.batch_size // self._replica.local_batches)
+        return explain_out_of_memory(self._session.devices, batch, spec.accumulation)
 
     def end_validation(self) -> dict[str, float]:
-        means = self._sums / len(self._replica.validation)
-        return dict(zip(self._replica.metric_names, means.tolist(), strict=True))
+        return self._results
+
+    def _end_set(self, name: str) -> None:
+        """Keep the means over a validation set; the first one's have no prefix."""
+        if name not in self._sums:
+            raise TrainingFailed("datasets() gave validation data without a batch.")
+        *sums, weight = self._sums[name].tolist()
+        means = [value / weight for value in sums]
+        found = dict(zip(self._replica.metric_names, means, strict=True))
+        found |= self._loop.metric_results()
+        prefix = _prefix(name) if self._results else ""
+        self._results |= {prefix + metric: value for metric, value in found.items()}
+
+    def end_epoch(self, epoch: int, metrics: Mapping[str, float]) -> str:
+        reason = self._epochs.end(epoch, metrics)
+        # Rank 0 decides for all: what the recipe measures may differ between ranks.
+        word = (int(bool(reason)), 0) if self._session.rank == 0 else (0, 0)
+        ends = bool(self._parallel.agree(word)[0])
+        return (reason or "The recipe ended the training.") if ends else ""
 
     def save(self, folder: Path) -> None:
         self._replica.statistics.sync_buffers()
+        metrics = self._replica.objective.metric_state()
         if self._session.rank == 0:
-            training_state.save(folder, self._replica.model, self._replica.optimizer)
+            training_state.save(folder, *self._state)
+            training_state.save_metrics(folder, metrics)
+            self._epochs.save(folder)
         training_state.save_rank_state(folder, self._session.rank, self._replica.streams)
 
     def restore(self, folder: Path) -> None:
-        training_state.restore(folder, self._replica.model, self._replica.optimizer)
-        self._replica.optimizer_step.reset_learning_rate()
+        training_state.restore(folder, *self._state)
+        self._replica.objective.load_metric_state(training_state.restore_metrics(folder))
+        self._epochs.restore(folder)
+        step = self._replica.optimizer_step
+        # A step of the model's own may have changed it: keep that, unless the user chose another.
+        if not self._replica.objective.updates_weights or self._epochs.saved_rate != step.rate:
+            step.reset_learning_rate()
         training_state.restore_rank_state(folder, self._session.rank, self._replica.streams)
 
     def empty_cache(self) -> dict[str, int]:
@@ -120,5 +223,11 @@ class TfTrainer(NoHostOffload):
         return self._parallel.agree(control_word)
 
     def close(self) -> None:
+        self._epochs.close()
         self._loop.close()
         self._parallel.close()
+
+
+def _prefix(validation_set: str) -> str:
+    """Return how the names of the metrics of a further validation set begin."""
+    return f"{validation_set}_"

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import keras
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from engine.tf.random_streams import RandomStreams, States
@@ -19,6 +22,10 @@ from engine.training.errors import CheckpointMisfit
 
 VARIABLES = "state"
 """Prefix of TensorFlow's files."""
+
+
+METRICS = "metrics.npz"
+"""What Keras' metrics have counted in an epoch that has begun."""
 
 
 class RandomState(msgspec.Struct, frozen=True):
@@ -29,23 +36,55 @@ class RandomState(msgspec.Struct, frozen=True):
     keras: States
 
 
-def save(folder: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
-    """Write the variables of model and optimizer into `folder`; only rank 0 calls it."""
-    _variables(model, optimizer).write(str(folder / VARIABLES))
+def save(
+    folder: Path,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    more: Sequence[tf.Variable] = (),
+) -> None:
+    """Write the variables of model and optimizer, and `more`; only rank 0 calls it."""
+    _variables(model, optimizer, more).write(str(folder / VARIABLES))
 
 
-def restore(folder: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+def restore(
+    folder: Path,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    more: Sequence[tf.Variable] = (),
+) -> None:
     """Load the variables, in place, from a `folder` of `save`; all ranks must call it.
 
     `optimizer` must be built. Raises CheckpointMisfit when model or optimizer do not fit.
     """
     try:
-        _variables(model, optimizer).read(str(folder / VARIABLES)).assert_consumed()
+        _variables(model, optimizer, more).read(str(folder / VARIABLES)).assert_consumed()
     except (AssertionError, ValueError, tf.errors.OpError) as error:
         cause = str(error).strip().split("\n")[0].rstrip(".")
         raise CheckpointMisfit(
             f"The checkpoint {folder.name} does not fit this model and optimizer: {cause}. "
             "Resume with the recipe and settings that it was saved with."
+        ) from error
+
+
+def save_metrics(folder: Path, state: Sequence[npt.NDArray[Any]]) -> None:
+    """Write the state of the metrics, if there are any; only rank 0 calls it."""
+    if state:
+        with (folder / METRICS).open("wb") as file:
+            np.savez(file, *state)
+
+
+def restore_metrics(folder: Path) -> list[npt.NDArray[Any]]:
+    """Return what `save_metrics` has written; empty if it has written nothing."""
+    path = folder / METRICS
+    if not path.exists():
+        return []
+    try:
+        with np.load(path, allow_pickle=False) as saved:
+            return [saved[name] for name in saved.files]
+    except (OSError, ValueError, BadZipFile) as error:
+        raise CheckpointMisfit(
+            f"{path.name} in the checkpoint {folder.name} is not what Traindeck saves: {error}. "
+            "Resume from another checkpoint."
         ) from error
 
 
@@ -88,5 +127,10 @@ def _rank_file(folder: Path, rank: int) -> Path:
     return folder / f"rank{rank}.json"
 
 
-def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> tf.train.Checkpoint:
-    return tf.train.Checkpoint(variables=list(model.variables), optimizer=list(optimizer.variables))
+def _variables(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer, more: Sequence[tf.Variable]
+) -> tf.train.Checkpoint:
+    added = {"more": list(more)} if more else {}
+    return tf.train.Checkpoint(
+        variables=list(model.variables), optimizer=list(optimizer.variables), **added
+    )

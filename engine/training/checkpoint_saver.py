@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from engine.files.disk_errors import disk_problem
+from engine.files.save_progress import mark
 from engine.messages.channel import Alive
 from engine.messages.events import CheckpointFailed, CheckpointSaved, Notice
 from engine.runs import checkpoint_files
@@ -19,6 +20,9 @@ from engine.training.checkpoint_schedule import CheckpointSchedule
 from engine.training.protocols import Session, Trainer
 
 _log = logging.getLogger(__name__)
+
+MARK_SECONDS = 0.5
+"""Time between two marks of a checkpoint that is being saved."""
 
 
 class CheckpointSaver:
@@ -42,6 +46,9 @@ class CheckpointSaver:
         self._requested_kinds: set[str] = set()
         self._problem = ""
         self._saved: CheckpointInfo | None = None
+        self._folder = session.folder
+        self._mark_at = 0.0
+        trainer.progress = self._count
         self._is_orphaned = False
         self.failed = False
         """Whether the last checkpoint could not be written, such as to a full disk."""
@@ -73,6 +80,7 @@ class CheckpointSaver:
         started = time.perf_counter()
         folder, trainer = self._session.folder, self._trainer
         final = checkpoint_files.final_folder(folder, position.step)
+        self._folder = checkpoint_files.temporary_folder(folder, position.step)
         # Only rank 0 asks the disk: a rank that asks later might get another answer.
         word = (
             (int(_exists(final)), int(self._session.is_orphaned)) if self._is_rank_zero else (0, 0)
@@ -142,8 +150,14 @@ class CheckpointSaver:
             )
 
     def _count(self, size: int) -> None:
-        """Show that the checkpoint goes on: its files do not grow any more."""
+        """Show that the checkpoint goes on, by `size` bytes: its files do not always grow.
+
+        Without a supervisor, the other ranks and the guardian see it by a mark.
+        """
         self._session.alive = Alive("checkpoint", self._session.alive.place + size)
+        if (now := time.monotonic()) >= self._mark_at:
+            self._mark_at = now + MARK_SECONDS
+            mark(self._folder)
 
     def _add_kinds(self, position: Position) -> None:
         if self._is_rank_zero:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from engine.runs.checkpoint_files import Manifest, Position
-from engine.spec.metric_direction import lower_is_better, split_direction
+from engine.spec.metric_direction import is_better, lower_is_better, split_direction
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_fields import LARGEST
 
@@ -28,7 +27,7 @@ class CheckpointSchedule:
         self._spec = spec
         self._start = start.step
         self._last_save = now
-        self._metric, _ = split_direction(spec.checkpoint_best)
+        self._metric, _ = split_direction(spec.best_metric)
         self._best_metric = VALIDATION + self._metric
         self._lower_is_better = lower_is_better(self._metric, metric_directions)
         self._best: float | None = None
@@ -57,7 +56,7 @@ class CheckpointSchedule:
         every = self._spec.checkpoint_epochs
         if every and epoch % every == 0:
             self._due_after_validation.add("epochs")
-        if not self._spec.checkpoint_best:
+        if not self._spec.best_metric:
             return ""
         if self._best_metric in metrics:
             if self._update_best(metrics[self._best_metric]):
@@ -89,11 +88,7 @@ class CheckpointSchedule:
 
     def _update_best(self, value: float) -> bool:
         """Keep `value` if it is the best metric so far; return whether it is."""
-        if not math.isfinite(value):
+        if not is_better(value, self._best, lowest=self._lower_is_better):
             return False
-        if self._best is not None:
-            gain = self._best - value if self._lower_is_better else value - self._best
-            if gain <= 0:
-                return False
         self._best = value
         return True

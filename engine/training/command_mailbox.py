@@ -62,6 +62,11 @@ class CommandMailbox:
             self._pending |= flags_of(command)
             self._changed.notify()
 
+    @property
+    def has_commands(self) -> bool:
+        """Whether a command waits."""
+        return bool(self._pending)
+
     def collect(self) -> CommandFlags:
         """Return the commands since the last call."""
         with self._changed:

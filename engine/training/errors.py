@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
+_GPU_NUMBERS = (
+    re.compile(r"GPU (\d+) has a total capacity"),  # PyTorch
+    re.compile(r"\bdevice:GPU:(\d+)"),  # TensorFlow: the device of the operation
+    re.compile(r"\bGPU_(\d+)_bfc"),  # and its allocator
+)
+
 
 class TrainingFailed(Exception):
     """A failure whose text needs no traceback: complete sentences for the user."""
+
+    where: str = ""
+    """File and line in the recipe, if the frames of the exception do not tell it."""
 
 
 class CheckpointMisfit(TrainingFailed):
@@ -18,8 +29,48 @@ class CannotBeSaved(TrainingFailed):
 class LossNotFinite(TrainingFailed):
     """The loss became NaN or infinite, and the spec says that the run ends then."""
 
-    def __init__(self, loss: float, step: int) -> None:
-        super().__init__(
-            f"The loss is {loss} since step {step}. Try a smaller learning rate, warm-up steps or "
-            "gradient clipping (clip norm); checkpoints from before that step are intact."
+    def __init__(self, loss: float, step: int, input_problem: str = "") -> None:
+        """`input_problem` says which inputs are not finite, if the loss is not because of them."""
+        advice = input_problem or (
+            "Try a smaller learning rate, warm-up steps or gradient clipping (clip norm)."
         )
+        super().__init__(
+            f"The loss is {loss} since step {step}. {advice} Checkpoints from before that step are "
+            "intact."
+        )
+
+
+class OutOfMemory(TrainingFailed):
+    """A device has too little memory for the training."""
+
+
+class DevicesFull(TrainingFailed):
+    """Model and optimizer do not fit on their devices now; they stay in the host's memory.
+
+    Every rank raises it together.
+    """
+
+
+def full_device(text: str, count: int) -> int | None:
+    """Return which of the `count` devices of a process the text of an out-of-memory error names.
+
+    They are in the order of the spec, in which CUDA_VISIBLE_DEVICES lists the GPUs: the number that
+    a framework gives a GPU is its place. None: nothing tells it.
+    """
+    for pattern in _GPU_NUMBERS:
+        if (found := pattern.search(text)) and int(found[1]) < count:
+            return int(found[1])
+    return 0 if count == 1 else None
+
+
+def memory_advice(batch: int, accumulation: int, in_parts: str) -> str:
+    """Return what the user can try when a device is out of memory.
+
+    Each replica computes `batch` samples at once; `in_parts` names strategies that need less memory
+    on each device.
+    """
+    return (
+        f"Each replica computes {batch} samples at once. Try gradient accumulation "
+        f"{2 * accumulation} (the same global batch in smaller parts), a smaller batch, precision "
+        f"bf16, or the strategy {in_parts} on several devices."
+    )

@@ -11,17 +11,25 @@ for every epoch:
 
 from __future__ import annotations
 
+import os
 import time
 
 from engine.messages.channel import Alive
 from engine.messages.events import TrainingEnded, TrainingStarted
 from engine.runs.checkpoint_files import Position
+from engine.training import run_length
 from engine.training.checkpoint_saver import CheckpointSaver
 from engine.training.checkpoint_schedule import VALIDATION
-from engine.training.pace import Pace
-from engine.training.protocols import Session, Trainer, emit_once
+from engine.training.early_end import EarlyEnd
+from engine.training.early_stopping import EarlyStopping
+from engine.training.pace import MOST_STEPS, Pace
+from engine.training.protocols import UNKNOWN, Session, Trainer, emit_once
 from engine.training.reporter import Reporter
 from engine.training.step_boundary import StepBoundary
+
+ONE_BATCH = "TRAINDECK_ONE_BATCH"
+"""The environment variable that is set while a recipe is only tried: one batch of the validation
+data is enough."""
 
 
 class Loop:
@@ -29,34 +37,51 @@ class Loop:
 
     def __init__(self, trainer: Trainer, session: Session, position: Position) -> None:
         self._trainer = trainer
+        is_tried = bool(os.environ.get(ONE_BATCH)) and trainer.validation_batches != 0
+        # Under TensorFlow there are no means before the end of the validation data.
+        if is_tried and session.spec.strategy.startswith("torch/"):
+            trainer.validation_batches = 1
         self._session = session
         self._position = position
         self._is_rank_zero = session.rank == 0
-        self._pace = Pace(session.spec.batch_size)
+        self._pace = Pace()
         self._reporter = Reporter(trainer, session, self._pace)
         self._saver = CheckpointSaver(trainer, session, position)
         self._boundary = StepBoundary(trainer, session, self._saver)
+        self._early_end = EarlyEnd(
+            session.rank,
+            int(os.environ.get("WORLD_SIZE", "1")),
+            lambda: session.mailbox.has_commands,
+        )
+        trainer.goes_on = self._early_end.goes_on
+        self._early_stopping = EarlyStopping.of_worker(session.spec, session.metric_directions)
+        self._has_validated = False
+        self._end_reason = ""
 
     def run(self) -> None:
         """Train, save a last checkpoint if the disk has room for it, and send `TrainingEnded`.
 
-        All ranks call this. Raises LossNotFinite on every rank, if the spec says so.
+        All ranks call this. Raises LossNotFinite on every rank, if the spec says so, and
+        TrainingFailed if there is no metric for early stopping.
         """
         trainer, spec = self._trainer, self._session.spec
+        self._early_stopping.check(trainer.validation_batches != 0)
+        self._early_end.agree(trainer.agree)
         emit_once(
             self._session,
             TrainingStarted(
                 step=self._position.step,
                 steps_per_epoch=trainer.steps_per_epoch,
-                epochs=spec.epochs,
-                total_steps=self._position.total_steps(trainer.steps_per_epoch, spec.epochs),
+                epochs=run_length.epochs(spec),
+                total_steps=run_length.total_steps(spec, self._position, trainer.steps_per_epoch),
                 replicas=trainer.replicas,
                 parameters=trainer.parameters,
                 metric_directions=dict(self._session.metric_directions),
+                validates=trainer.validation_batches != 0,
             ),
         )
         completed = True
-        while self._position.epoch < spec.epochs:
+        while not (self._end_reason or self._is_over()):
             if not (self._train_epoch() and self._validate()):
                 completed = False
                 break
@@ -65,12 +90,16 @@ class Loop:
         while not self._saver.save(self._position):
             if not (completed and self._boundary.pause_for_disk(self._position)):
                 break
-        emit_once(self._session, TrainingEnded(self._position.step, completed))
+        emit_once(self._session, TrainingEnded(self._position.step, completed, self._end_reason))
         self._saver.save_unrecorded(self._position)
 
+    def _is_over(self) -> bool:
+        spec, has_validated = self._session.spec, self._has_validated
+        return run_length.is_over(spec, self._position, has_validated=has_validated)
+
     def _train_epoch(self) -> bool:
-        """Do the remaining steps of the epoch. Return False when stopped."""
-        while (left := self._trainer.steps_per_epoch - self._position.batch) > 0:
+        """Do the remaining steps of the epoch, or of the run. Return False when stopped."""
+        while (left := self._steps_left()) > 0:
             position = self._position
             # After the last step of an epoch, this line is not reached: a due checkpoint is saved
             # after the validation, so that a resumed run does not validate again.
@@ -81,31 +110,63 @@ class Loop:
                 return False
             self._session.alive = Alive("training", position.step)
             begin, clock = time.time(), time.perf_counter()
+            self._early_end.begin(count)
             step_metrics = self._trainer.run_steps(position, count)
-            self._pace.trained(count, time.perf_counter() - clock)
-            self._position = Position(position.epoch, position.batch + count, position.step + count)
-            self._reporter.trained(self._position, step_metrics, begin, time.time())
+            if done := len(step_metrics["loss"]):
+                self._pace.trained(done, self._trainer.samples, time.perf_counter() - clock)
+                self._position = Position(
+                    position.epoch, position.batch + done, position.step + done
+                )
+                self._reporter.trained(self._position, step_metrics, begin, time.time())
+            if self._trainer.epoch_ended:
+                break
         return True
 
+    def _steps_left(self) -> int:
+        """Return the steps until the end of the epoch or of the run, or many if it is not known."""
+        position, steps = self._position, self._session.spec.steps
+        size = self._trainer.steps_per_epoch
+        left = size - position.batch if size else MOST_STEPS
+        return min(left, max(0, steps - position.step)) if steps else left
+
     def _validate(self) -> bool:
-        """Validate, and end the epoch. Return False when stopped: the epoch has not ended then."""
+        """Validate, and end the epoch. Return False when stopped: the epoch has not ended then.
+
+        A run of a number of steps ends with a validation too, also within an epoch.
+        """
         trainer = self._trainer
         self._session.alive = Alive("validation", self._position.step)
-        trainer.begin_validation()
+        if trainer.validation_batches:
+            trainer.begin_validation()
         done = 0
-        while done < trainer.validation_batches:
-            wanted = min(trainer.validation_batches - done, self._pace.validation_chunk)
+        batches = trainer.validation_batches
+        while batches == UNKNOWN or done < batches:
+            left = MOST_STEPS if batches == UNKNOWN else batches - done
+            wanted = min(left, self._pace.validation_chunk)
             flags, count = self._boundary.agree(wanted, due=False)
             if not self._boundary.act(flags, self._position):
                 return False
             self._session.alive = Alive("validation", self._position.step + done)
             clock = time.perf_counter()
-            trainer.validate(done, count)
-            self._pace.validated(count, time.perf_counter() - clock)
-            done += count
+            validated = trainer.validate(done, count)
+            if validated:
+                self._pace.validated(validated, time.perf_counter() - clock)
+            done += validated
             self._reporter.progress(self._position, done)
-        metrics = {VALIDATION + name: value for name, value in trainer.end_validation().items()}
-        self._position = Position(self._position.epoch + 1, 0, self._position.step)
-        self._reporter.validated(self._position, metrics)
+            if validated < count:
+                break
+        found = trainer.end_validation() if batches else {}
+        metrics = {VALIDATION + name: value for name, value in found.items()}
+        size = trainer.steps_per_epoch
+        ends_epoch = trainer.epoch_ended or bool(size and self._position.batch >= size)
+        if ends_epoch:
+            self._position = Position(self._position.epoch + 1, 0, self._position.step)
+            self._end_reason = trainer.end_epoch(self._position.epoch, metrics)
+            reason = self._early_stopping.validated(
+                self._position.step, metrics, self._session.folder
+            )
+            self._end_reason = self._end_reason or reason
+        self._has_validated = True
+        self._reporter.validated(self._position, metrics, ends_epoch=ends_epoch)
         self._saver.validated(self._position.epoch, metrics)
         return True

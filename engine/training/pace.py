@@ -9,27 +9,31 @@ MOST_STEPS = 1000
 HALF_LIFE = 60.0
 """Seconds of work after which a measurement has half its weight in the estimated time left."""
 
-_SMOOTHING = 0.7
+RATE_HALF_LIFE = 5.0
+"""The same for the samples per second and the step time: short enough to show a change, and longer
+than a last batch that has fewer samples."""
+
 _FORWARD_ONLY = 1 / 3
 """Estimated time of a validation batch in steps, until one is measured: it has no backward pass."""
 
 
 class _MeanSeconds:
-    """Mean time of one step or batch, over the last minutes of such work."""
+    """Mean time of one step, batch or sample, over the last seconds or minutes of such work."""
 
-    def __init__(self) -> None:
+    def __init__(self, half_life: float = HALF_LIFE) -> None:
+        self._half_life = half_life
         self._chunks = 0
         self._count = 0.0
         self._seconds = 0.0
 
     @property
     def mean(self) -> float:
-        """Seconds of one step or batch; 0 before the first."""
+        """Seconds of one of them; 0 before the first."""
         return self._seconds / self._count if self._count else 0.0
 
-    def add(self, count: int, seconds: float) -> None:
+    def add(self, count: float, seconds: float) -> None:
         # The first chunk also compiles and imports, so the second one replaces it.
-        keep = 0.5 ** (seconds / HALF_LIFE) if self._chunks > 1 else 0.0
+        keep = 0.5 ** (seconds / self._half_life) if self._chunks > 1 else 0.0
         self._chunks += 1
         self._count = keep * self._count + count
         self._seconds = keep * self._seconds + seconds
@@ -38,36 +42,37 @@ class _MeanSeconds:
 class Pace:
     """Measures steps and validation. Pauses and checkpoints are not part of the times."""
 
-    def __init__(self, batch_size: int) -> None:
-        self._batch_size = batch_size
+    def __init__(self) -> None:
         self.chunk = 1
         """Steps to do before the next step boundary."""
 
         self.validation_chunk = 1
         """Validation batches to do before the next step boundary."""
 
-        self.step_seconds = 0.0
-        """Seconds of one step, smoothed; 0 before the first step."""
-
-        self._chunks = 0
+        self._sample = _MeanSeconds(RATE_HALF_LIFE)
+        self._recent_step = _MeanSeconds(RATE_HALF_LIFE)
         self._step = _MeanSeconds()
         self._validation = _MeanSeconds()
 
     @property
-    def samples_per_second(self) -> float:
-        """Samples of all replicas together, smoothed."""
-        return self._batch_size / self.step_seconds if self.step_seconds else 0.0
+    def step_seconds(self) -> float:
+        """Seconds of one step, a mean over the same time as `samples_per_second`, so that both say
+        the same; 0 before the first step."""
+        return self._recent_step.mean
 
-    def trained(self, steps: int, seconds: float) -> None:
-        """Note that `steps` took `seconds`, and set the next chunk."""
-        self._chunks += 1
-        seconds_each = seconds / steps
-        if self._chunks <= 2:
-            self.step_seconds = seconds_each  # the first chunk also compiles and imports
-        else:
-            self.step_seconds = _SMOOTHING * self.step_seconds + (1 - _SMOOTHING) * seconds_each
+    @property
+    def samples_per_second(self) -> float:
+        """Samples that all replicas together have trained on, per second of the steps: a mean over
+        the last seconds. The time that steps wait for data counts; no validation does."""
+        seconds = self._sample.mean
+        return 1 / seconds if seconds else 0.0
+
+    def trained(self, steps: int, samples: float, seconds: float) -> None:
+        """Note that `steps` took `seconds`, and set the next chunk. `samples`: of all replicas."""
+        self._sample.add(samples, seconds)
+        self._recent_step.add(steps, seconds)
         self._step.add(steps, seconds)
-        self.chunk = _next_chunk(steps, seconds_each)
+        self.chunk = _next_chunk(steps, seconds / steps)
 
     def validated(self, batches: int, seconds: float) -> None:
         """Note that `batches` validation batches took `seconds`."""

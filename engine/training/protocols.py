@@ -12,6 +12,9 @@ from engine.runs.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
 from engine.training.command_mailbox import CommandMailbox
 
+UNKNOWN = -1
+"""In the place of a number of validation batches."""
+
 
 class Trainer(Protocol):
     """The part of the training that depends on the framework.
@@ -21,12 +24,33 @@ class Trainer(Protocol):
     """
 
     steps_per_epoch: int
+    """0: it is not known before the data of the epoch have ended."""
+
     validation_batches: int
+    """0: there is no validation. UNKNOWN: it is known when the validation data have ended."""
+
+    epoch_ended: bool
+    """Whether the data ended in the last `run_steps`, which may be before `steps_per_epoch`."""
+
+    samples: float
+    """Those that all replicas together have trained on in the last `run_steps`. A last batch may
+    have fewer than others. Only rank 0 needs it."""
+
     replicas: int
     parameters: int
+    goes_on: Callable[[int], bool]
+    """Set by the loop: whether step number `number` (from 0) of `run_steps` is done, the same on
+    all ranks. A trainer whose steps are in Python asks before each of them, in order."""
+
+    progress: Callable[[int], None]
+    """Set by the worker, and for checkpoints by the loop. `save` and `restore` call it with the
+    bytes of each piece that they have copied: a slow one is told from one that hangs."""
+
+    input_problem: str
+    """Which inputs are not finite, in a sentence, if a loss was not finite because of them."""
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
-        """Train on `count` global batches from `position`, all of the same epoch.
+        """Train on `count` global batches from `position`, all of the same epoch, or on fewer.
 
         Return one value per step for each metric, the same on every rank: always `loss` (the mean
         over the global batch), and perhaps `learning_rate` and `gradient_norm`.
@@ -38,11 +62,21 @@ class Trainer(Protocol):
     def begin_validation(self) -> None:
         """Reset the sums of loss and metrics."""
 
-    def validate(self, batch: int, count: int) -> None:
-        """Add loss and metrics of `count` validation batches from number `batch` to the sums."""
+    def validate(self, batch: int, count: int) -> int:
+        """Add loss and metrics of `count` validation batches from number `batch` to the sums.
+
+        Return the number of batches; it is less than `count` if the data have ended.
+        """
 
     def end_validation(self) -> dict[str, float]:
         """Return the means over the validation data, the same on every rank: {"loss": ...}."""
+
+    def end_epoch(self, epoch: int, metrics: dict[str, float]) -> str:
+        """Note that `epoch` epochs and their validation are done; `metrics` as they are reported.
+
+        It may add further values of the epoch to `metrics`. Return why the training ends now, in a
+        sentence, the same on every rank; empty: it goes on.
+        """
 
     def save(self, folder: Path) -> None:
         """Write this rank's part of a checkpoint into `folder`, which exists."""
@@ -54,7 +88,11 @@ class Trainer(Protocol):
         """Move model and optimizer to the host's memory, and free the devices' memory."""
 
     def restore_devices(self) -> None:
-        """Move model and optimizer back to the devices."""
+        """Move model and optimizer back to the devices.
+
+        Raises DevicesFull on every rank if one of them has no room; all stay on the host then. Its
+        text is empty on a rank that has room.
+        """
 
     def empty_cache(self) -> dict[str, int]:
         """Free unused memory of this rank's devices. Return the freed bytes by device."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from engine.messages.events import EpochEnded, Metrics, Notice, Points, Progress
 from engine.runs.checkpoint_files import Position
+from engine.training import run_length
 from engine.training.errors import LossNotFinite
 from engine.training.pace import Pace
 from engine.training.protocols import Session, Trainer
@@ -56,31 +57,44 @@ class Reporter:
         self.progress(position)
         self._check_finite(step_metrics, step)
 
-    def validated(self, position: Position, metrics: Mapping[str, float]) -> None:
-        """Report the end of an epoch and its validation; `position` is the one after it."""
+    def validated(
+        self, position: Position, metrics: Mapping[str, float], *, ends_epoch: bool
+    ) -> None:
+        """Report a validation and, if it `ends_epoch`, its end; `position` is the one after it."""
         if not self._is_rank_zero:
             return
         step, now = position.step, time.time()
         points = [Points(name, [step], [value]) for name, value in metrics.items()]
-        self._session.emit(Metrics(now, now, points))
-        self._session.emit(EpochEnded(position.epoch, step, dict(metrics)))
+        if points:
+            self._session.emit(Metrics(now, now, points))
+        if ends_epoch:
+            self._session.emit(EpochEnded(position.epoch, step, dict(metrics)))
 
     def progress(self, position: Position, validated: int = 0) -> None:
         """Report the progress; `validated` is the number of validation batches of this epoch."""
         if not self._is_rank_zero:
             return
-        trainer, epochs = self._trainer, self._session.spec.epochs
-        steps = position.total_steps(trainer.steps_per_epoch, epochs) - position.step
-        batches = trainer.validation_batches * (epochs - position.epoch) - validated
+        trainer, spec = self._trainer, self._session.spec
+        total = run_length.total_steps(spec, position, trainer.steps_per_epoch)
+        steps = max(0, total - position.step)
+        batches = max(0, trainer.validation_batches) * self._validations_left(position) - validated
+        is_known = total > 0
         self._session.emit(
             Progress(
                 epoch=position.epoch + 1,
                 step=position.step,
                 samples_per_second=self._pace.samples_per_second,
                 step_seconds=self._pace.step_seconds,
-                seconds_left=self._pace.seconds_left(steps, batches),
+                seconds_left=self._pace.seconds_left(steps, batches) if is_known else 0.0,
             )
         )
+
+    def _validations_left(self, position: Position) -> int:
+        spec, size = self._session.spec, self._trainer.steps_per_epoch
+        if not spec.steps:
+            return spec.epochs - position.epoch
+        ahead = position.batch + spec.steps - position.step
+        return max(0, -(-ahead // size)) if size else 1
 
     def _check_finite(self, step_metrics: Mapping[str, list[float]], step: int) -> None:
         spec, losses = self._session.spec, step_metrics["loss"]
@@ -92,14 +106,17 @@ class Reporter:
             if all(map(math.isfinite, values)):
                 continue
             if spec.on_nan == "stop":
-                raise LossNotFinite(values[0], number)
+                raise LossNotFinite(values[0], number, self._trainer.input_problem)
             last, self._last_not_finite = self._last_not_finite, number
             if self._is_rank_zero and (last is None or number - last > EPISODE_GAP_STEPS):
-                self._session.emit(Notice(_NOTICES[spec.on_nan].format(number), rank=0))
+                problem = self._trainer.input_problem
+                advice = problem[:1].lower() + problem[1:] or "try a smaller learning rate."
+                text = _NOTICES[spec.on_nan].format(number, advice=advice)
+                self._session.emit(Notice(text, rank=0))
 
 
 _NOTICES = {
-    "continue": "The loss is not a finite number since step {}: try a smaller learning rate.",
+    "continue": "The loss is not a finite number since step {}: {advice}",
     "skip": "The loss or its gradients are not finite since step {}: the updates of such steps "
     "are left out.",
 }

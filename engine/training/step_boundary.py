@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from engine.messages.events import CacheEmptied, Paused, Resumed
+from engine.messages.events import CacheEmptied, Notice, Paused, Resumed
 from engine.runs.checkpoint_files import Position
 from engine.training.checkpoint_saver import CheckpointSaver
 from engine.training.command_mailbox import CommandFlags
+from engine.training.errors import DevicesFull
 from engine.training.protocols import Session, Trainer, emit_once
 
 _log = logging.getLogger(__name__)
@@ -63,20 +64,24 @@ class StepBoundary:
 
     def _pause(self, flags: CommandFlags, position: Position) -> bool:
         """Pause until resumed. Return False when stopped instead."""
-        self._free_if_requested(flags)
+        self._free_if_requested(flags, position)
         emit_once(self._session, Paused(position.step, self._freed))
         continues = True
         while continues and CommandFlags.RESUME not in flags:
             flags = self._agree_while_paused()
             was_freed = self._freed
-            if flags & _NEEDS_MODEL:
-                self._restore_devices()
+            if flags & _NEEDS_MODEL and not self._restore_devices():
+                if CommandFlags.RESUME in flags:
+                    emit_once(self._session, Paused(position.step, freed_devices=True))
+                flags &= ~CommandFlags.RESUME
             continues = self._run_commands(flags, position)
             if continues and CommandFlags.RESUME not in flags:
-                self._free_if_requested(CommandFlags.FREE_DEVICES if was_freed else flags)
+                again = CommandFlags.FREE_DEVICES if was_freed else flags
+                self._free_if_requested(again, position)
                 if self._freed and not was_freed:
                     emit_once(self._session, Paused(position.step, freed_devices=True))
-        self._restore_devices()
+        if continues and not self._restore_devices():  # the command came with the one to pause
+            return self._pause(CommandFlags.NOTHING, position)
         if continues:
             emit_once(self._session, Resumed(position.step))
         return continues
@@ -112,14 +117,33 @@ class StepBoundary:
         """Return the commands as a part of a log line. Only rank 0 knows them."""
         return "".join(f", command {number}" for number in self._session.mailbox.collected_numbers)
 
-    def _free_if_requested(self, flags: CommandFlags) -> None:
-        if CommandFlags.FREE_DEVICES in flags and not self._freed:
-            self._trainer.free_devices()
-            _log.info("freed the devices")
-            self._freed = True
+    def _free_if_requested(self, flags: CommandFlags, position: Position) -> None:
+        """Free the devices, once a checkpoint is saved: there may be no room for the model later.
 
-    def _restore_devices(self) -> None:
-        if self._freed:
+        If it cannot be saved, the devices stay as they are.
+        """
+        if CommandFlags.FREE_DEVICES not in flags or self._freed:
+            return
+        self._saver.request(["request"])
+        if not self._saver.save(position):
+            text = "The devices are not freed: what is on them could not be saved before."
+            emit_once(self._session, Notice(text, self._session.rank))
+            return
+        self._trainer.free_devices()
+        _log.info("freed the devices")
+        self._freed = True
+
+    def _restore_devices(self) -> bool:
+        """Return whether model and optimizer are on the devices, the same on every rank."""
+        if not self._freed:
+            return True
+        try:
             self._trainer.restore_devices()
-            _log.info("restored the devices")
-            self._freed = False
+        except DevicesFull as error:
+            _log.info("the devices are full: %s", error)
+            if str(error):
+                self._session.emit(Notice(str(error), self._session.rank))
+            return False
+        _log.info("restored the devices")
+        self._freed = False
+        return True

@@ -12,11 +12,12 @@ import importlib
 import importlib.metadata
 import logging
 import os
+import platform
 import sys
 from pathlib import Path
 from typing import Any
 
-from engine.messages.events import WorkerReady
+from engine.messages.events import Notice, WorkerReady
 from engine.processes import children, presence
 from engine.processes.control_group import ControlGroup
 from engine.processes.process import ORPHANED, leave, write_stacks_when_asked
@@ -24,10 +25,13 @@ from engine.runs.checkpoint_files import Position, read_manifest
 from engine.system import logs
 from engine.system.paths import helper_stacks_file, stacks_file, workers_lock
 from engine.system.streams import flush_output, write_error
+from engine.training.early_end import SCRATCH
 from engine.training.errors import TrainingFailed
 from engine.training.loop import Loop
 from engine.worker import debugger, environment, loader_process, output, signals
+from engine.worker.cuda_libraries import loaded_mix
 from engine.worker.failure_report import failure_report
+from engine.worker.model_outline import record_model
 from engine.worker.session import WorkerSession
 
 _log = logging.getLogger("engine.worker")
@@ -41,6 +45,7 @@ def main(folder: Path) -> int:
     gc.disable()  # garbage collection takes a fifth of the time of the imports
     rank, pid = int(os.environ["RANK"]), os.getpid()
     output.survive_full_disk()
+    loader_process.leave_files_in(os.environ.get(SCRATCH, ""))
     logs.start(f"rank{rank}", folder / "logs")
     is_debugged = debugger.use_terminal(rank)
     faulthandler.enable()
@@ -59,17 +64,24 @@ def main(folder: Path) -> int:
     try:
         trainer_module = importlib.import_module(TRAINERS[session.strategy.framework])
         trainer = trainer_module.build(session, session.strategy)
-        position = _restore(trainer, folder, session.spec.batch_size)
+        position = _restore(trainer, session)
         versions = _versions(session.strategy.framework, session.recipe.framework)
+        if session.spec.interpreter:
+            versions["python"] = platform.python_version()
         gc.enable()
         _log.info("ready: %s, begins at step %d", versions, position.step)
         session.emit(WorkerReady(session.rank, session.devices, versions))
+        if (facts := getattr(trainer, "model_facts", None)) is not None:
+            record_model(folder, int(os.environ.get(environment.ATTEMPT, "0")), facts)
         session.report_other_modules()
+        has_said_mix = _report_mix(session)
         loop = Loop(trainer, session, position)
         if is_debugged:
             breakpoint()
         loop.run()
         session.report_other_modules()
+        if not has_said_mix:  # TensorFlow loads some libraries in its first step
+            _report_mix(session)
         trainer.close()
     except BaseException as error:  # a recipe may even raise SystemExit
         if os.getpid() != pid:
@@ -87,6 +99,14 @@ def main(folder: Path) -> int:
     return ORPHANED if session.is_orphaned else 0
 
 
+def _report_mix(session: WorkerSession) -> bool:
+    """Say which loaded libraries are of another CUDA version; return whether there are some."""
+    text = loaded_mix(PACKAGES[session.strategy.framework])
+    if text and session.rank == 0:
+        session.emit(Notice(text, session.rank))
+    return bool(text)
+
+
 def _write_stacks_to(file: Path) -> None:
     """Write the stacks of this worker to `file` when the supervisor asks for them."""
     for old in file.parent.glob(helper_stacks_file(file, 0).name.replace("0.txt", "*.txt")):
@@ -95,12 +115,13 @@ def _write_stacks_to(file: Path) -> None:
     os.environ[environment.STACKS] = str(file)
 
 
-def _restore(trainer: Any, folder: Path, batch_size: int) -> Position:
+def _restore(trainer: Any, session: WorkerSession) -> Position:
     """Load the checkpoint that the environment names, if any. Return the first position."""
     name = os.environ.get(environment.RESUME)
     if not name:
         return Position()
-    checkpoint = folder / "checkpoints" / name
+    batch_size = session.spec.batch_size
+    checkpoint = session.folder / "checkpoints" / name
     saved = read_manifest(checkpoint)
     if saved.parameters not in (0, trainer.parameters):
         raise TrainingFailed(
@@ -108,6 +129,8 @@ def _restore(trainer: Any, folder: Path, batch_size: int) -> Position:
             f"with these settings it has {trainer.parameters:,}: resume with the recipe and "
             "settings that it was saved with."
         )
+    trainer.progress = session.load
+    session.load(0)
     trainer.restore(checkpoint)
     return saved.position.in_batches_of(
         batch_size, saved.batch_size or batch_size, trainer.steps_per_epoch

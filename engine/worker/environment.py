@@ -17,6 +17,12 @@ RECIPE = "TRAINDECK_RECIPE"
 COPY = "TRAINDECK_RECIPE_COPY"
 """Path of the copy of the recipe that is executed, set likewise; empty: there is none."""
 
+SET_ASIDE = "TRAINDECK_SET_ASIDE"
+"""Set in the processes that a worker starts, if the user has a package `engine` too."""
+
+RUN_FOLDER = "TRAINDECK_RUN_FOLDER"
+"""Path of the folder of the run, which a worker sets for its recipe."""
+
 RESUME = "TRAINDECK_RESUME"
 """Name of the checkpoint in the run folder from which to resume; empty: train from the start."""
 
@@ -31,3 +37,12 @@ CONTROL_GROUP = "TRAINDECK_CONTROL_GROUP"
 
 PDB = "TRAINDECK_PDB"
 """`RANK:TERMINAL`, such as `1:/dev/pts/3`: that rank stops in pdb there before its first step."""
+
+EXCHANGE = "TRAINDECK_EXCHANGE"
+"""Folder that the ranks of one attempt of a script share; private, on a local disk."""
+
+PORTS = "TRAINDECK_PORTS"
+"""Free ports for the ranks of a script, separated by commas."""
+
+CONTINUATION = "TRAINDECK_CONTINUATION"
+"""JSON: what is added to the command of a script because it goes on, and the steps it has done."""

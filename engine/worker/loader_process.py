@@ -1,20 +1,16 @@
-"""The first steps of a process that a worker starts, such as a data loader.
-
-A spawned process imports this module as its main module before it reads what the worker sends it:
-objects whose classes the recipe defines.
-"""
+"""The first steps of a process that a worker starts, such as a data loader."""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 from engine.processes.process import write_stacks_when_asked
 from engine.system.paths import helper_stacks_file
-from engine.worker import environment, recipe_import, signals
+from engine.worker import environment, signals
 
 
 def begin(_: int = 0) -> None:
@@ -28,10 +24,20 @@ def begin(_: int = 0) -> None:
             write_stacks_when_asked(helper_stacks_file(Path(stacks), os.getpid()))
 
 
+def leave_files_in(folder: str) -> None:
+    """Let `multiprocessing`, here and in processes started later, make its sockets in `folder`.
+
+    Otherwise its own folder stays behind: a worker leaves without exit handlers. Empty: do nothing.
+    """
+    if folder:
+        multiprocessing.current_process()._config["tempdir"] = folder  # type: ignore[attr-defined]
+
+
 def become_main_module() -> None:
-    """Let processes that this worker spawns import this module first."""
-    sys.modules["__main__"].__spec__ = find_spec(__name__)
+    """Let processes that this worker spawns execute `engine/worker/spawned.py` first.
 
-
-if __name__ == "__mp_main__":
-    recipe_import.serve_spawned_process()
+    By its path: the user may have a package `engine` too.
+    """
+    main = sys.modules["__main__"]
+    main.__spec__ = None
+    main.__file__ = str(Path(__file__).with_name("spawned.py"))

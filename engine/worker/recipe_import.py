@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import linecache
 import os
+import re
 import sys
 import threading
 import time
@@ -25,7 +26,7 @@ from engine.files.regular_file import read_regular
 from engine.spec.local_modules import MOST_BYTES, MOST_FILES, module_name
 from engine.spec.recipe_copy import copied_modules
 from engine.spec.recipe_file import LARGEST_RECIPE, RecipeInfo
-from engine.worker import environment
+from engine.worker import environment, own_modules
 
 NAME = "recipe"
 """The name of every recipe as a module."""
@@ -45,7 +46,11 @@ class RecipeImports:
         self._begun = time.time()
         self._reported: set[str] = set()
         if not recipe.builtin:
+            own_modules.leave_the_path()
             sys.path.insert(0, str(self._folder))  # as if the user had run the file
+            sys.argv[:] = [
+                recipe.path
+            ]  # a module that reads arguments when it is imported gets none
         self._finder = _install(Path(recipe.path), recipe.file, has_copy=bool(recipe.copy))
 
     def import_recipe(self) -> ModuleType:
@@ -115,6 +120,7 @@ def serve_spawned_process() -> None:
 
     It has inherited the environment of the worker, and gets its `sys.path`.
     """
+    own_modules.leave_the_path()
     original, copy = (os.environ.get(name) for name in (environment.RECIPE, environment.COPY))
     if original:
         _install(Path(original), Path(copy or original), has_copy=bool(copy))
@@ -136,19 +142,38 @@ class _Finder:
         parts = [name.split(".") for name in modules]
         packages = {".".join(each[:n]) for each in parts for n in range(1, len(each))}
         self._without_init = packages - modules.keys()
+        self._namesake = _imported_namesake(recipe)
+        self._searched: set[str] = set()
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return how to import the module `name`; see `importlib.abc.MetaPathFinder`."""
+        if path is None:
+            self.look_for_namesake()
         if name == NAME:
             return _specification(name, self._recipe)
+        if name == self._namesake and path is None and (other := self._outside(name)):
+            return other
         if name in self._without_init:
             return PathFinder.find_spec(name, path) or self._package(name)
         file = self._modules.get(name)
         if file is None or not self._comes_first(name, path):
             return None
         return _specification(name, file)
+
+    def look_for_namesake(self) -> None:
+        """Set our own package aside if the user has one of this name, also in a folder that the
+        recipe has just added to the search path."""
+        added = [entry for entry in sys.path if entry not in self._searched]
+        self._searched.update(added)
+        if added and own_modules.has_package(added):
+            own_modules.set_aside()
+
+    def _outside(self, name: str) -> ModuleSpec | None:
+        """Return how to import a module `name` that is not in the recipe's folder."""
+        own = ("", str(self._folder))
+        return PathFinder.find_spec(name, [entry for entry in sys.path if entry not in own])
 
     def _comes_first(self, name: str, path: Sequence[str] | None) -> bool:
         """Whether Python would look for the module `name` in the recipe's folder first."""
@@ -196,12 +221,44 @@ def _install(original: Path, copy: Path, *, has_copy: bool) -> _Finder:
         modules.setdefault(original.stem, recipe)  # a module of it may import it by its own name
     finder = _Finder(recipe, modules)
     sys.meta_path.insert(sys.meta_path.index(PathFinder), finder)
+    sources = [copy, *(file.copy for file in modules.values())]
+    roots = {name.partition(".")[0] for name in modules}
+    if own_modules.OURS in roots or any(map(_names_our_package, sources)):
+        own_modules.set_aside()
+    finder.look_for_namesake()
     os.environ[environment.RECIPE] = str(original)
     os.environ[environment.COPY] = str(copy) if has_copy else ""
     linecache.updatecache = _recall
     if threading.excepthook is threading.__excepthook__:
         threading.excepthook = _print_error_of_thread
     return finder
+
+
+def _imported_namesake(recipe: _File) -> str:
+    """Return the name of the recipe's file if the recipe imports it, or nothing.
+
+    No file means itself by that: `lightning.py` that imports lightning means the library.
+    """
+    name = recipe.original.stem
+    words = rf"^[ \t]*(?:from|import)[ \t]+(?:[\w. \t]+,[ \t]*)*{re.escape(name)}\b"
+    try:
+        source = recipe.copy.read_bytes()
+    except OSError:
+        return ""
+    return name if re.search(words.encode(), source, re.MULTILINE) else ""
+
+
+def _names_our_package(file: Path) -> bool:
+    """Whether an import statement in the file names `engine`: whose it is, the import tells."""
+    try:
+        return bool(_IMPORT_OF_ENGINE.search(file.read_bytes()))
+    except OSError:
+        return False
+
+
+_IMPORT_OF_ENGINE = re.compile(
+    rb"^[ \t]*(?:from|import)\b[^#\n]*\bengine\b|import_module\([^)\n]*\bengine\b", re.MULTILINE
+)
 
 
 def _specification(name: str, file: _File) -> ModuleSpec | None:

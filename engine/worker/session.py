@@ -9,15 +9,20 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import msgspec
 
+from engine.files.save_progress import LOOKS, TimeToSave, save_progress
 from engine.messages.channel import (
+    BEFORE_TRAINING,
     CLOSED,
+    CONNECTING,
+    LOADING,
     Alive,
     Channel,
     Flushed,
@@ -29,15 +34,16 @@ from engine.messages.channel import (
 from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import Notice, WorkerEvent
 from engine.processes import process_tree
-from engine.processes.process import ORPHANED, can_enter, leave
-from engine.runs import unrecorded_events
+from engine.processes.process import ORPHANED, bytes_read, can_enter, leave
+from engine.runs import checkpoint_files, unrecorded_events
 from engine.spec import catalog
 from engine.spec.field_info import Setting
-from engine.spec.metric_direction import direction_overrides
+from engine.spec.metric_direction import direction_overrides, with_sets
 from engine.spec.recipe_copy import recipe_of_run
-from engine.spec.recipe_file import RecipeInfo
+from engine.spec.recipe_file import FUNCTIONS, RecipeInfo
 from engine.spec.spec_file import read_spec
 from engine.training.command_mailbox import CommandMailbox
+from engine.training.errors import TrainingFailed
 from engine.worker import environment, signals
 from engine.worker.event_sender import EventSender
 from engine.worker.recipe_import import RecipeImports
@@ -62,9 +68,13 @@ NOTICE_SECONDS = 2.0
 class WorkerSession:
     """The `Session` of `engine.training.protocols`, over a channel to the supervisor."""
 
-    def __init__(self, folder: Path) -> None:
-        """Connect to the supervisor of the run in `folder`. Raises OSError, UnreadableSpec."""
+    def __init__(self, folder: Path, terminate: Callable[[], None] = signals.terminate) -> None:
+        """Connect to the supervisor of the run in `folder`. Raises OSError, UnreadableSpec.
+
+        `terminate` is called, from a thread, when the supervisor ends this worker at once.
+        """
         self.folder = folder
+        self._terminate = terminate
         self.rank = int(os.environ["RANK"])
         self.local_rank = int(os.environ["LOCAL_RANK"])
         self.world_size = int(os.environ["WORLD_SIZE"])
@@ -73,7 +83,7 @@ class WorkerSession:
         self.recipe: RecipeInfo = recipe_of_run(folder, self.spec)
         self._imports: RecipeImports | None = None
         self.metric_directions: Mapping[str, str] = direction_overrides(
-            self.recipe.metric_directions, self.spec.checkpoint_best
+            self.recipe.metric_directions, self.spec.checkpoint_best, self.spec.early_stopping
         )
         self.strategy = catalog.strategy(self.spec.strategy, self.recipe)
         self.devices = self.strategy.pool(self.spec.slots)[self.rank].devices
@@ -85,8 +95,35 @@ class WorkerSession:
         self._orphaned = threading.Event()
         self._checkpoint: Path | None = None
         self.alive = Alive()
-        self._sender = EventSender(self._channel, self.rank, lambda: self.alive)
+        self._loaded = 0
+        self._sender = EventSender(self._channel, self.rank, self._sign_of_life)
         threading.Thread(target=self._read, daemon=True, name="commands").start()
+
+    def add_validation_sets(self, prefixes: Sequence[str]) -> None:
+        """Let the metrics whose names begin with one of `prefixes` have the direction of the rest.
+
+        Every rank calls this before its training begins.
+        """
+        self.metric_directions = with_sets(self.metric_directions, prefixes)
+
+    def load(self, size: int) -> None:
+        """Note that `size` more bytes of a checkpoint are in place; 0: the loading begins."""
+        self._loaded += size
+        self.alive = Alive(LOADING, self._loaded)
+
+    def _sign_of_life(self) -> Alive:
+        alive = self.alive
+        if alive.doing != LOADING:
+            return alive
+        # TensorFlow reads all of a checkpoint in one call: the system knows how far it is.
+        return Alive(LOADING, alive.place + bytes_read() // 2**20)
+
+    @contextlib.contextmanager
+    def connecting(self) -> Iterator[None]:
+        """Say that the ranks connect their GPUs in this context, which a broken link lets wait."""
+        before, self.alive = self.alive, Alive(CONNECTING)
+        yield
+        self.alive = before
 
     def emit(self, event: WorkerEvent) -> None:
         """Send an event to the supervisor; never blocks."""
@@ -134,12 +171,14 @@ class WorkerSession:
         Exclude the objects that exist then from garbage collection. There are half a million, they
         are never freed, and each collection would take a quarter of a second on every rank.
         """
+        os.environ[environment.RUN_FOLDER] = str(self.folder)
         folder = Path(self.recipe.path).parent
         if self.recipe.copy and self.rank == 0 and not (self.recipe.builtin or can_enter(folder)):
             text = f"The folder {folder} is gone or closed: the run trains its copy of the recipe."
             self.emit(Notice(text, self.rank))
         self._imports = RecipeImports(self.recipe)
         module = self._imports.import_recipe()
+        check_settings(self.spec.settings, module)
         gc.freeze()
         return module
 
@@ -150,7 +189,7 @@ class WorkerSession:
 
     def settings_for(self, function: Callable[..., Any]) -> dict[str, Setting]:
         """Return the settings of the spec that are parameters of `function`."""
-        names = inspect.signature(function).parameters
+        names = _parameters(function)
         return {name: value for name, value in self.spec.settings.items() if name in names}
 
     def _read(self) -> None:
@@ -171,7 +210,7 @@ class WorkerSession:
             match message:
                 case Stop(now=True):
                     _log.info("command %d: ends at once", message.number)
-                    signals.terminate()
+                    self._terminate()
                 case Flushed(number):
                     self._sender.flushed(number)
                 case Recorded(number):
@@ -182,18 +221,52 @@ class WorkerSession:
     def _save_and_leave(self) -> None:
         """Let all ranks save a checkpoint and end, as for a Stop; end this process if they do not.
 
+        While a save gets on, it is not given up.
+
         It leaves without exit handlers, because the main thread may be blocked in a collective.
         """
         seconds = self.spec.orphan_seconds
-        has_begun = bool(self.alive.doing)  # before that there is no step to save
+        has_begun = self.alive.doing not in BEFORE_TRAINING  # there is no step to save yet
         _log.info("the supervisor is gone: leaves within %s s", seconds if has_begun else 0)
         self._sender.orphaned()
         self._orphaned.set()
         if has_begun and seconds:
             self.mailbox.post(Stop())  # the other ranks hear of it from rank 0
-            if self._leaving.wait(seconds):
-                return
+            limit = TimeToSave(seconds, self._save_progress)
+            while (left := limit.left()) > 0:
+                if self._leaving.wait(min(left, seconds / LOOKS)):
+                    return
         leave(ORPHANED)
+
+    def _save_progress(self) -> object:
+        """Return what changes while this rank or another one saves."""
+        alive = self.alive
+        own = alive.place if alive.doing == "checkpoint" else None
+        return own, save_progress(self.folder / checkpoint_files.FOLDER)
+
+
+def check_settings(settings: Mapping[str, Setting], recipe: ModuleType) -> None:
+    """Raise TrainingFailed if a setting is a parameter of no function of the imported recipe.
+
+    It was read from the source of a function that a decorator has replaced, or from a branch that
+    was not executed.
+    """
+    functions = [getattr(recipe, name, None) for name in FUNCTIONS]
+    accepted = set(chain.from_iterable(map(_parameters, functions)))
+    if lost := sorted(settings.keys() - accepted):
+        raise TrainingFailed(
+            f"The setting {lost[0]}={settings[lost[0]]!r} reaches no function of the recipe: a "
+            "decorator hides the parameters of the function that has it, and needs "
+            "`@functools.wraps(function)`, or the function is another one on this machine."
+        )
+
+
+def _parameters(function: Any) -> Iterable[str]:
+    """Return the names of the parameters of a function or class; none if nothing tells them."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):  # not callable; written in C
+        return ()
 
 
 def _connect(folder: Path, rank: int) -> Channel:

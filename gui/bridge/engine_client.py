@@ -20,6 +20,7 @@ from engine.runs import device_queue
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.device_queue import CannotMoveRun, Move
 from engine.runs.run_index import RunIndex, newest_active
+from engine.runs.run_info import try_get_run
 from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
@@ -125,10 +126,10 @@ class EngineClient(QObject):
                 self._stop_requested and not info.state.is_over
             )
 
-    def start(self, spec: RunSpec) -> None:
-        """Start a run. Emits `started` or `problems`."""
+    def start(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> None:
+        """Start a run with `tags` in its notes. Emits `started` or `problems`."""
         _log.info("starts a run: %s with %s on %s", spec.recipe, spec.strategy, spec.devices)
-        self._start_once(lambda: client.start(spec), self._fail)
+        self._start_once(lambda: client.start(spec, tags), self._fail)
 
     def resume(self, request: ResumeRequest) -> None:
         """Continue a run that is over. Emits `started`, `recipe_changed`, `checkpoint_unusable` or
@@ -203,9 +204,10 @@ class EngineClient(QObject):
         work = partial(device_queue.move, run_id, where)
         self._background.run(work, lambda _: self.refresh_runs(), self._fail)
 
-    def find_first(self) -> None:
-        """Find the run to show first, before all runs are listed. Emits `first_found`."""
-        self._background.run(newest_active, self.first_found.emit, self._fail)
+    def find_first(self, before: str = "") -> None:
+        """Find the run to show first, before all runs are listed: one that is active, else the run
+        that was shown `before`, else the newest one. Emits `first_found`."""
+        self._background.run(partial(_first, before), self.first_found.emit, self._fail)
 
     def refresh_runs(self) -> None:
         """Read all runs. Emits `runs_listed`. If runs are being read now, they are read once more
@@ -293,3 +295,15 @@ class EngineClient(QObject):
                 self.failed.emit(str(error))
             case _:
                 raise error
+
+
+def _first(before: str) -> str | None:
+    """See `EngineClient.find_first`; of the active runs, `before` comes first."""
+    shown = try_get_run(before) if before else None
+    if not isinstance(shown, RunInfo):
+        return newest_active()
+    if shown.state.is_over and (newest := newest_active()) is not None:
+        other = try_get_run(newest)
+        if isinstance(other, RunInfo) and not other.state.is_over:
+            return newest
+    return before

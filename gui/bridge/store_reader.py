@@ -15,8 +15,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.runs.run_info import NoSuchRun, RunInfo, get_run
 from engine.runs.run_state import RunStatus
-from engine.runs.store_follower import StoreFollower
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_follower import StoreFollower
+from engine.runs.store.store_reader import StoredEvent
 from engine.system import paths
 from gui.bridge.log_tail import LogTail
 
@@ -100,8 +100,10 @@ class StoreReader(QObject):
         events: list[StoredEvent] = []
         try:
             # The state is read first and emitted last, after all its events and points.
-            changed = self._poll_store(self._run_id, follower)
-            events = follower.new_events()
+            follower.open()
+            with follower.at_one_time():  # cards, plots and list show one and the same epoch
+                changed = self._poll_store(self._run_id, follower)
+                events = follower.new_events()
         except (sqlite3.Error, msgspec.DecodeError, msgspec.ValidationError) as error:
             self._close()
             _log.info("run %s: its store cannot be read: %s", self._run_id, error)
@@ -121,7 +123,6 @@ class StoreReader(QObject):
 
     def _poll_store(self, run_id: str, follower: StoreFollower) -> bool:
         """Read status and curves, and emit the points; return whether the RunInfo changed."""
-        follower.open()
         changed = self._refresh_info(run_id, follower.status())
         # The state `finished` is emitted only after every point of the run.
         is_over = self._info is not None and self._info.state.is_over

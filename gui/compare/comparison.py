@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSplitter, QVBoxLayout, QWidget
 
+from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
-from gui.bridge.curve_reader import CurveReader
-from gui.bridge.zoom_reader import ZoomReader
-from gui.compare.comparison_plots import ComparisonPlots
+from gui.bridge.curves.curve_reader import CurveBatch, CurveNews
+from gui.bridge.curves.zoom_reader import ZoomReader
+from gui.compare.comparison_plots import ComparisonPlots, RunGroup
 from gui.compare.differences import figure_rows, setting_rows
 from gui.compare.run_chips import RunChips
 from gui.compare.table import ComparisonTable
@@ -26,6 +29,9 @@ from gui.widgets.plain_text import Label
 
 LIVE_MS = 500
 """Interval at which the stores are read."""
+
+_SECONDS_AT_ONCE = 0.008
+"""For which curves that were read are added to the plots before the next event."""
 
 _STRETCH = (3, 2)
 _FIRST_SIZES = [share * 100 for share in _STRETCH]
@@ -54,7 +60,12 @@ class Comparison(QWidget):
         self._chosen = chosen
         self._theme = theme
         self._infos_by_id: dict[str, RunInfo] = {}
-        self._readers: dict[str, CurveReader] = {}
+        self._batch = CurveBatch(background, self)
+        self._batch.news.connect(self._add_news)
+        self._news: deque[CurveNews] = deque()
+        self._read_infos: dict[str, RunInfo | None] = {}
+        self._best: dict[str, Mapping[str, BestFigure]] = {}
+        self._trouble: set[str] = set()
         self._timelines: dict[str, RunTimeline] = {}
         self._zoom_readers: dict[str, ZoomReader] = {}
         self._device_names: dict[str, str] = {}
@@ -81,21 +92,47 @@ class Comparison(QWidget):
         """Set the names of the devices of this machine, by id."""
         self._device_names = dict(names)
 
+    def set_compact(self, compact: bool) -> None:
+        """Show only the plots, without toolbar and table, or everything."""
+        for widget in (self._head, self._differences, self.plots.toolbar):
+            widget.setVisible(not compact)
+        self.plots.visibility.grid.set_low(compact)
+
     def show_runs(self, infos: list[RunInfo]) -> None:
         """Update the known runs."""
         self._infos_by_id = {info.id: info for info in infos}
         if self.isVisible():
             self._show_chosen()
 
+    def show_groups(self, groups: Sequence[RunGroup]) -> None:
+        """Show the mean of each of these groups of chosen runs; without any, the runs."""
+        before = self.colours()
+        self.plots.show_groups(groups)
+        if self.isVisible() and self.colours() != before:
+            self._show_chosen()
+
+    def colours(self) -> dict[str, int]:
+        """Return the colour index of each chosen run: its own, or that of its group."""
+        groups = self.plots.group_colours()
+        return {run_id: groups.get(run_id, own) for run_id, own in self._chosen.colours().items()}
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether curves of the chosen runs are still to come."""
+        return self._batch.is_reading or bool(self._news)
+
     def poll(self) -> None:
-        """Read new points and events; a timer calls this."""
-        for run_id, reader in self._readers.items():
-            for update in reader.poll():
-                self.plots.add_points(run_id, update, reader.metric_directions)
-            if reader.trouble:
-                self._report(run_id, reader.trouble)
-        self._update_x_scales()
-        self._show_table()
+        """Read new points and events; a timer calls this. Ended runs are read once."""
+        wanted = []
+        for run_id in self._timelines:
+            info = self._infos_by_id.get(run_id)
+            is_old = info is not None and info.state.is_over and run_id in self._read_infos
+            if (is_old and self._read_infos[run_id] is info) or run_id in self._trouble:
+                continue
+            wanted.append(run_id)
+            self._read_infos[run_id] = info
+        if not self._batch.is_reading:
+            self._batch.read(wanted)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply the colours of `theme`."""
@@ -116,36 +153,67 @@ class Comparison(QWidget):
         super().showEvent(event)
         self._timer.start()
         self._frames.start()
-        for run_id in [run_id for run_id, reader in self._readers.items() if reader.trouble]:
+        for run_id in list(self._trouble):
             self._remove_run(run_id)  # it may be readable now
         self._update_runs()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Close the stores; the displayed curves stay until the comparison is shown again."""
+        """Read no more; the displayed curves stay until the comparison is shown again."""
         super().hideEvent(event)
         self._timer.stop()
         self._frames.stop()
-        for reader in self._readers.values():
-            reader.close()
 
     def _update_runs(self) -> None:
         wanted = self._chosen.ids()
-        for run_id in [run_id for run_id in self._readers if run_id not in wanted]:
+        for run_id in self._timelines.keys() - set(wanted):
             self._remove_run(run_id)
         if not self.isVisible():
             return
-        if not self._readers:
+        if not self._timelines:
             self.plots.begin()
         for run_id in wanted:
-            if run_id not in self._readers:
-                timeline = self._timelines[run_id] = RunTimeline()
-                self._readers[run_id] = CurveReader(run_id, timeline.add_events)
+            if run_id not in self._timelines:
+                self._timelines[run_id] = RunTimeline()
+        self._batch.follow(wanted)
         self._show_chosen()
         self.poll()
 
+    def _add_news(self, news: list[CurveNews]) -> None:
+        self._news += news
+        self._show_some()
+
+    def _show_some(self) -> None:
+        """Draw what was read, for a few milliseconds; then the window answers, and goes on."""
+        end = time.monotonic() + _SECONDS_AT_ONCE
+        while self._news and time.monotonic() < end:
+            self._show_news(self._news.popleft())
+        if self._news:
+            QTimer.singleShot(0, self, self._show_some)
+            return
+        self._update_x_scales()
+        self._show_table()
+        if any(run_id not in self._read_infos for run_id in self._timelines):
+            self.poll()  # they were chosen while others were read
+
+    def _show_news(self, news: CurveNews) -> None:
+        run_id = news.run_id
+        if run_id not in self._timelines:
+            return
+        if news.trouble:
+            self._trouble.add(run_id)
+            self._report(run_id, news.trouble)
+        if news.events:
+            self._timelines[run_id].add_events(list(news.events))
+        if news.best is not None:
+            self._best[run_id] = news.best
+        for update in news.curves:
+            self.plots.add_points(run_id, update, news.metric_directions)
+
     def _remove_run(self, run_id: str) -> None:
-        self._readers.pop(run_id).close()
         del self._timelines[run_id]
+        self._best.pop(run_id, None)
+        self._read_infos.pop(run_id, None)
+        self._trouble.discard(run_id)
         if reader := self._zoom_readers.pop(run_id, None):
             reader.watch(None)
             reader.deleteLater()
@@ -159,7 +227,7 @@ class Comparison(QWidget):
         )
 
     def _read_zoom_points(self, run_id: str, series: str, first: float, last: float) -> None:
-        if run_id not in self._readers:
+        if run_id not in self._timelines:
             return
         if run_id not in self._zoom_readers:
             reader = self._zoom_readers[run_id] = ZoomReader(self._background, self)
@@ -177,19 +245,18 @@ class Comparison(QWidget):
         return [self._infos_by_id[each] for each in self._chosen.ids() if each in self._infos_by_id]
 
     def _show_chosen(self) -> None:
-        infos, colours, baseline = self._infos(), self._chosen.colours(), self._chosen.baseline
-        self.chips.show_runs(infos, colours, baseline)
-        self.plots.show_runs(infos, colours, baseline)
+        infos, baseline = self._infos(), self._chosen.baseline
+        self.chips.show_runs(infos, self.colours(), baseline)
+        self.plots.show_runs(infos, self._chosen.colours(), baseline)
         self._show_table()
 
     def _show_table(self) -> None:
-        infos, colours = self._infos(), self._chosen.colours()
-        best = {run_id: reader.best for run_id, reader in self._readers.items()}
+        infos, colours = self._infos(), self.colours()
         self.table.show_rows(
             infos,
             [self._theme.curve(colours[info.id]) for info in infos],
             self._chosen.baseline,
-            figure_rows(infos, best),
+            figure_rows(infos, self._best),
             setting_rows(infos, self._device_names),
         )
 
@@ -213,9 +280,11 @@ class Comparison(QWidget):
         if isinstance(stored, QByteArray):
             splitter.restoreState(stored)
         splitter.splitterMoved.connect(self._store_sizes)
+        self._head, self._differences = QWidget(), card
         title = Label(self.tr("COMPARISON"))
         title.setObjectName("h")
-        above = QHBoxLayout()
+        above = QHBoxLayout(self._head)
+        above.setContentsMargins(0, 0, 0, 0)
         # The title is aligned with the first row of chips.
         title.setFixedHeight(self.chips.close_button.sizeHint().height())
         above.addWidget(title, 0, Qt.AlignmentFlag.AlignTop)
@@ -223,5 +292,5 @@ class Comparison(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 6)
         layout.setSpacing(8)
-        layout.addLayout(above)
+        layout.addWidget(self._head)
         layout.addWidget(splitter, 1)

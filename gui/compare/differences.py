@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import RunInfo
+from engine.runs.table.columns import own_settings, setting_value
 from engine.spec.device_names import all_on_cpu, is_logical_cpu
 from engine.spec.metric_direction import lower_is_better, merged_overrides
 from engine.spec.run_spec import FIELDS
 from engine.system import units
 from gui.run_list.filter_sort import duration
 from gui.style import formatting
-from gui.style.state_style import state_name
+from gui.style.state_style import state_name, state_text
 from gui.style.translation import translate
 
 NOTHING = "–"
@@ -45,13 +46,12 @@ def setting_rows(
         _text_row(translate("Differences", "Devices"), infos, lambda info: _devices(info, labels)),
     ]
     for name, field in FIELDS.items():
-        values = [getattr(info.spec, name) for info in infos]
+        values = [setting_value(name, info) for info in infos]
         rows.append(ComparisonRow(field.title, tuple(map(_format_setting, values)), tip=field.doc))
-    for name in sorted({name for info in infos for name in info.spec.settings}):
+    own = [own_settings(info) for info in infos]
+    for name in sorted({name for settings in own for name in settings}):
         rows.append(
-            ComparisonRow(
-                name, tuple(_format_setting(info.spec.settings.get(name)) for info in infos)
-            )
+            ComparisonRow(name, tuple(_format_setting(settings.get(name)) for settings in own))
         )
     return [row for row in rows if len(set(row.values)) > 1]
 
@@ -62,7 +62,7 @@ def figure_rows(
     """Return state, time and speed of the runs, and the last and the best value of each metric;
     `best` is by run, then by metric."""
     rows = [
-        _text_row(translate("Differences", "State"), infos, lambda info: state_name(info.state)),
+        _text_row(translate("Differences", "State"), infos, _state),
         _text_row(translate("Differences", "Epoch"), infos, _epochs),
         _text_row(translate("Differences", "Step"), infos, lambda info: f"{info.status.step:,}"),
         _text_row(
@@ -146,12 +146,14 @@ def _number_row(
 ) -> ComparisonRow:
     finite = [value for value in values if math.isfinite(value)]
     texts = tuple(NOTHING if math.isnan(value) else format_value(value) for value in values)
-    # A single value, or one of equal values, is not marked as the best.
-    if len(set(finite)) < 2:
+    # A single value, or one of equal values, is not marked as the best. What looks equal is equal.
+    if len({format_value(value) for value in finite}) < 2:
         return ComparisonRow(label, texts)
-    top = min(finite) if less else max(finite)
+    top = format_value(min(finite) if less else max(finite))
     return ComparisonRow(
-        label, texts, frozenset(i for i, value in enumerate(values) if value == top)
+        label,
+        texts,
+        frozenset(i for i, value in enumerate(values) if math.isfinite(value) and texts[i] == top),
     )
 
 
@@ -167,9 +169,16 @@ def _format_setting(value: object) -> str:
             return str(value)
 
 
+def _state(info: RunInfo) -> str:
+    return state_text(info) if info.spec.is_imported else state_name(info.state)
+
+
 def _epochs(info: RunInfo) -> str:
-    text = translate("Differences", "{epoch} of {epochs}")
-    return text.format(epoch=info.status.epoch, epochs=info.spec.epochs)
+    status = info.status
+    if info.epochs:
+        text = translate("Differences", "{epoch} of {epochs}")
+        return text.format(epoch=status.epoch, epochs=info.epochs)
+    return str(status.epoch) if status.epoch or info.spec.steps else NOTHING
 
 
 def _devices(info: RunInfo, labels: Mapping[str, str]) -> str:

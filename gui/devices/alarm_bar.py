@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import (
     QFrame,
@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from engine.messages.events import Alarm, AttemptStarted, RunEnded
 from engine.runs.run_info import RunInfo
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from engine.telemetry.alarms import AlarmKind, Alarms, DeviceAlarm
 from engine.telemetry.snapshot import Snapshot
 from gui.style.theme import Theme, icon
@@ -34,6 +34,9 @@ _ICON = QSize(14, 14)
 
 class AlarmBar(QFrame):
     """Shows the alarms of all devices, and those that only the watched run can raise."""
+
+    summary = Signal(str, str)
+    """What is wrong, in one text of some lines, and the tone of the worst; empty: no alarm."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -144,6 +147,8 @@ class AlarmBar(QFrame):
             self._column.addWidget(line)
         self._show_heading()
         self.setVisible(bool(wanted))
+        texts = "\n".join(alarm.text for alarm in wanted)
+        self.summary.emit(texts, _tone(wanted[0]) if wanted else "")
 
     def _show_heading(self) -> None:
         """Show the worst alarm as far as it fits, and the number of alarms."""

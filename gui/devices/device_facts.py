@@ -40,7 +40,7 @@ def facts(device: DeviceSnapshot) -> list[Fact]:
         _memory(device),
         _fact(
             device,
-            translate("Devices", "Kept by the driver"),
+            translate("Devices", "Reserved by driver"),
             "memory_reserved",
             device_text.gib(device.memory_reserved),
         ),

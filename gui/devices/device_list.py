@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
+from engine.doctor.check import Check
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
 from gui.devices import device_text
-from gui.devices.device_detail import DeviceDetail
+from gui.devices.device_rail import DeviceRail
 from gui.devices.device_row import DeviceRow
 from gui.style.device_labels import device_labels
 from gui.style.translation import translate
 from gui.widgets.fitting_scroll import FittingScroll
-from gui.widgets.plain_text import Label
+from gui.widgets.plain_text import Label, wrapped
+
+if TYPE_CHECKING:
+    from gui.devices.device_detail import DeviceDetail
 
 MAX_DETAILED_GPUS = 4
 """With more GPUs than these, every device has a compact row. The CPU beside GPUs always has one."""
@@ -34,15 +47,19 @@ class DeviceList(QFrame):
     detail_wanted = Signal(str)
     """Id of the device whose details are open; empty when the dialog has been closed."""
 
+    doctor_wanted = Signal()
+    """The user wants to see what is odd about this machine."""
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
         self.setAccessibleName(self.tr("Devices"))
         self._rows: dict[str, DeviceRow] = {}
+        self.rail = DeviceRail()
+        """The same devices, for the place where the list has no room."""
+
         self._snapshot: Snapshot | None = None
         self._uses: Mapping[str, MemoryUse] = {}
-        self.detail = DeviceDetail(self)
-        self.detail.finished.connect(self._detail_closed)
         heading = Label(self.tr("DEVICES"))
         heading.setObjectName("h")
         self.stale_note = Label()
@@ -52,7 +69,12 @@ class DeviceList(QFrame):
         self.stale_note.setProperty("tone", "warning")
         self.gpu_note.setWordWrap(True)
         self.gpu_note.hide()
-        top = QHBoxLayout()
+        self.doctor_button = QPushButton()
+        self.doctor_button.setObjectName("quiet")
+        self.doctor_button.setFlat(True)
+        self.doctor_button.clicked.connect(self.doctor_wanted)
+        self.doctor_button.hide()
+        self._top = top = QHBoxLayout()
         top.addWidget(heading)
         top.addStretch(1)
         top.addWidget(self.stale_note)
@@ -68,11 +90,16 @@ class DeviceList(QFrame):
         inside.addWidget(self.gpu_note)
         self.rows_area = FittingScroll(content, _MIN_HEIGHT)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 6, 6, 5)  # the rows have a margin for the focus ring
+        layout.setContentsMargins(6, 4, 6, 5)  # the rows have a margin for the focus ring
         layout.setSpacing(2)
         layout.addLayout(top)
         layout.addWidget(self.rows_area, 1)
+        layout.addWidget(self.doctor_button)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+
+    def add_corner(self, button: QWidget) -> None:
+        """Put `button` at the right end of the heading."""
+        self._top.addWidget(button)
 
     def row(self, id: str) -> DeviceRow:
         """Return the row of the device `id`."""
@@ -101,21 +128,45 @@ class DeviceList(QFrame):
             row.set_compact(gpus > MAX_DETAILED_GPUS or beside_gpus)
             if id in labels:
                 row.set_colour_index(None if beside_gpus else labels[id].colour_index)
+            if row.device is not None:
+                colour_index = labels[id].colour_index if id in labels else None
+                self.rail.show_device(row.device, snapshot.time, colour_index, gpus > 0)
         self.gpu_note.setText(snapshot.gpu_note)
         self.gpu_note.setVisible(bool(snapshot.gpu_note))
         self.detail.charts.add_snapshot(snapshot)
         self._show_detail()
+
+    @cached_property
+    def detail(self) -> DeviceDetail:
+        """The dialog; it is made with the first snapshot, when the window is on the screen."""
+        from gui.devices.device_detail import DeviceDetail
+
+        made = DeviceDetail(self)
+        made.finished.connect(self._detail_closed)
+        return made
 
     def show_uses(self, uses: Mapping[str, MemoryUse]) -> None:
         """Show who uses the memory of each GPU, by UUID."""
         self._uses = uses
         for id, row in self._rows.items():
             row.show_use(uses.get(id))
+            self.rail.show_use(id, uses.get(id))
         self._show_detail()
+
+    def show_odd(self, checks: Sequence[Check]) -> None:
+        """Offer the doctor, in one line, because of what is wrong in `checks`; none: do not."""
+        names = ", ".join(check.check for check in checks[:2])
+        more = self.tr(" and {count} more").format(count=len(checks) - 2) if checks[2:] else ""
+        text = self.tr("⚠ {what}: see the doctor").format(what=names + more)
+        self.doctor_button.setText(text)
+        sentences = "\n".join(check.sentence for check in checks)
+        self.doctor_button.setToolTip(wrapped(f"{text}\n{sentences}"))
+        self.doctor_button.setAccessibleDescription(sentences)
+        self.doctor_button.setVisible(bool(checks))
 
     def set_stale(self, since: float | None) -> None:
         """Show that the figures are as old as `since` (seconds since the epoch); None: current."""
-        for row in self._rows.values():
+        for row in (*self._rows.values(), *self.rail.marks.values()):
             row.set_stale(since)
         self.stale_note.setText("" if since is None else device_text.stale_text(since))
         self.detail.set_stale(since)
@@ -135,6 +186,7 @@ class DeviceList(QFrame):
         row.show_use(self._uses.get(id))
         self._rows[id] = row
         self._column.addWidget(row)
+        self.rail.add(id).show_use(self._uses.get(id))
 
     def _detail_closed(self) -> None:
         self.detail.watch("")

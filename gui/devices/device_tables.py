@@ -70,15 +70,15 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
         shared = translate("Devices", "The driver does not count its memory by process.")
         tips.append(shared if process.memory is None else "")
     if use.unassigned:
-        name, memory = translate("Devices", "unknown process"), device_text.gib(use.unassigned)
+        name, memory = translate("Devices", "an unknown process"), device_text.gib(use.unassigned)
         rows.append((name, "", "", memory, "", "", ""))
         tips.append(
             translate("Devices", "In use, but not by a listed process or by one of our runs.")
         )
     if use.reserved:
-        name, memory = translate("Devices", "the driver"), device_text.gib(use.reserved)
+        name, memory = translate("Devices", "reserved by driver"), device_text.gib(use.reserved)
         rows.append((name, "", "", memory, "", "", ""))
-        tips.append(translate("Devices", "What the driver keeps for itself."))
+        tips.append(translate("Devices", "What the driver reserves for itself."))
     return rows, tips
 
 

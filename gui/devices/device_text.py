@@ -124,7 +124,9 @@ def busy_text(use: MemoryUse | None) -> str:
     if use is None or not use.is_busy:
         return ""
     if not use.others:
-        return translate("Devices", "unknown process, {amount}").format(amount=gib(use.unassigned))
+        return translate("Devices", "an unknown process, {amount}").format(
+            amount=gib(use.unassigned)
+        )
     first = max(use.others, key=lambda process: process.memory or 0)
     text = translate("Devices", "{process}, {amount}")
     if len(use.others) > 1:
@@ -158,7 +160,7 @@ def accessible_text(
     if device.slices:
         parts.append(translate("Devices", "divided in {count}").format(count=len(device.slices)))
     if busy_text(use):
-        parts.append(translate("Devices", "busy: {who}").format(who=busy_text(use)))
+        parts.append(translate("Devices", "in use by {who}").format(who=busy_text(use)))
     return ", ".join(parts)
 
 
@@ -209,10 +211,10 @@ def memory_lines(use: MemoryUse) -> list[str]:
     by_size = sorted(use.others, key=lambda process: -(process.memory or 0))
     lines += [f"– {process_line(process)}" for process in by_size]
     if use.unassigned and use.unassigned >= 0.05 * GIB:
-        text = translate("Devices", "– unknown process: {amount}")
+        text = translate("Devices", "– an unknown process: {amount}")
         lines.append(text.format(amount=gib(use.unassigned)))
     if use.reserved:
-        text = translate("Devices", "– kept by the driver: {amount}")
+        text = translate("Devices", "– reserved by driver: {amount}")
         lines.append(text.format(amount=gib(use.reserved)))
     if use.free is not None:
         lines.append(translate("Devices", "– free: {amount}").format(amount=gib(use.free)))

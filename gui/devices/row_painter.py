@@ -87,6 +87,16 @@ class RowPainter:
             area, [Segment("ours", min(max(part, 0.0), 1.0))] if part else [], self.plain_colour
         )
 
+    def upright_bar(self, area: QRectF, part: float | None, *, faint: bool) -> None:
+        """Paint a bar that is filled from below by `part`, 0 to 1; None: an empty bar."""
+        self._painter.fillRect(area, QColor(self._theme.line))
+        if part:
+            height = max(2.0, min(max(part, 0.0), 1.0) * area.height())
+            colour = QColor(self.colour)
+            colour.setAlpha(150 if faint else 255)
+            top = area.bottom() - height
+            self._painter.fillRect(QRectF(area.left(), top, area.width(), height), colour)
+
     def segmented_bar(self, area: QRectF, segments: Iterable[Segment], end: QColor) -> None:
         """Paint a bar with `segments` side by side. `end` is the colour of a cap at the end of the
         used part; the plain colour: no cap."""

@@ -16,7 +16,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QColor, QGuiApplication
 
 from engine.messages.events import Event
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from engine.system import units
 from gui.log.event_text import Level, event_name, event_text
 from gui.style.device_labels import name_devices

@@ -17,6 +17,8 @@ from engine.messages.events import (
     CommandRefused,
     EpochEnded,
     Event,
+    HistogramLogged,
+    ImageLogged,
     Metrics,
     Notice,
     Paused,
@@ -63,7 +65,8 @@ class EventText(NamedTuple):
 _ERRORS = [kind.value for kind in AlarmKind if kind.severity == "error"]
 """Kinds of alarms that are shown as errors: training steps are lost or may be lost."""
 
-_END_LEVELS = {"finished": Level.INFO, "stopped": Level.WARN}
+_CALM_ENDS = ("finished", "stopped")
+"""States in which a run ends as the user wants."""
 
 
 def event_text(event: Event) -> EventText:
@@ -71,9 +74,13 @@ def event_text(event: Event) -> EventText:
     match event:
         case WorkerReady(rank, devices, versions):
             packages = ", ".join(f"{name} {version}" for name, version in versions.items())
-            text = translate("Events", "Ready on {devices} with {packages}.")
+            text = translate("Events", "Ready on {devices}.")
+            if packages:
+                text = translate("Events", "Ready on {devices} with {packages}.")
             return _info(text.format(devices=", ".join(devices), packages=packages), rank)
         case TrainingStarted(step, per_epoch, epochs, replicas, parameters):
+            if not (epochs and per_epoch and replicas and parameters):
+                return _info(_known_start(step, per_epoch, epochs, replicas, parameters))
             if replicas == 1:
                 text = translate(
                     "Events",
@@ -107,6 +114,12 @@ def event_text(event: Event) -> EventText:
             )
             text = translate("Events", "Epoch {epoch} done at step {step}.  {values}")
             return _info(text.format(epoch=epoch, step=step, values=values))
+        case ImageLogged(series, step):
+            text = translate("Events", "Picture {series} of step {step}.")
+            return _info(text.format(series=series, step=step))
+        case HistogramLogged(series, step):
+            text = translate("Events", "Histogram {series} of step {step}.")
+            return _info(text.format(series=series, step=step))
         case CheckpointSaved(path, step, epoch, bytes, seconds):
             text = translate(
                 "Events",
@@ -130,11 +143,13 @@ def event_text(event: Event) -> EventText:
             return _info(text.format(step=step))
         case Resumed(step):
             return _info(translate("Events", "Continues after step {step}.").format(step=step))
-        case TrainingEnded(step, completed):
+        case TrainingEnded(step, completed, reason):
             text = translate("Events", "Training ends at step {step}: stopped by command.")
-            if completed:
+            if reason:
+                text = translate("Events", "Training ends at step {step}: {reason}")
+            elif completed:
                 text = translate("Events", "Training ends at step {step}: all epochs done.")
-            return _info(text.format(step=step))
+            return _info(text.format(step=step, reason=reason))
         case Notice(text, rank):
             return EventText(Level.WARN, text, rank)
         case Alarm(kind=kind, text=text, raised=raised):
@@ -142,7 +157,8 @@ def event_text(event: Event) -> EventText:
             return EventText(level if raised else Level.INFO, text)
         case Trouble(text=text, raised=raised):
             return EventText(Level.ERROR if raised else Level.INFO, text)
-        case WorkerFailed(rank, message, where, _, lost_peer):
+        case WorkerFailed(rank, message, where, _, lost_peer, details):
+            message = " ".join([message, *details.split()])
             text = translate("Events", "Failed: {message}")
             if where:
                 text = translate("Events", "Failed in {where}: {message}")
@@ -170,7 +186,10 @@ def event_text(event: Event) -> EventText:
             text = translate("Events", "Command refused: {command}. {reason}")
             return EventText(Level.WARN, text.format(command=_command_name(command), reason=reason))
         case StopStage(stage):
-            return EventText(Level.WARN, _stop(stage))
+            return EventText(Level.INFO if stage == "ask" else Level.WARN, _stop(stage))
+        case Rewound(step, own_file=own_file) if own_file:
+            text = translate("Events", "The command goes on with {file}, after step {step}.")
+            return _info(text.format(file=own_file, step=step))
         case Rewound(step, checkpoint):
             if not checkpoint:
                 return _info(
@@ -184,7 +203,7 @@ def event_text(event: Event) -> EventText:
             return EventText(Level.WARN, text, failure.rank)
         case RunEnded(state, reason, failure):
             rank = failure.rank if failure else FROM_SUPERVISOR
-            level = _END_LEVELS.get(state, Level.ERROR)
+            level = Level.INFO if state in _CALM_ENDS else Level.ERROR
             text = translate("Events", "Run {state}.").format(state=state)
             return EventText(level, reason or text, rank)
         case _:
@@ -211,6 +230,21 @@ def event_name(event: Event) -> str:
 def _command_name(command: str) -> str:
     """Return `save checkpoint` for `SaveCheckpoint`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", command).lower()
+
+
+def _known_start(step: int, per_epoch: int, epochs: int, replicas: int, parameters: int) -> str:
+    """Say of the start of a script what is known; 0 is not."""
+    facts = (
+        (epochs, translate("Events", "epochs: {number:,}")),
+        (per_epoch, translate("Events", "steps per epoch: {number:,}")),
+        (replicas, translate("Events", "replicas: {number:,}")),
+        (parameters, translate("Events", "parameters: {number:,}")),
+    )
+    known = ", ".join(text.format(number=number) for number, text in facts if number)
+    if not known:
+        return translate("Events", "Training starts at step {step}.").format(step=step)
+    text = translate("Events", "Training starts at step {step}; {known}.")
+    return text.format(step=step, known=known)
 
 
 def _info(text: str, rank: int = FROM_SUPERVISOR) -> EventText:

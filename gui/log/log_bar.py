@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QIcon, QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QHBoxLayout,
     QLineEdit,
-    QPushButton,
+    QSizePolicy,
     QToolButton,
     QWidget,
 )
 
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from gui.log.event_text import FROM_SUPERVISOR, event_text
+from gui.style.theme import icon, theme_of
 from gui.widgets.entry_fields import Combo
 from gui.widgets.plain_text import Label, plain_tip
+from gui.widgets.steady_button import SteadyButton
 
 _MATCHES = "{:,} / {:,}"
+
+_FILTER_WIDTH, _MIN_FILTER_WIDTH = 190, 96
+_NARROW, _COMPACT_WIDTH = 640, 430
+"""Logical pixels: a narrower bar shows less text, and this width is enough for it."""
 
 
 class LogBar(QWidget):
@@ -40,14 +47,17 @@ class LogBar(QWidget):
         self.only_matches.setToolTip(
             self.tr("Hide the lines without the text. If not ticked: mark it, and F3 finds it")
         )
-        self.first_error = QPushButton(self.tr("First error"))
+        self.first_error = SteadyButton(
+            (self.tr("First error"),), self.tr("Go to the first error (F8)")
+        )
         self.first_error.setObjectName("small")
-        self.first_error.setToolTip(self.tr("Go to the first error (F8)"))
         self.filter = QLineEdit()
         self.filter.setPlaceholderText(self.tr("Filter…  (Ctrl+F)"))
         self.filter.setAccessibleName(self.tr("Filter of log and events"))
         self.filter.setClearButtonEnabled(True)
-        self.filter.setFixedWidth(190)
+        self.filter.setMinimumWidth(_MIN_FILTER_WIDTH)
+        self.filter.setMaximumWidth(_FILTER_WIDTH)
+        self.filter.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.matches = Label()
         self.matches.setObjectName("note")
         self.matches.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -58,12 +68,11 @@ class LogBar(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 1, 3, 0)  # the height of the tab bar
         layout.setSpacing(8)
+        layout.addStretch(1)
         left = (self.ranks, self.first_error, self.only_matches)
         for widget in (*left, self.matches, self.previous, self.next, self.filter):
             layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
-            policy = widget.sizePolicy()
-            policy.setRetainSizeWhenHidden(True)  # the others do not move
-            widget.setSizePolicy(policy)
+        self._set_compact(False)
         self.show_matches(0, 0)
         self.clear_ranks()
         self.ranks.currentIndexChanged.connect(
@@ -73,6 +82,27 @@ class LogBar(QWidget):
         self.filter.returnPressed.connect(self.next_requested)
         self.next.clicked.connect(self.next_requested)
         self.previous.clicked.connect(self.previous_requested)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Show less text, and keep no room for hidden buttons, where there is little room."""
+        super().resizeEvent(event)
+        self._set_compact(self.width() < _NARROW)
+
+    def minimumSizeHint(self) -> QSize:
+        """The size with little text."""
+        hint = super().minimumSizeHint()
+        return QSize(min(hint.width(), _COMPACT_WIDTH), hint.height())
+
+    def _set_compact(self, compact: bool) -> None:
+        self.first_error.set_compact(compact)
+        for widget in (self.matches, self.previous, self.next):
+            policy = widget.sizePolicy()
+            policy.setRetainSizeWhenHidden(not compact)  # the others do not move
+            widget.setSizePolicy(policy)
+        self.matches.setVisible(not compact or bool(self.filter.text()))
+        self.first_error.setIcon(
+            icon("warning", theme_of(QGuiApplication.palette())) if compact else QIcon()
+        )
 
     def clear_ranks(self) -> None:
         """Remove the ranks, because another run is shown; the filter stays."""
@@ -97,6 +127,7 @@ class LogBar(QWidget):
         else:
             text = f"{count:,}" if count else self.tr("nothing")
         self.matches.setText(text)
+        self.matches.setVisible(self.width() >= _NARROW or bool(text))
         self.matches.setAccessibleName(
             self.tr("Matches: {count}").format(count=text) if text else ""
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from engine.system import units
 from gui.log.event_text import Level, event_text
 
@@ -30,8 +30,13 @@ class Line(NamedTuple):
     """-1: the supervisor."""
 
     text: str
-    is_event: bool = False
-    """Whether it is an event, not the output of a worker."""
+    level: Level | None = None
+    """How serious the event is; None: it is the output of a worker."""
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it is an event, not the output of a worker."""
+        return self.level is not None
 
 
 def output_line(rank: int, text: str) -> Line:
@@ -49,7 +54,7 @@ def event_line(stored: StoredEvent) -> Line:
         described.rank,
         described.text,
     )
-    return line._replace(is_event=True)
+    return line._replace(level=described.level)
 
 
 def is_error(line: str) -> bool:

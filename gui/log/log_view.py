@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QRawFont, QResizeEvent, QShowEvent, QTextBlock, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
+from gui.log.event_text import Level
 from gui.log.log_highlighter import LogHighlighter
 from gui.log.log_lines import Line, event_line, is_error, output_line
 from gui.log.missing_glyphs import MissingGlyphs
@@ -28,12 +29,19 @@ class LogView(QPlainTextEdit):
     """Number of the cursor's line among the lines with the search text, from 1 (0: another line),
     and how many such lines there are."""
 
+    newest = Signal(str)
+    """The newest line, whatever is searched; empty: there is none."""
+
+    levels = Signal(int, int)
+    """How many events are warnings, and how many are errors."""
+
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._lines: deque[Line] = deque(maxlen=MAX_LINES)
         self.has_all_lines = True
         """Whether no printed line was skipped or dropped."""
 
+        self._levels: Counter[Level] = Counter()
         self._labels: Mapping[str, str] = {}
         self._search_text = ""
         self._rank: int | None = None
@@ -78,6 +86,9 @@ class LogView(QPlainTextEdit):
         self.has_all_lines = True
         self._lines.clear()
         self.clear()
+        self._levels.clear()
+        self.newest.emit("")
+        self.levels.emit(0, 0)
         self.count()
 
     def note_skipped_lines(self) -> None:
@@ -158,6 +169,11 @@ class LogView(QPlainTextEdit):
     def _append(self, lines: list[Line]) -> None:
         self.has_all_lines = self.has_all_lines and len(self._lines) + len(lines) <= MAX_LINES
         self._lines.extend(lines)
+        if lines:
+            self.newest.emit(lines[-1].text)
+        if serious := [line.level for line in lines if line.level in (Level.WARN, Level.ERROR)]:
+            self._levels.update(serious)
+            self.levels.emit(self._levels[Level.WARN], self._levels[Level.ERROR])
         shown = [line.text for line in lines[-MAX_LINES:] if self._is_shown(line)]
         if not shown:
             return

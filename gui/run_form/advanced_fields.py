@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Protocol
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFormLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
@@ -11,6 +12,7 @@ from engine.spec.field_info import FieldInfo
 from engine.spec.spec_fields import GROUPS
 from gui.run_form.form_layout import COLUMN_GAP
 from gui.widgets.entry_fields import Field
+from gui.widgets.plain_text import Label
 
 RECIPE = "Recipe"
 """Name of the group with the settings of the recipe."""
@@ -61,7 +63,14 @@ class AdvancedFields(QWidget):
         for group in self.groups.values():
             group.show_changes()
 
-    def open_problems(self) -> Field | None:
+    def show_only(self, names: Collection[str], *, is_script: bool) -> None:
+        """Show the fields of the spec with these names; of a script, no settings of a recipe."""
+        for title, group in self.groups.items():
+            if title != RECIPE:
+                group.show_only(names)
+        self.groups[RECIPE].setVisible(bool(self.settings) and not is_script)
+
+    def open_problems(self) -> QWidget | None:
         """Unfold the groups with problems; return the first field with a problem, or None."""
         found = [(group, group.first_problem()) for group in self.groups.values()]
         problems = [(group, field) for group, field in found if field is not None]
@@ -70,13 +79,29 @@ class AdvancedFields(QWidget):
         return problems[0][1] if problems else None
 
 
+class GroupField(Protocol):
+    """What a group needs of its fields."""
+
+    label: Label
+
+    @property
+    def problem(self) -> str:
+        """The displayed problem, or empty."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the value differs from the default."""
+
+
 class FieldGroup(QWidget):
     """A heading and its fields; the fields are visible while the heading is checked."""
 
-    def __init__(self, title: str, parent: QWidget | None = None) -> None:
+    def __init__(self, title: str, parent: QWidget | None = None, *, is_wide: bool = False) -> None:
+        """`is_wide`: each field is below its label, at full width."""
         super().__init__(parent)
         self._title = title
-        self._fields: dict[str, Field] = {}
+        self._is_wide = is_wide
+        self._fields: dict[str, GroupField] = {}
         self.heading = QToolButton()
         self.heading.setObjectName("group")
         self.heading.setCheckable(True)
@@ -86,6 +111,8 @@ class FieldGroup(QWidget):
         self._rows = form_rows()
         self._rows.setContentsMargins(0, 0, 0, 6)
         self._rows.setVerticalSpacing(4)
+        if is_wide:
+            self._rows.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapAllRows)
         self._content.setLayout(self._rows)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -96,16 +123,28 @@ class FieldGroup(QWidget):
         self._fold(False)
         self.show_changes()
 
-    def first_problem(self) -> Field | None:
+    def first_problem(self) -> QWidget | None:
         """Return the first field with a problem, or None."""
-        return next((field for field in self._fields.values() if field.problem), None)
+        found = next((field for field in self._fields.values() if field.problem), None)
+        return found if isinstance(found, QWidget) else None
 
-    def add(self, name: str, field: Field) -> None:
-        """Add `field` below the others."""
+    def add(self, name: str, field: GroupField) -> None:
+        """Add `field`, a widget, below the others."""
+        assert isinstance(field, QWidget)
         self._fields[name] = field
-        field.label.setFixedWidth(_LABEL_WIDTH)
-        field.label.setWordWrap(True)
+        if self._is_wide:
+            field.label.setObjectName("note")
+        else:
+            field.label.setFixedWidth(_LABEL_WIDTH)
+            field.label.setWordWrap(True)
         self._rows.addRow(field.label, field)
+
+    def show_only(self, names: Collection[str]) -> None:
+        """Show the fields with these names, and the group if there is one of them."""
+        for name, field in self._fields.items():
+            assert isinstance(field, QWidget)
+            self._rows.setRowVisible(field, name in names)
+        self.setVisible(any(name in names for name in self._fields))
 
     def clear(self) -> None:
         """Remove all fields."""
@@ -129,7 +168,7 @@ def form_rows() -> QFormLayout:
     """Return a layout for rows of a label and a field, with the narrow spacing of the form."""
     rows = QFormLayout()
     rows.setContentsMargins(0, 0, 0, 0)
-    rows.setVerticalSpacing(5)
+    rows.setVerticalSpacing(4)
     rows.setHorizontalSpacing(COLUMN_GAP)
     rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
     return rows

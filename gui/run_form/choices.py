@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.spec import catalog
-from engine.spec.recipe_file import RecipeInfo
+from engine.spec.recipe_file import SCRIPT, RecipeInfo
 from engine.spec.strategy import Strategy
-from gui.bridge.recipes import builtin_recipes, read_recipe
+from gui.bridge.files.recipes import builtin_recipes, read_recipe
+from gui.bridge.files.script_files import read_script
+from gui.run_form.script.command import name_of
 from gui.widgets.entry_fields import Combo
 from gui.widgets.plain_text import plain_tip, wrapped
 
 FIRST_RECIPE = "digits"
-FIRST_STRATEGY = "single"
 POPUP_MARGIN = 40
 """Pixels for frame and scroll bar of a drop-down list, beside its longest entry."""
 
@@ -27,6 +28,9 @@ class RecipeChoice(Combo):
     """Lists the built-in recipes, the opened files, and an entry to open another file."""
 
     chosen = Signal()
+
+    open_requested = Signal()
+    """The user wants to choose a file."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -62,14 +66,12 @@ class RecipeChoice(Combo):
         self._recipes[reference] = read_recipe(reference)
         return self._recipes[reference]
 
-    def open_file(self) -> None:
-        """Let the user choose a recipe file."""
-        start = str(Path.home())
-        path, _ = QFileDialog.getOpenFileName(
-            self, self.tr("Open a recipe"), start, self.tr("Python files (*.py)")
-        )
-        if path:
-            self.choose(path)
+    def remember(self, references: Iterable[str]) -> None:
+        """List files that the user has opened before; each is read when it is chosen."""
+        for reference in references:
+            if self.findData(reference) < 0:
+                name = Path(reference).stem
+                self._insert(RecipeInfo(name=name, path=reference, builtin=False))
 
     def _insert(self, recipe: RecipeInfo) -> None:
         place = sum(self.itemData(row) is not None for row in range(self.count()))
@@ -80,9 +82,76 @@ class RecipeChoice(Combo):
         reference = self.itemData(index)
         if reference is None:
             self.setCurrentIndex(self._last)
-            self.open_file()
+            self.open_requested.emit()
         else:
             self.choose(reference)
+
+
+class ScriptChoice(Combo):
+    """Lists the scripts that were opened, the newest first, and an entry to open another one."""
+
+    chosen = Signal()
+
+    open_requested = Signal()
+    """The user wants to choose a file."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._script = self._nothing()
+        self.addItem(self.tr("No script yet"), None)
+        self.addItem(self.tr("Open file…"), "")
+        self.activated.connect(self._activated)
+
+    def recipe(self) -> RecipeInfo:
+        """Return the chosen script; its `problem` says why it cannot be used."""
+        return self._script
+
+    def choose(self, path: str, script: RecipeInfo | None = None) -> None:
+        """Choose a script by its path, and read it again. `script`: what to show instead of it."""
+        if self.findData(path) < 0:
+            self._insert(0, path)
+        self._forget_nothing()
+        self.setCurrentIndex(self.findData(path))
+        self._script = script or read_script(path)
+        self.chosen.emit()
+
+    def read_again(self) -> RecipeInfo:
+        """Read the chosen script again; return it."""
+        if self._script.path:
+            self._script = read_script(self._script.path)
+        return self._script
+
+    def remember(self, paths: Iterable[str]) -> None:
+        """List scripts that the user has opened before, the newest first; each is read when it is
+        chosen."""
+        for path in paths:
+            if self.findData(path) < 0:
+                self._insert(self.count() - 1, path)
+
+    def paths(self) -> list[str]:
+        """Return the listed scripts."""
+        return [data for row in range(self.count()) if (data := self.itemData(row))]
+
+    def _insert(self, row: int, path: str) -> None:
+        self.insertItem(row, name_of(path), path)
+        self.setItemData(row, plain_tip(path), Qt.ItemDataRole.ToolTipRole)
+
+    def _forget_nothing(self) -> None:
+        if (row := self.findText(self.tr("No script yet"))) >= 0 and self.itemData(row) is None:
+            self.removeItem(row)
+
+    def _nothing(self) -> RecipeInfo:
+        problem = self.tr("Choose a script: Open file…")
+        return RecipeInfo(name="", path="", builtin=False, framework=SCRIPT, problem=problem)
+
+    def _activated(self, row: int) -> None:
+        path = self.itemData(row)
+        if path:
+            self.choose(path)
+            return
+        self.setCurrentIndex(max(0, self.findData(self._script.path or None)))
+        if path == "":
+            self.open_requested.emit()
 
 
 class StrategyChoice(Combo):
@@ -90,33 +159,51 @@ class StrategyChoice(Combo):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._fill(list(catalog.strategies()), [])
+        self._strategies = catalog.recipe_strategies()
+        self._before = ""
+        """The strategy that was chosen when those of scripts, or of recipes, were listed last."""
 
-    def offer(self, recipe: RecipeInfo, devices: Sequence[str]) -> None:
+        self._fill(list(self._strategies), [])
+
+    def offer(self, recipe: RecipeInfo, devices: Sequence[str], *, is_script: bool = False) -> None:
         """List the strategies that can train `recipe` on `devices`, then the others, disabled.
 
-        The choice changes only if the chosen strategy cannot train this recipe.
+        The choice changes, to the usual one for these devices, only if the chosen strategy cannot
+        train this recipe. `is_script`: list the strategies of scripts, and not those of recipes.
         """
+        offered = catalog.strategies_for(recipe) if is_script else catalog.recipe_strategies()
+        if offered != self._strategies:
+            before = self._before
+            self._strategies, self._before = offered, self.strategy().name
+            self._fill(offered, [])
+            usual = catalog.usual_strategy(offered, len(devices)).name if offered else ""
+            self._choose_silently(before or usual)
         reasons = {
             strategy.name: _reasons_against(strategy, recipe, devices)
-            for strategy in catalog.strategies()
+            for strategy in self._strategies
         }
-        usable = [strategy for strategy in catalog.strategies() if not reasons[strategy.name]]
-        others = [strategy for strategy in catalog.strategies() if reasons[strategy.name]]
+        usable = [strategy for strategy in self._strategies if not reasons[strategy.name]]
+        others = [strategy for strategy in self._strategies if reasons[strategy.name]]
         if [strategy.name for strategy in usable + others] != self.names() or (
             len(usable) != self._usable_count
         ):
             self._fill(usable, others)
-        for strategy in catalog.strategies():
+        for strategy in self._strategies:
             row = self.findData(strategy.name)
             self.set_entry(row, reason=reasons[strategy.name], tip=self._description(strategy))
         if _recipe_problem(self.strategy(), recipe):
-            self._choose_usable(recipe, usable)
+            fitting = usable or [s for s in self._strategies if not _recipe_problem(s, recipe)]
+            if fitting:
+                self._choose_silently(catalog.usual_strategy(fitting, len(devices)).name)
         self.setToolTip(wrapped(self._description(self.strategy())))
 
     def names(self) -> list[str]:
         """Return the full names of the strategies, in the order of the list."""
         return [name for row in range(self.count()) if (name := self.itemData(row))]
+
+    def all_names(self) -> list[str]:
+        """Return the full names of all strategies, also of those that are not listed now."""
+        return [strategy.name for strategy in catalog.strategies()]
 
     def strategy(self) -> Strategy:
         """Return the chosen strategy."""
@@ -140,14 +227,6 @@ class StrategyChoice(Combo):
         needs = self.tr("Needs {devices}.").format(devices=strategy.needs)
         return f"{_full_title(strategy)}\n{strategy.summary}\n{needs}"
 
-    def _choose_usable(self, recipe: RecipeInfo, usable: Sequence[Strategy]) -> None:
-        fitting = usable or [
-            each for each in catalog.strategies() if not _recipe_problem(each, recipe)
-        ]
-        if fitting:
-            first = [each for each in fitting if each.short_name == FIRST_STRATEGY] or fitting
-            self._choose_silently(first[0].name)
-
     def _choose_silently(self, name: str) -> None:
         self.blockSignals(True)
         self.choose(name)
@@ -169,7 +248,9 @@ class StrategyChoice(Combo):
 
 
 def _full_title(strategy: Strategy) -> str:
-    """Return title and framework: `Single device · PyTorch`."""
+    """Return title and framework: `Single device · PyTorch`; of a script the title alone."""
+    if strategy.framework == SCRIPT:
+        return strategy.title
     return f"{strategy.title} · {_FRAMEWORKS.get(strategy.framework, strategy.framework)}"
 
 

@@ -15,7 +15,7 @@ from gui.style.translation import translate
 from gui.widgets.plain_text import wrapped
 
 HEIGHT = 24
-_EDGE, _DOT, _GAP = 5, 7, 4
+_EDGE, _DOT, _GAP = 4, 7, 4
 """Logical pixels: edge to dot, size of the dot, dot to text."""
 
 _LONGEST = 96
@@ -51,31 +51,37 @@ class DeviceChip(QCheckBox):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
 
-    def show_gpu(self, device: DeviceSnapshot, colour_index: int) -> None:
-        """Show the whole GPU `device`; disabled if it is divided into MIG slices."""
+    def show_gpu(self, device: DeviceSnapshot, colour_index: int, why_not: str = "") -> None:
+        """Show the whole GPU `device`; disabled if it is divided into MIG slices, or may not be
+        used: `why_not` says why."""
         self.name, self.model = device_name(device), device_text.short_name(device)
         lost = device.lost is not None
         lost_name = translate("DeviceChip", "{name} (lost)").format(name=self.name)
         text = f"{lost_name if lost else self.name}  {self.model}"
         self._show(device.label, text, colour_index, lost)
         divided = bool(device.slices)
-        self.setEnabled(not divided)
+        self._permit(why_not, not divided)
         why = translate("DeviceChip", "It is divided ({how}): choose one of its slices.")
         self._tip = [self.accessibleName(), device.id]
         if divided:
             self._tip.append(why.format(how=device_text.mig_text(device)))
             self.setChecked(False)
+        elif why_not:
+            self._tip.append(why_not)
         self._show_tip()
 
-    def show_slice(self, device: DeviceSnapshot, slice: MigSlice, colour_index: int) -> None:
-        """Show the MIG slice `slice` of the GPU `device`."""
+    def show_slice(
+        self, device: DeviceSnapshot, slice: MigSlice, colour_index: int, why_not: str = ""
+    ) -> None:
+        """Show the MIG slice `slice` of the GPU `device`; disabled with the reason `why_not`."""
         slice_name = slice.name or translate("DeviceChip", "slice")
         text = translate("DeviceChip", "{slice} of {gpu}")
         self.name = text.format(slice=slice_name, gpu=device_name(device))
         self.model = slice_name
         lost = device.lost is not None
         self._show(f"{device.label}: {slice_name}", self.name, colour_index, lost)
-        self._tip = [self.name, slice.uuid]
+        self._permit(why_not)
+        self._tip = [self.name, slice.uuid, *([why_not] if why_not else [])]
         self._show_tip()
 
     def show_use(self, use: MemoryUse | None) -> None:
@@ -83,7 +89,7 @@ class DeviceChip(QCheckBox):
         self._use = use
         text = ""
         if busy := device_text.busy_text(use):
-            text = translate("DeviceChip", "⚠ busy: {who}").format(who=busy)
+            text = translate("DeviceChip", "⚠ in use by {who}").format(who=busy)
         elif runs := _runs(use):
             text = translate("DeviceChip", "in use by {runs}").format(runs=runs)
         if text == self.note:
@@ -167,6 +173,11 @@ class DeviceChip(QCheckBox):
             self.update()
         if accessible_name != self.accessibleName():
             self.setAccessibleName(accessible_name)
+
+    def _permit(self, why_not: str, is_possible: bool = True) -> None:
+        """Let the user tick it unless there is a reason against it; a ticked one can be unticked,
+        because the problem of the choice says what to do."""
+        self.setEnabled(is_possible and (not why_not or self.isChecked()))
 
     def _show_tip(self) -> None:
         self.setToolTip(wrapped("\n".join(filter(None, (*self._tip, self.note)))))

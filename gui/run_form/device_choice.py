@@ -5,27 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QGridLayout,
-    QHBoxLayout,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from engine.spec.device_names import is_logical_cpu
+from engine.telemetry.given_gpus import GivenGpus, given_gpus
 from engine.telemetry.gpu_topology import best_set
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
 from gui.devices.link_matrix import LinksDialog
 from gui.run_form.device_chip import HEIGHT, DeviceChip
 from gui.run_form.device_note import DeviceNote
-from gui.run_form.form_layout import COLUMN_GAP
 from gui.run_form.worker_spinbox import WorkerSpinBox
 from gui.style.device_labels import device_labels
-from gui.widgets.entry_fields import FieldNote
+from gui.widgets.entry_fields import FieldNote, show_fault
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.icon_button import IconButton
-from gui.widgets.plain_text import Label
+from gui.widgets.plain_text import Label, wrapped
+
+_CAPTION_HEIGHT = 17
+"""Logical pixels: two lines beside the chips."""
 
 
 class DeviceChoice(QWidget):
@@ -41,10 +39,14 @@ class DeviceChoice(QWidget):
         self.known_gpus: frozenset[str] = frozenset()
         """UUIDs of the GPUs and MIG slices that can be used now."""
 
+        self.given = GivenGpus(())
+        """The same, and why others may not be used."""
+
         self._whole_gpus: tuple[str, ...] = ()
         self._snapshot = Snapshot(time=0.0, devices=())
         self._uses: Mapping[str, MemoryUse] = {}
         self._is_user_choice = False
+        self._wanted: tuple[str, ...] = ()
         self._overlap = ""
         self._suggestion = ""
         self.cpu = DeviceChip("cpu", self.tr("CPU"))
@@ -54,13 +56,17 @@ class DeviceChoice(QWidget):
         self._workers = WorkerSpinBox()
         self._workers.valueChanged.connect(self._workers_changed)
         self.cpu.toggled.connect(self._workers.setVisible)
-        self.suggest_button = IconButton(
-            "magic-wand",
-            self.tr("Suggest GPUs"),
-            self.tr(
-                "Tick the unused GPUs with the best links: as many as are ticked now, or all "
-                "unused ones."
-            ),
+        self.suggest_button = QPushButton(self.tr("Suggest"))
+        self.suggest_button.setObjectName("link")
+        self.suggest_button.setFixedHeight(_CAPTION_HEIGHT)
+        self.suggest_button.setAccessibleName(self.tr("Suggest GPUs"))
+        self.suggest_button.setToolTip(
+            wrapped(
+                self.tr(
+                    "Tick the unused GPUs with the best links: as many as are ticked now, or all "
+                    "unused ones."
+                )
+            )
         )
         self.suggest_button.clicked.connect(self.suggest)
         self.links_button = IconButton(
@@ -94,31 +100,36 @@ class DeviceChoice(QWidget):
                 self._add_chip(id, self.tr("{id} (not on this machine)").format(id=id))
         self._tick(devices)
 
+    def want(self, devices: tuple[str, ...]) -> None:
+        """Choose these GPUs as soon as a snapshot has them all, unless the user chooses before."""
+        self._wanted = devices
+
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Offer the GPUs of `snapshot`; tick the first one unless the user has chosen."""
         self._snapshot = snapshot
         gpus = [device for device in snapshot.devices if device.kind == "gpu"]
         labels = device_labels(snapshot)
+        self.given = given_gpus(snapshot)
         for gpu in gpus:
             colour = labels[gpu.id].colour_index
-            self._chip(gpu.id).show_gpu(gpu, colour)
+            self._chip(gpu.id).show_gpu(gpu, colour, self.given.refusal(gpu.id))
             for slice in gpu.slices:
-                self._chip(slice.uuid).show_slice(gpu, slice, colour)
+                why_not = self.given.refusal(slice.uuid)
+                self._chip(slice.uuid).show_slice(gpu, slice, colour, why_not)
         self.cpu.model = next((each.name for each in snapshot.devices if each.kind == "cpu"), "")
         self.cpu.colour_index = None if gpus else 0
-        answering = [gpu for gpu in gpus if gpu.lost is None]
-        self._whole_gpus = tuple(gpu.id for gpu in answering if not gpu.slices)
-        known = frozenset(
-            [*self._whole_gpus, *(slice.uuid for gpu in answering for slice in gpu.slices)]
-        )
+        known = frozenset(self.given.uuids)
+        whole = {gpu.id for gpu in gpus}
+        self._whole_gpus = tuple(id for id in self.given.uuids if id in whole)
         several = len(gpus) > 1
-        self.suggest_button.setVisible(several)
-        self.links_button.setVisible(several)
+        self._show_helpers(several)
         if known == self.known_gpus:
             self._show_warnings()
             return
         self.known_gpus = known
-        if self._whole_gpus and not self._is_user_choice:
+        if known.issuperset(self._wanted) and self._wanted and not self._is_user_choice:
+            self.set_devices(self._wanted)
+        elif self._whole_gpus and not self._is_user_choice:
             self._is_user_choice = True
             self.cpu.setChecked(False)
             self.chips[(self._unused_gpus() or self._whole_gpus)[0]].setChecked(True)
@@ -164,6 +175,7 @@ class DeviceChoice(QWidget):
     def set_problem(self, text: str) -> None:
         """Show the problem of the choice; empty: there is none."""
         self.problem_note.set_problem(text)
+        show_fault(self._choice, text)
 
     def _unused_gpus(self) -> list[str]:
         """Return the whole GPUs that no process is known to use."""
@@ -232,28 +244,34 @@ class DeviceChoice(QWidget):
 
     def _lay_out(self) -> None:
         self.label.setBuddy(self)
-        self.label.setFixedHeight(HEIGHT)  # aligned with the first row of chips
-        buttons = QHBoxLayout()
-        buttons.setSpacing(2)
-        for button in (self.suggest_button, self.links_button):
-            button.setVisible(False)
-            buttons.addWidget(button)
-        buttons.addStretch(1)
-        self._flow = FlowLayout()
+        self.caption = QWidget()
+        """The label, and below it Suggest: beside the chips they need no line of their own."""
+
+        caption = QVBoxLayout(self.caption)
+        caption.setContentsMargins(0, 0, 0, 0)
+        caption.setSpacing(0)
+        caption.addWidget(self.label)
+        caption.addWidget(self.suggest_button, 0, Qt.AlignmentFlag.AlignLeft)
+        caption.addStretch(1)
+        self._choice = QFrame()
+        self._choice.setObjectName("choice")
+        self._flow = FlowLayout(self._choice, gap=3)
         self._flow.addWidget(self.cpu)
         self._flow.addWidget(self._workers)
-        grid = QGridLayout(self)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(COLUMN_GAP)
-        grid.setVerticalSpacing(1)
-        grid.setColumnStretch(1, 1)
-        column = QVBoxLayout()
-        column.setSpacing(1)
-        column.addWidget(self.label)
-        column.addLayout(buttons)
-        column.addStretch(1)
-        grid.addLayout(column, 0, 0, 2, 1)
-        grid.addLayout(self._flow, 0, 1)
-        grid.addWidget(self.line, 1, 1, Qt.AlignmentFlag.AlignTop)
-        grid.addWidget(self.problem_note, 2, 0, 1, 2)
-        grid.setRowStretch(1, 1)
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        row.addWidget(self._choice, 1)
+        row.addWidget(self.links_button, 0, Qt.AlignmentFlag.AlignTop)
+        self._show_helpers(False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(1)
+        layout.addLayout(row)
+        for widget in (self.problem_note, self.line):
+            layout.addWidget(widget)
+        layout.addStretch(1)
+
+    def _show_helpers(self, shown: bool) -> None:
+        self.label.setFixedHeight(_CAPTION_HEIGHT if shown else HEIGHT)
+        self.suggest_button.setVisible(shown)
+        self.links_button.setVisible(shown)

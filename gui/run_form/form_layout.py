@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
-from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from engine.spec.field_info import Setting
 from engine.spec.validation import Problem
-from gui.widgets.entry_fields import Field
+from gui.widgets.entry_fields import Field, FieldNote, show_fault
 
 COLUMN_GAP = 10
 """Logical pixels between a label and its field."""
+
+
+_LEAST_SHARE = 10
+"""A field beside others is as wide as this many characters of a longer title, or wider."""
+
+
+class ShowsProblem(Protocol):
+    """A widget that shows the problem of a field."""
+
+    def set_problem(self, text: str) -> None:
+        """Show a problem; empty: there is none."""
+
+
+class OutlinedNote:
+    """Shows a problem in a note, and outlines the widgets at fault."""
+
+    def __init__(self, note: FieldNote, *widgets: QWidget) -> None:
+        self._note, self._widgets = note, widgets
+
+    def set_problem(self, text: str) -> None:
+        self._note.set_problem(text)
+        for widget in self._widgets:
+            show_fault(widget, text)
+
+    def set_focus(self) -> None:
+        """Give the first of the widgets the keyboard focus."""
+        self._widgets[0].setFocus()
 
 
 def entered_values(
@@ -34,21 +62,22 @@ def align(labels: Sequence[QLabel]) -> None:
         label.setFixedWidth(width)
 
 
-def stack(*widgets: QWidget) -> QWidget:
-    """Return one widget with `widgets` above each other; the first gets the keyboard focus."""
-    stack = QWidget()
-    stack.setFocusProxy(widgets[0])
-    layout = QVBoxLayout(stack)
+def beside(field: QWidget, button: QWidget) -> QWidget:
+    """Return one widget with a small button on the right of a field, which gets the focus."""
+    row = QWidget()
+    row.setFocusProxy(field)
+    layout = QHBoxLayout(row)
     layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(2)
-    for widget in widgets:
-        layout.addWidget(widget)
-    return stack
+    layout.setSpacing(4)
+    layout.addWidget(field, 1)
+    layout.addWidget(button)
+    return row
 
 
 def side_by_side(fields: Collection[Field]) -> QGridLayout:
-    """Return a row of fields under their labels, with their notes below at full width."""
+    """Return a row of fields under their labels; the form places their notes."""
     grid = QGridLayout()
+    grid.setContentsMargins(0, 0, 0, 0)
     grid.setHorizontalSpacing(6)
     grid.setVerticalSpacing(2)
     for column, field in enumerate(fields):
@@ -57,6 +86,6 @@ def side_by_side(fields: Collection[Field]) -> QGridLayout:
         field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         grid.addWidget(field.label, 0, column)
         grid.addWidget(field, 1, column)
-        grid.addWidget(field.note_label, 2 + column, 0, 1, len(fields))
-        grid.setColumnStretch(column, 1)
+        wide = max(len(field.info.title), len(field.info.zero))
+        grid.setColumnStretch(column, max(_LEAST_SHARE, wide))
     return grid

@@ -12,7 +12,8 @@ from engine.spec.field_info import Setting
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.bridge.engine_client import ResumeRequest
-from gui.bridge.recipes import read_run_recipe
+from gui.bridge.files.recipes import read_run_recipe
+from gui.bridge.files.script_files import resuming
 from gui.style.translation import translate
 
 
@@ -36,7 +37,7 @@ class FormMode(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the run, for which the form has no field."""
+        """The name of a run that continues; empty: the form has a field for it."""
 
     def fixed_value(self, field: str) -> FixedValue | None:
         """Return the value of `field` if it cannot be changed, else None."""
@@ -44,8 +45,8 @@ class FormMode(Protocol):
     def problems(self, spec: RunSpec) -> list[Problem]:
         """Return the problems of `spec` that exist in this mode only."""
 
-    def command(self, spec: RunSpec) -> str:
-        """Return the equivalent command line."""
+    def command(self, spec: RunSpec, tags: tuple[str, ...]) -> str:
+        """Return the equivalent command line; `tags` are those of a new run."""
 
 
 class NewRun:
@@ -69,8 +70,8 @@ class NewRun:
     def problems(self, spec: RunSpec) -> list[Problem]:
         return []
 
-    def command(self, spec: RunSpec) -> str:
-        return train_command(spec)
+    def command(self, spec: RunSpec, tags: tuple[str, ...]) -> str:
+        return train_command(spec, tags)
 
 
 class Continuation(NamedTuple):
@@ -85,11 +86,11 @@ class Continuation(NamedTuple):
 
     @property
     def heading(self) -> str:
-        return translate("RunForm", "CONTINUE RUN {run}").format(run=self.info.id)
+        return translate("RunForm", "RESUME RUN {run}").format(run=self.info.id)
 
     @property
     def start_text(self) -> str:
-        return translate("RunForm", "Continue run")
+        return translate("RunForm", "Resume run")
 
     @property
     def name(self) -> str:
@@ -98,19 +99,23 @@ class Continuation(NamedTuple):
     @property
     def origin(self) -> str:
         """The step from which the run continues, in a sentence."""
+        if self.checkpoint is None and self.info.spec.is_script:
+            return resuming(self.info)
         if self.checkpoint is None:
             text = translate("RunForm", "From the beginning: there is no checkpoint.")
             if not self.info.status.step:
                 return text
-            return f"{text} {translate('RunForm', 'Its points are removed from the plots.')}"
+            return f"{text} {translate('RunForm', 'Its points are removed.')}"
         position = self.checkpoint.manifest.position
         text = translate("RunForm", "From step {step} ({epochs} of {all} epochs done).")
+        if self.info.spec.is_script:
+            text = translate("RunForm", "From step {step}.")
         text = text.format(
             step=f"{position.step:,}", epochs=position.epoch, all=self.info.spec.epochs
         )
         if self.as_new or position.step >= self.info.status.step:
             return text
-        return f"{text} {translate('RunForm', 'Later points are removed from the plots.')}"
+        return f"{text} {translate('RunForm', 'Points after this step are removed.')}"
 
     def fixed_value(self, field: str) -> FixedValue | None:
         reason = resume_rules.fixed(field)
@@ -120,7 +125,7 @@ class Continuation(NamedTuple):
         manifest = self.checkpoint.manifest if self.checkpoint else None
         return resume_rules.change_problems(self.info, spec, manifest)
 
-    def command(self, spec: RunSpec) -> str:
+    def command(self, spec: RunSpec, tags: tuple[str, ...]) -> str:
         name = self.checkpoint.folder.name if self.checkpoint else ""
         before = self.info.spec
         recipe = read_run_recipe(self.info)

@@ -2,15 +2,62 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Signal
+from msgspec.structs import replace
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QCheckBox,
+    QHBoxLayout,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from engine.spec.run_spec import RunSpec
 from gui.run_form.form_mode import Continuation, FormMode, NewRun
 from gui.run_form.preset_menu import PresetMenu
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label, wrapped
+
+
+class KindChoice(QWidget):
+    """Two joined buttons: the form is for a recipe, or for a script."""
+
+    chosen = Signal(bool)
+    """Whether the user has chosen a script."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.recipe = self._button(
+            self.tr("Recipe"),
+            self.tr(
+                "A file with model() and datasets(): trained with any strategy, and resumed exactly"
+            ),
+        )
+        self.script = self._button(
+            self.tr("Script"),
+            self.tr("A training script, or any other program: it runs as it is, and is watched"),
+        )
+        self.recipe.setChecked(True)
+        group = QButtonGroup(self)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        for button in (self.recipe, self.script):
+            group.addButton(button)
+            layout.addWidget(button)
+        self.script.toggled.connect(self.chosen)
+
+    def _button(self, text: str, tip: str) -> QToolButton:
+        button = QToolButton()
+        button.setObjectName("kind")
+        button.setText(text)
+        button.setToolTip(wrapped(tip))
+        button.setCheckable(True)
+        button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        return button
 
 
 class FormHeading(QWidget):
@@ -23,6 +70,7 @@ class FormHeading(QWidget):
         super().__init__(parent)
         self.title = Label()
         self.title.setObjectName("h")
+        self.kind = KindChoice()
         self.presets = PresetMenu()
         self.presets.setObjectName("quiet")
         self.copy_button = IconButton(
@@ -49,14 +97,14 @@ class FormHeading(QWidget):
         top = QHBoxLayout()
         top.setSpacing(2)
         top.addWidget(self.title, 1)
-        for widget in (self.new_run_button, self.presets, self.copy_button):
+        for widget in (self.kind, self.new_run_button, self.presets, self.copy_button):
             top.addWidget(widget)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         layout.addLayout(top)
-        layout.addWidget(self.origin)
         layout.addWidget(self.as_new)
+        layout.addWidget(self.origin)
 
     def show_mode(self, mode: FormMode) -> None:
         """Show the mode of the form."""
@@ -64,17 +112,19 @@ class FormHeading(QWidget):
         self.title.setText(mode.heading)
         continues = isinstance(mode, Continuation)
         if isinstance(mode, Continuation):
-            self.origin.setText(mode.origin)
+            other = mode._replace(as_new=not mode.as_new)
+            self.origin.show_text(mode.origin, other.origin)
             self.as_new.setChecked(mode.as_new)
         for widget in (self.origin, self.as_new, self.new_run_button):
             widget.setVisible(continues)
         if isinstance(mode, Continuation) and mode.checkpoint is None:
             self.as_new.setVisible(False)  # there is nothing to copy
+        self.kind.setVisible(not continues)
         self.presets.setVisible(not continues)
 
     def set_spec(self, spec: RunSpec | None) -> None:
-        """Set the spec to save or copy; None while the form has problems."""
-        self.presets.set_spec(spec)
+        """Set the spec to save, without its name, or to copy; None while the form has problems."""
+        self.presets.set_spec(replace(spec, name="") if spec else None)
         self.copy_button.setEnabled(spec is not None)
 
     def _set_as_new(self, as_new: bool) -> None:
@@ -92,12 +142,23 @@ class _Origin(Label):
     def __init__(self) -> None:
         super().__init__()
         self.setWordWrap(True)
+        self._other = Label()
+        self._other.setObjectName("note")
+        self._other.setWordWrap(True)
+        self._other.setParent(self)
+        self._other.hide()
+
+    def show_text(self, text: str, other: str) -> None:
+        """Show `text`; keep room for `other`, so that nothing moves when it takes its place."""
+        self._other.setText(other)
+        self.setText(text)
 
     def hasHeightForWidth(self) -> bool:
         return False
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(0, self.heightForWidth(self.width()))
+        width = self.width()
+        return QSize(0, max(self.heightForWidth(width), self._other.heightForWidth(width)))
 
     def sizeHint(self) -> QSize:
         return self.minimumSizeHint()

@@ -19,11 +19,12 @@ from PySide6.QtWidgets import (
 
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec
-from gui.bridge import preset_files
-from gui.bridge.preset_files import PresetError
+from gui.bridge.files import preset_files
+from gui.bridge.files.preset_files import PresetError
 from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip, wrapped
 from gui.widgets.save_dialog import ask_where_to_save
+from gui.widgets.steady_button import let_go_of_menu
 
 _FILTER = "TOML (*.toml)"
 
@@ -49,6 +50,7 @@ class PresetMenu(QPushButton):
         menu.setToolTipsVisible(True)
         menu.aboutToShow.connect(self.fill)
         self.setMenu(menu)
+        let_go_of_menu(self)
         self.fill()
 
     def set_spec(self, spec: RunSpec | None) -> None:

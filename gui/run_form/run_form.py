@@ -1,53 +1,85 @@
-"""The run form: recipe, strategy, devices and settings, with each problem beside its field."""
+"""The run form: recipe or script, strategy, devices and settings; problems are at their fields."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from PySide6.QtCore import Signal
+from msgspec.structs import replace
+from PySide6.QtCore import QLocale, Qt, QTime, Signal
 from PySide6.QtGui import QEnterEvent, QGuiApplication
 from PySide6.QtWidgets import (
     QApplication,
+    QFileDialog,
     QFrame,
     QHBoxLayout,
     QPushButton,
     QSizePolicy,
+    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
+from engine.spec.device_names import all_on_cpu
+from engine.spec.field_info import Setting
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import FIELDS, RunSpec, batch_arithmetic
+from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem, problems
 from engine.templates.kinds import TemplateKind, kind_for
-from gui.bridge.recipes import read_run_recipe
+from gui.bridge.environments import WorkerChecks, package_of
+from gui.bridge.files.editor import Place
+from gui.bridge.files.file_watch import FileWatch
+from gui.bridge.files.gpu_builds import build_problems
+from gui.bridge.files.recent_forms import RecentForms
+from gui.bridge.files.recipes import read_recipe, read_run_recipe
+from gui.bridge.files.script_files import (
+    fitting_strategy,
+    name_of_run,
+    script_problems,
+    shown_command,
+)
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
-from gui.run_form.choices import RecipeChoice, StrategyChoice
+from gui.run_form.choices import RecipeChoice, ScriptChoice, StrategyChoice
 from gui.run_form.device_choice import DeviceChoice
 from gui.run_form.device_conflicts import overlap
-from gui.run_form.form_layout import align, side_by_side, stack
+from gui.run_form.environment.environment_row import EnvironmentRow
+from gui.run_form.form_layout import OutlinedNote, ShowsProblem, align, beside, side_by_side
 from gui.run_form.form_mode import Continuation, FormMode, NewRun
 from gui.run_form.heading import FormHeading
+from gui.run_form.name_row import NameRow
+from gui.run_form.notice_area import NoticeArea
 from gui.run_form.preset_menu import adapt_preset, unknown_settings_note
+from gui.run_form.script.command_view import CommandView
+from gui.run_form.script.script_page import ScriptPage
 from gui.run_form.spec_entry import apply_refusals, entered_spec
 from gui.widgets.entry_fields import Field, FieldNote
 from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label, plain_tip
+from gui.widgets.steady_button import SteadyButton
 
-_MAIN_FIELDS = ("batch_size", "epochs", "learning_rate")
+_MAIN_FIELDS = ("batch_size", "epochs", "steps", "learning_rate")
 """The fields of a spec that matter in every run; recipes have defaults for them."""
+
+_OF_THE_RECIPE = (*_MAIN_FIELDS, "steps")
+"""The fields for which a recipe has defaults."""
 
 _LEAST_HEIGHT = 120
 """Minimum height of the fields in logical pixels, while the part Advanced is open."""
+
+_LINE = re.compile(r"\bline (\d+)")
+"""The line of the file that a problem of a recipe names."""
 
 
 class RunForm(QFrame):
     """Edits a RunSpec; the start button is enabled while the spec has no problems."""
 
-    start_requested = Signal(object)
-    """RunSpec of a new run."""
+    start_requested = Signal(object, tuple)
+    """RunSpec and tags of a new run."""
 
     continue_requested = Signal(object)
     """ResumeRequest of a run that continues with the settings in the form."""
@@ -58,48 +90,86 @@ class RunForm(QFrame):
     template_changed = Signal(object)
     """The form needs another template: the new value of `template`."""
 
+    edit_clicked = Signal(object)
+    """Place in the recipe, to be opened in an editor."""
+
     entered = Signal()
     """The mouse or the keyboard has come into the form: the user may start a run soon."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, recent: RecentForms | None = None) -> None:
+        """`recent`: what was in the form for files of the user; None: nothing is remembered."""
         super().__init__(parent)
+        self._recent: RecentForms | None = None  # until the form shows what is remembered
+        self._is_filling = False
+        """Whether a spec is being shown: its values are not to be replaced by remembered ones."""
+
+        self._entered: RunSpec | None = None
+        """What is in the form; a value that is not valid has its default."""
+
         self.setObjectName("card")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.recipe = RecipeChoice()
+        self.script = ScriptChoice()
+        self._source = QStackedWidget()
+        for choice in (self.recipe, self.script):
+            self._source.addWidget(choice)
         self.recipe_note = FieldNote()
+        self.edit_button = IconButton("pencil", self.tr("Open in editor"), "")
         self.strategy = StrategyChoice()
         self.strategy_note = FieldNote()
+        self.environment = EnvironmentRow()
+        self.environment_button = IconButton("gear", self.tr("Environment"), "")
+        self.environment_button.setCheckable(True)
+        self._worker_checks = WorkerChecks()
         self.devices = DeviceChoice()
+        self.name_row = NameRow()
         self.advanced = AdvancedFields(
             info for name, info in FIELDS.items() if name not in _MAIN_FIELDS
         )
         self._main_fields = {name: Field(FIELDS[name]) for name in _MAIN_FIELDS}
+        self.command = CommandView()
+        self.script_page = ScriptPage(self.command.arguments)
         self.note = FieldNote()
         """Problems of no field, or a note about a loaded preset."""
 
         self._mode: FormMode = NewRun()
-        self._continuation_requested = False
+        self._continuation_requested = self._start_requested = False
         self.heading = FormHeading()
         self.heading.show_mode(self._mode)
         self.start_button = QPushButton(self._mode.start_text)
         self.start_button.setObjectName("go")
         self.start_button.setProperty("pictured", True)
-        self.advanced_button = QPushButton(self.tr("Advanced"))
+        self.advanced_button = SteadyButton((self.tr("Advanced"), self.tr("Options")), "")
         self.advanced_button.setCheckable(True)
-        self.advanced.setVisible(False)
         self.presets, self.copy_button = self.heading.presets, self.heading.copy_button
         self._spec: RunSpec | None = None
         self.template: TemplateKind | None = None
         """The kind of template whose workers train with these settings; None: they start cold."""
 
+        self._found: list[Problem] = []
+        """The problems of what is in the form."""
+
         self._active: list[RunInfo] = []
+        self._watch = FileWatch(self)
+        self._described = self.recipe.recipe()
+        """The recipe whose settings are shown; the file may have a problem since."""
+
         self._lay_out()
         self.recipe.chosen.connect(self._recipe_chosen)
+        self.script.chosen.connect(self._script_chosen)
+        for choice in (self.recipe, self.script):
+            choice.open_requested.connect(self.open_file)
+        self.heading.kind.chosen.connect(self._show_kind)
+        self.script_page.changed.connect(self._check)
         self.strategy.currentIndexChanged.connect(self._check)
+        self.environment.changed.connect(self._check)
+        self.environment_button.toggled.connect(self._show_environment)
+        self.environment.message.connect(self.message)
         self.devices.changed.connect(self._check)
         for field in self._main_fields.values():
             field.changed.connect(self._check)
         self.advanced.changed.connect(self._check)
+        self.name_row.changed.connect(self._check)
         self.start_button.clicked.connect(self.start)
         self.advanced_button.toggled.connect(self._show_advanced)
         self.presets.loaded.connect(self.load_preset)
@@ -107,9 +177,15 @@ class RunForm(QFrame):
         self.presets.failed.connect(lambda sentence: self.note.set_note(f"⚠ {sentence}"))
         self.copy_button.clicked.connect(self.copy_command)
         self.heading.mode_changed.connect(self._set_mode)
+        self.edit_button.clicked.connect(self._edit)
+        self._watch.changed.connect(self._file_changed)
+        self.entered.connect(self._watch.check)
         if isinstance(app := QApplication.instance(), QApplication):
             app.focusChanged.connect(self._focus_moved)
+        self._show_kind(False)
         self._recipe_chosen()
+        if recent is not None:
+            self._offer(recent)
 
     def enterEvent(self, event: QEnterEvent) -> None:
         super().enterEvent(event)
@@ -122,44 +198,108 @@ class RunForm(QFrame):
     def field(self, name: str) -> Field:
         """Return the entry field of a field of the spec, or of the setting `settings.<name>`."""
         prefix, dot, setting = name.partition(".")
+        if prefix == "options":
+            return self.script_page.options.fields[setting]
         return self.advanced.settings[setting] if dot else self._fields()[prefix]
+
+    @property
+    def is_script(self) -> bool:
+        """Whether the form is for a script, and not for a recipe."""
+        return self.heading.kind.script.isChecked()
+
+    @property
+    def _is_new_run(self) -> bool:
+        return not isinstance(self._mode, Continuation)
+
+    def remember(self) -> None:
+        """Remember what is in the form for this recipe or script."""
+        if self._recent is not None and self._entered and not isinstance(self._mode, Continuation):
+            self._recent.remember(self._entered, ", ".join(self.name_row.entered_tags()))
+
+    def open_file(self) -> None:
+        """Let the user choose a file; one that is no recipe is shown as a script."""
+        known = self._source_info().path
+        start = str(Path(known).parent) if known and not self._source_info().builtin else ""
+        title = self.tr("Open a script") if self.is_script else self.tr("Open a recipe or a script")
+        filters = f"{self.tr('Python files (*.py)')};;{self.tr('All files (*)')}"
+        path, _ = QFileDialog.getOpenFileName(self, title, start or str(Path.home()), filters)
+        if path:
+            self.open_path(path)
+
+    def open_path(self, path: str) -> None:
+        """Show the file `path`: as a script if the form is for one, or if it is no recipe."""
+        self._set_mode(NewRun())
+        if self.is_script or not path.endswith(".py") or read_recipe(path).is_script:
+            self.heading.kind.script.setChecked(True)
+            self.script.choose(path)
+            self.advanced_button.setChecked(bool(self.script_page.options.options))
+        else:
+            self.recipe.choose(path)
 
     def load(self, spec: RunSpec) -> None:
         """Fill the form with `spec`, for a new run."""
+        self._remember_before()
         self._set_mode(NewRun())
         self._fill(spec)
 
     def continue_run(self, info: RunInfo, checkpoint: CheckpointInfo | None) -> None:
         """Fill the form with the settings of a run, to continue it from `checkpoint`; None: from
         the beginning."""
+        self._remember_before()
         self._set_mode(NewRun())  # remove the fixed values of another run
         self._fill(info.spec, read_run_recipe(info))
         self._set_mode(Continuation(info, checkpoint))
-        self._main_fields["epochs"].setFocus()
+        first = self.command.arguments if info.spec.is_script else self._main_fields["epochs"]
+        first.widget.setFocus()
 
     def run_started(self, run_id: str) -> None:
-        """Leave the mode Continuation if its run is the one that has started."""
+        """Leave the mode Continuation if its run is the one that has started; forget the name of a
+        new run that the form has started."""
         mode = self._mode
         if isinstance(mode, Continuation) and mode.was_started_as(
             run_id, requested=self._continuation_requested
         ):
             self._set_mode(NewRun())
+        if self._start_requested:
+            self._start_requested = False
+            self.name_row.take_back_name()
 
-    def _fill(self, spec: RunSpec, recipe: RecipeInfo | None = None) -> None:
-        self.recipe.choose(spec.recipe, recipe)
-        self.devices.set_devices(spec.devices)
+    def _fill(
+        self, spec: RunSpec, recipe: RecipeInfo | None = None, *, is_known: bool = False
+    ) -> None:
+        """Show `spec`; `is_known`: as what is remembered for a file, for a new run."""
+        self._is_filling = True
+        kind = self.heading.kind
+        try:
+            (kind.script if spec.is_script else kind.recipe).setChecked(True)
+            if spec.is_script:
+                self.script.choose(spec.recipe, recipe)
+                self.script_page.load(spec)
+            else:
+                self.recipe.choose(spec.recipe, recipe)
+        finally:
+            self._is_filling = False
+        if spec.devices != self.devices.devices():
+            self.devices.set_devices(spec.devices)
         self.strategy.choose(spec.strategy)
+        if not spec.is_script:
+            show = self.environment.choose_known if is_known else self.environment.choose
+            show(package_of(self.strategy.strategy()), spec.interpreter)
+        # The page of recipes keeps its values while a script is shown.
+        kept = _OF_THE_RECIPE if spec.is_script else ()
         for name, field in self._fields().items():
-            field.set_value(getattr(spec, name))
+            if name not in kept:
+                field.set_value(getattr(spec, name))
         for name, value in spec.settings.items():
             if name in self.advanced.settings:
                 self.advanced.settings[name].set_value(value)
+        self._check()
 
     def load_preset(self, spec: RunSpec) -> None:
         """Fill the form with `spec` adapted to this machine, and show which values it ignored."""
         devices = self.devices
         spec, note = adapt_preset(
-            spec, devices.devices(), devices.known_gpus, self.strategy.names()
+            spec, devices.devices(), devices.known_gpus, self.strategy.all_names()
         )
         self.load(spec)
         unknown = [name for name in spec.settings if name not in self.advanced.settings]
@@ -170,13 +310,16 @@ class RunForm(QFrame):
     def copy_command(self) -> None:
         """Copy the equivalent command line to the clipboard."""
         if self._spec is not None:
-            command = self._mode.command(self._spec)
+            command = self._mode.command(self._spec, self.name_row.entered_tags())
             QGuiApplication.clipboard().setText(command)
             self.message.emit(self.tr("On the clipboard: {}").format(command))
 
     def show_runs(self, runs: Iterable[RunInfo]) -> None:
-        """Show beside the devices which of `runs` use them."""
+        """Show beside the devices which of `runs` use them; offer the tags of `runs`."""
+        runs = list(runs)
         self._active = [info for info in runs if not info.state.is_over]
+        tags = {tag for info in runs for tag in info.notes.tags}
+        self.name_row.set_known_tags(sorted(tags, key=str.casefold))
         self._show_overlap()
 
     def show_problems(self, found: Iterable[Problem]) -> None:
@@ -187,7 +330,8 @@ class RunForm(QFrame):
         for name, widget in self._problem_widgets().items():
             widget.set_problem("\n".join(texts.pop(name, [])))
         self.note.set_problem("\n".join(text for group in texts.values() for text in group))
-        wrong = self.advanced.open_problems()
+        wrong = self.script_page.open_problems() if self.is_script else None
+        wrong = wrong or self.advanced.open_problems()
         if wrong and not self.advanced_button.isChecked():
             self.advanced_button.setChecked(True)
             self._scroll.scroll_to(wrong)
@@ -196,12 +340,25 @@ class RunForm(QFrame):
         """Request to start or continue the run if the spec has no problems."""
         self._check()
         if self._spec is None:
+            self._show_first_problem()
             return
+        self.remember()
         if isinstance(self._mode, Continuation):
             self._continuation_requested = True
             self.continue_requested.emit(self._mode.request(self._spec))
         else:
-            self.start_requested.emit(self._spec)
+            self._start_requested = True
+            self.start_requested.emit(self._spec, self.name_row.entered_tags())
+
+    def _show_first_problem(self) -> None:
+        """Say why nothing starts, and go to the field at fault."""
+        problem = self._found[0]
+        self.message.emit(self.tr("Not started: {problem}").format(problem=problem.text))
+        at_fault = self._problem_widgets().get(problem.field)
+        if isinstance(at_fault, Field):
+            at_fault.widget.setFocus(Qt.FocusReason.OtherFocusReason)
+        elif isinstance(at_fault, OutlinedNote):
+            at_fault.set_focus()
 
     def _set_mode(self, mode: FormMode) -> None:
         before, self._mode, self._continuation_requested = self._mode, mode, False
@@ -209,65 +366,275 @@ class RunForm(QFrame):
             self._forget_copy()
         self.heading.show_mode(mode)
         self.start_button.setText(mode.start_text)
-        self.recipe.setEnabled(not isinstance(mode, Continuation))
+        self._source.setEnabled(not isinstance(mode, Continuation))
+        self._rows_below.setRowVisible(self.name_row, self._is_new_run)
         self._check()
 
     def _forget_copy(self) -> None:
         """Show the settings of the recipe's file, which a new run trains, and not of a copy."""
-        settings, copy = self.advanced.settings, self.recipe.recipe()
-        recipe = self.recipe.read_again()
-        if recipe.fields == copy.fields:
+        if self.is_script:
+            self.script.read_again()
+            self._show_source()
             return
-        entered = {name: field.value_or_default() for name, field in settings.items()}
+        settings, recipe = self.advanced.settings, self.recipe.read_again()
+        if recipe.fields != self._described.fields:
+            self._show_settings(recipe, {name: f.entered() for name, f in settings.items()})
+        self._described = recipe
+        self._watch_file()
+
+    def _file_changed(self) -> None:
+        """Show the recipe as its file is now, and say so; what the user has typed stays."""
+        if self.is_script:
+            recipe = self.script.read_again()
+            gone = self.script_page.read_again(recipe)
+        else:
+            recipe = self.recipe.read_again()
+            gone = self._show_again(recipe)
+        self._check()
+        time = QLocale().toString(QTime.currentTime(), QLocale.FormatType.ShortFormat)
+        text = self.tr("Changed on disk, and read again at {time}.").format(time=time)
+        if gone:
+            left_out = self.tr("It has no setting {names} any more.")
+            text = f"{text} {left_out.format(names=', '.join(gone))}"
+        self.recipe_note.set_note(text)
+        self.message.emit(
+            self.tr("{name} has changed on disk: {what}").format(name=recipe.name, what=text)
+        )
+
+    def _show_again(self, recipe: RecipeInfo) -> list[str]:
+        """Show the settings and defaults of `recipe` in place of those of an earlier state of it.
+
+        Values that differ from the earlier defaults stay. Return the names of such values that
+        `recipe` does not have. A recipe with a problem changes nothing: its file is being edited.
+        """
+        if recipe.problem:
+            return []
+        before, self._described = self._described, recipe
+        for name in _OF_THE_RECIPE:
+            if self.field(name).value_or_default() == getattr(before, name):
+                self.field(name).set_value(getattr(recipe, name))
+        if recipe.fields == before.fields:
+            return []
+        changed = {name: f for name, f in self.advanced.settings.items() if f.is_changed}
+        return self._show_settings(recipe, {name: f.entered() for name, f in changed.items()})
+
+    def _show_settings(self, recipe: RecipeInfo, entered: Mapping[str, Setting]) -> list[str]:
+        """Show the settings of `recipe` with what was `entered`; return the names that are gone."""
+        types = {name: field.info.type for name, field in self.advanced.settings.items()}
         self.advanced.show_settings(recipe.fields)
-        for name in entered.keys() & self.advanced.settings.keys():
-            self.advanced.settings[name].set_value(entered[name])
+        settings = self.advanced.settings
+        gone = []
+        for name, value in entered.items():
+            if name in settings and settings[name].info.type == types[name]:
+                settings[name].set_value(value)
+            else:
+                gone.append(name)
+        return gone
+
+    def _watch_file(self) -> None:
+        recipe = self._source_info()
+        is_own = recipe.path and not (recipe.builtin or recipe.copy)
+        self._watch.watch(recipe.file if is_own else None)
+
+    def _edit(self) -> None:
+        recipe = self._source_info()
+        found = _LINE.search(recipe.problem)
+        self.edit_clicked.emit(Place(recipe.file, int(found[1]) if found else 0))
 
     def _fields(self) -> Mapping[str, Field]:
         """Return all fields of the spec, in their order."""
         return {name: self._main_fields.get(name) or self.advanced.fields[name] for name in FIELDS}
 
-    def _problem_widgets(self) -> Mapping[str, Field | FieldNote | DeviceChoice]:
+    def _problem_widgets(self) -> Mapping[str, ShowsProblem]:
         """Return the widget that shows the problems of each field of the spec."""
         settings = {f"settings.{name}": field for name, field in self.advanced.settings.items()}
+        own = self.script_page.widgets() if self.is_script else settings
         return {
-            "recipe": self.recipe_note,
-            "strategy": self.strategy_note,
+            "recipe": OutlinedNote(
+                self.recipe_note, self.script if self.is_script else self.recipe
+            ),
+            "strategy": OutlinedNote(self.strategy_note, self.strategy),
             "devices": self.devices,
+            "interpreter": self.environment,
             **self._fields(),
-            **settings,
+            **own,
         }
 
-    def _recipe_chosen(self) -> None:
-        recipe = self.recipe.recipe()
-        self.recipe.setToolTip(plain_tip(recipe.doc or recipe.path))
-        for name, field in self._main_fields.items():
-            field.set_value(getattr(recipe, name))
-        self.advanced.show_settings(recipe.fields)
+    def _source_info(self) -> RecipeInfo:
+        """Return the chosen recipe, or the chosen script."""
+        return self.script.recipe() if self.is_script else self.recipe.recipe()
+
+    def _remember_before(self) -> None:
+        """Remember what was in the form, before another file is shown in it."""
+        if not self._is_filling:
+            self.remember()
+
+    def _show_kind(self, is_script: bool) -> None:
+        """Show the page for a script, or the one for a recipe."""
+        self._remember_before()
+        choice = self.script if is_script else self.recipe
+        self._source.setCurrentWidget(choice)
+        self._source.setFocusProxy(choice)
+        self._source_label.setText(self.tr("S&cript") if is_script else self.tr("&Recipe"))
+        self._source_label.setBuddy(choice)
+        self._rows.setRowVisible(self.command, is_script)
+        self._main.setVisible(not is_script)
+        self.advanced_button.setText(self.tr("Options") if is_script else self.tr("Advanced"))
+        self._show_advanced(self.advanced_button.isChecked())
+        self.recipe_note.set_note("")
+        self._show_source()
+        if not is_script:
+            self._recall()  # a script has other values for what both pages share
+
+    def _show_source(self) -> None:
+        """Follow the file of the chosen recipe or script."""
+        source = self._source_info()
+        choice = self.script if self.is_script else self.recipe
+        choice.setToolTip(plain_tip(source.doc or source.path))
+        self.edit_button.setEnabled(bool(source.path))
+        tip = self.tr("Open {file} in an editor").format(file=source.file) if source.path else ""
+        self.edit_button.setToolTip(plain_tip(tip))
+        self._watch_file()
         self._check()
+
+    def _offer(self, recent: RecentForms) -> None:
+        """List the files that are remembered, and show the newest one; behind the page of a script
+        stands the newest recipe."""
+        self.recipe.remember(recent.files(is_script=False))
+        self.script.remember(recent.files(is_script=True))
+        self.name_row.tags.setText(recent.tags())
+        last = recent.last()
+        before = recent.newest_recipe() if last is not None and last.is_script else None
+        for spec in (before, last):
+            if spec is not None and self._is_there(spec):
+                self.devices.want(spec.devices)
+                self._fill_known(spec)
+        self._recent = recent
+
+    def _is_there(self, spec: RunSpec) -> bool:
+        """Whether the recipe of `spec` is a file, or built into this version."""
+        return "/" in spec.recipe or self.recipe.findData(spec.recipe) >= 0
+
+    def _recall(self) -> None:
+        """Show what was in the form for the chosen file the last time, on the devices of now."""
+        source = self._source_info()
+        if self._recent is None or source.copy or self._is_filling or not source.path:
+            return
+        spec = self._recent.of(source.reference, is_script=self.is_script)
+        if spec is not None:
+            self._fill_known(replace(spec, devices=self.devices.devices()))
+
+    def _fill_known(self, spec: RunSpec) -> None:
+        devices = self.devices
+        spec, _ = adapt_preset(
+            spec, devices.devices(), devices.known_gpus, self.strategy.all_names()
+        )
+        self._fill(spec, is_known=True)
+
+    def _recipe_chosen(self) -> None:
+        self._remember_before()
+        recipe = self.recipe.recipe()
+        for name in _OF_THE_RECIPE:
+            self.field(name).set_value(getattr(recipe, name))
+        self._described = recipe
+        self.advanced.show_settings(recipe.fields)
+        self.recipe_note.set_note("")
+        self._show_source()
+        self._recall()
+
+    def _script_chosen(self) -> None:
+        self._remember_before()
+        script = self.script.recipe()
+        self.script_page.show_script(script)
+        self.recipe_note.set_note("")
+        if not script.problem and not self._is_filling:
+            name = fitting_strategy(script, (script.path,), self.devices.devices())
+            self.strategy.offer(script, self.devices.devices(), is_script=True)
+            self.strategy.choose(name)
+        self._show_source()
+        self._recall()
 
     def _check(self) -> None:
         """Find the problems, show them beside the fields, and set the spec if there are none."""
-        recipe, devices = self.recipe.recipe(), self.devices.devices()
-        self.strategy.offer(recipe, devices)
+        recipe, devices = self._source_info(), self.devices.devices()
+        self.strategy.offer(recipe, devices, is_script=self.is_script)
         strategy, fields = self.strategy.strategy(), self._fields()
-        entry = (fields, self.advanced.settings, recipe, strategy, devices, self._mode.name)
-        apply_refusals(fields, strategy, self._mode, entered_spec(*entry)[0])
+        settings = {} if self.is_script else self.advanced.settings
+        name = self.name_row.entered_name() if self._is_new_run else self._mode.name
+        entry = (fields, settings, recipe, strategy, devices, name)
+        apply_refusals(fields, strategy, self._mode, entered_spec(*entry)[0], recipe)
         spec, found = entered_spec(*entry)
-        found += problems(spec, recipe, strategy, self.devices.known_gpus)
+        if self.is_script:
+            spec = self.script_page.fill(spec, found)
+            found += script_problems(spec) if recipe.path else []
+        else:
+            self.environment.follow(package_of(strategy))
+            spec = replace(spec, interpreter=self.environment.interpreter())
+            found += self._kind_problems(recipe)
+            found += self._environment_problems(spec, recipe, strategy)
+        shown = [name for name, each in fields.items() if not (self.is_script and each.refusal)]
+        self.advanced.show_only(shown, is_script=self.is_script)
+        given = self.devices.given
+        found += problems(spec, recipe, strategy, self.devices.known_gpus, given.refusal)
+        found += build_problems(spec, strategy, found)
         wrong = {problem.field for problem in found}  # do not report an invalid value twice
         found += [each for each in self._mode.problems(spec) if each.field not in wrong]
-        replicas = strategy.replicas(spec.slots) if devices else 0
-        arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
-        self._main_fields["batch_size"].set_note(arithmetic)
+        self._found = found
+        self._describe(spec, strategy, bool(devices))
         self._spec = None if found else spec
+        self._entered = spec
         self._show_overlap()
         self.start_button.setEnabled(not found)
+        self.name_row.show_default(name_of_run(recipe))
         self.heading.set_spec(self._spec)
         self.advanced.show_changes()
+        self.script_page.show_changes()
         self.show_problems(found)
-        kind = kind_for(strategy.framework, recipe.framework)
-        self._set_template(None if spec.cold_start else kind)
+        self.devices.line.setHidden(bool(found))  # the problems take its place
+        self._show_environment()
+        is_cold = spec.cold_start or self.is_script or bool(spec.interpreter)
+        self._set_template(None if is_cold else kind_for(strategy.framework, recipe.framework))
+
+    def _show_environment(self) -> None:
+        """Show the row of the environment where there is something to choose, or when asked."""
+        is_shown = self.environment_button.isChecked() or self.environment.has_choice
+        self._rows.setRowVisible(self.environment, is_shown and not self.is_script)
+        text = self.tr("Environment: {name}").format(name=self.environment.combo.currentText())
+        self.environment_button.setToolTip(plain_tip(text))
+        self.environment_button.setEnabled(not self.environment.has_choice)
+        self.environment_button.setVisible(not self.is_script)
+
+    def _environment_problems(
+        self, spec: RunSpec, recipe: RecipeInfo, strategy: Strategy
+    ) -> list[Problem]:
+        """Return why the chosen Python cannot train; offer a new environment where that helps."""
+        found = [] if recipe.problem else self._worker_checks.problems(spec, recipe, strategy)
+        on_gpus = bool(spec.devices) and not all_on_cpu(spec.devices)
+        self.environment.set_offer(bool(found) and on_gpus and package_of(strategy) == "tensorflow")
+        return found
+
+    def _kind_problems(self, recipe: RecipeInfo) -> list[Problem]:
+        """Return that the file of a recipe is none, in the words of this form."""
+        if not recipe.is_script:
+            return []
+        text = self.tr(
+            "{name} has no model() and datasets(): choose Script above to run it as it is."
+        )
+        return [Problem("recipe", text.format(name=recipe.name))]
+
+    def _describe(self, spec: RunSpec, strategy: Strategy, has_devices: bool) -> None:
+        """Show how the devices share the work, and which command runs."""
+        replicas = strategy.replicas(spec.slots) if has_devices else 0
+        arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
+        is_told = not (self._found or self.is_script)  # problems take the place
+        self._main_fields["batch_size"].set_note(arithmetic if is_told else "")
+        note = ""
+        if self.is_script:
+            count = len(strategy.pool(spec.slots)) if has_devices else 0
+            note = self.tr("Starts {count} processes (ranks).").format(count=count)
+            note = note if count > 1 and not self._found else ""
+            self.command.show_words(shown_command(spec, spec.command))
+        self.strategy_note.set_note(note)
 
     def _set_template(self, template: TemplateKind | None) -> None:
         if self.template is not template:
@@ -286,35 +653,51 @@ class RunForm(QFrame):
         )
 
     def _lay_out(self) -> None:
-        rows = form_rows()
-        recipe, strategy = Label(self.tr("&Recipe")), Label(self.tr("&Strategy"))
-        recipe.setBuddy(self.recipe)
+        self._rows = rows = form_rows()
+        self._source_label, strategy = Label(self.tr("&Recipe")), Label(self.tr("&Strategy"))
         strategy.setBuddy(self.strategy)
-        align([recipe, strategy, self.devices.label])
-        rows.addRow(recipe, stack(self.recipe, self.recipe_note))
-        rows.addRow(strategy, stack(self.strategy, self.strategy_note))
-        rows.addRow(self.devices)
+        self._rows_below = below = form_rows()
+        labels = [self._source_label, strategy, self.environment.label, self.devices.label]
+        align([*labels, self.command.arguments.label, self.name_row.label])
+        rows.addRow(self._source_label, beside(self._source, self.edit_button))
+        rows.addRow(strategy, beside(self.strategy, self.environment_button))
+        rows.addRow(self.environment.label, self.environment)
+        rows.addRow(self.devices.caption, self.devices)
+        rows.addRow(self.command)
+        below.addRow(self.name_row.label, self.name_row)
+        main = self._main_fields.values()
+        self._notices = NoticeArea(
+            (
+                self.note, self.recipe_note, self.strategy_note, self.devices.problem_note,
+                *(field.note_label for field in main), self.devices.line,
+            )
+        )  # fmt: skip
+        self._main = QWidget()
+        self._main.setLayout(side_by_side(main))
         buttons = QHBoxLayout()
         buttons.addWidget(self.start_button, 1)
         buttons.addWidget(self.advanced_button)
         content = QWidget()
         self._content_layout = inside = QVBoxLayout(content)
         inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(4)
+        inside.setSpacing(3)
         inside.addLayout(rows)
-        inside.addLayout(side_by_side(self._main_fields.values()))
-        inside.addWidget(self.note)
+        inside.addWidget(self._main)
+        inside.addLayout(below)
+        inside.addWidget(self.script_page)
         inside.addWidget(self.advanced)
         self._scroll = FittingScroll(content)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 4, 10, 7)
-        layout.setSpacing(4)
+        layout.setSpacing(3)
         layout.addWidget(self.heading)
         layout.addWidget(self._scroll, 1)
+        layout.addWidget(self._notices)
         layout.addLayout(buttons)
 
     def _show_advanced(self, shown: bool) -> None:
         """Show or hide the part Advanced; while it is shown, the form scrolls."""
         self.advanced.setVisible(shown)
+        self.script_page.setVisible(shown and self.is_script)
         self._content_layout.setContentsMargins(0, 0, 4 if shown else 0, 0)  # beside the scroll bar
         self._scroll.set_min_height(_LEAST_HEIGHT if shown else None)

@@ -12,6 +12,7 @@ from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem
 from gui.run_form.form_layout import entered_values
 from gui.run_form.form_mode import FormMode
+from gui.style.translation import translate
 from gui.widgets.entry_fields import Field
 
 
@@ -42,7 +43,11 @@ def entered_spec(
 
 
 def apply_refusals(
-    fields: Mapping[str, Field], strategy: Strategy, mode: FormMode, spec: RunSpec
+    fields: Mapping[str, Field],
+    strategy: Strategy,
+    mode: FormMode,
+    spec: RunSpec,
+    recipe: RecipeInfo,
 ) -> None:
     """Disable the values that `mode` or `strategy` refuses; `spec` holds the values in the form.
 
@@ -53,8 +58,14 @@ def apply_refusals(
         spec = replace(spec, **{name: info.default})
         if fixed := mode.fixed_value(name):
             field.set_refusal(fixed.reason, fixed.value)
+        elif name == "epochs" and spec.steps and not recipe.is_script:
+            text = translate(
+                "RunForm", "Max steps decides: the training ends after {steps:,} steps."
+            )
+            field.set_refusal(text.format(steps=spec.steps), field.value_or_default())
         else:
-            field.set_refusal(strategy.refusal(name, spec))
+            refusal = strategy.refusal(name, spec) or strategy.script_refusal(name, recipe)
+            field.set_refusal(refusal)
         if info.choices and not field.refusal:
             others = {choice: replace(spec, **{name: choice}) for choice in info.choices}
             field.set_choice_refusals(

@@ -8,6 +8,9 @@ from PySide6.QtWidgets import QSpinBox
 from engine.spec.device_names import MOST_LOGICAL_CPUS
 from gui.run_form.device_chip import HEIGHT
 
+_WIDTH = 98
+"""Logical pixels, enough for `64 workers`."""
+
 _TEXT_MARGIN = 5
 """Logical pixels: aligns the number with the text of a chip."""
 
@@ -19,6 +22,7 @@ class WorkerSpinBox(QSpinBox):
         super().__init__()
         self.setObjectName("small")
         self.setFixedHeight(HEIGHT)
+        self.setMaximumWidth(_WIDTH)
         self.setRange(1, MOST_LOGICAL_CPUS)
         self.setAccessibleName(self.tr("CPU workers"))
         # A style sheet's padding does not reach the text of a spin box (Qt 6.11).

@@ -67,7 +67,7 @@ class CheckpointDialog(QDialog):
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.table.setCurrentIndex(self.table.model().index(0, 0))
         text = self.tr(
-            "The run continues from the chosen checkpoint; later points are removed from the plots."
+            "The run continues from the chosen checkpoint. Points after its step are removed."
         )
         verb = self.tr("Resume")
         if with_changes:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 
 from PySide6.QtCore import QObject, QSettings, Signal
 
-MAX_COMPARED = 8
-"""The number of colours that can be told apart."""
-
+COLOURS = 8
+"""The number of colours that can be told apart; with more runs they repeat, with other dashes."""
 
 MAX_REMEMBERED = 64
 """Runs whose colours are remembered after they have been removed from the comparison."""
+
+_LARGEST_INDEX = 100_000
+"""Of a colour, in a settings file."""
 
 _REMEMBERED, _CHOSEN, _BASELINE = "compare/colours", "compare/runs", "compare/baseline"
 
@@ -21,9 +24,6 @@ class ChosenRuns(QObject):
 
     changed = Signal()
     """Other runs are chosen, or another baseline."""
-
-    refused = Signal(str)
-    """A sentence: why a run was not chosen."""
 
     def __init__(self, settings: QSettings | None = None, parent: QObject | None = None) -> None:
         """`settings` store the choice and the colours."""
@@ -54,6 +54,10 @@ class ChosenRuns(QObject):
         else:
             self._add([run_id])
 
+    def add(self, run_ids: Iterable[str]) -> None:
+        """Choose these runs too."""
+        self._add(list(run_ids))
+
     def choose(self, run_ids: Iterable[str]) -> None:
         """Choose exactly these runs; runs that are already chosen keep their colours."""
         wanted = list(run_ids)
@@ -71,25 +75,29 @@ class ChosenRuns(QObject):
         self.changed.emit()
 
     def _add(self, run_ids: list[str]) -> None:
+        """Give each run its former colour if no other run has it; otherwise the first free one,
+        rather one of the distinct ones that no run had before."""
+        taken = set(self._colours.values())
         for run_id in run_ids:
-            free = [index for index in range(MAX_COMPARED) if index not in self._colours.values()]
             if run_id in self._colours:
                 continue
-            if not free:
-                text = self.tr("{most} runs can be compared at once: remove one to add run {run}.")
-                self.refused.emit(text.format(most=MAX_COMPARED, run=run_id))
-                break
             former = self._remembered.get(run_id)
-            unused = [index for index in free if index not in self._remembered.values()]
-            self._assign(run_id, former if former in free else (unused or free)[0])
+            colour = former if former is not None and former not in taken else None
+            if colour is None:
+                known = taken | set(self._remembered.values())
+                unused = next((index for index in range(COLOURS) if index not in known), None)
+                first = next(index for index in count() if index not in taken)
+                colour = first if unused is None else unused
+            taken.add(colour)
+            self._assign(run_id, colour)
         self.changed.emit()
 
     def _assign(self, run_id: str, colour: int) -> None:
         self._colours[run_id] = colour
         self._remembered.pop(run_id, None)  # moves it to the end: the oldest entry is dropped first
         self._remembered[run_id] = colour
-        for each in list(self._remembered)[:-MAX_REMEMBERED]:
-            del self._remembered[each]
+        while len(self._remembered) > max(MAX_REMEMBERED, len(self._colours)):
+            del self._remembered[next(iter(self._remembered))]
 
     def _remember(self) -> None:
         if self._settings is not None:
@@ -125,5 +133,5 @@ def _read(text: object) -> dict[str, int]:
     return {
         pair[0]: int(pair[1])
         for pair in pairs
-        if len(pair) == 2 and pair[1].isdecimal() and int(pair[1]) < MAX_COMPARED
+        if len(pair) == 2 and pair[1].isdecimal() and int(pair[1]) < _LARGEST_INDEX
     }

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QStringListModel, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QCompleter,
     QDialog,
     QDialogButtonBox,
     QFormLayout,
@@ -17,7 +16,8 @@ from PySide6.QtWidgets import (
 )
 
 from engine.runs.run_info import RunInfo
-from engine.runs.run_notes import RunNotes, ordered_tags, tags_of
+from engine.runs.run_notes import RunNotes, ordered_tags
+from gui.widgets.tag_line import TagLine
 
 _SIZE = (440, 300)
 
@@ -38,10 +38,9 @@ class NotesDialog(QDialog):
         first = infos[0]
         self.name = QLineEdit(first.notes.name)
         self.name.setPlaceholderText(first._replace(notes=RunNotes()).name)
-        self.tags = QLineEdit()
-        self.tags.setPlaceholderText(self.tr("baseline, sweep"))
-        self.tags.setCompleter(_TagCompleter(known_tags, self.tags))
-        self.note = QPlainTextEdit(first.notes.note)
+        self.tags = TagLine()
+        self.tags.set_known(known_tags)
+        self.note = QPlainTextEdit(first.notes.note if len(infos) == 1 else "")
         self.note.setTabChangesFocus(True)
         form = QFormLayout()
         if len(infos) == 1:
@@ -53,7 +52,16 @@ class NotesDialog(QDialog):
             form.addRow(self.tr("N&ote"), self.note)
         else:
             self.setWindowTitle(self.tr("Tag {count} runs").format(count=len(infos)))
+            self.resize(*_SIZE)
+            self.removed = TagLine()
+            self.removed.setAccessibleName(self.tr("Tags to remove"))
+            common = sorted({tag for info in infos for tag in info.notes.tags}, key=str.casefold)
+            self.removed.setPlaceholderText(", ".join(common) or self.tr("none has tags"))
+            self.removed.setEnabled(bool(common))
+            self.removed.set_known(common)
             form.addRow(self.tr("Add &tags"), self.tags)
+            form.addRow(self.tr("&Remove tags"), self.removed)
+            form.addRow(self.tr("Add to each n&ote"), self.note)
             self.tags.setMinimumWidth(280)
         for field, title in (
             (self.name, self.tr("Name")),
@@ -72,34 +80,19 @@ class NotesDialog(QDialog):
         self.accepted.connect(self._write)
 
     def _write(self) -> None:
-        tags = tags_of(self.tags.text())
+        tags = self.tags.tags()
         if len(self._infos) == 1:
             name, note = self.name.text().strip(), self.note.toPlainText().strip()
             new = {self._infos[0].id: RunNotes(name=name, tags=tags, note=note)}
         else:
-            new = {info.id: _with_tags(info.notes, tags) for info in self._infos}
+            gone = {tag.casefold() for tag in self.removed.tags()}
+            note = self.note.toPlainText().strip()
+            new = {info.id: _changed(info.notes, tags, gone, note) for info in self._infos}
         self.written.emit(new)
 
 
-def _with_tags(notes: RunNotes, tags: tuple[str, ...]) -> RunNotes:
-    return RunNotes(name=notes.name, note=notes.note, tags=ordered_tags(notes.tags + tags))
-
-
-class _TagCompleter(QCompleter):
-    """Completes the last tag of a list."""
-
-    def __init__(self, tags: Sequence[str], parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setModel(QStringListModel(list(tags), self))
-        self.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
-
-    def splitPath(self, path: str) -> list[str]:
-        """Complete the text after the last comma."""
-        return [path.rpartition(",")[2].strip()]
-
-    def pathFromIndex(self, index: object) -> str:
-        """Return the whole text with the completed tag at its end."""
-        tag = super().pathFromIndex(index)  # type: ignore[arg-type]
-        field = self.widget()
-        before = field.text().rpartition(",")[0] if isinstance(field, QLineEdit) else ""
-        return f"{before}, {tag}" if before else tag
+def _changed(notes: RunNotes, tags: tuple[str, ...], gone: set[str], note: str) -> RunNotes:
+    """Return notes with more tags, without those in `gone`, and with `note` at their end."""
+    kept = tuple(tag for tag in notes.tags if tag.casefold() not in gone)
+    text = "\n\n".join(filter(None, (notes.note, note)))
+    return RunNotes(name=notes.name, note=text, tags=ordered_tags(kept + tags))

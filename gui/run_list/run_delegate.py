@@ -8,7 +8,8 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, Q
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
-from gui.run_list.run_list_model import COLOUR, COMPARABLE, DETAIL, ID, TAGS, TITLE_END
+from gui.run_list.run_list_model import COLOUR, COMPARABLE, DETAIL, ID, STATE, TAGS, TITLE_END
+from gui.style.state_marks import draw_state
 from gui.style.theme import Theme
 
 ROW_HEIGHT = 38
@@ -61,9 +62,8 @@ class RunDelegate(QStyledItemDelegate):
             painter.setPen(QPen(QColor(self.theme.accent), 1))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(QRectF(rect).adjusted(0.5, 1.5, -2.5, -1.5), 5, 5)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(index.data(COLOUR)))
-        painter.drawEllipse(rect.left() + 7, rect.top() + 7, 8, 8)
+        mark = QPointF(rect.left() + 5, rect.top() + 3)
+        draw_state(painter, mark, index.data(STATE), index.data(COLOUR))
         if index.data(COMPARABLE):
             hovered = bool(state & QStyle.StateFlag.State_MouseOver)
             middle = QPointF(box_rect(rect).center())

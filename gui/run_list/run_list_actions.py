@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -37,6 +37,9 @@ class RunListActions(QObject):
     rerun_requested = Signal(object)
     """RunSpec of a run that should be started again with the same settings."""
 
+    export_wanted = Signal(list)
+    """list[RunInfo]: the user wants to export them."""
+
     def __init__(
         self,
         run_list: RunListView,
@@ -55,10 +58,11 @@ class RunListActions(QObject):
         self._files.deleted.connect(self._show_undo)
         self._window = window
         self._deleted: list[str] = []
-        self.again = self._action(self.tr("Run again with these settings"), self._run_again)
+        self.again = self._action(self.tr("Run again"), self._run_again)
         self.compare = self._action(self.tr("Compare the selected runs"), self._compare)
         self.notes = self._action(self.tr("Name, tags and note…"), self._write_notes, "F2")
-        self.delete = self._action(self.tr("Delete (to the trash)"), self._delete, "Del")
+        self.export = self._action(self.tr("Export…"), self._export)
+        self.delete = self._action(self.tr("Move to the trash"), self._delete, "Del")
         panel.undo_clicked.connect(self._undo)
         panel.empty_trash.triggered.connect(self._ask_to_empty)
         panel.more.menu().aboutToShow.connect(self._fill_trash_menu)
@@ -77,16 +81,20 @@ class RunListActions(QObject):
     def _update_actions(self) -> None:
         """Enable the actions that the selection allows; the text of a disabled one says why."""
         selected = self._list.selected()
-        self.again.setEnabled(len(selected) == 1)
+        is_imported = any(info.spec.is_imported for info in selected)
+        self.again.setEnabled(len(selected) == 1 and not is_imported)
+        again = self.tr("Run again: an imported run was not trained here")
+        self.again.setText(again if is_imported else self.tr("Run again"))
+        self.export.setEnabled(bool(selected))
         self.compare.setEnabled(len(selected) > 1)
         self.notes.setEnabled(bool(selected))
         self.notes.setText(
             self.tr("Name, tags and note…") if len(selected) < 2 else self.tr("Add tags…")
         )
         self.delete.setEnabled(bool(self._list.selected_ids()))
-        text = self.tr("Delete (to the trash)")
+        text = self.tr("Move to the trash")
         if active := self._active():
-            text = self.tr("Delete: run {run} is {state}, stop it first")
+            text = self.tr("Move to the trash: run {run} is {state}, stop it first")
             text = text.format(run=active.id, state=state_name(active.state))
         self.delete.setText(text)
 
@@ -117,17 +125,31 @@ class RunListActions(QObject):
         self._chosen.choose([info.id for info in self._list.selected()])
         self._panel.compare.setChecked(True)
 
+    def _export(self) -> None:
+        self.export_wanted.emit(self._list.selected())
+
     def _write_notes(self) -> None:
-        dialog = NotesDialog(self._list.selected(), self._panel.known_tags(), self._window)
+        self.write_notes(self._list.selected())
+
+    def write_notes(self, infos: Sequence[RunInfo]) -> None:
+        """Ask for the name, tags and note of a run, or for tags and a note of several."""
+        dialog = NotesDialog(infos, self._panel.known_tags(), self._window)
         dialog.written.connect(self._files.write_notes)
         dialog.open()
 
     def _delete(self) -> None:
-        if active := self._active():
+        self._delete_ended(self._active(), self._list.selected_ids())
+
+    def delete_runs(self, infos: Sequence[RunInfo]) -> None:
+        """Move these runs to the trash, unless one of them has not ended."""
+        active = next((info for info in infos if not info.state.is_over), None)
+        self._delete_ended(active, [info.id for info in infos])
+
+    def _delete_ended(self, active: RunInfo | None, run_ids: list[str]) -> None:
+        if active:
             sentence = self.tr("Run {run} is {state}: stop it before you delete it.")
             self.failed.emit(sentence.format(run=active.id, state=state_name(active.state)))
             return
-        run_ids = self._list.selected_ids()
         self.deletion_started.emit(run_ids)
         self._files.delete(run_ids)
 

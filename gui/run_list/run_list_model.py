@@ -24,6 +24,9 @@ TAGS = Qt.ItemDataRole.UserRole + 3
 COMPARABLE = Qt.ItemDataRole.UserRole + 4
 """Whether the run can be chosen for the comparison."""
 
+STATE = Qt.ItemDataRole.UserRole + 6
+"""The RunState whose mark the row shows; None: it is uncertain."""
+
 TITLE_END = Qt.ItemDataRole.UserRole + 5
 """The end of the title, which is never elided."""
 
@@ -39,7 +42,7 @@ class RunListModel(QAbstractListModel):
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._runs: Sequence[ListedRun] = ()
+        self._runs: list[ListedRun] = []
         self._rows: dict[str, int] = {}
         self._silent: str | None = None
         self._silence = NO_SILENCE
@@ -60,7 +63,7 @@ class RunListModel(QAbstractListModel):
 
     def update(self, runs: Sequence[ListedRun]) -> None:
         """Replace the listed runs by their newest state. Needs the same runs in the same order."""
-        before, self._runs = self._runs, runs
+        before, self._runs = self._runs, list(runs)
         for row, (new, old) in enumerate(zip(runs, before, strict=True)):
             if new is not old and new != old:
                 self.dataChanged.emit(self.index(row), self.index(row))
@@ -68,9 +71,16 @@ class RunListModel(QAbstractListModel):
     def replace(self, runs: Sequence[ListedRun]) -> None:
         """List other runs, or another order. The view loses its selection."""
         self.beginResetModel()
-        self._runs = runs
+        self._runs = list(runs)
         self._rows = {run.id: row for row, run in enumerate(runs)}
         self.endResetModel()
+
+    def show(self, run: RunInfo) -> None:
+        """Show a newer state of a listed run."""
+        row = self._rows[run.id]
+        before, self._runs[row] = self._runs[row], run
+        if detail(before) != detail(run) or title(before) != title(run):
+            self.dataChanged.emit(self.index(row), self.index(row))
 
     def show_silence(self, run_id: str | None, silence: Silence) -> None:
         """Show how long the run `run_id` has been silent; the other runs count as up to date."""
@@ -108,6 +118,8 @@ class RunListModel(QAbstractListModel):
                 if silence.seconds:
                     return self._theme.muted
                 return state_colour(run.state, self._theme)
+            case _ if role == STATE:
+                return run.state if isinstance(run, RunInfo) and not silence.seconds else None
             case _ if role == TITLE_END:
                 return title(run).removeprefix(run.name) if isinstance(run, RunInfo) else ""
             case _ if role == TAGS:
@@ -134,8 +146,7 @@ def detail(run: ListedRun, silence: Silence = NO_SILENCE) -> str:
     if name := primary_metric(metrics, run.status.metric_directions):
         parts.append(f"{formatting.metric_name(name)} {formatting.metric(name, metrics[name])}")
     if run.state.is_over and run.status.updated:
-        # Of another day only the date, because there is little room; the tooltip has the time.
-        parts.append(units.date_or_time(run.status.updated).split()[0])
+        parts.append(units.ago(run.status.updated))  # the tooltip has the time
     return " · ".join(parts)
 
 

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.runs.run_info import RunInfo, UnreadableRun
-from gui.run_list.chosen_runs import MAX_COMPARED, ChosenRuns
+from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.filter_sort import (
     SortOrder,
     matching,
@@ -29,10 +29,13 @@ from gui.run_list.run_list_view import RunListView
 from gui.style.theme import Theme, icon
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label
-from gui.widgets.steady_button import SteadyButton
+from gui.widgets.steady_button import SteadyButton, let_go_of_menu
 
 _MIN_ROWS = 3
 """Minimum number of visible rows."""
+
+_WIDEST_COUNT = 88
+"""The button Compare has room for such a number of runs."""
 
 _FRAME_WIDTH = 1
 """Width of the focus frame, in pixels."""
@@ -73,13 +76,10 @@ class RunListPanel(QWidget):
         self.empty = Label(self.tr("Reading the runs…"))
         self.empty.setObjectName("mut")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        some = self.tr("Compare {count}")
-        counts = [some.format(count=count) for count in range(1, MAX_COMPARED + 1)]
-        self._compare_texts = [self.tr("Compare"), *counts]
-        """By the number of chosen runs."""
-
+        self._compare_text = self.tr("Compare {count}")
         self.compare = SteadyButton(
-            self._compare_texts, self.tr("Choose two or more runs by the boxes in the list")
+            [self.tr("Compare"), self._compare_text.format(count=_WIDEST_COUNT)],
+            self.tr("Choose two or more runs by the boxes in the list"),
         )
         self.compare.setObjectName("low")
         self.compare.setCheckable(True)
@@ -90,18 +90,20 @@ class RunListPanel(QWidget):
         self.more.setAccessibleName(self.tr("More actions on the runs"))
         self.more.setIconSize(QSize(16, 16))
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.import_runs = QAction(self.tr("Import runs…"), self)
         self.clear_choice = QAction(self.tr("Remove all runs from the comparison"), self)
         self.clear_choice.triggered.connect(lambda: chosen.keep_only(()))
         self.empty_trash = QAction(self.tr("Empty trash…"), self)
         menu = QMenu(self.more)
+        menu.addAction(self.import_runs)
         menu.addAction(self.clear_choice)
         self.restore_menu = menu.addMenu(self.tr("Restore from the trash"))
         menu.addAction(self.empty_trash)
         self.more.setMenu(menu)
+        let_go_of_menu(self.more)
         self.undo_bar = _UndoBar()
         self.undo_bar.undo.clicked.connect(self.undo_clicked)
         self._build_layout()
-        self.setFocusProxy(run_list)
         self.search.textChanged.connect(self._update_list)
         self.order.currentIndexChanged.connect(self._update_list)
         self.search_button.toggled.connect(self._show_search)
@@ -169,7 +171,8 @@ class RunListPanel(QWidget):
         colours = self._chosen.colours()
         self._list.show_chosen(colours, self._chosen.baseline)
         enough = len(colours) > 1
-        self.compare.setText(self._compare_texts[len(colours)])
+        some = self._compare_text.format(count=len(colours))
+        self.compare.setText(some if colours else self.tr("Compare"))
         self.compare.setEnabled(enough)
         self.clear_choice.setEnabled(bool(colours))
         if not enough:

@@ -11,6 +11,7 @@ from PySide6.QtCore import (
     QItemSelectionModel,
     QPointF,
     Qt,
+    QTimer,
     Signal,
     SignalInstance,
 )
@@ -19,11 +20,14 @@ from PySide6.QtWidgets import QAbstractItemView, QListView, QWidget
 
 from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.runs.run_state import RunState
+from gui.bridge.files.script_files import uses_calls
 from gui.bridge.liveness import Silence
 from gui.run_list.run_delegate import ROW_HEIGHT, RunDelegate, box_rect
 from gui.run_list.run_list_model import ListedRun, RunListModel
 from gui.style.theme import Theme
 from gui.style.translation import translate
+
+_MINUTE_MS = 60_000
 
 
 class RunListView(QListView):
@@ -61,6 +65,7 @@ class RunListView(QListView):
         super().__init__(parent)
         self._infos: list[RunInfo] = []
         self._unreadable: list[UnreadableRun] = []
+        self._newest: RunInfo | None = None
         self.watched: str | None = None
         """Id of the selected run."""
 
@@ -81,7 +86,7 @@ class RunListView(QListView):
             self.tr("Resume from an older checkpoint…"), self.resume_from_older_requested
         )
         self.continue_changed = self._add_request(
-            self.tr("Continue from a checkpoint with changes…"), self.continue_requested
+            self.tr("Resume with changed settings…"), self.continue_requested
         )
         self.moves = {
             "first": self._add_request(
@@ -92,10 +97,13 @@ class RunListView(QListView):
                 self.tr("Move down in the queue"), self.move_requested, "down"
             ),
         }
-        self.copy_settings = QAction(self.tr("Use these settings for a new run"), self)
+        self.copy_settings = QAction(self.tr("Copy settings to the form"), self)
         self.copy_settings.triggered.connect(self._copy_settings)
         self.addAction(self.copy_settings)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self._clock = QTimer(self)
+        self._clock.timeout.connect(self.viewport().update)
+        self._clock.start(_MINUTE_MS)  # for "2 min ago"
         self._update_actions()
 
     def show_runs(self, infos: list[RunInfo]) -> None:
@@ -103,6 +111,22 @@ class RunListView(QListView):
         if infos != self._infos:
             self._infos = infos
             self._fill()
+
+    def show_status(self, info: RunInfo) -> None:
+        """Show the newest state of one run, before all of them are read again: its row and the
+        figures above the plots must not differ."""
+        self._newest = info
+        row = self._model.row_of(info.id)
+        before = self._model.runs()[row] if row >= 0 else None
+        if isinstance(before, RunInfo):
+            self._model.show(self._with_newest(before))
+
+    def _with_newest(self, run: RunInfo) -> RunInfo:
+        """Return `run` with the newest state that is known of it."""
+        newest = self._newest
+        if newest is None or newest.id != run.id or newest.status.updated < run.status.updated:
+            return run
+        return run._replace(status=newest.status, state=newest.state, reason=newest.reason)
 
     def show_unreadable(self, runs: list[UnreadableRun]) -> None:
         """List unreadable `runs` below the others; opening one shows the reason."""
@@ -192,7 +216,7 @@ class RunListView(QListView):
 
     def _fill(self) -> None:
         """Update the rows; selection and scroll position stay."""
-        runs: list[ListedRun] = [*self._infos, *self._unreadable]
+        runs: list[ListedRun] = [*map(self._with_newest, self._infos), *self._unreadable]
         if self._model.has_same_rows(runs):
             self._model.update(runs)
             self._update_actions()
@@ -274,14 +298,33 @@ class RunListView(QListView):
     def _update_actions(self) -> None:
         """Enable the actions that the current run allows."""
         info = self._current()
-        self.continue_changed.setEnabled(bool(info and info.can_continue))
         can_resume = bool(info and info.state.can_resume)
+        is_own = info is not None and info.spec.is_script and not uses_calls(info)
+        may_change = can_resume if is_own else bool(info and info.can_continue)
+        self.continue_changed.setEnabled(may_change)
         self.resume.setEnabled(can_resume)
-        self.resume_from_older.setEnabled(bool(can_resume and info and info.status.checkpoint))
+        has_checkpoint = bool(info and info.status.checkpoint)
+        self.resume_from_older.setEnabled(can_resume and has_checkpoint and not is_own)
+        self.resume_from_older.setText(
+            self.tr("Resume from an older checkpoint: only the script can load one")
+            if is_own
+            else self.tr("Resume from an older checkpoint…")
+        )
+        self.continue_changed.setText(
+            self.tr("Start the command again with changed settings…")
+            if is_own
+            else self.tr("Resume with changed settings…")
+        )
         self.resume.setText(resume_text(info))
         for action in self.moves.values():
             action.setVisible(info is not None and info.state is RunState.QUEUED)
-        self.copy_settings.setEnabled(info is not None)
+        is_imported = info is not None and info.spec.is_imported
+        self.copy_settings.setEnabled(info is not None and not is_imported)
+        self.copy_settings.setText(
+            self.tr("Copy settings to the form: an imported run has none of ours")
+            if is_imported
+            else self.tr("Copy settings to the form")
+        )
         self.selection_changed.emit()
 
     def _copy_settings(self) -> None:
@@ -294,7 +337,15 @@ def resume_text(info: RunInfo | None) -> str:
     text = translate("RunListView", "Resume from the newest checkpoint")
     if info is None or not info.state.is_over:
         return text
+    if info.status.ended_early:
+        return translate("RunListView", "Resume: it has ended early, as its settings say")
+    if info.spec.is_imported:
+        return translate("RunListView", "Resume: an imported run was not trained here")
+    if info.spec.is_script and not info.state.can_resume:
+        return translate("RunListView", "Resume: the command has ended by itself")
     if not info.state.can_resume:
         return translate("RunListView", "Resume: all epochs are done")
+    if info.spec.is_script and not uses_calls(info):
+        return translate("RunListView", "Resume: start the command again")
     again = translate("RunListView", "Resume from the beginning: there is no checkpoint")
     return text if info.status.checkpoint else again

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -17,20 +17,27 @@ from PySide6.QtWidgets import (
 from engine.messages.events import AttemptStarted, Failure, RunEnded
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
+from gui.bridge.files.editor import Place, place_in
 from gui.bridge.log_tail import terminal_text
 from gui.style.device_labels import name_devices
 from gui.style.state_style import state_sentence
 from gui.style.theme import monospace_font
 from gui.style.translation import translate
-from gui.widgets.plain_text import Label
+from gui.widgets.plain_text import Label, wrapped
 
 _MAX_LINES = 7
 """Visible lines of the log; one scrolls to the others."""
 
+_MOST_DETAILS = 12
+"""Lines that an exception has beside its message and that are shown; the log has all of them."""
+
 
 class FailureBanner(QFrame):
     """Shows the failure, the failed rank, and the last lines of its log, until it is dismissed."""
+
+    edit_clicked = Signal(object)
+    """Place at which the run failed, to be opened in an editor."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -42,25 +49,34 @@ class FailureBanner(QFrame):
         self.facts = Label()
         self.facts.setObjectName("mut")
         self.facts.setWordWrap(True)
-        for label in (self.sentence, self.facts):
+        self.details = Label()
+        self.details.setWordWrap(True)
+        self.log_title = Label(self.tr("Last lines of its log, from before it failed:"))
+        self.log_title.setObjectName("mut")
+        for label in (self.sentence, self.details, self.facts):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.log = QPlainTextEdit()
         self.log.setReadOnly(True)
         self.log.setFont(monospace_font())
         self.log.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.log.setAccessibleName(self.tr("Last lines of the log"))
+        self.edit = QPushButton(self.tr("Open in editor"))
+        self.edit.clicked.connect(lambda: self.edit_clicked.emit(self._place))
         self.stop = QPushButton(self.tr("Stop the run"))
         self.dismiss = QPushButton(self.tr("Dismiss"))
         self.dismiss.clicked.connect(self.hide)
         top = QHBoxLayout()
         top.addWidget(self.sentence, 1)
+        top.addWidget(self.edit, 0, Qt.AlignmentFlag.AlignTop)
         top.addWidget(self.stop, 0, Qt.AlignmentFlag.AlignTop)
         top.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 8, 10, 8)
         layout.setSpacing(4)
         layout.addLayout(top)
+        layout.addWidget(self.details)
         layout.addWidget(self.facts)
+        layout.addWidget(self.log_title)
         layout.addWidget(self.log)
         self.clear()
 
@@ -74,6 +90,7 @@ class FailureBanner(QFrame):
     def clear(self) -> None:
         """Hide the banner: another run is shown, or the run continues."""
         self._failure: Failure | None = None
+        self._place: Place | None = None
         self._shown_reason = ""
         self.hide()
 
@@ -102,15 +119,20 @@ class FailureBanner(QFrame):
         if info.state is RunState.FAILED:
             text = self.tr("⚠ Run {run} failed: {why}")
         self.sentence.setText(self.with_device_names(text.format(run=info.id, why=sentence)))
+        details = short_details(failure) if failure else ""
+        self.details.setText(details)
+        self.details.setVisible(bool(details))
         facts = failure_facts(failure) if failure else ""
         self.facts.setText(self.with_device_names(facts))
         self.facts.setVisible(bool(facts))
         tail = terminal_text(failure.log_tail).rstrip() if failure else ""
         self.log.setPlainText(tail)
         self.log.setVisible(bool(tail))
+        self.log_title.setVisible(bool(tail))
         self._fit_log()
         self.log.verticalScrollBar().setValue(self.log.verticalScrollBar().maximum())
         self.stop.hide()
+        self._show_place(failure)
         self.show()
 
     def with_device_names(self, text: str) -> str:
@@ -124,6 +146,14 @@ class FailureBanner(QFrame):
         margin = 2 * int(self.log.document().documentMargin())
         self.log.setFixedHeight(lines * self.log.fontMetrics().lineSpacing() + margin + bar)
 
+    def _show_place(self, failure: Failure | None) -> None:
+        self._place = place_in(failure.where) if failure else None
+        self.edit.setVisible(self._place is not None)
+        if self._place:
+            tip = self.tr("{file}, line {line}: the editor is chosen under File → Editor…")
+            tip = tip.format(file=self._place.file, line=self._place.line)
+            self.edit.setToolTip(wrapped(tip))
+
     def _show_troubles(self, info: RunInfo) -> None:
         sentences = " ".join(info.status.troubles.values())
         if sentences == self._shown_reason:
@@ -131,10 +161,19 @@ class FailureBanner(QFrame):
         self._shown_reason = sentences
         text = self.tr("⚠ Run {run}: {sentences}").format(run=info.id, sentences=sentences)
         self.sentence.setText(text)
-        self.facts.hide()
-        self.log.hide()
+        for widget in (self.details, self.facts, self.log_title, self.log, self.edit):
+            widget.hide()
         self.stop.show()
         self.setVisible(bool(sentences))
+
+
+def short_details(failure: Failure) -> str:
+    """Return the first lines of what the exception says beside its message."""
+    lines = terminal_text(failure.details).splitlines()
+    if len(lines) > _MOST_DETAILS:
+        more = translate("Failure", "… and {count} more lines, which the log has")
+        lines[_MOST_DETAILS:] = [more.format(count=len(lines) - _MOST_DETAILS)]
+    return "\n".join(lines)
 
 
 def failure_facts(failure: Failure) -> str:

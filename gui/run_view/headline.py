@@ -3,25 +3,48 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from html import escape
 
 from msgspec.structs import replace
 from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QColor, QGuiApplication, QLinearGradient, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 from engine.system import units
+from gui.bridge.environments import python_text
 from gui.bridge.liveness import NO_SILENCE, Silence
-from gui.run_view.progress_text import progress_text, silence_text, time_left
-from gui.style.state_style import dot, ring, state_colour, state_text
-from gui.style.theme import Theme
+from gui.run_view.progress_text import progress_text, short_progress, silence_text, time_left
+from gui.style.state_marks import state_pixmap
+from gui.style.state_style import state_colour, state_text
+from gui.style.theme import Theme, theme_of
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import Label, wrapped
+from gui.widgets.plain_text import Label, plain_tip, wrapped
 
-_DOT = 12
-_MIN_PROGRESS_WIDTH = 210
+PROGRESS_WIDTH, _SHORT_PROGRESS_WIDTH = 210, 96
 """Minimum width of the progress bar and the text above it, in logical pixels."""
+
+
+_FADE = 24
+"""Logical pixels over which a line that does not fit fades out."""
+
+
+class _StateLine(Label):
+    """Fades out at its end where it does not fit; the whole text is in its tooltip."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if self.sizeHint().width() > self.width():
+            right = self.rect().adjusted(self.width() - _FADE, 0, 0, 0)
+            ground = QColor(theme_of(QGuiApplication.palette()).card)
+            clear = QColor(ground)
+            clear.setAlpha(0)
+            fade = QLinearGradient(right.topLeft(), right.topRight())
+            fade.setColorAt(0.0, clear)
+            fade.setColorAt(1.0, ground)
+            QPainter(self).fillRect(right, fade)
 
 
 class RunHeadline(QWidget):
@@ -31,11 +54,16 @@ class RunHeadline(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._info: RunInfo | None = None
+        self._python = ""
+        """Which Python the run uses, if it is another one than Traindeck's."""
+
+        self._python_of: tuple[str, int] | None = None
         self._silence = NO_SILENCE
+        self._is_compact = self._is_reading = False
         self._dot = Label()
         self.title = ElidedLabel()
         self.title.setObjectName("ttl")
-        self.state = Label()
+        self.state = _StateLine()
         self.state.setTextFormat(Qt.TextFormat.RichText)  # coloured; its words are escaped
         self.state.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.progress_label = Label()
@@ -43,7 +71,6 @@ class RunHeadline(QWidget):
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName(self.tr("Progress of the run"))
-        self.progress.setMinimumWidth(_MIN_PROGRESS_WIDTH)
         self.progress.setFixedHeight(6)
         self._lay_out()
         self._clock = QTimer(self)
@@ -56,16 +83,20 @@ class RunHeadline(QWidget):
         """Show the newest state of the run; None: there is no run."""
         self._info = info
         status = info.status if info else RunStatus()
+        of = (str(info.folder), status.attempt) if info else None
+        if of != self._python_of:  # its files change with an attempt only
+            self._python, self._python_of = python_text(info) if info else "", of
         total = status.total_steps
-        # The label gets the width of its longest text, so that the toolbar does not move.
-        widest = progress_text(replace(status, step=total, epoch=status.epochs))
-        width = self.progress_label.fontMetrics().horizontalAdvance(widest)
-        self.progress_label.setMinimumWidth(max(_MIN_PROGRESS_WIDTH, width))
-        self.progress_label.setText(progress_text(status))
+        self._show_progress(status)
         shift = max(0, total.bit_length() - 31)  # Qt counts in 32 bits
         self.progress.setRange(0, (total >> shift) or 1)
         self.progress.setValue(min(status.step, total) >> shift)
-        self.progress.setVisible(info is not None and (bool(total) or not info.state.is_over))
+        self.progress.setVisible(self._has_bar)
+        self._show_state()
+
+    def set_reading(self, reading: bool) -> None:
+        """While a run is being looked for or read, do not say that there is none."""
+        self._is_reading = reading
         self._show_state()
 
     def show_silence(self, silence: Silence) -> None:
@@ -80,22 +111,70 @@ class RunHeadline(QWidget):
         self._theme = theme
         self._show_state()
 
+    def set_compact(self, compact: bool) -> None:
+        """Show the progress in few words on little room."""
+        if compact != self._is_compact:
+            self._is_compact = compact
+            self._show_progress(self._info.status if self._info else RunStatus())
+
+    @property
+    def full_progress_width(self) -> int:
+        """The width of the progress in all its words, in logical pixels."""
+        return self._progress_width(progress_text, PROGRESS_WIDTH)
+
+    @property
+    def _has_bar(self) -> bool:
+        """Whether there is progress to draw: a script may never say how many steps there are."""
+        if self._info is None:
+            return False
+        status = self._info.status
+        return bool(status.total_steps) or not (status.step or self._info.state.is_over)
+
+    def _show_progress(self, status: RunStatus) -> None:
+        words, least = progress_text, PROGRESS_WIDTH
+        if self._is_compact:
+            words, least = short_progress, _SHORT_PROGRESS_WIDTH
+        width = self._progress_width(words, least) if self._info else 0
+        self.progress_label.setMinimumWidth(width)
+        self.progress.setMinimumWidth(width)
+        self.progress_label.setText(words(status))
+        self.progress_label.setToolTip(plain_tip(progress_text(status)))
+
+    def _progress_width(self, words: Callable[[RunStatus], str], least: int) -> int:
+        """The width of the longest text, so that the strip does not move while the run goes on."""
+        status = self._info.status if self._info else RunStatus()
+        widest = words(status)
+        if self._info is None or not self._info.state.is_over:
+            widest = words(replace(status, step=status.total_steps, epoch=status.epochs))
+        return max(
+            least if self._has_bar else 0,
+            self.progress_label.fontMetrics().horizontalAdvance(widest),
+        )
+
     def _show_state(self) -> None:
         """Update title, state and time; the timer calls this every second."""
         info, silence = self._info, self._silence
         if info is None:
             self._dot.clear()
             self._dot.setAccessibleName("")
-            self.title.setText(self.tr("No run yet"))
+            none, what_to_do = (
+                self.tr("No run yet"),
+                self.tr("Choose what to train, then Start run."),
+            )
+            self.title.setText("" if self._is_reading else none)
             self.title.setToolTip("")
-            self.state.setText(self.tr("Choose what to train on the left, then Start run."))
-            self.state.setToolTip("")
+            text = self.tr("Reading the run…") if self._is_reading else what_to_do
+            self.state.setText(escape(text))
+            self.state.setToolTip(plain_tip(text))
             return
         silent = silence.seconds > 0
         colour = self._theme.muted if silent else state_colour(info.state, self._theme)
-        self._dot.setPixmap(ring(colour, _DOT) if silent else dot(colour, _DOT))
+        self._dot.setPixmap(state_pixmap(None if silent else info.state, colour))
         self.title.setText(info.title)
-        self.title.setToolTip(wrapped(f"{info.title}\n{info.folder}"))
+        facts = [info.title, str(info.folder)]
+        if self._python:
+            facts.append(self.tr("Python: {python}").format(python=self._python))
+        self.title.setToolTip(wrapped("\n".join(facts)))
         words = state_text(info)
         parts = [silence_text(silence)] if silent else self._times(info)
         coloured = f'<span style="color:{colour}">{escape(words)}</span>'

@@ -6,23 +6,62 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 from engine.system import units
 from gui.bridge.liveness import Silence
-from gui.style.state_style import state_name
+from gui.style.state_style import state_name, state_sentence, state_text
 from gui.style.translation import translate
 
 APPLICATION = "Traindeck"
 
 
 def progress_text(status: RunStatus) -> str:
-    """Return `Epoch 2 / 5 · step 120 / 600`; empty until the number of steps is known."""
+    """Return `Epoch 2 / 5 · step 120 / 600`; of a script as much of it as is known.
+
+    Empty until the first step, unless the number of steps is known.
+    """
     if not status.total_steps:
-        return ""
+        return _unknown_total(status)
+    if not status.epochs and not status.epoch:
+        text = translate("Progress", "Step {step:,} / {steps:,}")
+        return text.format(step=status.step, steps=status.total_steps)
     text = translate("Progress", "Epoch {epoch} / {epochs} · step {step:,} / {steps:,}")
+    if not status.epochs:
+        text = translate("Progress", "Epoch {epoch} · step {step:,} / {steps:,}")
     return text.format(
         epoch=max(status.epoch, 1),
         epochs=status.epochs,
         step=status.step,
         steps=status.total_steps,
     )
+
+
+def short_progress(status: RunStatus) -> str:
+    """Return the first part of `progress_text`, for a narrow window: `Epoch 2 / 5`."""
+    return progress_text(status).partition(" · ")[0]
+
+
+def _unknown_total(status: RunStatus) -> str:
+    """Return the progress of a script that has not said how many steps there are."""
+    if not status.step:
+        return ""
+    parts = []
+    if status.epoch and status.epochs:
+        text = translate("Progress", "Epoch {epoch} / {epochs}")
+        parts.append(text.format(epoch=status.epoch, epochs=status.epochs))
+    elif status.epoch:
+        parts.append(translate("Progress", "Epoch {epoch}").format(epoch=status.epoch))
+    step = (
+        translate("Progress", "step {step:,}") if parts else translate("Progress", "Step {step:,}")
+    )
+    return " · ".join([*parts, step.format(step=status.step)])
+
+
+def status_line(info: RunInfo) -> str:
+    """Return the sentence below the window: why the run is in its state, or which state that is;
+    while it starts, how many of its workers are ready."""
+    ready, count = info.status.workers_ready, len(info.status.worker_pids)
+    if info.state is RunState.STARTING and count:
+        text = translate("Progress", "Starting: {ready} of {count} workers ready.")
+        return text.format(ready=ready, count=count)
+    return info.reason or state_sentence(info.state)
 
 
 def time_left(info: RunInfo) -> str:
@@ -69,5 +108,5 @@ def window_title(info: RunInfo | None, silence: Silence) -> str:
     elif info.state is RunState.RUNNING and done is not None:
         parts.insert(0, f"{done} %")
     else:
-        parts.insert(0, state_name(info.state))
+        parts.insert(0, state_text(info) if info.spec.is_imported else state_name(info.state))
     return " · ".join(parts)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import NamedTuple
 
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
@@ -21,11 +23,18 @@ from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
+from gui.bridge.files.script_files import ScriptFacts
 from gui.run_view.headline import RunHeadline
 from gui.style.theme import Theme, icon
 from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip, wrapped
 from gui.widgets.steady_button import MoreButton, SteadyButton
+
+_TITLE_WIDTH, _REST_WIDTH = 190, 110
+"""Logical pixels for the title, and for the gaps, the theme and the dot of the state."""
+
+_COMPACT_WIDTH = 520
+"""Width in logical pixels that is enough with icons."""
 
 
 class AvailableCommands(NamedTuple):
@@ -42,6 +51,10 @@ class AvailableCommands(NamedTuple):
     while_training: bool = False
     """Save a checkpoint, and empty the cache."""
 
+
+_SETTLE_SECONDS = 1.0
+"""A click that follows a change of the button below the mouse so closely was meant for the one
+before."""
 
 _AVAILABLE = {
     RunState.QUEUED: AvailableCommands(stop=True),
@@ -63,6 +76,9 @@ class RunControls(QFrame):
     resume_clicked = Signal(str)
     """Id of a run that is over and should be resumed: see `ResumeDialogs.resume`."""
 
+    run_again_clicked = Signal(object)
+    """RunSpec of a run that should be started again as a new one."""
+
     checkpoint_clicked = Signal()
     empty_cache_clicked = Signal()
     theme_clicked = Signal()
@@ -72,10 +88,15 @@ class RunControls(QFrame):
         self.setObjectName("bar")
         self._theme = theme
         self._info: RunInfo | None = None
+        self._facts: ScriptFacts | None = None
+        self._changed_at = -math.inf
+        """When another button came below the mouse, by the monotonic clock."""
+
         self.headline = RunHeadline(theme)
-        resume, pause = self.tr("Resume"), self.tr("Pause")
+        resume, pause, again = self.tr("Resume"), self.tr("Pause"), self.tr("Run again")
         self.pause = SteadyButton(
-            (pause, resume), self.tr("Pause after the current step; the processes keep running")
+            (pause, resume, again),
+            self.tr("Pause after the current step; the processes keep running"),
         )
         self.pause_and_free = QAction(self.tr("Pause and free the GPUs"), self)
         self._free_tip = self.tr(
@@ -88,18 +109,20 @@ class RunControls(QFrame):
             self.tr("Continue from the newest checkpoint"),
             self.tr("Start again from the beginning: there is no checkpoint"),
         )
-        self.resume = SteadyButton((resume, pause), self._resume_tips[0])
+        self.resume = SteadyButton((resume, pause, again), self._resume_tips[0])
         self.resume_more = MoreButton(self.tr("More ways to resume"))
+        self._again_tip = self.tr("Start a new run with the same settings")
+        self.run_again = SteadyButton((again, resume, pause), self._again_tip)
+        self.run_again_more = MoreButton(self.tr("More ways to run it again"))
         self._pause_resume_stack = QStackedWidget()
         self.stop = SteadyButton(
             (self.tr("Stop"), self.tr("Stop now")),
-            self.tr("Save a checkpoint and end the run (Ctrl+.)"),
+            "",
         )
-        self.checkpoint = SteadyButton(
-            (self.tr("Checkpoint"),), self.tr("Save a checkpoint now (Ctrl+S)")
-        )
+        self.checkpoint = SteadyButton((self.tr("Checkpoint"),), "")
         self.empty_cache = SteadyButton(
-            (self.tr("Empty cache"),), self.tr("Let every worker free its unused memory")
+            (self.tr("Empty cache"),),
+            self.tr("Empty cache: let every worker free its unused memory"),
         )
         self._theme_button = QToolButton()
         self._theme_button.setToolTip(self.tr("Dark or light (Ctrl+Shift+L)"))
@@ -112,13 +135,32 @@ class RunControls(QFrame):
         self.checkpoint.clicked.connect(self.checkpoint_clicked)
         self.empty_cache.clicked.connect(self.empty_cache_clicked)
         self.resume.clicked.connect(self._resume)
+        self.run_again.clicked.connect(self._run_again)
         self._theme_button.clicked.connect(self.theme_clicked)
         self.set_theme(theme)
+        self.show_script(None)
+
+    @property
+    def info(self) -> RunInfo | None:
+        """The run that is shown."""
+        return self._info
+
+    def show_script(self, facts: ScriptFacts | None) -> None:
+        """Say in the tooltips what the buttons do with a run of a script; None: it is none."""
+        self._facts = facts
+        stop, save = self.tr("Save a checkpoint and end the run"), self.tr("Save a checkpoint now")
+        self.stop.setToolTip(plain_tip(f"{stop} (Ctrl+.)"))
+        self.checkpoint.setToolTip(plain_tip(f"{save} (Ctrl+S)"))
+        if facts is not None:
+            self.stop.setToolTip(wrapped(f"{facts.stopping} (Ctrl+.)"))
+            self.checkpoint.setToolTip(wrapped(f"{facts.saving} (Ctrl+S)"))
+        self.show_info(self._info)
 
     def show_info(self, info: RunInfo | None) -> None:
         """Show the newest state of the run; None: there is no run."""
         self._info = info
         self.headline.show_info(info)
+        self._choose_style()
         focused = QApplication.focusWidget()
         available = _AVAILABLE.get(info.state, _NOTHING) if info else _NOTHING
         self.pause.setText(self.tr("Resume") if available.resume else self.tr("Pause"))
@@ -132,10 +174,18 @@ class RunControls(QFrame):
         self.stop.setEnabled(available.stop)
         self.checkpoint.setEnabled(available.while_training)
         self.empty_cache.setEnabled(available.while_training)
-        self._pause_resume_stack.setCurrentIndex(int(bool(info and info.can_continue)))
+        if _page(info) != self._pause_resume_stack.currentIndex():
+            was_aimed_at = self._pause_resume_stack.underMouse()
+            self._changed_at = time.monotonic() if was_aimed_at else -math.inf
+            self._pause_resume_stack.setCurrentIndex(_page(info))
         begins_again = bool(info and not info.status.checkpoint)
-        self.resume.setToolTip(plain_tip(self._resume_tips[begins_again]))
+        tip = self._facts.resuming if self._facts else self._resume_tips[begins_again]
+        self.resume.setToolTip(plain_tip(tip))
         self.resume.setEnabled(bool(info and info.state.can_resume))
+        is_imported = info is not None and info.spec.is_imported
+        self.run_again.setEnabled(not is_imported)
+        imported = self.tr("This run was imported: it was not trained here")
+        self.run_again.setToolTip(plain_tip(imported if is_imported else self._again_tip))
         self._keep_focus(focused)
 
     def set_theme(self, theme: Theme) -> None:
@@ -145,14 +195,35 @@ class RunControls(QFrame):
             (self.stop, "stop"),
             (self.checkpoint, "floppy-disk"),
             (self.empty_cache, "broom"),
-            (self.resume, "arrow-clockwise"),
+            (self.resume, "play-fill"),
+            (self.run_again, "arrow-clockwise"),
         ):
             button.setIcon(icon(name, theme))
-        for more in (self.pause_more, self.resume_more):
+        for more in (self.pause_more, self.resume_more, self.run_again_more):
             more.setIcon(icon("caret-down", theme))
         self._theme_button.setIcon(icon("sun" if theme.name == "dark" else "moon", theme))
         self.headline.set_theme(theme)
         self.show_info(self._info)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Show icons in the place of texts where the strip is narrow."""
+        super().resizeEvent(event)
+        self._choose_style()
+
+    def minimumSizeHint(self) -> QSize:
+        """The size with icons, and a title of some letters."""
+        hint = super().minimumSizeHint()
+        return QSize(min(hint.width(), _COMPACT_WIDTH), hint.height())
+
+    def _choose_style(self) -> None:
+        buttons = (self.stop, self.checkpoint, self.empty_cache)
+        pair = self.pause.full_width() + self.pause_more.sizeHint().width()
+        texts = pair + sum(button.full_width() for button in buttons)
+        needed = texts + self.headline.full_progress_width + _TITLE_WIDTH + _REST_WIDTH
+        compact = needed > self.width()
+        self.headline.set_compact(compact)
+        for button in (self.pause, self.resume, self.run_again, *buttons):
+            button.set_compact(compact)
 
     def _keep_focus(self, focused: QWidget | None) -> None:
         """If the button with the keyboard focus was disabled, move the focus to another button of
@@ -161,7 +232,7 @@ class RunControls(QFrame):
             return
         if focused.isEnabled() and focused.isVisible():
             return
-        for button in (self.resume, self.pause, self.stop):
+        for button in (self.resume, self.run_again, self.pause, self.stop):
             if button.isEnabled() and button.isVisible():
                 button.setFocus()
                 return
@@ -173,11 +244,23 @@ class RunControls(QFrame):
             self.pause_clicked.emit()
 
     def _resume(self) -> None:
-        if self._info is not None:
+        if self._info is not None and self._is_settled():
             self.resume_clicked.emit(self._info.id)
 
+    def _run_again(self) -> None:
+        if self._info is not None and self._is_settled():
+            self.run_again_clicked.emit(self._info.spec)
+
+    def _is_settled(self) -> bool:
+        """Whether the user has seen which of Pause, Resume and Run again is below the mouse."""
+        return time.monotonic() - self._changed_at > _SETTLE_SECONDS
+
     def _lay_out(self) -> None:
-        for button, more in ((self.pause, self.pause_more), (self.resume, self.resume_more)):
+        for button, more in (
+            (self.pause, self.pause_more),
+            (self.resume, self.resume_more),
+            (self.run_again, self.run_again_more),
+        ):
             page = QWidget()
             pair = QHBoxLayout(page)
             pair.setContentsMargins(0, 0, 0, 0)
@@ -188,7 +271,7 @@ class RunControls(QFrame):
         fixed = QSizePolicy.Policy.Fixed
         self._pause_resume_stack.setSizePolicy(fixed, fixed)
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(14, 6, 10, 6)
+        layout.setContentsMargins(6, 0, 4, 0)
         layout.setSpacing(8)
         layout.addWidget(self.headline, 1)
         layout.addSpacing(8)
@@ -196,6 +279,13 @@ class RunControls(QFrame):
         for button in (self.stop, self.checkpoint, self.empty_cache):
             layout.addWidget(button)
         layout.addWidget(self._theme_button)
+
+
+def _page(info: RunInfo | None) -> int:
+    """Return which of the buttons Pause, Resume and Run again is shown."""
+    if info is not None and info.state is RunState.FINISHED:
+        return 2
+    return int(info is not None and info.can_continue)
 
 
 def _free_refusal(spec: RunSpec) -> str:

@@ -4,37 +4,67 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import QObject, Signal
 
 from engine.messages.events import EpochEnded, Rewound, TrainingStarted
 from engine.runs.run_info import RunInfo
-from engine.runs.store_reader import StoredEvent, StoredPoints
-from engine.spec.metric_direction import lower_is_better, primary_metric
+from engine.spec.metric_direction import is_better, lower_is_better, primary_metric
 from engine.system import units
 from gui.plots.data.series_style import display_name
+from gui.run_view.loss_trend import LossTrend
 from gui.style import formatting
 from gui.style.translation import QT_TRANSLATE_NOOP
 
+if TYPE_CHECKING:
+    from engine.runs.store.store_reader import StoredEvent
+    from engine.runs.store.stored_points import StoredPoints
+
 TRAIN_LOSS = "train/loss"
+VALIDATION = "validation/"
+CPU = "cpu"
 _SHARES = {
     "rank/0/data_share": QT_TRANSLATE_NOOP("Plots", "data"),
     "rank/0/communication_share": QT_TRANSLATE_NOOP("Plots", "comm."),
 }
 """Parts of a step besides computing: waiting for data, and communication."""
 
-MAX_LOSSES = 40_000
-"""Losses kept for the trend."""
-
 _UNKNOWN = "–"
 
-Array = npt.NDArray[np.float64]
+
+class _Result(NamedTuple):
+    """A value of a validation, and the step after which it was found."""
+
+    value: float
+    step: float
+
+
+class _Results:
+    """All results of one metric, and the best of them."""
+
+    def __init__(self) -> None:
+        self.all: list[_Result] = []
+        self._best: _Result | None = None
+        self._compared = 0
+        self._lowest = False
+
+    def best(self, *, lowest: bool) -> _Result | None:
+        """Return the best result; None if none is finite."""
+        if lowest != self._lowest:
+            self._best, self._compared, self._lowest = None, 0, lowest
+        for result in self.all[self._compared :]:
+            if is_better(result.value, self._best and self._best.value, lowest=lowest):
+                self._best = result
+        self._compared = len(self.all)
+        return self._best
 
 
 class RunFigures(QObject):
-    """Emits `figure(key, value, note, tone)` for each card of the figure row."""
+    """Emits `figure(key, value, note, tone)` for each card of the figure row.
+
+    The lines of a note say the same, each in fewer words.
+    """
 
     figure = Signal(str, str, str, str)
 
@@ -44,14 +74,20 @@ class RunFigures(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._labels: dict[str, str] = {}
+        self._trend = LossTrend()
         self.clear()
 
     def clear(self) -> None:
         """Drop all values, because another run is shown."""
         self._steps_per_epoch = 0
-        self._losses: list[tuple[Array, Array]] = []
-        self._epochs: dict[int, EpochEnded] = {}
+        self._trend.clear()
+        self._epochs: dict[int, int] = {}
+        """The epochs that are done, by the step after which they ended."""
+
         self._directions: Mapping[str, str] = {}
+        self._results: dict[str, _Results] = {}
+        """By series: as the store has them."""
+
         self._memory: dict[str, float] = {}
         self._shares: dict[str, float] = {}
         self.metric_named.emit(self.tr("VALIDATION"))
@@ -65,13 +101,13 @@ class RunFigures(QObject):
             self._show_memory()
 
     def show_info(self, info: RunInfo) -> None:
-        """Show the newest status of the run."""
+        """Show the newest status of the run, and its results as they are now."""
         status = info.status
         self._steps_per_epoch = status.steps_per_epoch
+        self._directions = status.metric_directions or self._directions
         loss = status.metrics.get(TRAIN_LOSS)
         if loss is not None:
-            note, tone = self._trend()
-            self.figure.emit("loss", f"{loss:.4g}", note, tone)
+            self.figure.emit("loss", f"{loss:.4g}", *self._loss_note(loss))
         if status.samples_per_second:
             count = status.replicas
             note = self.tr("{count} replicas").format(count=count) if count else ""
@@ -80,112 +116,113 @@ class RunFigures(QObject):
             speed = self.tr("{speed:,.0f} samples/s").format(speed=status.samples_per_second)
             self.figure.emit("throughput", speed, note, "")
         if status.step_seconds:
-            spent = " · ".join(
-                f"{display_name(name)} {100 * self._shares[series]:.0f} %"
+            spent = {
+                f"{display_name(name)} {100 * self._shares[series]:.0f} %": self._shares[series]
                 for series, name in _SHARES.items()
                 if series in self._shares
-            )
-            step_time = f"{status.step_seconds * 1000:.3g} ms"
-            self.figure.emit("step_time", step_time, spent or self.tr("per step"), "")
+            }
+            step_time = _step_time(status.step_seconds)
+            forms = [" · ".join(spent), max(spent, key=spent.__getitem__)] if spent else []
+            self.figure.emit("step_time", step_time, "\n".join(forms) or self.tr("per step"), "")
+        self._show_best(primary_metric(status.metrics, self._directions))
 
     def add_events(self, events: list[StoredEvent]) -> None:
-        """Add the results of epochs; after a rewind, drop those after its step."""
+        """Note the ends of epochs; after a rewind, drop those after its step."""
         for stored in events:
             match stored.event:
                 case TrainingStarted(steps_per_epoch=steps_per_epoch):
                     self._steps_per_epoch = steps_per_epoch
                     self._directions = stored.event.metric_directions
-                case EpochEnded(epoch):
-                    self._epochs[epoch] = stored.event
+                case EpochEnded(epoch, ended):
+                    self._epochs[ended] = epoch
                 case Rewound(step):
-                    self._epochs = {e: end for e, end in self._epochs.items() if end.step <= step}
+                    self._epochs = {ended: e for ended, e in self._epochs.items() if ended <= step}
                 case _:
                     pass
-        self._show_best()
 
     def set_points(self, series: str, points: StoredPoints) -> None:
         """Replace all points of a curve."""
         if series == TRAIN_LOSS:
-            self._losses = []
-        if _is_memory(series):
-            self._memory.pop(series, None)
+            self._trend.clear()
+        self._results.pop(series, None)
+        self._memory.pop(series, None)
         self.add_points(series, points)
 
     def add_points(self, series: str, points: StoredPoints) -> None:
         """Add new points of a curve."""
-        values, statistics = points.value, points.statistics
         if series == TRAIN_LOSS:
-            self._losses.append((points.step, values if statistics is None else statistics.mean))
-            self._drop_old_losses()
-        elif _is_memory(series) and np.isfinite(values).any():
-            self._memory[series] = max(float(np.nanmax(values)), self._memory.get(series, 0.0))
-            self._show_memory()
-        elif series in _SHARES and np.isfinite(values[-1:]).any():
-            self._shares[series] = float(values[-1])
+            self._trend.add(points, self._steps_per_epoch)
+        elif series.startswith(VALIDATION):
+            found = map(_Result, points.value.tolist(), points.step.tolist())
+            self._results.setdefault(series, _Results()).all.extend(found)
+        elif _is_memory(series):
+            finite = [value for value in points.value.tolist() if math.isfinite(value)]
+            if finite:
+                self._memory[series] = max(max(finite), self._memory.get(series, 0.0))
+                self._show_memory()
+        elif series in _SHARES and len(points.value) and math.isfinite(points.value[-1]):
+            self._shares[series] = float(points.value[-1])
+
+    def _loss_note(self, loss: float) -> tuple[str, str]:
+        """Return how the loss changes from epoch to epoch, and the tone of that."""
+        trend = self._trend.trend(self._steps_per_epoch) if math.isfinite(loss) else None
+        if trend is None:
+            return "", ""
+        sign = "▼" if trend.change <= 0 else "▲"
+        forms = (self.tr("{sign} {percent:.1f} % / epoch"), self.tr("{sign} {percent:.0f} %/epoch"))
+        text = "\n".join(forms).format(sign=sign, percent=100 * abs(trend.change))
+        return text, trend.tone
 
     def _show_memory(self) -> None:
-        """Show the highest memory use, and the device that had it."""
-        if self._memory:
-            top = max(self._memory, key=lambda name: self._memory[name])
-            device = top.split("/")[1]
-            note = self._labels.get(device, device)
-            self.figure.emit("memory", units.byte_size(self._memory[top]), note, "")
-
-    def _drop_old_losses(self) -> None:
-        """Keep only the losses of the last two epochs, which `_trend` compares."""
-        newest = self._losses[-1][0][-1] if len(self._losses[-1][0]) else 0
-        oldest = newest - 2 * self._steps_per_epoch
-        while len(self._losses) > 1 and self._steps_per_epoch and self._losses[0][0][-1] <= oldest:
-            self._losses.pop(0)
-        if sum(len(steps) for steps, _ in self._losses) > MAX_LOSSES:
-            # An epoch may have millions of steps: an evenly spaced selection is enough.
-            steps = np.concatenate([steps for steps, _ in self._losses])
-            values = np.concatenate([values for _, values in self._losses])
-            wanted = np.linspace(steps[0], steps[-1], MAX_LOSSES // 2)
-            kept = np.unique(np.searchsorted(steps, wanted))
-            self._losses = [(steps[kept], values[kept])]
-
-    def _trend(self) -> tuple[str, str]:
-        """Return the change of the mean training loss between the last two epochs, and its tone."""
-        size = self._steps_per_epoch
-        if not size or not self._losses:
-            return "", ""
-        steps = np.concatenate([steps for steps, _ in self._losses])
-        values = np.concatenate([values for _, values in self._losses])
-        if not len(steps) or steps[-1] < 2 * size:
-            return "", ""
-        age = steps[-1] - steps
-        last, before = values[age < size], values[(age >= size) & (age < 2 * size)]
-        if not (np.isfinite(last).any() and np.isfinite(before).any()):
-            return "", ""
-        old, new = float(np.nanmean(before)), float(np.nanmean(last))
-        if not old or not math.isfinite(new / old):
-            return "", ""
-        change = new / old - 1
-        sign, tone = ("▼", "good") if change <= 0 else ("▲", "warning")
-        text = self.tr("{sign} {percent:.1f} % / epoch")
-        return text.format(sign=sign, percent=100 * abs(change)), tone
-
-    def _show_best(self) -> None:
-        found = {epoch: end.metrics for epoch, end in self._epochs.items()}
-        names = (name for metrics in found.values() for name in metrics)
-        name = primary_metric(names, self._directions)
-        results = {
-            epoch: metrics[name]
-            for epoch, metrics in found.items()
-            if name in metrics and math.isfinite(metrics[name])
-        }
-        if not results:
+        """Show the highest memory use, and whose it was: of the run's processes on the CPU, of all
+        processes on a GPU. An old run has of the CPU what the whole machine used."""
+        known = self._memory
+        own = f"device/{CPU}/process_memory"
+        of_run = {name: size for name, size in known.items() if name != f"device/{CPU}/memory"}
+        shown = of_run or known
+        if not shown:
             return
-        pick = min if lower_is_better(name, self._directions) else max
-        best = pick(results, key=lambda epoch: results[epoch])
-        newest = results[max(results)]
-        note = self.tr("★ best {value} @ epoch {epoch}")
-        note = note.format(value=formatting.metric(name, results[best]), epoch=best)
+        top = max(shown, key=lambda name: shown[name])
+        device = top.split("/")[1]
+        name = self._labels.get(device, device)
+        note = self.tr("{device} · all its processes").format(device=name) + f"\n{name}"
+        if top == own:
+            note = self.tr("processes of this run") + "\n" + self.tr("this run")
+        elif device == CPU:
+            note = self.tr("whole machine") + "\n" + self.tr("machine")
+        self.figure.emit("memory", units.byte_size(shown[top]), note, "")
+
+    def _show_best(self, name: str) -> None:
+        """Show the newest and the best result of the metric `name`."""
+        results = self._results.get(name)
+        if results is None or not results.all:
+            if not name:
+                self.figure.emit("metric", _UNKNOWN, "", "")
+            return
+        best = results.best(lowest=lower_is_better(name, self._directions))
+        in_percent = any(result.value > 1 for result in results.all)
         caption = self.tr("VAL {metric}").format(metric=formatting.metric_name(name).upper())
         self.metric_named.emit(caption)
-        self.figure.emit("metric", formatting.metric(name, newest), note, "best")
+        note = ""
+        if best is not None:
+            epoch = self._epochs.get(int(best.step))
+            place, number = self.tr("epoch {epoch}").format(epoch=epoch), f"{epoch}"
+            if epoch is None:
+                place = number = self.tr("step {step:,.0f}").format(step=best.step)
+            value = formatting.metric(name, best.value, in_percent=in_percent)
+            longest = self.tr("★ best {value} @ {place}")
+            forms = (longest, "★ {value} @ {place}", "★ {value} @ {number}", "★ {value}")
+            note = "\n".join(forms).format(value=value, place=place, number=number)
+        newest = formatting.metric(name, results.all[-1].value, in_percent=in_percent)
+        self.figure.emit("metric", newest, note, "best")
+
+
+def _step_time(seconds: float) -> str:
+    """Return a time in three digits, in milliseconds below one second."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:,.0f} s"
 
 
 def _is_memory(series: str) -> bool:
-    return series.startswith("device/") and series.endswith("/memory")
+    return series.startswith("device/") and series.endswith(("/memory", "/process_memory"))

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 from engine.cli.options import RECIPE_DEFAULTS
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
-from gui.bridge.recipes import read_recipe
+from gui.bridge.files.recipes import read_recipe
 from gui.widgets.plain_text import Label
 
 RECIPE = "digits"
@@ -102,7 +102,7 @@ class WelcomePage(QWidget):
             (
                 self.tr("Choose what to train"),
                 self.tr("A recipe is one Python file with your model and your data. Two come with "
-                        "Traindeck; File → Open recipe opens yours."),
+                        "Traindeck; File → Open file opens yours, or your own script."),
             ),
             (
                 self.tr("Choose where and how"),

@@ -27,23 +27,31 @@ def device_name(device: DeviceSnapshot) -> str:
 
 
 def device_labels(snapshot: Snapshot) -> dict[str, DeviceLabel]:
-    """Return the label of each device by its id.
+    """Return the label of each device by its id, also of the slices of a divided GPU.
 
-    GPU n has colour n, whichever cards answer; the CPU has the colour after the last GPU.
+    GPU n and its slices have colour n, whichever cards answer; the CPU has the colour after the
+    last GPU.
     """
     colours = {device.id: device.index for device in snapshot.devices if device.index is not None}
     after_gpus = max(colours.values(), default=-1) + 1
-    return {
-        device.id: DeviceLabel(device_name(device), colours.get(device.id, after_gpus))
-        for device in snapshot.devices
-    }
+    labels: dict[str, DeviceLabel] = {}
+    for device in snapshot.devices:
+        colour = colours.get(device.id, after_gpus)
+        labels[device.id] = DeviceLabel(device_name(device), colour)
+        for part in device.slices:
+            name = translate("Devices", "GPU {label} ({slice})")
+            labels[part.uuid] = DeviceLabel(
+                name.format(label=device.label, slice=part.name), colour
+            )
+    return labels
 
 
 def name_devices(text: str, names: Mapping[str, str]) -> str:
-    """Return `text`, a sentence of the engine, with names in place of GPU UUIDs; `names` are by
-    device id."""
-    if "GPU-" in text:
-        for id, name in names.items():
-            if id.startswith("GPU-"):
-                text = text.replace(id, name)
+    """Return `text`, a sentence of the engine, with names in place of the UUIDs of GPUs and slices;
+    `names` are by device id."""
+    for kind in ("MIG-", "GPU-"):  # the UUID of a slice may contain that of its GPU
+        if kind in text:
+            for id, name in names.items():
+                if id.startswith(kind):
+                    text = text.replace(id, name)
     return text

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 
-def metric(name: str, value: float) -> str:
-    """Format the value of a metric: accuracies in percent, others with four digits."""
-    if "accuracy" in name and 0 <= value <= 1:
-        return f"{100 * value:.1f} %"
-    return f"{value:.4g}"
+def metric(name: str, value: float, *, in_percent: bool = False) -> str:
+    """Format the value of a metric: accuracies in percent, others with four digits.
+
+    An accuracy above 1 was logged in percent; with `in_percent`, so was a smaller one.
+    """
+    if "accuracy" not in name or not 0 <= value <= 100:
+        return f"{value:.4g}"
+    return f"{value if in_percent or value > 1 else 100 * value:.1f} %"
 
 
 def metric_name(series: str) -> str:

@@ -1,4 +1,4 @@
-"""The colour, dot and name of a run's state. The name always accompanies the colour."""
+"""The colour and name of a run's state, and dots. The name always accompanies the colour."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def state_colour(state: RunState, theme: Theme) -> str:
         RunState.RUNNING: theme.ok,
         RunState.PAUSED: theme.warn,
         RunState.STOPPING: theme.warn,
-        RunState.FINISHED: theme.muted,
+        RunState.FINISHED: theme.done,
         RunState.STOPPED: theme.muted,
         RunState.FAILED: theme.bad,
-        RunState.INTERRUPTED: theme.bad,
+        RunState.INTERRUPTED: theme.lost,
         RunState.ELSEWHERE: theme.muted,
     }[state]
 
@@ -34,11 +34,16 @@ def state_colour(state: RunState, theme: Theme) -> str:
 def state_text(info: RunInfo) -> str:
     """Return the state as a text; a queued run says what it waits for, a restarting one its
     attempt."""
+    if info.spec.is_imported:
+        return imported_name()
     if info.state is RunState.QUEUED and info.reason:
         return info.reason[0].lower() + info.reason[1:].rstrip(".")
     if info.state is RunState.STARTING and info.status.attempt > 1:
-        text = translate("RunState", "starting again, attempt {attempt}")
+        text = translate("RunState", "restarting, attempt {attempt}")
         return text.format(attempt=info.status.attempt)
+    if info.status.not_finite_since >= 0:
+        text = translate("RunState", "{state}, loss is NaN or infinite since step {step:,}")
+        return text.format(state=state_name(info.state), step=info.status.not_finite_since)
     return state_name(info.state)
 
 
@@ -56,6 +61,11 @@ def state_name(state: RunState) -> str:
         RunState.INTERRUPTED: translate("RunState", "interrupted"),
         RunState.ELSEWHERE: translate("RunState", "on another machine"),
     }[state]
+
+
+def imported_name() -> str:
+    """Return what stands in the place of the state of a run that was imported."""
+    return translate("RunState", "imported")
 
 
 def state_sentence(state: RunState) -> str:

@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-import pyqtgraph
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QIcon, QPalette
 from PySide6.QtWidgets import QApplication
@@ -37,6 +36,9 @@ class Theme:
     line: str
     text: str
     muted: str
+    faint: str
+    """The text of a button that cannot be pressed now."""
+
     accent: str
     """Focus, selection and links; readable as text."""
 
@@ -44,9 +46,18 @@ class Theme:
     """The accent colour of areas; text on it is `on_accent`."""
 
     on_accent: str
+    selected: str
+    """The ground of a selected row; every colour of a text can be read on it."""
+
     ok: str
     warn: str
     bad: str
+    done: str
+    """A run that has finished."""
+
+    lost: str
+    """A run whose supervisor is gone."""
+
     other: str
     """Memory of other processes; areas without emphasis."""
 
@@ -72,12 +83,16 @@ DARK = Theme(
     line="#272e39",
     text="#e6edf3",
     muted="#8d98a7",
+    faint="#566070",
     accent="#58a6ff",
     accent_bg="#1f6feb",
     on_accent="#ffffff",
+    selected="#172842",
     ok="#3fb950",
     warn="#d8a13a",
     bad="#f47067",
+    done="#4cc2b4",
+    lost="#b69cff",
     other="#657181",
     grid=48,
     raw=60,
@@ -93,12 +108,16 @@ LIGHT = Theme(
     line="#d9dee5",
     text="#1c2128",
     muted="#5a6573",
+    faint="#a3acb8",
     accent="#0b63ce",
     accent_bg="#0b63ce",
     on_accent="#ffffff",
+    selected="#e5eefa",
     ok="#1a7a35",
     warn="#8f5f00",
     bad="#c9302c",
+    done="#0f7268",
+    lost="#7445c7",
     other="#838d9b",
     grid=52,
     raw=70,
@@ -142,8 +161,10 @@ def palette(theme: Theme) -> QPalette:
     result = QPalette()
     for each, colour in colours.items():
         result.setColor(each, QColor(colour))
-    for each in (role.WindowText, role.Text, role.ButtonText):
-        result.setColor(QPalette.ColorGroup.Disabled, each, QColor(theme.muted))
+    disabled = QPalette.ColorGroup.Disabled
+    for each in (role.WindowText, role.Text):
+        result.setColor(disabled, each, QColor(theme.muted))
+    result.setColor(disabled, role.ButtonText, QColor(theme.faint))
     return result
 
 
@@ -184,10 +205,13 @@ def monospace_font() -> QFont:
 
 
 def icon(name: str, colour: Theme | str) -> QIcon:
-    """Return the icon resources/icons/`name`.svg in one colour (of a theme: its text colour), sharp
-    at every scale. Raises FileNotFoundError for an unknown name."""
-    ink = colour.text if isinstance(colour, Theme) else colour
-    return QIcon(str(_icon_file(name, ink)))
+    """Return the icon resources/icons/`name`.svg in one colour (of a theme: its text colour, and
+    faint while disabled), sharp at every scale. Raises FileNotFoundError for an unknown name."""
+    if not isinstance(colour, Theme):
+        return QIcon(str(_icon_file(name, colour)))
+    found = QIcon(str(_icon_file(name, colour.text)))
+    found.addFile(str(_icon_file(name, colour.faint)), mode=QIcon.Mode.Disabled)
+    return found
 
 
 @lru_cache
@@ -223,7 +247,9 @@ class ThemeController(QObject):
 
     def __init__(self, app: QApplication, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._app = app
+        self.app = app
+        """The application that is styled."""
+
         self.choice: Choice = "system"
         """The user's choice."""
 
@@ -245,7 +271,7 @@ class ThemeController(QObject):
     def _chosen_theme(self) -> Theme:
         if self.choice != "system":
             return DARK if self.choice == "dark" else LIGHT
-        return DARK if system_scheme(self._app) is Qt.ColorScheme.Dark else LIGHT
+        return DARK if system_scheme(self.app) is Qt.ColorScheme.Dark else LIGHT
 
     def _update(self) -> None:
         theme = self._chosen_theme()
@@ -256,6 +282,5 @@ class ThemeController(QObject):
 
     def _apply_style(self) -> None:
         theme = self.current
-        self._app.setPalette(palette(theme))
-        self._app.setStyleSheet(style_sheet(theme))
-        pyqtgraph.setConfigOptions(background=theme.card, foreground=theme.muted)
+        self.app.setPalette(palette(theme))
+        self.app.setStyleSheet(style_sheet(theme))

@@ -73,12 +73,17 @@ class Editor(NamedTuple):
 def _line(field: FieldInfo) -> Editor:
     line = QLineEdit()
     line.setClearButtonEnabled(False)
-    return Editor(
-        line,
-        lambda: field.parse(line.text()),
-        lambda value: line.setText(_as_text(value)),
-        line.textChanged,
-    )
+    line.setPlaceholderText(field.zero)
+
+    def value() -> Setting:
+        is_zero = field.zero and field.type != "str" and not line.text()
+        return field.parse("0" if is_zero else line.text())
+
+    def show(value: Setting) -> None:
+        is_zero = field.zero and isinstance(value, int | float) and value == 0
+        line.setText("" if is_zero else _as_text(value))
+
+    return Editor(line, value, show, line.textChanged)
 
 
 def _check(field: FieldInfo) -> Editor:
@@ -88,11 +93,18 @@ def _check(field: FieldInfo) -> Editor:
 
 def _combo(field: FieldInfo) -> Editor:
     combo = Combo()
-    combo.addItems([str(choice) for choice in field.choices])
+    combo.addItems([field.choice_text(choice) for choice in field.choices])
+    for row, meaning in enumerate(field.meanings):
+        combo.set_entry(row, reason="", tip=meaning)
+
+    def choose(value: Setting) -> None:
+        if value in field.choices:
+            combo.setCurrentIndex(field.choices.index(value))
+
     return Editor(
         combo,
-        lambda: field.parse(combo.currentText()),
-        lambda value: combo.setCurrentText(str(value)),
+        lambda: field.choices[combo.currentIndex()],
+        choose,
         combo.currentTextChanged,
     )
 
@@ -111,26 +123,29 @@ class Field(QWidget):
 
     changed = Signal()
 
-    def __init__(self, field: FieldInfo, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, field: FieldInfo, parent: QWidget | None = None, editor: Editor | None = None
+    ) -> None:
+        """`editor`: None for the usual one of the type."""
         super().__init__(parent)
         self.info = field
         self.refusal = ""
         """Why the value cannot be changed now, or empty."""
 
         self._unlocked_value = field.default
-        self._editor = _EDITORS[field.type](field)
+        self._editor = editor or _EDITORS[field.type](field)
         self.widget = self._editor.widget
         """The widget that gets the keyboard focus."""
 
         self.widget.setAccessibleName(field.title)
         self.label = Label(field.title)
         self.label.setBuddy(self.widget)
-        self._set_tip(field.doc)
+        self._set_tip(field.help(in_form=True))
         self._editor.changed.connect(lambda *_: self.changed.emit())
         self.note_label = FieldNote()
         """The label below the field; a form may place it elsewhere."""
 
-        self.setFocusProxy(self.widget)
+        # Without a focus proxy: Tab would go to `widget` wherever a new field is in Qt's chain.
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
@@ -159,6 +174,10 @@ class Field(QWidget):
     def value(self) -> Setting:
         """Return the value. Raises ValueError with a sentence if the text is not a value."""
         return self._editor.get()
+
+    def entered(self) -> Setting:
+        """Return what is entered, valid or not, for `set_value`."""
+        return self.widget.text() if isinstance(self.widget, QLineEdit) else self.value()
 
     def value_or_default(self) -> Setting:
         """Return the value, or the default if the text is not a value."""
@@ -189,25 +208,36 @@ class Field(QWidget):
         self.refusal = reason
         for widget in (self.widget, self.label):
             widget.setEnabled(not reason)
-        self._set_tip(reason or self.info.doc)
+        self._set_tip(reason or self.info.help(in_form=True))
 
     def set_choice_refusals(self, reasons: Mapping[Setting, str]) -> None:
         """Disable each choice that has a reason; only for a field of type `choice`."""
         assert isinstance(self.widget, Combo)
-        for row, choice in enumerate(self.info.choices):
-            self.widget.set_entry(row, reason=reasons.get(choice, ""))
+        tips = self.info.meanings or ("",) * len(self.info.choices)
+        for row, (choice, tip) in enumerate(zip(self.info.choices, tips, strict=True)):
+            self.widget.set_entry(row, reason=reasons.get(choice, ""), tip=tip)
 
     def set_note(self, text: str) -> None:
         """Show a note below the field while there is no problem."""
         self.note_label.set_note(text)
 
     def set_problem(self, text: str) -> None:
-        """Show a problem below the field; empty: there is none."""
+        """Show a problem below the field, and outline the field; empty: there is none."""
         self.note_label.set_problem(text)
+        show_fault(self.widget, text)
 
     def _set_tip(self, text: str) -> None:
         for widget in (self.widget, self.label):
             widget.setToolTip(wrapped(text))
+
+
+def show_fault(widget: QWidget, problem: str) -> None:
+    """Outline `widget` as the one at fault, and tell screen readers why; empty: it is not."""
+    if widget.accessibleDescription() != problem:
+        widget.setAccessibleDescription(problem)
+    if bool(widget.property("fault")) != bool(problem):
+        widget.setProperty("fault", bool(problem))
+        widget.style().polish(widget)  # the style sheet selects by the property
 
 
 class FieldNote(Label):

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Literal
 
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetrics,
+    QGuiApplication,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
+from gui.style.theme import theme_of
+from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip
 
 Tone = Literal["", "good", "best", "warning", "bad"]
@@ -14,32 +25,95 @@ Tone = Literal["", "good", "best", "warning", "bad"]
 
 UNKNOWN = "–"
 
+_UNIT_SIZE, _UNIT_GAP = 12, 4
+"""Pixels: the letters of a unit, and their distance from the number."""
+
+_LEAST_NOTE = 40
+"""With less room, in logical pixels, a longer note is in the tooltip only."""
+
+
+class FigureLabel(Label):
+    """A figure in large letters, with its unit in small ones: `45.9 ms`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("figure")
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    def sizeHint(self) -> QSize:
+        """The size of figure and unit."""
+        return QSize(self._unit_left() + self._unit_width() + 1, super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        """The height; a figure that does not fit gets smaller letters."""
+        return QSize(0, super().minimumSizeHint().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint both on one line."""
+        number, unit = self._parts()
+        painter = QPainter(self)
+        metrics = self.fontMetrics()
+        base = (self.height() - metrics.height()) // 2 + metrics.ascent()
+        painter.setPen(self.palette().color(self.foregroundRole()))
+        painter.drawText(0, base, number)
+        if unit:
+            painter.setFont(self._unit_font())
+            painter.setPen(QColor(theme_of(QGuiApplication.palette()).muted))
+            painter.drawText(self._unit_left(), base, unit)
+
+    def _parts(self) -> tuple[str, str]:
+        """The number, and its unit if the text is a number with one."""
+        number, _, unit = self.text().partition(" ")
+        return (number, unit) if number[:1].isdigit() else (self.text(), "")
+
+    def _unit_left(self) -> int:
+        number, unit = self._parts()
+        return self.fontMetrics().horizontalAdvance(number) + (_UNIT_GAP if unit else 0)
+
+    def _unit_width(self) -> int:
+        return QFontMetrics(self._unit_font()).horizontalAdvance(self._parts()[1])
+
+    def _unit_font(self) -> QFont:
+        font = QFont(self.font())
+        font.setPixelSize(_UNIT_SIZE)
+        font.setWeight(QFont.Weight.Normal)
+        return font
+
 
 class FigureCard(QFrame):
-    """A caption, a large value and a note below it."""
+    """A caption, and below it a large value with a note at its right."""
 
     def __init__(self, caption: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
-        self.caption = Label(caption)
+        self.caption = ElidedLabel()
+        self.caption.setText(caption)
         self.caption.setObjectName("h")
-        self.value = Label()
-        self.value.setObjectName("figure")
-        self.note = Label()
+        self.value = FigureLabel()
+        self.note = ElidedLabel()
         self.note.setObjectName("note")
+        self.note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom)
+        self._notes = [""]
+        self._line = line = QHBoxLayout()
+        line.setSpacing(6)
+        line.addWidget(self.value, 0, Qt.AlignmentFlag.AlignLeft)
+        line.addWidget(self.note, 1)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 8, 10, 8)
-        layout.setSpacing(1)
-        for label in (self.caption, self.value, self.note):
-            # All cards have the same width, whatever their texts.
-            label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-            layout.addWidget(label)
+        layout.setContentsMargins(10, 6, 10, 5)
+        layout.setSpacing(0)
+        layout.addWidget(self.caption)
+        layout.addLayout(line)
+        # All cards have the same width, whatever their texts.
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.show_figure(UNKNOWN)
 
     def show_figure(self, value: str, note: str = "", tone: Tone = "") -> None:
-        """Show `value`, and `note` below it in the colour of `tone`."""
+        """Show `value`, and `note` beside it in the colour of `tone`.
+
+        The lines of `note` say the same, each in fewer words: the first one that fits is shown.
+        """
         self.value.setText(value)
-        self.note.setText(note)
+        self._notes = note.splitlines() or [""]
         _set_property(self.note, "tone", tone)
         self._fit_value()
         self._describe()
@@ -55,15 +129,23 @@ class FigureCard(QFrame):
         self._describe()
 
     def _fit_value(self) -> None:
-        """Use a smaller font for a value that does not fit."""
+        """Use smaller letters for a value that does not fit; leave out a note without room."""
+        room = self.contentsRect().width() - 20
         _set_property(self.value, "long", False)
-        wide = self.value.sizeHint().width() > self.value.width()
-        _set_property(self.value, "long", wide)
+        _set_property(self.value, "long", self.value.sizeHint().width() > room)
+        self.value.updateGeometry()
+        self._line.activate()
+        left = room - self.value.sizeHint().width() - 6
+        width = self.note.fontMetrics().horizontalAdvance
+        fitting = (note for note in self._notes if width(note) <= left)
+        self.note.setText(next(fitting, self._notes[-1]))
+        self.note.setVisible(left >= min(_LEAST_NOTE, self.note.sizeHint().width()))
 
     def _describe(self) -> None:
-        texts = [self.caption.text(), self.value.text(), self.note.text()]
+        texts = [self.caption.text(), self.value.text(), self._notes[0]]
         self.setAccessibleName(", ".join(text for text in texts if text))
-        self.setToolTip(plain_tip("\n".join(text for text in texts if text)))
+        for part in (self, self.caption, self.note):
+            part.setToolTip(plain_tip("\n".join(text for text in texts if text)))
 
 
 class FigureRow(QWidget):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QToolButton
 
 from gui.style.theme import icon, theme_of
@@ -24,6 +25,11 @@ class IconButton(QToolButton):
         self._picture = picture
         self._apply_style()
 
+    def set_picture(self, picture: str) -> None:
+        """Show another picture."""
+        self._picture = picture
+        self._apply_style()
+
     def changeEvent(self, event: QEvent) -> None:
         """Follow the theme."""
         super().changeEvent(event)
@@ -31,4 +37,4 @@ class IconButton(QToolButton):
             self._apply_style()
 
     def _apply_style(self) -> None:
-        self.setIcon(icon(self._picture, theme_of(self.palette()).muted))
+        self.setIcon(icon(self._picture, theme_of(QGuiApplication.palette()).muted))

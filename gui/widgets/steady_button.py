@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtGui import QCursor
 from PySide6.QtWidgets import QMenu, QPushButton, QToolButton
 
 from gui.widgets.plain_text import plain_tip
@@ -17,12 +18,44 @@ class SteadyButton(QPushButton):
         """`texts` are all texts that the button may show, beginning with the first."""
         super().__init__(texts[0])
         self._texts = texts
+        self._text = texts[0]
+        self._is_compact = False
         self.setToolTip(plain_tip(tip))
 
+    def set_compact(self, compact: bool) -> None:
+        """Show the icon alone; a screen reader says the text, and the tooltip what it does."""
+        if compact != self._is_compact:
+            self._is_compact = compact
+            self.setProperty("compact", compact)
+            self.style().unpolish(self)
+            self.style().polish(self)
+            self._show()
+            self.updateGeometry()
+
+    def text(self) -> str:
+        """Return the text, also where only the icon is shown."""
+        return self._text
+
+    def setText(self, text: str) -> None:
+        """Show another text."""
+        if text != self._text:
+            self._text = text
+            self._show()
+
+    def full_width(self) -> int:
+        """The width with the longest text, also where only the icon is shown."""
+        longest = max(self._width(text) for text in self._texts)
+        shown = self._width("" if self._is_compact else self._text)
+        return super().sizeHint().width() + longest - shown
+
     def sizeHint(self) -> QSize:
-        """The size with the longest text."""
-        hint, longest = super().sizeHint(), max(self._width(text) for text in self._texts)
-        return hint + QSize(longest - self._width(self.text()), 0)
+        """The size with the longest text, or with the icon."""
+        hint = super().sizeHint()
+        return hint if self._is_compact else QSize(self.full_width(), hint.height())
+
+    def _show(self) -> None:
+        super().setText("" if self._is_compact else self._text)
+        self.setAccessibleName(self._text if self._is_compact else "")
 
     def minimumSizeHint(self) -> QSize:
         """The button never shrinks below its text."""
@@ -31,6 +64,22 @@ class SteadyButton(QPushButton):
     def _width(self, text: str) -> int:
         """The width that Qt uses for the size hint."""
         return self.fontMetrics().size(Qt.TextFlag.TextShowMnemonic, text).width()
+
+
+def let_go_of_menu(button: QPushButton | QToolButton) -> None:
+    """Let `button` lose the outline of the mouse when its menu closes.
+
+    A click gives it no keyboard focus, which would stay; Tab does. Qt believes that the mouse is
+    still over the button if it left while the menu was open.
+    """
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+
+    def let_go() -> None:
+        if not button.rect().contains(button.mapFromGlobal(QCursor.pos())):
+            button.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)
+            button.update()
+
+    button.menu().aboutToHide.connect(lambda: QTimer.singleShot(0, button, let_go))
 
 
 class MoreButton(QToolButton):
@@ -46,3 +95,4 @@ class MoreButton(QToolButton):
         menu = QMenu(self)
         menu.setToolTipsVisible(True)
         self.setMenu(menu)
+        let_go_of_menu(self)

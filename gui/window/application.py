@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import locale
 import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from pyqtgraph.util.garbage_collector import GarbageCollector
-from PySide6.QtCore import QLocale, Qt
+from PySide6.QtCore import QCoreApplication, QLocale, Qt
 from PySide6.QtWidgets import QApplication, QMessageBox
 
 from gui.style.theme import application_font, load_fonts
@@ -37,9 +37,11 @@ def show_refusal(text: str) -> None:
 def application(argv: Sequence[str]) -> QApplication:
     """Return the QApplication with the name, font and number format of Traindeck.
 
-    It also starts a timer that runs Python's garbage collection between two Qt events. A widget
-    that is destroyed by another thread, or while Qt holds a lock, would block the window.
+    It also stops Python's garbage collection, until `collect_garbage` runs it between two Qt
+    events: a widget that is destroyed by another thread, or while Qt holds a lock, would block the
+    window.
     """
+    gc.disable()
     QLocale.setDefault(QLocale.c())  # 0.001, never 0,001
     qt_app = QApplication(list(argv))
     locale.setlocale(locale.LC_NUMERIC, "C")  # QApplication() has set the user's locale
@@ -49,5 +51,13 @@ def application(argv: Sequence[str]) -> QApplication:
     install_translation(qt_app)
     load_fonts()
     qt_app.setFont(application_font())
-    qt_app.setProperty("collector", GarbageCollector())  # keeps it alive
     return qt_app
+
+
+def collect_garbage(qt_app: QCoreApplication) -> None:
+    """Run Python's garbage collection from a timer, if `application` has stopped it."""
+    if gc.isenabled() or qt_app.property("collector") is not None:
+        return
+    from pyqtgraph.util.garbage_collector import GarbageCollector  # not before the first paint
+
+    qt_app.setProperty("collector", GarbageCollector())  # keeps it alive

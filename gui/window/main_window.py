@@ -1,4 +1,4 @@
-"""The main window: toolbar, docks, menus and shortcuts; `gui/app.py` connects the actions."""
+"""The main window: strip, pages, column, menus and shortcuts; `gui/app.py` connects the actions."""
 
 from __future__ import annotations
 
@@ -14,26 +14,31 @@ from PySide6.QtGui import (
     QShowEvent,
 )
 from PySide6.QtWidgets import (
-    QDockWidget,
     QFrame,
     QMainWindow,
     QMenu,
     QScrollArea,
-    QTabWidget,
-    QToolBar,
+    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
+from gui.devices.alarm_bar import AlarmBar
+from gui.devices.device_list import DeviceList
 from gui.log.log_bar import LogBar
+from gui.log.log_view import LogView
+from gui.media.media_bar import MediaBar
 from gui.style.theme import Choice
+from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label
+from gui.window.body import Body
+from gui.window.lower_panel import LowerPanel, RunPage
+from gui.window.rail import Rail
 from gui.window.shortcuts import ShortcutsDialog, go_to_pane
+from gui.window.strip import LoneAlt, PageName, WindowStrip
 from gui.window.tab_order import TabOrder
 from gui.window.template_label import TemplateLabel
 from gui.window.window_layout import WindowLayout
-
-SIDE_WIDTH = 316
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,18 +46,25 @@ class WindowParts:
     """The widgets that the window lays out."""
 
     controls: QWidget
-    alarms: QWidget
-    devices: QWidget
+    alarms: AlarmBar
+    devices: DeviceList
     form: QWidget
     run_list: QWidget
     banner: QWidget
+    script_bar: QWidget
     figures: QWidget
     plots: QWidget
-    comparison: QWidget
+    runs_page: QWidget
+    """The page with all runs; the other page is that of the watched run."""
+
     welcome_page: QWidget
-    log: QWidget
+    log: LogView
     events: QWidget
     log_bar: LogBar
+    overview: QWidget
+    overview_bar: QWidget
+    media: QWidget
+    media_bar: MediaBar
 
 
 class MainWindow(QMainWindow):
@@ -61,17 +73,28 @@ class MainWindow(QMainWindow):
     visibility_changed = Signal(bool)
     """Whether the window is visible: it is neither hidden nor minimised."""
 
+    page_changed = Signal(str)
+    """Which page is shown now: a PageName."""
+
     first_painted = Signal()
     """Emitted once: from now on, other work does not delay what the user sees first."""
 
     def __init__(self, parts: WindowParts, settings: QSettings) -> None:
         super().__init__()
         self._parts = parts
-        self._shows_welcome, self._bottom_was_shown = False, True
         self._was_painted = False
+        self._lone_alt = LoneAlt()
+        self.menus: list[QMenu] = []
+        """What the menu button opens, from the first to the last."""
+
         self.setWindowTitle("Traindeck")
         self.setObjectName("window")
-        self.open_recipe = self._action(self.tr("Open recipe…"), "Ctrl+O")
+        self.open_recipe = self._action(self.tr("Open file…"), "Ctrl+O")
+        self.new_recipe = self._action(self.tr("New recipe…"), "Ctrl+N")
+        self.check_recipe = self._action(self.tr("Check recipe"), "Ctrl+K")
+        self.import_runs = self._action(self.tr("Import runs…"), "Ctrl+Shift+I")
+        self.export_run = self._action(self.tr("Export this run…"), "Ctrl+Shift+E")
+        self.choose_editor = self._action(self.tr("Editor…"), "")
         self.quit = self._action(self.tr("Quit"), QKeySequence.StandardKey.Quit)
         self.start = self._action(self.tr("Start run"), "Ctrl+R")
         self.stop = self._action(self.tr("Stop"), "Ctrl+.")
@@ -80,14 +103,18 @@ class MainWindow(QMainWindow):
         self.toggle_theme = self._action(self.tr("Dark or light"), "Ctrl+Shift+L")
         self.fit = self._action(self.tr("Fit plots"), "F")
         self.reset_layout = self._action(self.tr("Reset layout"), "")
-        self._add_menu(self.tr("&File"), self.open_recipe, self.quit)
+        self._add_menu(
+            self.tr("&File"),
+            *(self.open_recipe, self.new_recipe, self.check_recipe),
+            *(self.import_runs, self.export_run, self.choose_editor, self.quit),
+        )
         self.pause = self._action(self.tr("Pause or resume"), "Ctrl+P")
         self.empty_cache = self._action(self.tr("Empty cache"), "Ctrl+E")
         self.copy_command = self._action(self.tr("Copy command"), "Ctrl+Shift+C")
         self.keep_loaded = self._action(self.tr("Keep frameworks loaded"), "")
         self.keep_loaded.setCheckable(True)
         self.keep_loaded.setChecked(True)
-        self._add_menu(
+        self.run_menu = self._add_menu(
             self.tr("&Run"),
             *(self.start, self.pause, self.stop, self.checkpoint, self.empty_cache),
             *(self.copy_command, self.keep_loaded),
@@ -97,21 +124,39 @@ class MainWindow(QMainWindow):
             "dark": self._action(self.tr("Dark"), ""),
             "light": self._action(self.tr("Light"), ""),
         }
-        self.view_menu = self._add_menu(
-            self.tr("&View"), self.fit, self.toggle_theme, self.reset_layout
+        self.fold_column = self._action(self.tr("Left column"), "Ctrl+B")
+        self.fold_panel = self._action(self.tr("Lower panel"), "Ctrl+J")
+        self.fill_page = self._action(self.tr("Lower panel fills the page"), "Ctrl+Shift+J")
+        overview = self._action(self.tr("Overview"), "Ctrl+I")
+        overview.triggered.connect(self.show_overview)
+        view_menu = self._add_menu(
+            self.tr("&View"),
+            *(self.fit, overview, self.fold_column, self.fold_panel, self.fill_page),
+            *(self.toggle_theme, self.reset_layout),
         )
-        self.view_menu.addMenu(self.tr("Theme")).addActions(list(self.theme_choices.values()))
+        theme_menu = view_menu.addMenu(self.tr("Theme"))
+        theme_menu.addActions(list(self.theme_choices.values()))
         self._add_go_menu()
         self._add_help_menu()
-        side = (parts.alarms, parts.devices, parts.form, parts.run_list)
-        centre = (parts.banner, parts.welcome_page, parts.plots, parts.comparison)
-        self._panes = (parts.controls, *side, *centre, parts.log, parts.events)
+        side = (parts.devices, parts.form, parts.alarms, parts.run_list)
+        centre = (parts.banner, parts.script_bar, parts.welcome_page, parts.plots, parts.runs_page)
         self.filter = parts.log_bar.filter
         self.status = Label()
-        self._add_bar(parts.controls)
-        self._add_side(parts)
-        self._add_centre(parts)
-        self.bottom = self._add_bottom(parts)
+        self.strip = WindowStrip(self.menus, parts.controls)
+        self.strip.page_chosen.connect(self.show_page)
+        self.bottom = self._lower_panel(parts)
+        self.run_page = RunPage(self._run_content(parts), self.bottom)
+        self._pages = QStackedWidget()
+        self._pages.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self._pages.addWidget(self.run_page)
+        self._pages.addWidget(parts.runs_page)
+        self.rail = Rail(parts.devices.rail)
+        self.rail.set_settings(theme_menu, self.choose_editor, self.keep_loaded, self.reset_layout)
+        self.column = self._column(parts)
+        self.body = Body(self.column, self.rail, self._pages)
+        self._lay_out()
+        self._connect_folding(parts)
+        self._panes = (self.strip, self.rail, *side, *centre)
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status)
         self.template_label = TemplateLabel()
@@ -121,18 +166,17 @@ class MainWindow(QMainWindow):
         TabOrder(
             self,
             (
-                parts.controls, *side, parts.banner, parts.figures, parts.plots,
-                parts.welcome_page, parts.comparison, parts.log_bar, parts.log, parts.events,
+                self.strip, self.rail, *side, self.body.handle, parts.banner, parts.script_bar,
+                parts.figures, parts.plots, parts.welcome_page, parts.runs_page, self.bottom,
             ),
         )  # fmt: skip
-        self._layout = WindowLayout(self, self.bottom, self._tabs, settings)
+        self._layout = WindowLayout(self, self.body, self.run_page, self.bottom, settings)
         self.reset_layout.triggered.connect(self._layout.reset)
         self._layout.restore()
+        self._pages.setFocus()  # otherwise a button has the focus, and the first Space presses it
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Save size and layout. The runs continue: they do not depend on the window."""
-        if self._parts.comparison.isVisible():
-            self.show_comparison(False)
         self._layout.save()
         super().closeEvent(event)
 
@@ -157,36 +201,74 @@ class MainWindow(QMainWindow):
 
     def show_welcome(self, shown: bool) -> None:
         """Show the welcome page in the centre (True) or the plots (False)."""
-        self._shows_welcome = shown
         self._parts.welcome_page.setVisible(shown)
         for widget in (self._parts.figures, self._parts.plots):
             widget.setVisible(not shown)
 
-    def show_comparison(self, shown: bool) -> None:
-        """Show the comparison in the centre, without the log (True), or the single run (False)."""
-        self._parts.comparison.setVisible(shown)
-        self._parts.welcome_page.setVisible(not shown and self._shows_welcome)
-        for widget in (self._parts.figures, self._parts.plots):
-            widget.setVisible(not shown and not self._shows_welcome)
-        if shown:
-            self._bottom_was_shown = not self.bottom.isHidden()
-        self.bottom.setVisible(not shown and self._bottom_was_shown)
+    @property
+    def page(self) -> PageName:
+        """Which page is shown."""
+        return "runs" if self._pages.currentWidget() is self._parts.runs_page else "run"
+
+    def show_page(self, page: PageName) -> None:
+        """Show the watched run with its log (`run`), or all runs (`runs`)."""
+        if page == self.page:
+            return
+        focused = self.focusWidget()
+        is_lost = focused is not None and self._pages.isAncestorOf(focused)
+        self._pages.setCurrentWidget(self._parts.runs_page if page == "runs" else self.run_page)
+        if is_lost:  # Qt would move it to an arbitrary widget
+            self._pages.setFocus()
+        self.body.set_page(page)
+        self.strip.show_page(page)
+        self.page_changed.emit(page)
 
     def show_log(self) -> None:
         """Bring the tab Log to the front."""
-        self.bottom.show()
-        self._tabs.setCurrentWidget(self._parts.log)
+        self._show_tab(self._parts.log)
+
+    def show_overview(self) -> None:
+        """Bring the tab Overview to the front."""
+        self._show_tab(self._parts.overview)
+
+    def show_media(self) -> None:
+        """Bring the tab Media to the front."""
+        self._show_tab(self._parts.media)
+
+    def show_form(self) -> None:
+        """Make the form visible, with the keyboard focus in it."""
+        self.body.show_over(self._parts.form)
+
+    def show_on_screen(self) -> None:
+        """Show the window within the usable area of its screen."""
+        self._layout.show_on_screen()
+
+    def _show_tab(self, page: QWidget) -> None:
+        self.show_page("run")
+        self.bottom.show_page(page)
+        self.run_page.unfold()
 
     def show_shortcuts(self) -> None:
         """Open the list of keyboard shortcuts."""
-        dialog = ShortcutsDialog(self)
+        dialog = ShortcutsDialog(self, self.menus)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
 
+    def event(self, event: QEvent) -> bool:
+        """Open the menu when Alt was pressed alone, as a menu bar would."""
+        if self._lone_alt.heard(event):
+            self.strip.menu_button.open()
+        return super().event(event)
+
     def _focus_filter(self) -> None:
-        self.bottom.show()
-        self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
-        self.filter.selectAll()
+        self.show_page("run")
+        if self.bottom.page is self._parts.overview:  # it has nothing to filter
+            self.bottom.show_page(self._parts.log)
+        self.run_page.unfold()
+        is_media = self.bottom.page is self._parts.media
+        line = self._parts.media_bar.search if is_media else self.filter
+        line.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        line.selectAll()
 
     def _action(self, text: str, keys: str | QKeySequence.StandardKey) -> QAction:
         action = QAction(text, self)
@@ -195,8 +277,9 @@ class MainWindow(QMainWindow):
         return action
 
     def _add_menu(self, title: str, *actions: QAction) -> QMenu:
-        menu = self.menuBar().addMenu(title)
+        menu = QMenu(title, self)
         menu.addActions(actions)
+        self.menus.append(menu)
         return menu
 
     def _add_go_menu(self) -> None:
@@ -207,10 +290,15 @@ class MainWindow(QMainWindow):
         )
         next_pane = self._action(self.tr("Next pane"), "F6")
         previous_pane = self._action(self.tr("Previous pane"), "Shift+F6")
-        next_pane.triggered.connect(lambda: go_to_pane(self._panes, 1))
-        previous_pane.triggered.connect(lambda: go_to_pane(self._panes, -1))
+        next_pane.triggered.connect(lambda: go_to_pane(self._shown_panes(), 1))
+        previous_pane.triggered.connect(lambda: go_to_pane(self._shown_panes(), -1))
+        run_page = self._action(self.tr("Page of the run"), "Ctrl+1")
+        runs_page = self._action(self.tr("Page of all runs"), "Ctrl+2")
+        run_page.triggered.connect(lambda: self.show_page("run"))
+        runs_page.triggered.connect(lambda: self.show_page("runs"))
         self._add_menu(
             self.tr("&Go"),
+            *(run_page, runs_page),
             *(self.filter_action, self.find_next, self.find_previous, self.first_error),
             *(next_pane, previous_pane),
         )
@@ -219,25 +307,18 @@ class MainWindow(QMainWindow):
         help_action = self._action(self.tr("Keyboard shortcuts"), "")
         help_action.setShortcuts([QKeySequence("?"), QKeySequence("F1")])
         help_action.triggered.connect(self.show_shortcuts)
-        self._add_menu(self.tr("&Help"), help_action)
+        self.doctor = self._action(self.tr("Doctor…"), "")
+        self._add_menu(self.tr("&Help"), help_action, self.doctor)
 
-    def _add_bar(self, controls: QWidget) -> None:
-        bar = QToolBar(self.tr("Run"))
-        bar.setObjectName("run bar")
-        bar.setMovable(False)
-        bar.toggleViewAction().setEnabled(False)
-        bar.addWidget(controls)
-        self.addToolBar(bar)
-
-    def _add_side(self, parts: WindowParts) -> None:
+    def _column(self, parts: WindowParts) -> QWidget:
         content = QWidget()
         content.setObjectName("content")
         column = QVBoxLayout(content)
-        column.setContentsMargins(10, 10, 4, 6)
-        column.setSpacing(8)
-        column.addWidget(parts.alarms)
+        column.setContentsMargins(8, 8, 2, 6)
+        column.setSpacing(6)
         column.addWidget(parts.devices)
         column.addWidget(parts.form)
+        column.addWidget(parts.alarms)  # the list below gives it room: nothing above moves
         runs = _Card()
         inside = QVBoxLayout(runs)
         inside.setContentsMargins(10, 5, 6, 5)
@@ -248,55 +329,79 @@ class MainWindow(QMainWindow):
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(content)
-        scroll.setFixedWidth(SIDE_WIDTH)
-        dock = self._dock(self.tr("Devices and runs"), "side", scroll)
-        self.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, dock)
-        self.setCorner(Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea)
+        fold = IconButton("sidebar", self.tr("Fold the left column"), "")
+        fold.setToolTip(self.tr("Fold the left column (Ctrl+B)"))
+        fold.clicked.connect(self.fold_column.trigger)
+        parts.devices.add_corner(fold)
+        return scroll
 
-    def _add_centre(self, parts: WindowParts) -> None:
-        centre = QWidget()
-        column = QVBoxLayout(centre)
-        column.setContentsMargins(2, 10, 10, 0)
+    def _run_content(self, parts: WindowParts) -> QWidget:
+        content = QWidget()
+        column = QVBoxLayout(content)
+        column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
         column.addWidget(parts.banner)
+        column.addWidget(parts.script_bar)
         column.addWidget(parts.welcome_page, 1)
         column.addWidget(parts.figures)
         column.addWidget(parts.plots, 1)
-        column.addWidget(parts.comparison, 1)
-        parts.comparison.hide()
-        self.setCentralWidget(centre)
-        centre.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        centre.setFocus()  # otherwise a button has the focus, and the first Space presses it
+        return content
 
-    def _add_bottom(self, parts: WindowParts) -> QDockWidget:
-        tabs = QTabWidget()
+    def _lower_panel(self, parts: WindowParts) -> LowerPanel:
+        panel = LowerPanel()
         parts.log.setObjectName("log")
         parts.events.setObjectName("events")
-        tabs.addTab(parts.log, self.tr("Log"))
-        tabs.addTab(parts.events, self.tr("Events"))
-        tabs.setCornerWidget(parts.log_bar)
-        self._tabs = tabs
-        card = QFrame()
-        card.setObjectName("card")
-        inside = QVBoxLayout(card)
-        inside.setContentsMargins(6, 4, 6, 4)
-        inside.addWidget(tabs)
-        content = QWidget()
-        around = QVBoxLayout(content)
-        around.setContentsMargins(2, 2, 10, 6)
-        around.addWidget(card)
-        dock = self._dock(self.tr("Log and events"), "bottom", content)
-        self.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
-        return dock
+        parts.overview.setObjectName("overview")
+        parts.media.setObjectName("media")
+        panel.add(parts.log, self.tr("Log"), parts.log_bar)
+        panel.add(parts.events, self.tr("Events"), parts.log_bar)
+        panel.add(parts.overview, self.tr("Overview"), parts.overview_bar)
+        panel.add(parts.media, self.tr("Media"), parts.media_bar)
+        parts.log.newest.connect(panel.show_line)
+        parts.log.levels.connect(panel.show_warnings)
+        return panel
 
-    def _dock(self, title: str, name: str, content: QWidget) -> QDockWidget:
-        dock = QDockWidget(title, self)
-        dock.setObjectName(name)
-        dock.setTitleBarWidget(QWidget())
-        dock.setFeatures(QDockWidget.DockWidgetFeature.DockWidgetClosable)
-        dock.setWidget(content)
-        self.view_menu.addAction(dock.toggleViewAction())
-        return dock
+    def _shown_panes(self) -> list[QWidget]:
+        page = self.bottom.page
+        is_line = self.bottom.fold == "folded"
+        return [*self._panes, self.bottom if is_line or page is None else page]
+
+    def _lay_out(self) -> None:
+        self._parts.runs_page.setContentsMargins(4, 8, 8, 6)
+        whole = QWidget()
+        column = QVBoxLayout(whole)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.strip)
+        column.addWidget(self.body, 1)
+        self.setCentralWidget(whole)
+        self.strip.show_page("run")
+
+    def _connect_folding(self, parts: WindowParts) -> None:
+        body, rail = self.body, self.rail
+        rail.unfold_clicked.connect(lambda: body.fold(False))
+        rail.devices_clicked.connect(lambda: body.show_over(parts.devices))
+        rail.new_run_clicked.connect(lambda: body.show_over(parts.form))
+        rail.runs_clicked.connect(lambda: body.show_over(parts.run_list))
+        parts.devices.rail.opened.connect(lambda: body.show_over(parts.devices))
+        parts.alarms.summary.connect(rail.show_alarms)
+        self.fold_column.triggered.connect(self._fold_column)
+        self.fold_panel.triggered.connect(self._fold_panel)
+        self.fill_page.triggered.connect(self._fill_page)
+
+    def _fold_column(self) -> None:
+        if self.body.is_open_over:
+            self.body.close_over()
+        else:
+            self.body.fold(not self.body.is_folded)
+
+    def _fold_panel(self) -> None:
+        self.show_page("run")
+        self.run_page.choose("open" if self.bottom.fold == "folded" else "folded")
+
+    def _fill_page(self) -> None:
+        self.show_page("run")
+        self.run_page.choose("open" if self.bottom.fold == "full" else "full")
 
 
 class _Card(QFrame):

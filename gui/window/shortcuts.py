@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
     QDialogButtonBox,
+    QFrame,
     QGridLayout,
     QHBoxLayout,
-    QMainWindow,
     QMenu,
+    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -28,13 +29,9 @@ Group = tuple[str, list[tuple[str, str]]]
 """A heading, and the keys with their effects: `("Run", [("Ctrl+R", "Start run")])`."""
 
 
-def shortcuts(window: QMainWindow) -> list[Group]:
-    """Return the shortcuts of all actions of `window`, by menu, then by the part of the window."""
-    groups: dict[str, list[QAction]] = {}
-    for entry in window.menuBar().actions():
-        menu = entry.menu()
-        if isinstance(menu, QMenu):
-            groups[_plain(entry.text())] = menu.actions()
+def shortcuts(window: QWidget, menus: Sequence[QMenu]) -> list[Group]:
+    """Return the shortcuts of all actions of `window`, by its `menus`, then by its parts."""
+    groups = {_plain(menu.title()): menu.actions() for menu in menus}
     listed = {action for actions in groups.values() for action in actions}
     for action in every_action(window):
         if action.shortcuts() and action not in listed:
@@ -46,7 +43,7 @@ def shortcuts(window: QMainWindow) -> list[Group]:
     return [(title, found) for title, found in rows.items() if found]
 
 
-def every_action(window: QMainWindow) -> list[QAction]:
+def every_action(window: QWidget) -> list[QAction]:
     """Return the actions of the window and of all its parts without duplicates."""
     parts = [window, *window.findChildren(QWidget)]
     return list(dict.fromkeys(action for part in parts for action in part.actions()))
@@ -72,14 +69,15 @@ def _qt_shortcuts() -> list[tuple[str, str]]:
         (translate("Shortcuts", "Tab"), translate("Shortcuts", "From field to field")),
         (
             translate("Shortcuts", "Space"),
-            translate("Shortcuts", "Press the button, or tick the box, that has the focus"),
+            translate("Shortcuts", "Press the button, or tick the box"),
         ),
         (
             translate("Shortcuts", "Alt+Enter"),
-            translate("Shortcuts", "In the legend of a plot: that curve alone, or all again"),
+            translate("Shortcuts", "In a legend: that curve alone, or all again"),
         ),
+        (translate("Shortcuts", "F10, Alt"), translate("Shortcuts", "Open the menu")),
         (
-            translate("Shortcuts", "Alt"),
+            translate("Shortcuts", "Alt+Letter"),
             translate("Shortcuts", "Underlined letters: to that field or menu"),
         ),
     ]
@@ -88,20 +86,47 @@ def _qt_shortcuts() -> list[tuple[str, str]]:
 class ShortcutsDialog(QDialog):
     """The dialog with all shortcuts, which the key "?" opens."""
 
-    def __init__(self, window: QMainWindow) -> None:
+    def __init__(self, window: QWidget, menus: Sequence[QMenu]) -> None:
+        """`menus` of `window`."""
         super().__init__(window)
         self.setWindowTitle(self.tr("Keyboard shortcuts"))
-        columns = QHBoxLayout()
-        columns.setSpacing(40)
-        for groups in _in_columns([*shortcuts(window), (self.tr("Everywhere"), _qt_shortcuts())]):
+        content = QWidget()
+        columns = QHBoxLayout(content)
+        columns.setContentsMargins(0, 0, 0, 0)
+        columns.setSpacing(28)
+        for groups in _in_columns(
+            [*shortcuts(window, menus), (self.tr("Everywhere"), _qt_shortcuts())]
+        ):
             columns.addLayout(_column(groups))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(20, 16, 20, 14)
         layout.setSpacing(14)
-        layout.addLayout(columns)
+        layout.addWidget(_Keys(content))
         layout.addWidget(buttons)
+        self.resize(self.sizeHint())  # Qt gives a new dialog two thirds of the screen at most
+
+
+class _Keys(QScrollArea):
+    """Wants the room that its content needs; scrolls where the screen has less."""
+
+    def __init__(self, content: QWidget) -> None:
+        super().__init__()
+        self._content = content
+        content.setObjectName("content")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setWidget(content)
+        self.setAccessibleName(self.tr("Keyboard shortcuts"))
+
+    def sizeHint(self) -> QSize:
+        """The size of the content, at most that of the screen without a margin."""
+        usable = self.screen().availableSize() - QSize(120, 160)
+        wanted = self._content.sizeHint()
+        if wanted.height() > usable.height():
+            wanted += QSize(self.verticalScrollBar().sizeHint().width(), 0)
+        return wanted.boundedTo(usable)
 
 
 def _in_columns(groups: list[Group]) -> list[list[Group]]:
@@ -118,8 +143,8 @@ def _in_columns(groups: list[Group]) -> list[list[Group]]:
 
 def _column(groups: list[Group]) -> QGridLayout:
     grid = QGridLayout()
-    grid.setHorizontalSpacing(24)
-    grid.setVerticalSpacing(5)
+    grid.setHorizontalSpacing(16)
+    grid.setVerticalSpacing(3)
     for title, rows in groups:
         heading = Label(title.upper())
         heading.setObjectName("h")
@@ -147,12 +172,12 @@ def go_to_pane(panes: Sequence[QWidget], step: int) -> None:
     start = current if current is not None else (-1 if step > 0 else 0)
     for offset in range(1, count + 1):
         pane = panes[(start + step * offset) % count]
-        if pane.isVisible() and (target := _first_tab_stop(pane)):
+        if pane.isVisible() and (target := first_tab_stop(pane)):
             target.setFocus(Qt.FocusReason.ShortcutFocusReason)
             return
 
 
-def _first_tab_stop(pane: QWidget) -> QWidget | None:
+def first_tab_stop(pane: QWidget) -> QWidget | None:
     """Return the first widget in `pane`, or `pane` itself, that the Tab key reaches."""
     candidate: QWidget | None = pane
     while candidate is not None:

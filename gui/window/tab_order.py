@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from PySide6.QtCore import QObject, Qt
-from PySide6.QtWidgets import QApplication, QLayout, QScrollArea, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QLayout, QScrollArea, QWidget
 
 
 class TabOrder(QObject):
@@ -16,8 +16,6 @@ class TabOrder(QObject):
         """`panes` of `window`, in the order in which Tab visits them."""
         super().__init__(window)
         self._window, self._panes = window, panes
-        for area in window.findChildren(QScrollArea):
-            area.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its content takes the focus
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         app.focusChanged.connect(self._set_order)
@@ -25,6 +23,8 @@ class TabOrder(QObject):
     def _set_order(self, _before: QWidget | None, now: QWidget | None) -> None:
         if now is None or now.window() is not self._window:
             return
+        for area in self._window.findChildren(QScrollArea):
+            area.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its content takes the focus
         stops = [
             stop for pane in self._panes for stop in _in_layout_order(pane) if _is_tab_stop(stop)
         ]
@@ -33,12 +33,23 @@ class TabOrder(QObject):
 
 
 def _is_tab_stop(widget: QWidget) -> bool:
-    return bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus) and widget.focusProxy() is None
+    """Whether Qt may give `widget` the focus: also in the place of the field that it contains."""
+    proxy = widget.focusProxy()
+    if proxy is not None:
+        return widget.isAncestorOf(proxy)
+    return bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
 
 
 def _in_layout_order(widget: QWidget) -> Iterator[QWidget]:
-    """Yield the widget and all widgets in it, in layout order; those without a layout come last."""
+    """Yield the widget and all widgets in it, in layout order; those without a layout come last.
+
+    What is inside a list or a table is Qt's own: no Tab goes there. If Python asks for the header
+    of a table in this way, the header is deleted together with Python's object, and the table then
+    crashes when it is painted.
+    """
     yield widget
+    if isinstance(widget, QAbstractItemView):
+        return
     layout = widget.layout()
     placed = dict.fromkeys(_widgets_in(layout)) if layout is not None else {}
     rest = [child for child in widget.children() if isinstance(child, QWidget)]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.runs.store import RunStore
-from engine.runs.store_reader import RunReader
+from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_reader import RunReader
 
 
 @pytest.fixture

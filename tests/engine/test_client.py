@@ -29,13 +29,14 @@ from engine.messages.events import (
     TrainingStarted,
 )
 from engine.processes import process
-from engine.runs import run_info
+from engine.runs import run_info, run_notes
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store import FILE_NAME as STORE_FILE
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import FILE_NAME as STORE_FILE
+from engine.runs.store.run_store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC_FILE
 from engine.system import paths
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from tests.support.recorded_runs import new_run_folder, this_process_supervises
 
 TRAINS = TrainingStarted(0, 10, 3, 1, 1234)
@@ -101,6 +102,31 @@ def test_a_spec_with_a_problem_is_reported_and_not_started(
     assert caught.value.problems == [problem]
     assert str(caught.value) == problem.text
     assert paths.run_ids() == []
+
+
+def test_tags_are_in_the_notes_of_a_run_before_its_supervisor_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[run_notes.RunNotes] = []
+    monkeypatch.setattr(
+        client, "_start_supervisor", lambda folder, **_: found.append(run_notes.read_notes(folder))
+    )
+    client.start(spec(), ["sweep", "base", "sweep"])
+    run_id = client.start(spec())
+    assert [notes.tags for notes in found] == [("base", "sweep"), ()]
+    assert not (paths.run_folder(run_id) / run_notes.FILE_NAME).exists()
+
+
+def test_a_framework_without_cuda_is_refused_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = DeviceSnapshot(id="GPU-0", kind="gpu", label="0", name="H100", index=0)
+    monkeypatch.setattr(client, "snapshot_once", lambda: Snapshot(time=0.0, devices=(gpu,)))
+    builds = {"torch": "It was built without CUDA.", "tf": ""}
+    monkeypatch.setattr(client, "gpu_problem", lambda framework, interpreter: builds[framework])
+    [problem] = client.check(spec(devices=("GPU-0",)))
+    assert (problem.field, problem.text) == ("devices", builds["torch"])
+    keras = spec(recipe="digits_keras", strategy="tf/single", devices=("GPU-0",))
+    assert [each.text for each in client.check(keras) if each.field == "devices"] == []
+    assert client.check(spec()) == []
 
 
 def test_a_run_folder_that_cannot_be_written_is_reported(traindeck_home: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from engine.messages.events import (
 from engine.processes import process
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import MANIFEST, Position
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import read_spec
 from tests.support.recorded_runs import new_run_folder
@@ -55,7 +55,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What a supervisor would have been started with, and the spec that it would have read."""
     calls: list[tuple[Any, ...]] = []
 
-    def start(folder: Path, *arguments: str) -> None:
+    def start(folder: Path, *arguments: str, secrets: Mapping[str, str]) -> None:
         calls.append((*arguments, read_spec(folder)))
 
     monkeypatch.setattr(client, "_start_supervisor", start)
@@ -198,7 +198,7 @@ def test_a_run_that_another_window_resumes_meanwhile_is_left_to_it(
 
 
 def test_what_does_not_start_leaves_the_spec_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(folder: Path, *arguments: str) -> None:
+    def fail(folder: Path, *arguments: str, secrets: Mapping[str, str]) -> None:
         raise CannotStart([])
 
     monkeypatch.setattr(client, "_start_supervisor", fail)
@@ -243,11 +243,11 @@ def test_another_framework_cannot_read_a_checkpoint(started: list[tuple[Any, ...
 
 
 def test_the_wait_for_the_workers_of_a_killed_supervisor_can_be_ended(
-    monkeypatch: pytest.MonkeyPatch, started: list[tuple[Any, ...]]
+    monkeypatch: pytest.MonkeyPatch, started: list[tuple[Any, ...]], tmp_path: Path
 ) -> None:
     """They save for half a minute."""
     stopped_run(3)
-    orphaned = type("Orphaned", (), {"has_orphans": True, "spec": SPEC})
+    orphaned = type("Orphaned", (), {"has_orphans": True, "spec": SPEC, "folder": tmp_path})
     monkeypatch.setattr(client, "get_run", lambda _: orphaned)
     called: list[tuple[int, int]] = []
 
@@ -303,7 +303,7 @@ def test_a_supervisor_that_does_not_start_leaves_the_recipe_as_it_was(
     before = contents(folder)
     recipe.write_text(MINE + "# changed\n")
 
-    def fail(folder: Path, *arguments: str) -> None:
+    def fail(folder: Path, *arguments: str, secrets: Mapping[str, str]) -> None:
         assert (folder / "recipe.py").read_text() == recipe.read_text()
         raise CannotStart([])
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -22,13 +19,14 @@ from engine.spec.strategy import Strategy
 from engine.system import paths
 from tests.support.contract import (
     TrainedRuns,
+    killed_after_checkpoint,
     last_checkpoint,
     offers,
     probe,
     reference_for,
     validation,
 )
-from tests.support.runs import curve, wait_for, wait_for_end, wait_until_gone
+from tests.support.runs import curve, wait_for_end
 from tests.support.weights import largest_difference
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -47,7 +45,7 @@ OPTIONS: dict[str, Any] = {
 
 EXACT = [
     strategy
-    for strategy in catalog.strategies()
+    for strategy in catalog.recipe_strategies()
     # On CPUs torch/data_parallel is torch/single.
     if strategy.is_synchronous and strategy.name != "torch/data_parallel"
 ]
@@ -61,15 +59,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedRuns:
 def killed_half_way(strategy: Strategy, **options: Any) -> RunInfo:
     """A run whose processes were all killed after the checkpoint in the middle."""
     settings = options.pop("settings", {}) | {"hold": True}
-    run_id = client.start(probe(strategy, settings=settings, **options))
-    info = wait_for(run_id, lambda now: now.status.checkpoint_step == HALF)
-    for pid in (info.status.supervisor_pid, *info.status.worker_pids):
-        with contextlib.suppress(ProcessLookupError):  # workers end when their supervisor is gone
-            os.kill(pid, signal.SIGKILL)
-    wait_until_gone(info)
-    interrupted = client.get_run(run_id)
-    assert interrupted.state is RunState.INTERRUPTED
-    return interrupted
+    return killed_after_checkpoint(probe(strategy, settings=settings, **options), HALF)
 
 
 @pytest.mark.parametrize("strategy", EXACT, ids=lambda strategy: strategy.name)

@@ -36,7 +36,9 @@ def gpus(processes: None) -> tuple[str, ...]:
     return found
 
 
-@pytest.mark.parametrize("strategy", catalog.strategies(), ids=lambda strategy: strategy.name)
+@pytest.mark.parametrize(
+    "strategy", catalog.recipe_strategies(), ids=lambda strategy: strategy.name
+)
 def test_it_trains_on_gpus_and_records_them(strategy: Strategy, gpus: tuple[str, ...]) -> None:
     devices = gpus[:1] if strategy.problems(gpus) else gpus
     if reasons := strategy.problems(devices):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from engine import client
 from engine.client import CannotStart
+from engine.facts.run_facts import Parent, read_facts
 from engine.messages.events import (
     AttemptStarted,
     CheckpointSaved,
@@ -23,8 +24,8 @@ from engine.messages.events import (
 )
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState, fold
-from engine.runs.store import RunStore
-from engine.runs.store_reader import RunReader
+from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_reader import RunReader
 from engine.spec.spec_file import older_specs, read_spec, replaced_spec
 from engine.system import paths
 from tests.engine.test_client_resume import SPEC, contents, started, stopped_run
@@ -45,6 +46,7 @@ def test_a_new_run_in_its_place_has_what_was_before_it_and_leaves_the_other_alon
     assert contents(folder) == before
     new = client.get_run("2")
     assert (new.spec, new.state) == (named, RunState.STARTING)
+    assert read_facts(new.folder).parent == Parent(run="1", checkpoint="step-00000003")
     assert [*checkpoint_files.folders(new.folder)] == [3]
     assert checkpoint_files.verify(new.folder / "checkpoints" / first.name)
     assert read_spec(folder) == SPEC
@@ -98,7 +100,7 @@ def test_a_new_run_that_cannot_start_leaves_no_folder(
 ) -> None:
     stopped_run(3)
 
-    def fail(folder: Path, *arguments: str) -> None:
+    def fail(folder: Path, *arguments: str, secrets: object) -> None:
         raise CannotStart([])
 
     monkeypatch.setattr(client, "_start_supervisor", fail)

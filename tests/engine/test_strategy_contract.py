@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine import client
+from engine.facts.run_facts import read_facts
 from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import CacheEmptied, CheckpointSaved, Paused, Resumed
 from engine.runs.run_state import RunState
@@ -50,8 +51,8 @@ DEMANDING: dict[str, Any] = {
 COLD = ("torch/ddp", "torch/keras_ddp", "tf/mirrored")
 """Strategies of which one run imports its framework, and must train like one that was forked."""
 
-TORCH = [strategy for strategy in catalog.strategies() if strategy.framework == "torch"]
-SYNCHRONOUS = [strategy for strategy in catalog.strategies() if strategy.is_synchronous]
+TORCH = [strategy for strategy in catalog.recipe_strategies() if strategy.framework == "torch"]
+SYNCHRONOUS = [strategy for strategy in catalog.recipe_strategies() if strategy.is_synchronous]
 ACCUMULATING = [strategy for strategy in SYNCHRONOUS if offers(strategy, "accumulation")]
 
 
@@ -64,7 +65,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedRuns:
     return TrainedRuns(tmp_path_factory.mktemp("contract"))
 
 
-@pytest.fixture(params=catalog.strategies(), ids=name_of)
+@pytest.fixture(params=catalog.recipe_strategies(), ids=name_of)
 def strategy(request: pytest.FixtureRequest) -> Strategy:
     found: Strategy = request.param
     return found
@@ -138,6 +139,23 @@ def test_every_rank_reports_its_memory(strategy: Strategy, trained: TrainedRuns)
     info = trained[probe(strategy)]
     for plan in strategy.pool(info.spec.slots):
         assert min(curve(info, f"rank/{plan.rank}/memory_resident")[1]) > 1e6
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_layers_of_the_whole_model_are_recorded(
+    strategy: Strategy, trained: TrainedRuns
+) -> None:
+    info = trained[probe(strategy)]
+    facts = read_facts(info.folder)
+    assert facts.attempt is not None
+    assert facts.attempt.packages
+    assert facts.model is not None
+    assert facts.model.problem == ""
+    assert facts.model.trainable == info.status.parameters > 0
+    names = [layer.path for layer in facts.model.layers]
+    assert names[0] == ""
+    assert len(names) == len(set(names)) > 1
+    assert facts.model.bytes >= 4 * facts.model.parameters
 
 
 def test_it_describes_itself(strategy: Strategy) -> None:

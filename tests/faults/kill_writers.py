@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.messages.events import EpochEnded, Metrics, Points
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 
 SERIES = ("train/loss", "validation/loss", "rank/0/memory")
 FILE_BYTES = 200_000

@@ -32,8 +32,8 @@ from engine.messages.events import CheckpointSaved
 from engine.runs import checkpoint_files
 from engine.runs.run_notes import RunNotes, read_notes, write_notes
 from engine.runs.run_state import RunState
-from engine.runs.store import FILE_NAME
-from engine.runs.store_reader import RunReader
+from engine.runs.store.run_store import FILE_NAME
+from engine.runs.store.store_reader import RunReader
 from engine.spec import presets, spec_file
 from engine.spec.run_spec import RunSpec
 from engine.system import paths

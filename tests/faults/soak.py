@@ -36,7 +36,7 @@ from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveChe
 from engine.messages.events import RecipeVersion
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader
 from engine.system import paths
 from engine.templates import client as templates
 from engine.templates.protocol import FOLDER_VARIABLE
@@ -68,7 +68,7 @@ import sys, time
 from engine import client
 from engine.messages.channel import Hello, connect
 from engine.messages.commands import EmptyCache
-from engine.runs.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader
 folder = client.get_run(sys.argv[1]).folder
 lines = [connect(folder, Hello(-1)) for _ in range(3)]
 with RunReader(folder) as reader:

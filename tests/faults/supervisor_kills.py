@@ -27,8 +27,8 @@ from engine.client import CannotStart, CommandFailed, RunInfo
 from engine.messages.commands import Command, Pause, Resume, SaveCheckpoint, Stop
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
-from engine.runs.store import FILE_NAME
-from engine.runs.store_reader import RunReader
+from engine.runs.store.run_store import FILE_NAME
+from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from engine.templates import client as templates

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from engine import client
-from engine.cli import commands
+from engine.cli.commands import active_run
 from engine.cli.output import NoAnswer
 from engine.client import CommandFailed, RunInfo
 from engine.messages.commands import Pause, Resume, Stop
 from engine.messages.events import CheckpointSaved, Trouble
 from engine.runs.run_info import SUPERVISOR
 from engine.runs.run_state import RunState
-from engine.runs.store import FILE_NAME
+from engine.runs.store.run_store import FILE_NAME
 from tests.support.broken_disk import BrokenDisk, ext4_disk
 from tests.support.runs import (
     curve,
@@ -58,8 +58,8 @@ def test_a_run_on_a_disk_that_became_read_only_tells_its_state_and_its_end(
     with pytest.raises(CommandFailed, match="cannot be written yet"):
         client.send(run_id, Resume())
     with pytest.raises(NoAnswer, match="could not be saved: Read-only file system"):
-        commands.checkpoint(run_id)
-    commands.stop(run_id, now=False)
+        active_run.checkpoint(run_id)
+    active_run.stop(run_id, now=False)
     said = capsys.readouterr().out
     assert f"Run {run_id} is stopped. Stopped after step {info.status.step}." in said
     assert "This end could not be recorded yet: read-only file system." in said

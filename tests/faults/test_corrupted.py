@@ -17,11 +17,11 @@ import main
 from engine import client
 from engine.messages.events import RunEnded
 from engine.runs import run_info
-from engine.runs.store import FILE_NAME as STORE
-from engine.runs.store_reader import RunReader
+from engine.runs.store.run_store import FILE_NAME as STORE
+from engine.runs.store.store_reader import RunReader
 from engine.spec.spec_file import FILE_NAME as SPEC
 from gui.app import AppController
-from gui.bridge.settings_file import open_settings
+from gui.bridge.files.settings_file import open_settings
 from gui.style.theme import ThemeController
 from tests.gui.conftest import Record, record, wait_for_runs
 

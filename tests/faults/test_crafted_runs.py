@@ -20,7 +20,7 @@ from engine import client
 from engine.messages.events import RunEnded
 from engine.runs import checkpoint_files, device_queue, run_notes
 from engine.runs.run_index import RunIndex
-from engine.runs.store import FILE_NAME as STORE
+from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.spec.spec_file import FILE_NAME as SPEC
 from gui.app import AppController
 from tests.gui.conftest import Record, open_app, record, wait_for_runs

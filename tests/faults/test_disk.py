@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import sys
 import threading
 import time
@@ -18,10 +17,11 @@ from engine.messages.commands import Resume, SaveCheckpoint, Stop
 from engine.messages.events import CheckpointFailed, CheckpointSaved, Trouble
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader
 from tests.support.full_disk import fill, small_disk
 from tests.support.runs import (
     curve,
+    delete_folder,
     events,
     is_training,
     spec,
@@ -172,7 +172,7 @@ def test_a_run_whose_folder_is_deleted_ends() -> None:
     info = wait_for(run_id, is_training)
     log = (info.folder / "logs" / "supervisor.log").open()
     with log:
-        shutil.rmtree(info.folder)
+        delete_folder(info)
         begun = time.monotonic()
         wait_until_gone(info)
         print(f"all processes gone {time.monotonic() - begun:.2f} s after the folder")

@@ -11,7 +11,7 @@ import pytest
 
 from engine.messages.events import Restarting, RunEnded, WorkerFailed
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader
 from gui.log.event_text import event_text
 from tests.support.runs import failure_of, logs, spec, train
 

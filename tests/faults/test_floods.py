@@ -28,9 +28,9 @@ from engine.messages.events import (
 )
 from engine.messages.merged_metrics import count_points
 from engine.processes.process import start_time
-from engine.runs.store import RunStore
-from engine.runs.store_follower import MOST_SHOWN
-from engine.runs.store_reader import RunReader, StoredEvent
+from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_follower import MOST_SHOWN
+from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.supervisor.inbox import MOST_UNREAD, Inbox, MessageReceived
 from engine.worker import event_sender
 from engine.worker.event_sender import EventSender
@@ -38,7 +38,8 @@ from gui.bridge.log_tail import MAX_BYTES, MAX_LINE, LogTail
 from gui.bridge.store_reader import StoreReader
 from gui.log.event_model import MAX_ROWS, EventModel
 from gui.log.log_view import MAX_LINES, LogView
-from gui.run_view.run_figures import MAX_LOSSES, RunFigures
+from gui.run_view.loss_trend import MOST_LOSSES
+from gui.run_view.run_figures import RunFigures
 from gui.style.theme import ThemeController
 from tests.support.recorded_runs import new_run_folder
 from tests.support.runs import spec
@@ -132,7 +133,7 @@ def test_half_a_million_points_are_all_kept_and_the_window_holds_a_part(
             most = max(most, held["train/loss"])
         reader.watch(None)
     assert 20_000 < most <= MOST_SHOWN + 20_000
-    assert sum(len(steps) for steps, _ in figures._losses) <= MAX_LOSSES
+    assert sum(len(steps) for steps, _ in figures._trend._losses) <= MOST_LOSSES
     with RunReader(folder) as stored:
         steps = np.concatenate([points.step for points in stored.batches("train/loss")])
     assert np.array_equal(steps, np.arange(1, 500_001)), "no point is missing, none is twice"

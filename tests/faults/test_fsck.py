@@ -20,7 +20,7 @@ from engine.repair import store_salvage
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
 from engine.runs.run_state import RunState
-from engine.runs.store import FILE_NAME as STORE
+from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.system import paths
 from tests.support.full_disk import fill, small_disk

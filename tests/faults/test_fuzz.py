@@ -24,9 +24,9 @@ from engine.messages.commands import Command, Pause, Resume, Stop
 from engine.messages.events import AttemptStarted, Event, WorkerEvent
 from engine.runs import run_info
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store import FILE_NAME as STORE
-from engine.runs.store import RunStore
-from engine.runs.store_reader import RunReader
+from engine.runs.store.run_store import FILE_NAME as STORE
+from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec

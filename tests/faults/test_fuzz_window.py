@@ -18,7 +18,7 @@ from engine.spec.field_info import Setting
 from engine.spec.recipe_file import RecipeInfo, read_recipe
 from engine.spec.run_spec import RunSpec
 from engine.supervisor.message_validation import is_valid
-from gui.bridge.settings_file import open_settings
+from gui.bridge.files.settings_file import open_settings
 from gui.log.event_text import event_text
 from gui.run_form.run_form import RunForm
 from gui.run_view.run_controls import RunControls
@@ -75,7 +75,7 @@ def test_any_file_is_a_recipe_or_has_a_problem(tmp_path: Path, form: RunForm, da
     path.write_bytes(data)
     info = read_recipe(path)
     assert isinstance(info, RecipeInfo)
-    assert info.problem or info.framework in ("torch", "keras")
+    assert info.problem or info.framework in ("torch", "keras", "script")
     assert "\n" not in info.problem
     if not info.problem:
         assert all(isinstance(field.default, Setting) for field in info.fields)

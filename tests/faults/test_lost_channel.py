@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine import client
-from engine.cli import commands
+from engine.cli.commands import active_run
 from engine.client import CommandFailed, RunInfo
 from engine.messages.channel import CONTROL_FILE
 from engine.messages.commands import SaveCheckpoint
@@ -63,7 +63,7 @@ def test_a_lost_channel_is_made_again_and_a_stop_works_in_between(
         raise FileNotFoundError
 
     monkeypatch.setattr(client, "connect", lost_again)  # the supervisor may be quicker
-    commands.stop(run_id, now=False)
+    active_run.stop(run_id, now=False)
     said = capsys.readouterr()
     assert "was asked by a signal to save a checkpoint" in said.err
     assert f"Run {run_id} is stopped. Stopped after step" in said.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from engine.client import RunInfo
 from engine.messages.events import Notice
 from engine.runs.run_state import RunState
+from gui.style.state_style import state_text
+from main import main
 from tests.support.contract import last_checkpoint
 from tests.support.runs import RECIPES, curve, events, logs, spec, train
 from tests.support.weights import largest_difference
@@ -55,3 +58,36 @@ def test_all_ranks_leave_out_a_step_whose_loss_is_nan_on_one(tmp_path: Path) -> 
         assert "left out" in notice.text
         assert all(map(math.isfinite, curve(info, "validation/loss")[1]))
     assert largest_difference(last_checkpoint(alone), last_checkpoint(together)) < 1e-6
+
+
+FROM_STEP_FIVE = """
+import torch
+
+def model():
+    return torch.nn.Linear(4, 1)
+
+def datasets():
+    return ((torch.ones(32, 4), torch.ones(32, 1)),) * 2
+
+steps = 0
+
+def loss(outputs, targets):
+    global steps
+    steps += torch.is_grad_enabled()
+    return ((outputs - targets) ** 2).mean() * (float("nan") if steps >= 5 else 1.0)
+"""
+
+
+def test_a_run_that_finishes_without_a_finite_loss_says_since_when(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "fives.py"
+    recipe.write_text(FROM_STEP_FIVE)
+    info = train(spec(str(recipe), "torch/single", 1, epochs=2, batch_size=8))
+    said = "All 2 epochs are done. The loss is not a finite number since step 5."
+    assert (info.state, info.reason) == (RunState.FINISHED, said)
+    assert state_text(info) == "finished, loss is NaN or infinite since step 5"
+    assert main(["show", info.id]) == 0
+    assert said in capsys.readouterr().out
+    assert main(["show", info.id, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reason"] == said

@@ -38,7 +38,7 @@ from pathlib import Path
 from filelock import FileLock
 from engine.messages.events import AttemptStarted, TrainingStarted
 from engine.messages.heartbeat import Heartbeat
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 from engine.spec.spec_file import read_spec
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.processes.machine import this_machine

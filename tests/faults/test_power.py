@@ -20,7 +20,7 @@ from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import AttemptStarted, CheckpointSaved, Rewound
 from engine.processes.process import PROJECT
 from engine.runs.run_state import RunState
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 from tests.faults.power_cuts import SKIPPED, Outcome
 from tests.support.runs import (
     curve,

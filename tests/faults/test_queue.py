@@ -21,7 +21,7 @@ from engine.messages.events import AttemptStarted, Queued, RunEnded
 from engine.processes.process import PROJECT
 from engine.runs import device_queue
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader
 from engine.supervisor.queue_admission import POLL_SECONDS
 from engine.system import paths
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
@@ -33,7 +33,7 @@ PROCESS = """
 import sys, time
 from pathlib import Path
 from engine.spec.run_spec import RunSpec
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 from engine.supervisor.inbox import Inbox
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.queue_admission import QueueAdmission

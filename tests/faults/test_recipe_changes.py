@@ -21,7 +21,7 @@ from engine.messages.events import Notice, RecipeChosen, RecipeVersion
 from engine.repair.report import Outcome, Report
 from engine.repair.run_check import check_run
 from engine.runs.run_state import RunState
-from engine.runs.store import FILE_NAME as STORE
+from engine.runs.store.run_store import FILE_NAME as STORE
 from tests.support.runs import (
     events,
     failure_of,

@@ -23,7 +23,7 @@ from engine.messages.commands import Pause
 from engine.messages.events import Notice
 from engine.processes.process import start_module
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader
 from tests.support import emitting_worker
 from tests.support.emitting_worker import EMITTED, END, GO, REPORTS, SERIES, STEPS
 from tests.support.ext4_image import ext4_image, freeze, thaw

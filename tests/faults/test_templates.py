@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import sys
 import threading
@@ -30,6 +29,7 @@ from tests.support.kernel import KERNEL_TELLS
 from tests.support.runs import (
     POLL_SECONDS,
     RECIPES,
+    delete_folder,
     events,
     failure_of,
     is_training,
@@ -153,7 +153,7 @@ def test_a_run_that_waits_for_a_template_ends_at_once(own_templates: Path) -> No
     os.kill(client.get_run(terminated).status.supervisor_pid, signal.SIGTERM)
     os.kill(client.get_run(killed).status.supervisor_pid, signal.SIGKILL)
     infos = [client.get_run(run_id) for run_id in runs]
-    shutil.rmtree(infos[-1].folder)
+    delete_folder(infos[-1])
     for info in infos:
         wait_until_gone(info, AT_ONCE)
     print(f"four ends of a run that waits for its template: {time.monotonic() - begun:.2f} s")
@@ -303,7 +303,7 @@ def model():
     return torch.nn.Linear(4, 1)
 
 def datasets():
-    print("squares", squares, "alive", thread.is_alive(), "argv", len(sys.argv))
+    print("squares", squares, "alive", thread.is_alive(), "argv", sys.argv)
     print("device", os.environ["CUDA_VISIBLE_DEVICES"], torch.cuda.is_initialized())
     return ((torch.ones(64, 4), torch.ones(64, 1)),) * 2
 
@@ -323,7 +323,7 @@ def test_what_a_recipe_does_at_its_import_works_as_in_a_cold_worker(tmp_path: Pa
         assert notices(info) == []
         output.append((info.folder / "logs" / "rank0.log").read_text())
     assert output[0] == output[1]
-    assert "squares [0, 1, 4] alive True argv 2\ndevice 7 False\n" in output[0]
+    assert f"squares [0, 1, 4] alive True argv ['{recipe}']\ndevice 7 False\n" in output[0]
 
 
 def test_a_run_may_ask_for_cold_workers_and_is_resumed_with_them(

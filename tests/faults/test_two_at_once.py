@@ -15,7 +15,8 @@ from engine.client import CannotStart
 from engine.messages.commands import Stop
 from engine.messages.events import AttemptStarted, CheckpointSaved, CommandReceived
 from engine.processes.process import PROJECT
-from engine.runs.store_reader import StoredEvent, StoredPoints
+from engine.runs.store.store_reader import StoredEvent
+from engine.runs.store.stored_points import StoredPoints
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient
 from gui.bridge.store_reader import StoreReader
@@ -73,7 +74,7 @@ def test_two_windows_and_a_command_line_on_one_run(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The command line delays both windows for seconds: then they would read blocks, not points.
-    monkeypatch.setattr("engine.runs.store_follower.MOST_AT_ONCE", 10_000_000)
+    monkeypatch.setattr("engine.runs.store.store_follower.MOST_AT_ONCE", 10_000_000)
     run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
     windows = [Window(run_id), Window(run_id)]
     one, other = windows

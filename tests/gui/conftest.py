@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy, WorkerPlan, one_process_per_device
 from gui.app import AppController
+from gui.bridge.files import gpu_builds
 from gui.style.theme import ThemeController
 from tests.support.recorded_runs import RecordedRun
 
@@ -41,6 +42,12 @@ def windows_end_with_their_test() -> Iterator[None]:
     if isinstance(app, QApplication) and app.styleSheet():
         app.setStyleSheet("")  # the theme of this test is not the next one's
         app.setPalette(QPalette())
+
+
+@pytest.fixture(autouse=True)
+def builds_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The frameworks of these tests are built for the CPU, and the machines have made-up GPUs."""
+    monkeypatch.setattr(gpu_builds, "gpu_problem", lambda framework, interpreter="": "")
 
 
 Record = Callable[..., RecordedRun]

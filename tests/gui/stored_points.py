@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.runs.downsampling import Array, BlockStatistics
-from engine.runs.store_reader import StoredPoints
+from engine.runs.store.downsampling import Array, BlockStatistics
+from engine.runs.store.stored_points import StoredPoints
 
 
 def stored_points(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QTabWidget
+from PySide6.QtWidgets import QApplication, QMainWindow
 from pytestqt.qtbot import QtBot
 
 from engine import client
@@ -30,6 +30,7 @@ from gui.bridge.log_tail import MAX_BYTES
 from gui.bridge.telemetry_reader import TelemetryReader
 from gui.run_list.run_list_model import DETAIL
 from gui.window.application import has_display
+from gui.window.body import DEFAULT_WIDTH
 from gui.window.main_window import MainWindow
 from tests.support import device_states
 from tests.support.template_double import TemplateDouble
@@ -119,7 +120,7 @@ def test_an_empty_home_opens_a_window_that_says_what_to_do(
     assert app.form.start_button.isEnabled()
 
 
-def test_it_opens_with_the_newest_active_run_else_the_newest(
+def test_it_opens_with_an_active_run_else_the_one_that_was_shown_else_the_newest(
     open_app: Callable[[], AppController], record: Callable[..., Any]
 ) -> None:
     active, over = record(), record()
@@ -129,6 +130,9 @@ def test_it_opens_with_the_newest_active_run_else_the_newest(
     device_queue.enter(Ticket("1", os.getpid(), start_time(os.getpid()), (), ()))
     assert open_app().controls.headline.title.text().endswith("#1")
     active.add(RunEnded("stopped", ""))
+    again = open_app()
+    assert again.controls.headline.title.text().endswith("#1")
+    again.settings.remove("window/run")
     assert open_app().controls.headline.title.text().endswith("#2")
 
 
@@ -193,14 +197,25 @@ def test_a_long_log_says_that_its_beginning_is_elsewhere(
 
 def test_the_layout_is_remembered_and_can_be_reset(open_app: Callable[[], AppController]) -> None:
     window = open_app().window
-    window.resize(window.width(), 703)
-    window.bottom.hide()
+    window.resize(1300, 703)
+    window.body.drag_to(401)
+    window.fold_panel.trigger()
+    window.show_page("runs")
+    window.body.fold(False)
     window.close()
     again = open_app().window
     assert again.height() == 703
-    assert not again.bottom.isVisible()
+    again.resize(1300, 703)  # the screen of the tests is small
+    QApplication.processEvents()
+    assert again.body.column_width == 401
+    assert again.bottom.fold == "open"
+    assert not again.body.is_folded
+    again.show_page("runs")
+    assert not again.body.is_folded
     again.reset_layout.trigger()
-    assert again.bottom.isVisible()
+    assert again.body.is_folded
+    assert again.body.column_width == DEFAULT_WIDTH
+    assert again.bottom.fold == "folded", "the first row of plots needs the room"
 
 
 def test_the_layout_of_all_plots_is_reset(open_app: Callable[[], AppController]) -> None:
@@ -214,15 +229,15 @@ def test_the_layout_of_all_plots_is_reset(open_app: Callable[[], AppController])
 
 def test_the_open_tab_is_remembered_and_reset_too(open_app: Callable[[], AppController]) -> None:
     app = open_app()
+    app.window.show_log()
     assert app.log.isVisible()
-    tabs = app.window.findChild(QTabWidget)
-    assert tabs is not None
-    tabs.setCurrentWidget(app.events)
+    app.window.bottom.show_page(app.events)
     app.window.close()
     again = open_app()
     assert again.events.isVisible()
     assert not again.log.isVisible()
     again.window.reset_layout.trigger()
+    again.window.fold_panel.trigger()
     assert again.log.isVisible()
 
 
@@ -232,7 +247,28 @@ def test_a_tab_that_there_is_not_is_not_opened(
 ) -> None:
     app = open_app()
     app.settings.setValue("window/tab", word)
+    app.settings.setValue("window/lower_panel", "open")
     assert open_app().log.isVisible()
+
+
+def test_the_layout_of_an_older_window_opens(open_app: Callable[[], AppController]) -> None:
+    """It had docks; its size and its tab are kept, and damage is no layout."""
+    app = open_app()
+    app.window.resize(1301, 702)
+    app.settings.setValue("window/geometry", app.window.saveGeometry())
+    app.settings.setValue("window/state", QMainWindow().saveState(1))
+    app.settings.setValue("window/tab", "events")
+    app.settings.setValue("window/column_width", "wide")
+    app.settings.setValue("window/folded_run", "perhaps")
+    app.settings.setValue("window/lower_panel", 7)
+    window = open_app().window
+    assert window.height() == 702
+    window.resize(1301, 702)  # the screen of the tests is small
+    QApplication.processEvents()
+    assert window.bottom.page is not None
+    assert window.bottom.page.objectName() == "events"
+    assert window.body.column_width == DEFAULT_WIDTH
+    assert not window.body.is_folded
 
 
 def test_the_theme_is_remembered(open_app: Callable[[], AppController]) -> None:
@@ -298,7 +334,7 @@ def test_the_details_of_a_gpu_are_asked_for_while_they_are_open(
     QTest.keyClick(app.devices.row(device_states.HOT), Qt.Key.Key_Return)
     app.devices.detail.reject()
     assert said == [device_states.HOT, ""]
-    assert "busy: python of guest" in app.form.devices.chips[device_states.OTHERS].note
+    assert "in use by python of guest" in app.form.devices.chips[device_states.OTHERS].note
 
 
 def test_the_framework_of_the_form_is_loaded_and_told(
@@ -355,13 +391,33 @@ def test_the_program_loads_a_framework_after_the_first_paint(
     assert templates.starts == [("torch", True)]
 
 
+def test_run_again_starts_the_same_settings_as_a_new_run(
+    open_app: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    app = open_app()
+    started: list[RunSpec] = []
+
+    def start(spec: RunSpec, tags: tuple[str, ...]) -> str:
+        started.append(spec)
+        raise CannotStart([])
+
+    monkeypatch.setattr(client, "start", start)
+    spec = RunSpec(
+        recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=3, name="mine"
+    )
+    app.controls.run_again_clicked.emit(spec)
+    qtbot.waitUntil(lambda: started == [spec])
+    assert app.form.field("epochs").value() == 3
+    assert app.controls.resume_more.menu().actions()[-1].text() == "Run again"
+
+
 def test_a_run_that_has_started_is_no_longer_starting(
     open_app: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     app = open_app()
     bar = app.window.statusBar()
 
-    def start(_: RunSpec) -> str:
+    def start(*_: object) -> str:
         raise CannotStart([Problem("epochs", "Too many.")])
 
     monkeypatch.setattr(client, "start", start)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QApplication, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
@@ -70,7 +70,7 @@ def test_a_finished_run_wants_more_epochs_and_then_goes_on(form: RunForm, qtbot:
     assert "5 epochs are done" in form.field("epochs").problem
     enter(form, "epochs", "8")
     enter(form, "learning_rate", "1e-4")
-    assert form.start_button.text() == "Continue run"
+    assert form.start_button.text() == "Resume run"
     with qtbot.waitSignal(form.continue_requested) as asked:
         QTest.mouseClick(form.start_button, Qt.MouseButton.LeftButton)
     wanted = replace(SPEC, epochs=8, learning_rate=1e-4)
@@ -97,7 +97,7 @@ def test_nonsense_in_a_field_is_all_that_is_said_of_it(form: RunForm) -> None:
 def test_another_run_brings_its_own_values(form: RunForm) -> None:
     other = replace(SPEC, seed=8, optimizer="adamw", momentum=0.0, settings={})
     form.continue_run(RUN._replace(id="9", spec=other), END)
-    assert form.heading.title.text() == "CONTINUE RUN 9"
+    assert form.heading.title.text() == "RESUME RUN 9"
     assert (form.field("seed").value(), form.field("optimizer").value()) == (8, "adamw")
     assert form.field("settings.dropout").value() == 0.1, "the default of the recipe"
 
@@ -112,7 +112,7 @@ def test_the_command_line_does_the_same(form: RunForm) -> None:
 
 def test_it_may_go_on_as_a_new_run(form: RunForm, qtbot: QtBot) -> None:
     form.continue_run(RUN._replace(status=RunStatus(step=200)), END)
-    assert "Later points are removed from the plots" in form.heading.origin.text()
+    assert "Points after this step are removed" in form.heading.origin.text()
     enter(form, "epochs", "8")
     form.heading.as_new.click()
     assert form.field("epochs").value() == 8, "what was entered stays"
@@ -120,12 +120,28 @@ def test_it_may_go_on_as_a_new_run(form: RunForm, qtbot: QtBot) -> None:
     form.copy_command()
     assert " --as-new-run --epochs 8" in QGuiApplication.clipboard().text()
     form.run_started("6")
-    assert form.heading.title.text() == "CONTINUE RUN 7", "nobody has asked for this one yet"
+    assert form.heading.title.text() == "RESUME RUN 7", "this one was not asked for yet"
     with qtbot.waitSignal(form.continue_requested) as asked:
         form.start()
     assert asked.args == [ResumeRequest("7", END.folder, replace(SPEC, epochs=8), as_new=True)]
     form.run_started("8")
     assert form.heading.title.text() == "NEW RUN"
+
+
+def test_nothing_moves_when_the_run_goes_on_as_a_new_one(form: RunForm) -> None:
+    form.continue_run(RUN._replace(status=RunStatus(step=200)), END)
+    form.heading.origin.setStyleSheet("font-size: 18px")
+    form.resize(300, 500)
+
+    def places() -> list[QPoint]:
+        for _ in range(5):
+            QApplication.processEvents()
+        widgets = (form.heading.as_new, form.strategy, form.start_button)
+        return [widget.mapTo(form, QPoint()) for widget in widgets]
+
+    before = places()
+    form.heading.as_new.click()
+    assert places() == before
 
 
 @pytest.mark.parametrize("way", ["button", "settings of a run", "it has begun"])
@@ -137,7 +153,7 @@ def test_back_to_a_new_run(form: RunForm, qtbot: QtBot, way: str) -> None:
             form.load(SPEC)
         case _:
             form.run_started("6")
-            assert form.heading.title.text() == "CONTINUE RUN 7", "that was another one"
+            assert form.heading.title.text() == "RESUME RUN 7", "that was another one"
             form.run_started("7")
     assert form.heading.title.text() == "NEW RUN"
     assert form.start_button.text() == "Start run"
@@ -145,7 +161,7 @@ def test_back_to_a_new_run(form: RunForm, qtbot: QtBot, way: str) -> None:
     assert form.field("seed").widget.isEnabled()
     with qtbot.waitSignal(form.start_requested) as asked:
         QTest.mouseClick(form.start_button, Qt.MouseButton.LeftButton)
-    assert asked.args == [replace(SPEC, name="")]
+    assert asked.args == [replace(SPEC, name=""), ()]
 
 
 def test_with_the_advanced_part_the_form_scrolls_and_its_button_stays(
@@ -156,6 +172,7 @@ def test_with_the_advanced_part_the_form_scrolls_and_its_button_stays(
     assert not form.hasHeightForWidth(), "the side would scroll as a whole"
     assert form.minimumSizeHint().height() < 400
     origin = form.heading.origin
+    origin.setStyleSheet("font-size: 18px")
     form.resize(300, 500)
     qtbot.waitUntil(lambda: origin.height() >= origin.heightForWidth(origin.width()))
     assert origin.height() > 1.5 * origin.fontMetrics().height(), "it takes two lines"

@@ -53,7 +53,8 @@ def test_a_gpu_has_one_colour_and_one_number(
         assert (curve.label, curve.colour_index, entry.text()) == (name, number, name)
         dot = entry.icon().pixmap(QSize(8, 8), QIcon.Mode.Normal, QIcon.State.On).toImage()
         assert dot.pixelColor(4, 4).name() == colour
-        assert plot.readings(5.0)[1][0][:2] == (name, colour)
+        reading = plot.readings(5.0)[1][0]
+        assert (reading.name, reading.label) == (device, name)
 
 
 def test_a_lost_gpu_changes_no_other_colour() -> None:

@@ -14,7 +14,7 @@ from engine import client
 from engine.messages.commands import Stop
 from engine.messages.events import CacheEmptied, CheckpointSaved, Paused
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import StoredPoints
+from engine.runs.store.stored_points import StoredPoints
 from gui.app import AppController
 
 pytestmark = pytest.mark.slow

@@ -4,8 +4,8 @@ Files in the run's folder ask for more: `burst` for output, `spawn` for a proces
 its own, `slow` for a checkpoint that takes five seconds.
 """
 
+import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from torch import nn
 
 from engine.runs import checkpoint_files
 
-RUN = Path(sys.argv[1])
+RUN = Path(os.environ["TRAINDECK_RUN_FOLDER"])
 
 
 def model() -> nn.Module:

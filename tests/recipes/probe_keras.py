@@ -1,7 +1,6 @@
 """A small network for comparing strategies; 97 samples: uneven batches."""
 
 import os
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -61,6 +60,6 @@ def hold_here() -> None:
 
 def wait() -> None:
     """Wait for ever, once the first attempt of the run has a checkpoint."""
-    saved = list(Path(sys.argv[1]).glob("checkpoints/step-*[0-9]"))
+    saved = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
     if saved and not os.environ.get("TRAINDECK_RESUME"):
         threading.Event().wait()

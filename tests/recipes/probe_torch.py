@@ -1,7 +1,6 @@
 """A small network for comparing strategies; 97 samples: uneven batches."""
 
 import os
-import sys
 import threading
 from pathlib import Path
 
@@ -45,6 +44,6 @@ def optimizer(parameters: list[nn.Parameter], learning_rate: float) -> torch.opt
 
 def hold_here() -> None:
     """Wait for ever, once the first attempt of the run has a checkpoint."""
-    saved = list(Path(sys.argv[1]).glob("checkpoints/step-*[0-9]"))
+    saved = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
     if saved and not os.environ.get("TRAINDECK_RESUME"):
         threading.Event().wait()

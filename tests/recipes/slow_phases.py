@@ -1,7 +1,6 @@
 """A small training that is slow in the phase that TEST_DWELL names, and marks that phase."""
 
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from torch.utils.data import TensorDataset
 
 from engine.runs import checkpoint_files
 
-RUN = Path(sys.argv[1])
+RUN = Path(os.environ["TRAINDECK_RUN_FOLDER"])
 DWELL = os.environ.get("TEST_DWELL", "")
 
 

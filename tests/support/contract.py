@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine import client
 from engine.client import RunInfo
 from engine.runs.checkpoint_files import checkpoints
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
-from tests.support.runs import curve, logs, spec, train
+from tests.support.runs import curve, logs, spec, train, wait_for, wait_until_gone
 
 PROBE = {"torch": "probe_torch", "keras": "probe_keras"}
 REFERENCE = {
@@ -69,6 +73,19 @@ class TrainedRuns:
             assert curve(info, "train/loss")[0] == STEPS
             self._done[key] = info
         return self._done[key]
+
+
+def killed_after_checkpoint(wanted: RunSpec, step: int) -> RunInfo:
+    """A run of a recipe that holds, whose processes were all killed after its checkpoint."""
+    run_id = client.start(wanted)
+    info = wait_for(run_id, lambda now: now.status.checkpoint_step == step)
+    for pid in (info.status.supervisor_pid, *info.status.worker_pids):
+        with contextlib.suppress(ProcessLookupError):  # workers end when their supervisor is gone
+            os.kill(pid, signal.SIGKILL)
+    wait_until_gone(info)
+    interrupted = client.get_run(run_id)
+    assert interrupted.state is RunState.INTERRUPTED
+    return interrupted
 
 
 def last_checkpoint(info: RunInfo) -> Path:

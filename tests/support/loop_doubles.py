@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,12 @@ class CountingTrainer:
 
     steps_per_epoch = STEPS
     validation_batches = VALIDATIONS
+    epoch_ended = False
     parameters = 10
+    input_problem = ""
+    goes_on: Callable[[int], bool]
+    progress: Callable[[int], None]
+    samples = 0.0
 
     def __init__(
         self, peers: SingleProcess | ThreadedRanks, rank: int = 0, replicas: int = 1
@@ -75,14 +80,22 @@ class CountingTrainer:
         self.after: Callable[[Moment], None] = lambda moment: None
         self.loss: Callable[[int], float] = lambda step: 1 / step
         self.validation: Callable[[int], dict[str, float]] = lambda epoch: {"loss": 0.5}
+        self.end_reason: Callable[[int], str] = lambda epoch: ""
         self.moves: list[str] = []
         self.agree = peers.agree
         self._rank = rank
         self._validated = 0
         self._is_on_devices = True
+        self.ends_after = 0
+        """The batches after which the data of each epoch end; 0: they do not end early."""
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         assert self._is_on_devices
+        if self.ends_after:
+            left = self.ends_after - position.batch
+            self.epoch_ended = left < count
+            count = min(left, count)
+        self.samples = 32.0 * count
         return {
             "loss": [self._step(position, number) for number in range(count)],
             "learning_rate": [0.1] * count,
@@ -94,13 +107,18 @@ class CountingTrainer:
     def begin_validation(self) -> None:
         self._validated = 0
 
-    def validate(self, batch: int, count: int) -> None:
+    def validate(self, batch: int, count: int) -> int:
+        count = min(count, VALIDATIONS - batch)
         for number in range(batch, batch + count):
             self._validated += 1
             self._note(("validate", self.done[-1][1], number))
+        return count
 
     def end_validation(self) -> dict[str, float]:
         return {"seen": float(self._validated)} | self.validation(self.done[-1][1])
+
+    def end_epoch(self, epoch: int, metrics: Mapping[str, float]) -> str:
+        return self.end_reason(epoch)
 
     def save(self, folder: Path) -> None:
         assert self._is_on_devices
@@ -159,7 +177,10 @@ class RecordingSession:
 
     @property
     def metric_directions(self) -> dict[str, str]:
-        return direction_overrides(self.recipe_directions, self.spec.checkpoint_best)
+        spec = self.spec
+        return direction_overrides(
+            self.recipe_directions, spec.checkpoint_best, spec.early_stopping
+        )
 
     def flush(self) -> Callable[[], bool]:
         last = max(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,15 @@ class Program:
     """`python -m module arguments...` on CPUs, in a process that has imported a framework."""
 
     def __init__(
-        self, kind: str, module: str, *arguments: str, log: Path, variables: dict[str, str]
+        self,
+        kind: str,
+        module: str,
+        *arguments: str,
+        log: Path,
+        variables: dict[str, str],
+        folder: Path = PROJECT,
     ) -> None:
-        """Start it; `log` gets its output. `variables` are added to the environment.
+        """Start it in `folder`; `log` gets its output. `variables` are added to the environment.
 
         `kind` names the template. Where there are no templates, it imports the framework itself.
         """
@@ -35,7 +42,7 @@ class Program:
             | {"CUDA_VISIBLE_DEVICES": "", "KERAS_TORCH_DEVICE": "cpu"}
             | variables
         )
-        request = Fork(module, [*arguments], environment, str(PROJECT), str(log), own_confinement())
+        request = Fork(module, [*arguments], environment, str(folder), str(log), own_confinement())
         [forked] = client.fork_workers(KINDS[kind], [request])
         self._process: Process = (
             start_module(module, *arguments, log=log, environment=environment)
@@ -48,6 +55,17 @@ class Program:
             target=lambda: self._codes.append(self._process.wait()), daemon=True
         )
         self._waits.start()
+
+    def poll(self) -> int | None:
+        """Return its exit code, or -n for the signal n; None while it runs."""
+        return self._codes[0] if self._codes else None
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end, and return its exit code. Raises subprocess.TimeoutExpired."""
+        self._waits.join(timeout)
+        if not self._codes:
+            raise subprocess.TimeoutExpired(str(self._log), timeout)
+        return self._codes[0]
 
     def output(self, code: int = 0) -> str:
         """Wait until it has ended, and return what it printed. Fails if its exit code is not
@@ -63,9 +81,11 @@ class Program:
             end_group(self._process, kill=True)
 
 
-def found_by(kind: str, module: str, file: Path) -> Any:
+def found_by(kind: str, module: str, file: Path, *arguments: str) -> Any:
     """Run `module`, which writes what it found to `file` as JSON, and return that."""
-    program = Program(kind, module, str(file), log=file.with_suffix(".log"), variables={})
+    program = Program(
+        kind, module, str(file), *arguments, log=file.with_suffix(".log"), variables={}
+    )
     try:
         program.output()
     finally:

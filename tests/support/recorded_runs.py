@@ -19,7 +19,7 @@ from engine.messages.events import (
     TrainingStarted,
 )
 from engine.processes.process import start_time
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from engine import client
 from engine.client import RunInfo
 from engine.messages.events import Event, Failure, RunEnded
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 
 RECIPES = Path(__file__).parent.parent / "recipes"
@@ -156,6 +157,14 @@ def wait_until_gone(info: RunInfo, seconds: float = 10.0) -> None:
     while left := [process for process in processes if _is_alive(process)]:
         assert time.monotonic() < deadline, f"orphans: {left}"
         pause.wait(POLL_SECONDS)
+
+
+def delete_folder(info: RunInfo) -> None:
+    """Delete the folder of a run, again if the run has written into it meanwhile."""
+    deadline = time.monotonic() + 10.0
+    while info.folder.exists():
+        assert time.monotonic() < deadline, f"{info.folder} comes again and again"
+        shutil.rmtree(info.folder, ignore_errors=True)
 
 
 def _is_alive(process: psutil.Process) -> bool:

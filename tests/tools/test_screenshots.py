@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QImage
 from engine import client
 from engine.cli.output import Refused
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader
 from engine.system import paths
 from tests.support.runs import events
 from tools.screenshots import fake_machine, pictures
@@ -54,7 +54,7 @@ def test_two_states_are_drawn_and_the_users_runs_are_left_alone(
 
 def test_every_state_has_its_pictures() -> None:
     names = [picture.name for picture in pictures.PICTURES]
-    assert len(set(names)) == len(names) == (len(STATES) - 1) * 2 * 4 + 2
+    assert len(set(names)) == len(names) == (len(STATES) - 1) * 2 * len(pictures.SCALES) + 2
     fine = next(each for each in pictures.PICTURES if each.size == (3840, 2160))
     assert (fine.scale, fine.logical_size) == (2, (1920, 1080))
     laptop = next(each for each in pictures.PICTURES if each.size == (1920, 1200))

@@ -14,12 +14,32 @@ from typing import Literal, NamedTuple, get_args
 from engine.cli.output import Exit, Refused
 from engine.system import paths
 
-State = Literal["running", "finished", "failed", "compare", "first-start", "gpus", "gpu"]
+State = Literal[
+    "running",
+    "finished",
+    "failed",
+    "compare",
+    "runs",
+    "first-start",
+    "gpus",
+    "gpu",
+    "media",
+    "script",
+    "overview",
+]
 ThemeName = Literal["dark", "light"]
 
-SCALES = {(1280, 800): 1.0, (1920, 1080): 1.0, (1920, 1200): 1.5, (3840, 2160): 2.0}
-"""Size in pixels, and the scale. At 200 % a screen of 3840 x 2160 has the logical size 1920 x 1080;
-at 150 % the 1920 x 1200 of a laptop have the logical size 1280 x 800."""
+SCALES = {
+    (1280, 800): 1.0,
+    (1366, 768): 1.0,
+    (900, 700): 1.0,
+    (1920, 1080): 1.0,
+    (1920, 1200): 1.5,
+    (3840, 2160): 2.0,
+}
+"""Size in pixels, and the scale. 900 x 700 is half a screen, 1366 x 768 a small laptop. At 200 %, a
+screen of 3840 x 2160 has the logical size 1920 x 1080; at 150 %, the 1920 x 1200 of a laptop have
+the logical size 1280 x 800."""
 
 
 class Picture(NamedTuple):

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from engine.messages.events import Event, Metrics, Points, TrainingStarted
-from engine.runs.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import read_spec
 

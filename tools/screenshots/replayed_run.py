@@ -26,7 +26,7 @@ from engine.messages.events import (
 )
 from engine.processes.machine import this_machine
 from engine.processes.process import start_time
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 from engine.spec import catalog
 from engine.spec.spec_file import write_spec
 from engine.system import paths

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from PySide6.QtWidgets import QWidget
 
+from engine.system import paths
 from engine.templates.kinds import KINDS
 from engine.templates.protocol import TemplateState
 from gui.app import AppController
@@ -16,6 +17,9 @@ from gui.devices.device_charts import TEN_MINUTES
 from gui.devices.row_layouts import SHOWN_SECONDS
 from tools.screenshots import fake_machine
 from tools.screenshots.fake_telemetry import Machine
+from tools.screenshots.logged_media import add_media
+from tools.screenshots.made_up_facts import add_facts
+from tools.screenshots.own_script import SOURCE
 from tools.screenshots.pictures import State
 from tools.screenshots.recording import load
 from tools.screenshots.replayed_run import BusyMachine, ReplayedRun, replay
@@ -88,6 +92,19 @@ def compare() -> Scene:
     return Scene(fake_machine.workstation, ids[-1], subject=open_comparison)
 
 
+def runs() -> Scene:
+    """The table of all runs, two of them chosen."""
+    played = [*_replay_older(), replay(load("wide"), ago=300.0)]
+    ids = [each.id for each in played]
+
+    def open_table(app: AppController) -> QWidget:
+        app.chosen.choose(ids[:2])
+        app.window.show_page("runs")
+        return app.window
+
+    return Scene(fake_machine.workstation, ids[-1], subject=open_table)
+
+
 def first_start() -> Scene:
     """The window before the first run."""
     return Scene(fake_machine.workstation)
@@ -115,14 +132,65 @@ def gpu() -> Scene:
     return gpus()._replace(subject=open_detail, seconds_before=TEN_MINUTES)
 
 
+def media() -> Scene:
+    """Images and histograms that a run has logged."""
+
+    def open_media(app: AppController) -> QWidget:
+        app.window.show_media()
+        return _window(app)
+
+    _replay_older("killed")
+    run = replay(load("wide"), ago=140.0)
+    add_media(run)
+    return Scene(fake_machine.workstation, run.id, subject=open_media)
+
+
+def overview() -> Scene:
+    """How a run that was killed and restarted came about."""
+
+    def open_overview(app: AppController) -> QWidget:
+        app.window.show_overview()
+        app.window.run_page.choose("full")
+        return app.window
+
+    _replay_older("wide")
+    run = replay(load("killed"), ago=140.0)
+    add_facts(run)
+    return Scene(fake_machine.workstation, run.id, subject=open_overview)
+
+
+def script() -> Scene:
+    """The form for a script, with its options, before a run of it."""
+    folder = paths.home() / "imagenet"
+    folder.mkdir(parents=True)
+    file = folder / "train.py"
+    file.write_text(SOURCE, encoding="utf-8")
+
+    def open_script(app: AppController) -> QWidget:
+        form = app.form
+        form.open_path(str(file))
+        form.strategy.choose("script/torchrun")
+        form.field("options.amp").set_value(True)
+        form.field("options.lr").set_value(0.4)
+        for chip in list(form.devices.chips.values())[1:]:
+            chip.click()
+        return _window(app)
+
+    return finished()._replace(subject=open_script)
+
+
 STATES: dict[State, Callable[[], Scene]] = {
     "running": running,
     "finished": finished,
     "failed": failed,
     "compare": compare,
+    "runs": runs,
     "first-start": first_start,
     "gpus": gpus,
     "gpu": gpu,
+    "media": media,
+    "script": script,
+    "overview": overview,
 }
 """By name; each function fills an empty data folder."""
 

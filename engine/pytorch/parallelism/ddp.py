@@ -2,51 +2,135 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from engine.pytorch.parallel import Rank, WholeModel
+from engine.pytorch.parallel import ONLY, Objective, Rank, RecipeFunction, WholeModel
+from engine.pytorch.recipe.torch_recipe import Turn, Values
+from engine.training.errors import TrainingFailed
+
+_UNUSED = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")
+"""In the message of DDP: the numbers of parameters without a gradient."""
 
 
 class DDPModel(WholeModel):
-    """One replica of DDP training; all ranks must construct it together."""
+    """One replica of DDP training; all ranks must construct it together.
 
-    def __init__(self, module: nn.Module, rank: Rank) -> None:
-        """`module` is on the rank's device already."""
+    A DDP exchanges all gradients that it knows of, in one backward pass. So each of several
+    optimizers has a DDP of its own, which knows its parameters only.
+    """
+
+    def __init__(
+        self, module: nn.Module, rank: Rank, *, has_step: bool = False, finds_unused: bool = False
+    ) -> None:
+        """`module` is on the rank's device already.
+
+        `has_step`: the recipe's step calls it. `finds_unused`: steps may leave out parameters.
+        """
         super().__init__(module, rank)
+        self._has_step = has_step
         # A harmless warning: some kernels return gradients whose strides differ from the bucket's.
         warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
-        self._ddp: DistributedDataParallel | None = None
+        self._ddps: dict[str, DistributedDataParallel] = {}
+        self._trained_by = {"": self.parameters()}
+        self._finds_unused = finds_unused
         self.restore_devices()
 
+    def use_optimizers(self, parameters: Mapping[str, Sequence[nn.Parameter]]) -> None:
+        super().use_optimizers(parameters)
+        self.restore_devices()
+
+    def needs_all_gradients(self) -> bool:
+        return bool(self._ddps) and not self._finds_unused
+
+    def allow_missing_gradients(self) -> None:
+        self._finds_unused = True
+        self.restore_devices()
+
+    def train_batch(
+        self, batch: Any, weight: float, objective: Objective, *, sync: bool, turn: Turn = ONLY
+    ) -> Values:
+        try:
+            return super().train_batch(batch, weight, objective, sync=sync, turn=turn)
+        except RuntimeError as error:
+            if found := _UNUSED.search(str(error)):
+                raise TrainingFailed(self._unused(found[1], turn.optimizer)) from error
+            raise
+
+    def _unused(self, numbers: str, optimizer: str) -> str:
+        """Say which parameters, by their `numbers` in DDP, had no gradient in the step before."""
+        own = {id(parameter) for parameter in self._trained_by[optimizer]}
+        names = [name for name, p in self.module.named_parameters() if id(p) in own]
+        unused = [names[int(number)] for number in numbers.split() if int(number) < len(names)]
+        return (
+            f"{', '.join(unused)} got no gradient in the step before, so the replicas no longer "
+            "had equal gradients. If steps may leave out parameters, write "
+            "FIND_UNUSED_PARAMETERS = True into the recipe; DDP then looks for them in every step."
+        )
+
+    def call_in_training(self, function: RecipeFunction, batch: Any, optimizer: str) -> Values:
+        call = self._ddps.get(optimizer, self._training_call)
+        values: Values = call(function, batch)
+        return values
+
     def gradient_exchange(self, sync: bool) -> AbstractContextManager[Any]:
-        return nullcontext() if sync or self._ddp is None else self._ddp.no_sync()
+        stack = ExitStack()
+        for ddp in self._ddps.values() if not sync else ():
+            stack.enter_context(ddp.no_sync())
+        return stack
 
     def communication_share(self, seconds: float) -> float:
         """Return the fraction that DDP measures: communication that overlaps no computation."""
-        if self._ddp is None or self.replicas == 1:
+        if not self._ddps or self.replicas == 1:
             return 0.0
-        logged = self._ddp._get_ddp_logging_data()  # type: ignore[no-untyped-call]
-        forward, backward = (
-            float(logged.get(f"{phase}_compute_time", 0)) for phase in ("forward", "backward")
-        )
-        waited = float(logged.get("backward_comm_time", 0)) - float(
-            logged.get("backward_compute_comm_overlap_time", 0)
-        )
-        total = forward + backward + max(0.0, waited)
-        return max(0.0, waited) / total if total > 0 else 0.0
+        computed = waited = 0.0
+        for ddp in self._ddps.values():
+            logged = ddp._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+            computed += sum(
+                float(logged.get(f"{phase}_compute_time", 0)) for phase in ("forward", "backward")
+            )
+            hidden = float(logged.get("backward_compute_comm_overlap_time", 0))
+            waited += max(0.0, float(logged.get("backward_comm_time", 0)) - hidden)
+        total = computed + waited
+        return waited / total if total > 0 else 0.0
 
     def free_devices(self) -> None:
-        self._ddp = None  # its buckets hold as much memory as the gradients
+        self._ddps = {}  # their buckets hold as much memory as the gradients
         self._forward = self.module
 
     def restore_devices(self) -> None:
-        if any(parameter.requires_grad for parameter in self.module.parameters()):
-            # DDP refuses a model without trainable parameters.
+        self._ddps = {}
+        for name, trained in self._trained_by.items():
+            if trained:  # DDP refuses a model without trainable parameters
+                self._ddps[name] = self._ddp(trained)
+        if not self._has_step and self._ddps:
+            self._forward = self.maybe_compiled(self._ddps[""])
+
+    def _ddp(self, trained: Sequence[nn.Parameter]) -> DistributedDataParallel:
+        """Return a DDP that exchanges the gradients of the parameters in `trained`."""
+        if not self._has_step:
             device_ids = [self.device] if self.device.type == "cuda" else None
-            self._ddp = DistributedDataParallel(self.module, device_ids=device_ids)
-            self._forward = self.maybe_compiled(self._ddp)
+            return DistributedDataParallel(
+                self.module,
+                device_ids=device_ids,
+                find_unused_parameters=self._finds_unused,
+                gradient_as_bucket_view=True,  # or each gradient is in memory twice
+            )
+        own = {id(parameter) for parameter in trained}
+        others = [
+            name
+            for name, parameter in self._training_call.named_parameters()
+            if id(parameter) not in own
+        ]
+        wrapped = self._training_call
+        ignore: Any = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
+        ignore(wrapped, others)
+        return DistributedDataParallel(
+            wrapped, find_unused_parameters=self._finds_unused, gradient_as_bucket_view=True
+        )

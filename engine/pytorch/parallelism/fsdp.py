@@ -27,7 +27,8 @@ class FSDPModel(WholeModel):
     All ranks must construct it together.
     """
 
-    def __init__(self, module: nn.Module, rank: Rank) -> None:
+    def __init__(self, module: nn.Module, rank: Rank, *, has_step: bool = False) -> None:
+        """`has_step`: the recipe's step calls `module`, or only parts of it."""
         super().__init__(module, rank)
         self._parameter_count = sum(p.numel() for p in module.parameters() if p.requires_grad)
         dtype = MIXED.get(rank.spec.precision)
@@ -35,19 +36,40 @@ class FSDPModel(WholeModel):
         if dtype:
             policy = MixedPrecisionPolicy(dtype, torch.float32, output_dtype=torch.float32)
         mesh = init_device_mesh(rank.device.type, (rank.world_size,))
-        for unit in _units(module):
-            fully_shard(unit, mesh=mesh, mp_policy=policy)
+        *blocks, root = _units(module)
+        for block in blocks:
+            fully_shard(block, mesh=mesh, mp_policy=policy)
+        if has_step:
+            # A step may call a part of the model, so its parameters are gathered around the step.
+            # The batch stays as it is: its targets are not cast.
+            root = self._recipe_call
+            policy = MixedPrecisionPolicy(dtype, torch.float32, cast_forward_inputs=False)
+        fully_shard(root, mesh=mesh, mp_policy=policy)
+        self._root = root
         self._stopwatch = Stopwatch(rank.device)
         gather: Any = _TimedCollective(distributed.all_gather_into_tensor, self._stopwatch)
         scatter: Any = _TimedCollective(distributed.reduce_scatter_tensor, self._stopwatch)
-        for unit in module.modules():
+        for unit in root.modules():
             if isinstance(unit, FSDPModule):
                 unit.set_custom_all_gather(gather)
                 unit.set_custom_reduce_scatter(scatter)
 
     def gradient_exchange(self, sync: bool) -> AbstractContextManager[Any]:
-        cast(FSDPModule, self.module).set_requires_gradient_sync(sync)
+        cast(FSDPModule, self._root).set_requires_gradient_sync(sync)
         return nullcontext()
+
+    def training_only(self, optimizer: str) -> AbstractContextManager[Any]:
+        # FSDP decides once which parameters it gathers with gradients.
+        return nullcontext()
+
+    @property
+    def placed_module(self) -> nn.Module:
+        return self._root
+
+    def reshard(self) -> None:
+        for unit in self._root.modules():
+            if isinstance(unit, FSDPModule):
+                unit.reshard()
 
     def communication_share(self, seconds: float) -> float:
         """Return the fraction of `seconds` in all-gather and reduce-scatter."""

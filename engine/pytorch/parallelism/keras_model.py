@@ -14,6 +14,7 @@ from torch import distributed, nn
 from engine.pytorch.parallel import Rank
 from engine.pytorch.parallelism.ddp import DDPModel
 from engine.pytorch.parallelism.keras_optimizer import KerasOptimizer
+from engine.pytorch.recipe.torch_recipe import TrainedModel
 
 
 def loss(outputs: Any, targets: Any) -> Any:
@@ -26,8 +27,8 @@ def loss(outputs: Any, targets: Any) -> Any:
     return keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
 
 
-def optimizer(variables: Any, learning_rate: float) -> Any:
-    """Return AdamW."""
+def optimizer(variables: Any, learning_rate: float, precision: str = "fp32") -> Any:
+    """Return AdamW; `precision` is that of the spec."""
     return keras.optimizers.AdamW(learning_rate)
 
 
@@ -84,8 +85,11 @@ class KerasDDPModel(DDPModel):
 
     module: KerasModule
 
-    def __init__(self, model: Any, rank: Rank) -> None:
-        super().__init__(KerasModule(model).to(rank.device), rank)
+    def __init__(
+        self, model: Any, rank: Rank, *, has_step: bool = False, finds_unused: bool = False
+    ) -> None:
+        module = KerasModule(model).to(rank.device)
+        super().__init__(module, rank, has_step=has_step, finds_unused=finds_unused)
         weights = {id(variable) for variable in model.weights}
         self._seeds = [v for v in model.variables if id(v) not in weights]
         self._seeds.append(global_seed_generator().state)
@@ -115,6 +119,14 @@ class KerasDDPModel(DDPModel):
     def load_rank_state(self, state: dict[str, torch.Tensor]) -> None:
         for index, seed in enumerate(self._seeds):
             seed.assign(state[f"seed_generator_{index}"])
+
+    def recipe_model(self) -> Any:
+        return self.module.model
+
+    def trained_model(self) -> TrainedModel:
+        variables = self.optimizer_inputs()
+        named = [(variable.path, variable) for variable in variables]
+        return TrainedModel(self.module.model, variables, named, self.as_torch_optimizer)
 
     def optimizer_inputs(self) -> list[Any]:
         return list(self.module.model.trainable_variables)

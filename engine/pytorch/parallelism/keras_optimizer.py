@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import torch
+from keras.src.backend.torch.optimizers import torch_adam, torch_adamw
 
 
 class KerasOptimizer(torch.optim.Optimizer):
@@ -39,6 +40,8 @@ class KerasOptimizer(torch.optim.Optimizer):
             for index, variable in enumerate(optimizer.variables)
             if variable is not optimizer.learning_rate
         }
+        self._is_adam = not self._has_own_schedule and _is_plain_adam(optimizer, variables)
+        self._steps: int | None = None
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -50,7 +53,10 @@ class KerasOptimizer(torch.optim.Optimizer):
             torch.zeros_like(p) if p.grad is None else p.grad
             for p in self.param_groups[0]["params"]
         ]
-        self._optimizer.apply(gradients, self._variables)
+        if self._is_adam:
+            self._apply_adam(gradients)
+        else:
+            self._optimizer.apply(gradients, self._variables)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Copy the result of `state_dict()`, in place, into the variables of Keras."""
@@ -60,6 +66,7 @@ class KerasOptimizer(torch.optim.Optimizer):
         with torch.no_grad():
             for name, slot in self.state[group["params"][0]].items():
                 slot.copy_(states[name])
+        self._steps = None
 
     def _set_rate(self, rate: float) -> None:
         if self._has_own_schedule:
@@ -67,5 +74,48 @@ class KerasOptimizer(torch.optim.Optimizer):
                 "The recipe's optimizer has a learning rate schedule of its own: "
                 "choose the schedule constant without warm-up steps."
             )
-        self._optimizer.learning_rate = rate
+        self._optimizer.learning_rate.value.fill_(rate)  # to assign it, the host would wait
         self._rate = rate
+
+    def _apply_adam(self, gradients: list[torch.Tensor]) -> None:
+        """Do what Adam and AdamW of Keras do, operation by operation, without a wait of the host.
+
+        Keras copies five numbers to the device in each step. Here the host knows them.
+        """
+        optimizer, variables = self._optimizer, self._variables
+        if self._steps is None:  # at the first step, and after a restore
+            self._steps = int(optimizer.iterations.value)
+        gradients = optimizer._clip_gradients(gradients)
+        rate = torch.tensor(self._rate)
+        if optimizer.weight_decay is not None:
+            decayed = [v.value for v in variables if optimizer._use_weight_decay(v)]
+            torch._foreach_mul_(decayed, float(1 - torch.tensor(optimizer.weight_decay) * rate))
+        steps = torch.tensor(float(self._steps + 1))
+        first, second = (torch.tensor(b) ** steps for b in (optimizer.beta_1, optimizer.beta_2))
+        size = float(rate * torch.sqrt(1 - second) / (1 - first))
+        places = [optimizer._get_variable_index(variable) for variable in variables]
+        means = [optimizer._momentums[place].value for place in places]
+        squares = [optimizer._velocities[place].value for place in places]
+        torch._foreach_mul_(means, optimizer.beta_1)
+        torch._foreach_add_(means, gradients, alpha=1 - optimizer.beta_1)
+        torch._foreach_mul_(squares, optimizer.beta_2)
+        products = torch._foreach_mul(gradients, gradients)
+        torch._foreach_add_(squares, products, alpha=1 - optimizer.beta_2)
+        roots = torch._foreach_add(torch._foreach_sqrt(squares), optimizer.epsilon)
+        changes = torch._foreach_div(torch._foreach_mul(means, size), roots)
+        torch._foreach_add_([variable.value for variable in variables], changes, alpha=-1)
+        for variable in variables:
+            if variable.constraint is not None:
+                variable.assign(variable.constraint(variable))
+        optimizer.iterations.value.add_(1)
+        self._steps += 1
+
+
+def _is_plain_adam(optimizer: Any, variables: list[Any]) -> bool:
+    """Return whether `KerasOptimizer` can do the steps of `optimizer` itself."""
+    return (
+        type(optimizer) in (torch_adam.Adam, torch_adamw.AdamW)
+        and not (optimizer.amsgrad or optimizer.use_ema or optimizer.gradient_accumulation_steps)
+        and all(variable.value.dtype == torch.float32 for variable in variables)
+        and not any(getattr(variable, "overwrite_with_gradient", False) for variable in variables)
+    )

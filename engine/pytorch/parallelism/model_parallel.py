@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from engine.pytorch.data import to_device
-from engine.pytorch.parallel import LossAndMetrics, Objective, Rank, WholeModel
+from engine.pytorch.parallel import ONLY, Objective, Rank, RecipeCall, WholeModel
+from engine.pytorch.recipe.torch_recipe import Turn, Values
+from engine.pytorch.samples.data import to_device
+from engine.training.errors import TrainingFailed
+
+
+class StagedModel(nn.Module):
+    """The whole model for the recipe's step: inputs and outputs are on the first device."""
+
+    def __init__(self, module: nn.Module, forward: Callable[[Any], Any], device: torch.device):
+        super().__init__()
+        self._module_holder = (module,)
+        self._forward = forward
+        self._device = device
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        if len(inputs) != 1 or options:
+            raise TrainingFailed(
+                "step() of the recipe calls the model with several arguments, and the stages of "
+                "torch/model_parallel pass on one: give it a tuple, or choose torch/fsdp."
+            )
+        return to_device(self._forward(inputs[0]), self._device)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            return super().__getattr__(name)
+        return getattr(self._module_holder[0], name)
 
 
 class ModelParallelModel(WholeModel):
@@ -22,6 +48,8 @@ class ModelParallelModel(WholeModel):
         self._stages = stages
         forward_stages = [torch.compile(stage) if rank.spec.compile else stage for stage in stages]
         self._placed_stages = list(zip(forward_stages, rank.devices, strict=True))
+        staged = StagedModel(module, self.outputs, rank.device)
+        self._recipe_call = self._training_call = RecipeCall(module, staged)
 
     def train(self) -> None:
         super().train()
@@ -33,15 +61,15 @@ class ModelParallelModel(WholeModel):
         for stage in self._stages:
             stage.eval()
 
-    def train_batch(
-        self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
-    ) -> torch.Tensor:
-        return super().train_batch(
-            inputs, self._on_last_device(targets), weight, objective, sync=sync
-        )
+    def training_values(self, batch: Any, objective: Objective, turn: Turn) -> Values:
+        if not objective.step:
+            batch = self._with_targets_at_the_end(batch)
+        return super().training_values(batch, objective, turn)
 
-    def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> LossAndMetrics:
-        return super().validate_batch(inputs, self._on_last_device(targets), objective)
+    def validate_batch(self, batch: Any, objective: Objective, turn: Turn = ONLY) -> Values:
+        if not (objective.step or objective.validate):
+            batch = self._with_targets_at_the_end(batch)
+        return super().validate_batch(batch, objective, turn)
 
     def outputs(self, inputs: Any) -> Any:
         for stage, device in self._placed_stages:
@@ -51,5 +79,7 @@ class ModelParallelModel(WholeModel):
     def validation_outputs(self, inputs: Any) -> Any:
         return self.outputs(inputs)
 
-    def _on_last_device(self, targets: Any) -> Any:
-        return to_device(targets, self._placed_stages[-1][1])
+    def _with_targets_at_the_end(self, batch: Any) -> Any:
+        """Return the pair `batch` with its targets on the device of the last stage."""
+        inputs, targets = batch
+        return inputs, to_device(targets, self._placed_stages[-1][1])

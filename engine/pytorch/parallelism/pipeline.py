@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 from torch.utils._pytree import tree_leaves, tree_map
 
-from engine.pytorch.parallel import LossAndMetrics, Objective, Parallel, Rank
+from engine.pytorch.parallel import ONLY, Objective, Parallel, Rank, scaled
 from engine.pytorch.parallelism.stage_signature import StageModule, stage_signatures
 from engine.pytorch.precision import Precision
+from engine.pytorch.recipe.torch_recipe import Turn, Values
 from engine.pytorch.stopwatch import Stopwatch
 
 MAX_SCHEDULES = 8
@@ -94,8 +95,9 @@ class PipelineModel(Parallel):
         self._forward_stage: Any = torch.compile(stage) if rank.spec.compile else stage
 
     def train_batch(
-        self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
-    ) -> torch.Tensor:
+        self, batch: Any, weight: float, objective: Objective, *, sync: bool, turn: Turn = ONLY
+    ) -> Values:
+        inputs, targets = batch
         micro_batches = self._micro_batches(inputs)
 
         def loss(outputs: Any, number: int) -> torch.Tensor:
@@ -104,17 +106,22 @@ class PipelineModel(Parallel):
             samples: int = rows.stop - rows.start
             without_padding = _map_rows(outputs, lambda output: output[:samples])
             micro_targets = _map_rows(targets, lambda target: target[rows])
-            return objective.mean_loss(without_padding, micro_targets) * (
-                weight * samples / micro_batches.samples
-            )
+            share = samples / micro_batches.samples
+            if objective.weight:
+                micro_inputs = _map_rows(inputs, lambda rows_of: rows_of[rows])
+                amount = objective.weight((micro_inputs, micro_targets))
+                share = amount / total if (total := objective.weight(batch)) else 0.0
+            return scaled(objective.mean_loss(without_padding, micro_targets), weight * share)
 
         losses: list[torch.Tensor] = []
         with self._schedule_stopwatch.measuring():
             compiled = self._schedule_for(inputs, micro_batches, objective.precision)
             self._run(compiled, inputs, micro_batches, loss, losses)
-        return torch.stack(losses).sum() if losses else torch.zeros((), device=self.device)
+        total = torch.stack(losses).sum() if losses else torch.zeros((), device=self.device)
+        return {"loss": total}
 
-    def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> LossAndMetrics:
+    def validate_batch(self, batch: Any, objective: Objective, turn: Turn = ONLY) -> Values:
+        inputs, targets = batch
         micro_batches = self._micro_batches(inputs)
         results: list[Any] = []
 
@@ -144,8 +151,9 @@ class PipelineModel(Parallel):
         return int(self._rank.group.all_reduce_sum(of_stage))
 
     def gradient_norm(self, gradients: list[torch.Tensor]) -> torch.Tensor:
-        of_stage = super().gradient_norm(gradients).double().cpu()
-        return self._rank.group.all_reduce_sum(of_stage.square()).sqrt().float().to(self.device)
+        squares = super().gradient_norm(gradients).to(self.device).double().square()
+        distributed.all_reduce(squares)  # in the group of the devices: the host does not wait
+        return squares.sqrt().float()
 
     def communication_share(self, seconds: float) -> float:
         """Return the fraction of `seconds` in which this rank waited for other stages."""
@@ -154,6 +162,9 @@ class PipelineModel(Parallel):
 
     def free_devices(self) -> None:
         self._schedules.clear()  # their buffers hold activations and gradients
+
+    def end_trial(self) -> None:
+        self._schedules.clear()  # a trial has batches of other sizes
 
     def _micro_batches(self, inputs: Any) -> MicroBatches:
         samples = next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor))

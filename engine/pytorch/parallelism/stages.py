@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from engine.pytorch.torch_strategy import RecipeStages
+from engine.pytorch.recipe.torch_recipe import RecipeStages
 from engine.training.stage_partition import CannotPartition, check_stages, partition_layers
 
 

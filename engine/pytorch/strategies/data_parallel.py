@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.pytorch.torch_strategy import OneProcess, RecipeStages
+from engine.pytorch.torch_strategy import OneProcess
 
 if TYPE_CHECKING:
     from torch import nn
 
     from engine.pytorch.parallel import Parallel, Rank
+    from engine.pytorch.recipe.torch_recipe import TorchRecipe
 
 
 class DataParallel(OneProcess):
     """One thread per GPU; the model is copied to all of them at every step."""
 
     name = "torch/data_parallel"
-    title = "Data parallel in one process (DP)"
+    title = "DataParallel (DP)"
     summary = (
         "nn.DataParallel: one process copies the model to every GPU at each step. Slower than DDP "
         "and here for comparison; on a CPU it equals the single device."
@@ -39,24 +40,17 @@ class DataParallel(OneProcess):
     def replicas(self, devices: Sequence[str]) -> int:
         return len(devices)
 
-    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
-        import torch
-        from torch import nn
+    def wrap_model(self, model: nn.Module, rank: Rank, recipe: TorchRecipe) -> Parallel:
+        from engine.pytorch.parallelism.data_parallel import DataParallelModel
+        from engine.training.errors import TrainingFailed
 
-        from engine.pytorch.parallel import WholeModel
-
+        if recipe.carries_state and len(rank.devices) > 1:
+            raise TrainingFailed(
+                f"step() of the recipe carries state from batch to batch, and {self.name} divides "
+                "each batch anew among the GPUs: choose torch/ddp."
+            )
         model.to(rank.device)
-        ids = list(rank.devices) if rank.device.type == "cuda" else None
-        data_parallel = nn.DataParallel(model, device_ids=ids)
-
-        class DataParallelModel(WholeModel):
-            """All GPUs compute outputs; loss and update are computed on the first one."""
-
-            def outputs(self, inputs: torch.Tensor) -> torch.Tensor:
-                result: torch.Tensor = data_parallel(inputs)
-                return result
-
-        return DataParallelModel(model, rank)
+        return DataParallelModel(model, rank, recipe.weight)
 
 
 strategy = DataParallel()

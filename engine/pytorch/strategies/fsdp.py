@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.pytorch.torch_strategy import ProcessPerDevice, RecipeStages
+from engine.pytorch.torch_strategy import ProcessPerDevice
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 
@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from torch import nn
 
     from engine.pytorch.parallel import Parallel, Rank
+    from engine.pytorch.recipe.torch_recipe import TorchRecipe
 
 
 class FullyShardedDataParallel(ProcessPerDevice):
     """Parameters, gradients and optimizer state are sharded over the ranks."""
 
     name = "torch/fsdp"
-    title = "Fully sharded data parallel (FSDP2)"
+    title = "FSDP2"
     summary = (
-        "One process per device, each with a shard of parameters, gradients and optimizer state: "
+        "Fully sharded data parallel: one process per device, each with a shard of parameters, "
+        "gradients and optimizer state: "
         "for models whose training does not fit on one device. Needs more communication than DDP."
     )
 
@@ -32,10 +34,10 @@ class FullyShardedDataParallel(ProcessPerDevice):
             return "Splitting a GPU needs gloo, which cannot gather shards on GPUs: use torch/ddp."
         return super().refusal(field, spec)
 
-    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, recipe: TorchRecipe) -> Parallel:
         from engine.pytorch.parallelism.fsdp import FSDPModel
 
-        return FSDPModel(model, rank)
+        return FSDPModel(model, rank, has_step=recipe.calls_model)
 
 
 strategy = FullyShardedDataParallel()

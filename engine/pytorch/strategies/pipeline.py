@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.pytorch.torch_strategy import ProcessPerDevice, RecipeStages
+from engine.pytorch.torch_strategy import ProcessPerDevice
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import PartitionedStrategy
@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from torch import nn
 
     from engine.pytorch.parallel import Parallel, Rank
+    from engine.pytorch.recipe.torch_recipe import TorchRecipe
+    from engine.spec.recipe_file import RecipeInfo
 
 
 class Pipeline(PartitionedStrategy, ProcessPerDevice):
     """Micro-batches pass through the stages, so that all devices compute at once."""
 
     name = "torch/pipeline"
-    title = "Pipeline parallel (1F1B)"
+    title = "Pipeline (1F1B)"
     summary = (
         "The model is cut into one stage per device, and each batch passes through them in "
         "micro-batches: for models that fit on no single device. Devices exchange activations only."
@@ -34,6 +36,18 @@ class Pipeline(PartitionedStrategy, ProcessPerDevice):
                 "or the strategy torch/single."
             ]
         return []
+
+    def recipe_problem(self, recipe: RecipeInfo) -> str:
+        if problem := super().recipe_problem(recipe):
+            return problem
+        calls = [name for name in ("step", "validate") if name in recipe.functions]
+        if not calls:
+            return ""
+        return (
+            f"{self.name} cuts the model into stages, and no rank has the whole model that "
+            f"{calls[0]}() of {recipe.name} calls: choose torch/fsdp or torch/model_parallel, or "
+            "define loss(outputs, targets) in its place."
+        )
 
     def refusal(self, field: str, spec: RunSpec) -> str:
         on_gpu = not all_on_cpu(spec.devices)
@@ -54,11 +68,11 @@ class Pipeline(PartitionedStrategy, ProcessPerDevice):
             case _:
                 return super().refusal(field, spec)
 
-    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, recipe: TorchRecipe) -> Parallel:
         from engine.pytorch.parallelism.pipeline import PipelineModel
         from engine.pytorch.parallelism.stages import cut_model, keep_only
 
-        stage = cut_model(model, rank.world_size, stages)[rank.number]
+        stage = cut_model(model, rank.world_size, recipe.stages)[rank.number]
         keep_only(model, stage)
         return PipelineModel(model, stage, rank)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.pytorch.torch_strategy import OneProcess, RecipeStages
+from engine.pytorch.torch_strategy import OneProcess
 
 if TYPE_CHECKING:
     from torch import nn
 
     from engine.pytorch.parallel import Parallel, Rank
+    from engine.pytorch.recipe.torch_recipe import TorchRecipe
 
 
 class Single(OneProcess):
@@ -31,7 +32,7 @@ class Single(OneProcess):
             ]
         return []
 
-    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, recipe: TorchRecipe) -> Parallel:
         from engine.pytorch.parallel import WholeModel
 
         model.to(rank.device)

@@ -16,7 +16,6 @@ from engine.telemetry.helper.nvml_fields import (
     ONCE,
     Answers,
     ask_all,
-    ask_fast,
 )
 from engine.telemetry.helper.nvml_links import links
 from engine.telemetry.helper.nvml_rates import RATES, Rates
@@ -216,7 +215,7 @@ class Nvml:
 
     def _ask(self, gpu: _Gpu, now: float, in_detail: bool) -> None:
         try:
-            failures = ask_fast(self._driver, gpu.handle, gpu.answers)
+            failures = ask_all(EVERY_SECOND, self._driver, gpu.handle, gpu.answers)
             known = gpu.answers.values
             if failures and not any(name in known for q in EVERY_SECOND for name in q.fields):
                 # For example "Unknown Error", in a container that lost its access to the device.

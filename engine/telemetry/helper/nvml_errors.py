@@ -17,7 +17,7 @@ LOST_ERRORS = (
 SURE_LOST_ERRORS = tuple(
     error for error in LOST_ERRORS if error is not pynvml.NVMLError_InvalidArgument
 )
-"""The same for calls with more arguments: InvalidArgument may be about another argument."""
+"""The same without InvalidArgument, which may be about another argument or the whole question."""
 
 NO_VALUE = (
     pynvml.NVMLError_NotSupported,

@@ -18,8 +18,6 @@ from engine.telemetry.helper.nvml_errors import (
 from engine.telemetry.helper.nvml_mig import is_divided, slices
 from engine.telemetry.helper.nvml_processes import processes
 
-_Errors = tuple[type[Exception], ...]
-
 _REASONS = (
     (pynvml.nvmlClocksEventReasonApplicationsClocksSetting, "clocks set by hand"),
     (pynvml.nvmlClocksEventReasonSwPowerCap, "power limit"),
@@ -75,25 +73,21 @@ class Answers:
             self.silent.pop(name, None)
 
 
-def ask_all(
-    questions: Sequence[Question],
-    driver: Any,
-    handle: Any,
-    answers: Answers,
-    gone: _Errors = SURE_LOST_ERRORS,
-) -> list[str]:
+def ask_all(questions: Sequence[Question], driver: Any, handle: Any, answers: Answers) -> list[str]:
     """Put every answer in `answers`; return the texts of unexpected errors.
 
-    Raises the errors in `gone`, which mean that the GPU is lost.
+    Raises one of LOST_ERRORS if the GPU is lost.
     """
     failures = []
     for question in questions:
         found: Sequence[Any]
         try:
             found = question.ask(driver, handle)
-        except gone:
+        except SURE_LOST_ERRORS:
             raise
         except (NoValue, *NO_VALUE, pynvml.NVMLError) as error:
+            if isinstance(error, pynvml.NVMLError_InvalidArgument):
+                _check_handle(driver, handle)  # some cards say so of a question they do not know
             if not isinstance(error, (NoValue, *NO_VALUE)):
                 failures.append(str(error))
             found = [NoValue(reason(error))] * len(question.fields)
@@ -102,12 +96,14 @@ def ask_all(
     return failures
 
 
-def ask_fast(driver: Any, handle: Any, answers: Answers) -> list[str]:
-    """Do `ask_all` for EVERY_SECOND, where all of LOST_ERRORS mean a lost GPU.
-
-    Every driver has these calls, so an invalid argument can only be the handle.
-    """
-    return ask_all(EVERY_SECOND, driver, handle, answers, LOST_ERRORS)
+def _check_handle(driver: Any, handle: Any) -> None:
+    """Raise one of LOST_ERRORS if the driver does not know the handle: it is the only argument."""
+    try:
+        driver.nvmlDeviceGetUUID(handle)
+    except LOST_ERRORS:
+        raise
+    except (*NO_VALUE, pynvml.NVMLError):
+        return  # if it answers nothing else either, it is found lost all the same
 
 
 def _memory(driver: Any, handle: Any) -> Sequence[Any]:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from engine.tf.batch_norm import moving_variables
-from engine.tf.local_batch import Gradients
 from engine.tf.parallel import Parallel
 from engine.tf.replica import Replica
+from engine.tf.samples.local_batch import Gradients
+from engine.tf.samples.reader import Fetch
 
 
 class CentralStorageParallel(Parallel):
@@ -26,27 +27,27 @@ class CentralStorageParallel(Parallel):
         super().__init__(tf.distribute.OneDeviceStrategy(self._variable_device))
         self._devices = devices
 
-    def step_gradients(self, replica: Replica, global_batch: tf.Tensor) -> Gradients:
+    def step_gradients(self, replica: Replica, global_batch: tf.Tensor, fetch: Fetch) -> Gradients:
         moving = moving_variables(replica.model)
-        losses, gradients, first_values = [], [], []
+        values, gradients, first_values = [], [], []
         for number, device in enumerate(self._devices):
             with tf.device(device):
-                loss, device_gradients = replica.gradients(global_batch, number)
-            losses.append(loss)
+                device_values, device_gradients = replica.gradients(global_batch, fetch, number)
+            values.append(device_values)
             gradients.append(device_gradients)
             if number == 0:
                 first_values = [tf.identity(variable.value) for variable in moving]
         # All replicas update the same moving variables; keep the values of replica 0.
         if len(self._devices) > 1:
-            for variable, value in zip(moving, first_values, strict=True):
-                variable.assign(value)
+            for variable, first in zip(moving, first_values, strict=True):
+                variable.assign(first)
         with tf.device(self._variable_device):
-            return tf.add_n(losses), [tf.add_n(terms) for terms in zip(*gradients, strict=True)]
+            return tf.add_n(values), [tf.add_n(terms) for terms in zip(*gradients, strict=True)]
 
-    def batch_sums(self, replica: Replica, global_batch: tf.Tensor) -> tf.Tensor:
+    def batch_sums(self, replica: Replica, global_batch: tf.Tensor, fetch: Fetch) -> tf.Tensor:
         sums = []
         for number, device in enumerate(self._devices):
             with tf.device(device):
-                sums.append(replica.metric_sums(global_batch, number))
+                sums.append(replica.metric_sums(global_batch, fetch, number))
         with tf.device(self._variable_device):
             return tf.add_n(sums)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
+from threading import local
 
 import keras
 import tensorflow as tf
 
 from engine.runs.checkpoint_files import Position
-from engine.tf.graph_loop import GraphLoop, global_batch
-from engine.tf.local_batch import local_batch
+from engine.tf.graph_loop import GraphLoop
 from engine.tf.parallel import Parallel
-from engine.tf.parallelism.fit_epoch import LOSS, FitEpoch
-from engine.tf.replica import Replica, fraction
+from engine.tf.parallelism.fit_epoch import BATCH, FitEpoch
+from engine.tf.recipe.objective import StepObjective, penalties_of
+from engine.tf.replica import Replica
+from engine.tf.samples.data import ArraySamples
+from engine.tf.samples.local_batch import Share
+from engine.tf.samples.reader import global_batch
 from engine.training import sample_order
 from engine.training.errors import TrainingFailed
 
@@ -44,12 +48,15 @@ class FitModel(keras.Model):  # type: ignore[misc]
         super().__init__()
         self._inner = replica.model
         self._replica = replica
+        self._samples = _samples(replica)
+        self._of_thread = local()  # MirroredStrategy has one for each replica
         self.built = True  # the recipe's model is built
 
     def call(self, indices: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Return the outputs for this replica's local batch."""
         self._replica.streams.use_global_stream()
-        inputs, _ = self._replica.train.batch(self._local_batch(indices)[0])
+        batch = self._samples.batch(self._local_batch(indices)[0])
+        inputs, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
         return self._inner(inputs, training=training)
 
     def compute_loss(
@@ -61,33 +68,33 @@ class FitModel(keras.Model):  # type: ignore[misc]
         training: bool = True,
     ) -> tf.Tensor:
         """Return this replica's part of the loss; `fit` sums the gradients over the replicas."""
-        loss = self._part_of_loss(x, y_pred)
-        if self.losses:  # each replica adds an equal part of the regularisation
-            penalties = [tf.cast(penalty, tf.float32) for penalty in self.losses]
-            loss += tf.add_n(penalties) / self._replica.replicas
-        return loss
+        indices, share = self._local_batch(x)
+        batch = self._samples.batch(indices)
+        objective = self._replica.objective
+        loss = objective.loss_of(batch, y_pred, share, penalties_of(self._inner))
+        self._of_thread.values, minimised = self._replica.weighted(loss, share)
+        return minimised
 
     def compute_metrics(
         self, x: tf.Tensor, y: None, y_pred: tf.Tensor, sample_weight: None = None
     ) -> dict[str, tf.Tensor]:
         """Return the log of a batch: `fit` averages over the replicas, so multiply for the sum."""
-        return {LOSS: self._part_of_loss(x, y_pred) * self._replica.replicas}
+        values = self._of_thread.values * self._replica.replicas
+        return dict(
+            zip(map(BATCH.__add__, self._replica.objective.names), tf.unstack(values), strict=True)
+        )
 
-    def _local_batch(self, indices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _local_batch(self, indices: tf.Tensor) -> tuple[tf.Tensor, Share]:
         number = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return local_batch(indices, number, self._replica.replicas)
-
-    def _part_of_loss(self, indices: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        local, count = self._local_batch(indices)
-        _, targets = self._replica.train.batch(local)
-        return self._replica.weighted_loss(outputs, targets, fraction(count, indices))
+        return self._replica.local_batch(indices, number, self._replica.replicas)
 
 
 class FitLoop(GraphLoop):
     """Trains with one call of `fit` per epoch; validates like `GraphLoop`."""
 
     def __init__(self, parallel: Parallel, replica: Replica) -> None:
-        """Raises TrainingFailed for an optimizer with which `fit` would train wrongly."""
+        """Raises TrainingFailed for what `fit` would train wrongly."""
+        _check_objective(replica)
         super().__init__(parallel, replica)
         self._distribution = parallel.distribution
         with self._distribution.scope():
@@ -97,13 +104,18 @@ class FitLoop(GraphLoop):
         self._epoch: FitEpoch | None = None
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
+        if position.batch == 0:
+            self._replica.objective.reset_metrics()
         if self._epoch is None:
             self._epoch = FitEpoch(partial(self._fit, position.epoch, position.batch))
-        losses = self._epoch.train(count)
+        found = self._epoch.train(count)
+        samples, size = len(_samples(self._replica)), self._replica.spec.batch_size
+        batches = range(position.batch, position.batch + count)
+        self.sizes = [float(min(size, samples - batch * size)) for batch in batches]
         if position.batch + count == self._replica.steps_per_epoch:
             self._epoch.finish()
             self._epoch = None
-        return {"loss": losses}
+        return found | {name: [value] for name, value in self.metric_results().items()}
 
     def close(self) -> None:
         if self._epoch is not None:
@@ -111,7 +123,7 @@ class FitLoop(GraphLoop):
 
     def _fit(self, epoch: int, first: int, callback: keras.callbacks.Callback) -> None:
         """Train on the batches of `epoch` from `first` on."""
-        spec, samples = self._replica.spec, len(self._replica.train)
+        spec, samples = self._replica.spec, len(_samples(self._replica))
         order = tf.constant(sample_order.epoch_order(samples, spec.seed, epoch))
         # Repeat the data: after its end, `fit` would do one more step, with weight decay only.
         batches = (
@@ -134,6 +146,28 @@ class FitLoop(GraphLoop):
             shuffle=False,
             verbose=0,
             callbacks=[callback],
+        )
+
+
+def _samples(replica: Replica) -> ArraySamples:
+    """Return the training data. Raises TrainingFailed if they are no arrays."""
+    if isinstance(replica.train, ArraySamples):
+        return replica.train
+    raise TrainingFailed(
+        "Under MirroredStrategy fit reads tf.data and PyDataset once for each replica, in another "
+        "order for each if they are shuffled: choose tf/mirrored, or give arrays."
+    )
+
+
+def _check_objective(replica: Replica) -> None:
+    if isinstance(replica.objective, StepObjective):
+        raise TrainingFailed(
+            "fit has its own step, and the recipe has step(model, batch): choose tf/mirrored."
+        )
+    if replica.objective.is_weighted:
+        raise TrainingFailed(
+            "Under MirroredStrategy fit sums the gradients of the replicas before their weights "
+            "(masks, or weight(batch) of the recipe) are known: choose tf/mirrored."
         )
 
 

@@ -10,8 +10,11 @@ import keras
 
 from engine.training.errors import TrainingFailed
 
-LOSS = "batch_loss"
-"""The log key of the loss of one batch; Keras' `loss` is a mean since the begin of the epoch."""
+BATCH = "batch "
+"""Begins the log keys of one batch; Keras' own `loss` is a mean since the begin of the epoch."""
+
+Values = dict[str, list[float]]
+"""The values of some batches by name."""
 
 _LEAVE = 0
 
@@ -31,14 +34,14 @@ class FitEpoch(keras.callbacks.Callback):  # type: ignore[misc]
         super().__init__()
         self._fit = fit
         self._requests: SimpleQueue[int] = SimpleQueue()
-        self._results: SimpleQueue[list[float] | BaseException | None] = SimpleQueue()
+        self._results: SimpleQueue[Values | BaseException | None] = SimpleQueue()
         self._remaining = 0
-        self._losses: list[float] = []
+        self._values: Values = {}
         self._thread = Thread(target=self._run, daemon=True, name="fit")
         self._thread.start()
 
-    def train(self, count: int) -> list[float]:
-        """Train on the next `count` batches; return their losses. Raises what `fit` raised."""
+    def train(self, count: int) -> Values:
+        """Train on the next `count` batches; return their values. Raises what `fit` raised."""
         self._requests.put(count)
         match self._results.get():
             case BaseException() as error:
@@ -48,8 +51,8 @@ class FitEpoch(keras.callbacks.Callback):  # type: ignore[misc]
                     "fit ended before its epoch did: something in the recipe's model stops it. "
                     "Choose tf/mirrored, whose loop is our own."
                 )
-            case losses:
-                return losses
+            case values:
+                return values
 
     def finish(self) -> None:
         """Wait for `fit` to return after its last batch. Raises what `fit` raised."""
@@ -71,13 +74,15 @@ class FitEpoch(keras.callbacks.Callback):  # type: ignore[misc]
                 raise _Left
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
-        """Keep the loss; after the last batch of a request, return all its losses."""
+        """Keep the values; after the last batch of a request, return all of them."""
         assert logs is not None
-        self._losses.append(float(logs[LOSS]))
+        for name, value in logs.items():
+            if name.startswith(BATCH):
+                self._values.setdefault(name.removeprefix(BATCH), []).append(float(value))
         self._remaining -= 1
         if not self._remaining:
-            losses, self._losses = self._losses, []
-            self._results.put(losses)
+            values, self._values = self._values, {}
+            self._results.put(values)
 
     def _run(self) -> None:
         try:

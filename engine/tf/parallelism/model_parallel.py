@@ -9,10 +9,12 @@ import keras
 import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
-from engine.tf.local_batch import Gradients
 from engine.tf.parallel import Parallel
 from engine.tf.parallelism.stages import RecipeStages, cut_model
+from engine.tf.recipe.objective import Objective
 from engine.tf.replica import Replica
+from engine.tf.samples.data import Batch
+from engine.tf.samples.local_batch import Gradients, Share
 from engine.training.errors import TrainingFailed
 
 
@@ -29,13 +31,31 @@ class StagedParallel(Parallel):
     ) -> keras.Model:
         return place_model(make, recipe_stages, self._devices)
 
-    def batch_gradients(
-        self, replica: Replica, inputs: Any, targets: Any, weight: tf.Tensor
-    ) -> Gradients:
+    def as_written(self, model: keras.Model) -> keras.Model:
+        return model.whole
+
+    def check(self, objective: Objective) -> None:
+        if not objective.uses_outputs:
+            raise TrainingFailed(
+                "The loss of this recipe does not follow from the model's outputs alone (it is "
+                "step(model, batch), or compute_loss() of the model), and the model is cut into "
+                "stages here: choose tf/mirrored or tf/single."
+            )
+        if objective.is_weighted and not objective.weighs_by_batch:
+            raise TrainingFailed(
+                "The outputs of the model have masks, so its local batches weigh differently, "
+                "which is not known in all stages: choose tf/mirrored, or no accumulation."
+            )
+
+    def batch_gradients(self, replica: Replica, batch: Batch, share: Share) -> Gradients:
+        inputs, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
         gradients: Gradients = replica.model.gradients(
             inputs,
-            lambda outputs: replica.weighted_loss(outputs, targets, weight),
-            penalty_weight=1 / replica.local_batches,
+            lambda outputs: replica.weighted(
+                replica.objective.loss_of(batch, outputs, share, None), share
+            ),
+            penalty_factor=share.factor(replica.objective.weight_of(batch, None)),
+            shows_penalties=replica.objective.shows_penalties,
             scale=replica.optimizer.scale_loss,
         )
         return gradients
@@ -76,7 +96,7 @@ class StagedModel(keras.Model):  # type: ignore[misc]
     ) -> None:
         """`stages` consist of the layers of `model`; its variables keep their order."""
         super().__init__()
-        self._whole = model
+        self.whole = model
         self._stages = list(stages)
         self._devices = tuple(devices)
         self.built = True  # the whole model is built
@@ -91,30 +111,36 @@ class StagedModel(keras.Model):  # type: ignore[misc]
     def gradients(
         self,
         inputs: Any,
-        loss: Callable[[Any], tf.Tensor],
+        loss: Callable[[Any], tuple[tf.Tensor, tf.Tensor]],
         *,
-        penalty_weight: float,
+        penalty_factor: tf.Tensor,
+        shows_penalties: bool,
         scale: Callable[[tf.Tensor], tf.Tensor],
     ) -> Gradients:
-        """Return `loss(outputs)` in training mode, and the gradients of the scaled loss.
+        """Return the values of `loss(outputs)` in training mode, and the gradients of its loss.
 
-        The gradients are those of `scale(loss)` plus `scale(regularisation * penalty_weight)`, in
-        the order of `trainable_variables`, each on its variable's device. Each stage has its own
-        tape, because a gradient operation does not run on the device of its forward operation: a
-        single tape would compute the whole backward pass on one device.
+        `loss` returns values and what is minimised. The gradients are those of `scale(loss)` plus
+        `scale(regularisation * penalty_factor)`, in the order of `trainable_variables`, each on
+        its variable's device. With `shows_penalties` the first value includes them. Each stage has
+        its own tape, because a gradient operation does not run on the device of its forward
+        operation: a single tape would compute the whole backward pass on one device.
         """
         tapes, stage_inputs, tape_targets = [], [inputs], []
+        all_penalties: list[tf.Tensor] = []
         for stage, device in zip(self._stages, self._devices, strict=True):
             with tf.device(device), tf.GradientTape() as tape:
                 tape.watch(_floating(stage_inputs[-1]))
                 outputs = stage(stage_inputs[-1], training=True)
                 stage_inputs.append(outputs)
-                penalties = [
-                    scale(tf.cast(penalty, tf.float32) * penalty_weight) for penalty in stage.losses
+                unscaled = [
+                    tf.reduce_sum(tf.cast(penalty, tf.float32)) * penalty_factor
+                    for penalty in stage.losses
                 ]
+                all_penalties += unscaled
+                penalties = [scale(penalty) for penalty in unscaled]
                 if stage is self._stages[-1]:
-                    loss_value = loss(outputs)
-                    tape_targets.append([scale(loss_value), *penalties])
+                    values, minimised = loss(outputs)
+                    tape_targets.append([scale(minimised), *penalties])
                 else:
                     tape_targets.append([*_floating(outputs), *penalties])
             tapes.append(tape)
@@ -137,7 +163,10 @@ class StagedModel(keras.Model):  # type: ignore[misc]
                 id(variable): gradient
                 for variable, gradient in zip(variables, dense[len(sources) :], strict=True)
             }
-        return loss_value, [gradients[id(variable)] for variable in self.trainable_variables]
+        if shows_penalties and all_penalties:
+            first = tf.one_hot(0, tf.size(values))
+            values += first * tf.add_n(all_penalties)
+        return values, [gradients[id(variable)] for variable in self.trainable_variables]
 
 
 def place_model(

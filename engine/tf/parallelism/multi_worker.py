@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from engine.spec.device_names import is_logical_cpu
-from engine.tf.devices import configure
+from engine.tf.devices import configure, kind_of
 from engine.tf.graph import graph
 from engine.tf.parallel import Parallel
 from engine.tf.parallelism.cluster import joined_cluster, leave_cluster
@@ -24,12 +23,12 @@ class MultiWorkerParallel(Parallel):
 
     def __init__(self, session: WorkerSession) -> None:
         """Join the cluster, and wait until all ranks have joined it; all ranks must call this."""
-        name = session.devices[0]
-        if not is_logical_cpu(name):
-            # CUDA sees exactly the GPUs of the spec, in its order; select the one of this rank.
-            ordinal = session.spec.devices.index(name)
-            gpus = tf.config.list_physical_devices("GPU")
-            tf.config.set_visible_devices(gpus[ordinal : ordinal + 1], "GPU")
+        # CUDA sees exactly the GPUs of the spec, in its order; select the one of this rank. All
+        # logical CPUs are parts of the first physical one.
+        kind = kind_of(session.devices)
+        chosen = session.spec.devices.index(session.devices[0]) if kind == "GPU" else 0
+        seen = tf.config.list_physical_devices(kind)
+        tf.config.set_visible_devices(seen[chosen : chosen + 1], kind)
         devices = configure(session.devices, session.spec.memory_limit_mib)
         with joined_cluster(session.rank, session.world_size):
             super().__init__(start_strategy(devices))

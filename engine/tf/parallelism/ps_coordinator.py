@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from engine.runs.checkpoint_files import Position
-from engine.tf.data import ArraySamples
 from engine.tf.graph import graph
 from engine.tf.parallel import Parallel
 from engine.tf.parallelism.cluster import LOOPBACK, restrict_ports_to_loopback
 from engine.tf.parallelism.ps_channel import CoordinatorChannel
 from engine.tf.parallelism.wait_limit import WaitLimit
+from engine.tf.recipe.objective import LOSS
 from engine.tf.replica import Replica
+from engine.tf.samples.batch_stream import BatchStream, DataSet
+from engine.tf.samples.data import Batch, rows, samples_in
+from engine.tf.samples.reader import ANY_EPOCH, StreamReader
 from engine.training import sample_order
 from engine.training.errors import TrainingFailed
 from engine.worker import environment
@@ -53,6 +57,9 @@ class CoordinatorParallel(Parallel):
     def make_loop(self, replica: Replica) -> CoordinatorLoop:
         return CoordinatorLoop(self.distribution, replica, self._channel)
 
+    def note_validated(self, batches: int) -> None:
+        self._channel.broadcast([batches])
+
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         self._channel.broadcast([*control_word])
         return control_word
@@ -85,55 +92,93 @@ class CoordinatorLoop:
         """The step at which `_updates` began to count."""
 
         self._step_metric_names: list[str] = []
+        self.sizes: list[float] = []
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(distribution)
         self._wait_limit = WaitLimit()
         step, rate = tf.TensorSpec((), tf.int64), tf.TensorSpec((), tf.float32)
-        train, validation = _batch_signature(replica.train), _batch_signature(replica.validation)
-        self._train_step = self._traced(self._update, [*train, step, rate])
-        self._validation_step = self._traced(self._validate, validation)
+        train = _batch_signature(replica.train)
+        self._train_step = self._traced(self._update, [train, step, rate])
+        self._validation_steps = {
+            name: self._traced(self._validate, [_batch_signature(data)])
+            for name, data in replica.validation.items()
+        }
+        self._readers = {
+            id(data): StreamReader(data)
+            for data in (replica.train, *replica.validation.values())
+            if isinstance(data, BatchStream)
+        }
+        self._order: tuple[int, int, sample_order.Indices] = (0, ANY_EPOCH, np.arange(0))
+        self.epoch_ended = False
         restrict_ports_to_loopback()
-        channel.broadcast([replica.steps_per_epoch, replica.validation_batches, replica.parameters])
+        batches = replica.all_validation_batches
+        channel.broadcast([replica.steps_per_epoch, batches, replica.parameters])
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
-        replica, spec = self._replica, self._replica.spec
-        order = sample_order.epoch_order(len(replica.train), spec.seed, position.epoch)
+        replica = self._replica
+        if position.batch == 0:
+            replica.objective.reset_metrics()
         rates = replica.learning_rates(position, count)
         if self._start is None:
             self._start = position.step
 
         def schedule(number: int) -> Any:
-            batch = sample_order.global_batch(order, position.batch + number, spec.batch_size)
-            inputs, targets = replica.train.batch(tf.constant(batch))
+            batch = self._batch(replica.train, position.epoch, position.batch + number)
+            if batch is None:
+                self.epoch_ended = True
+                return None
             step = tf.constant(position.step + number, tf.int64)
-            return self._coordinator.schedule(
-                self._train_step, args=(inputs, targets, step, rates[number])
-            )
+            return self._coordinator.schedule(self._train_step, args=(batch, step, rates[number]))
 
         # Sort by update number, the order in which the updates reached the servers.
+        self.epoch_ended = False
         updates = sorted(map(np.ndarray.tolist, self._results(schedule, count)))
-        self._check_count(position.step + count, self._start)
-        _, *columns = zip(*updates, strict=True)
+        self._check_count(position.step + len(updates), self._start)
+        if not updates:
+            self._channel.broadcast([float(self.epoch_ended)])
+            self.sizes = []
+            return {LOSS: []}
+        _, sizes, *columns = zip(*updates, strict=True)
+        self.sizes = list(sizes)
         metrics = {n: list(c) for n, c in zip(self._step_metric_names, columns, strict=True)}
-        self._channel.broadcast(metrics["loss"])
-        return metrics
+        self._channel.broadcast([float(self.epoch_ended), *metrics[LOSS]])
+        return metrics | {name: [value] for name, value in self.metric_results().items()}
 
-    def validation_sums(self, batch: int, count: int) -> npt.NDArray[np.float64]:
-        samples = self._replica.validation
-        order = np.arange(len(samples))
+    def validation_sums(self, name: str, batch: int, count: int) -> list[npt.NDArray[np.float64]]:
+        data = self._replica.validation[name]
+        if batch == 0 and (reader := self._readers.get(id(data))):
+            reader.restart()
 
         def schedule(number: int) -> Any:
-            size = self._replica.spec.batch_size
-            indices = sample_order.global_batch(order, batch + number, size)
-            args = samples.batch(tf.constant(indices))
-            return self._coordinator.schedule(self._validation_step, args=args)
+            found = self._batch(data, ANY_EPOCH, batch + number)
+            if found is None:
+                return None
+            return self._coordinator.schedule(self._validation_steps[name], args=(found,))
 
-        sums: npt.NDArray[np.float64] = np.sum([*self._results(schedule, count)], axis=0)
-        return sums
+        return list(self._results(schedule, count))
+
+    def _batch(self, data: DataSet, epoch: int, number: int) -> Batch | None:
+        """Return a batch of an epoch; None if the data have ended before."""
+        if isinstance(data, BatchStream):
+            return self._readers[id(data)].take(epoch, number)
+        seed, size = self._replica.spec.seed, self._replica.spec.batch_size
+        if self._order[:2] != (id(data), epoch):
+            is_training = epoch != ANY_EPOCH
+            order = (
+                sample_order.epoch_order(len(data), seed, epoch)
+                if is_training
+                else np.arange(len(data))
+            )
+            self._order = (id(data), epoch, order)
+        return data.batch(tf.constant(sample_order.global_batch(self._order[2], number, size)))
+
+    def metric_results(self) -> dict[str, float]:
+        found = self._replica.objective.metric_results()
+        return {name: float(value) for name, value in found.items()}
 
     def close(self) -> None:
         return
 
-    def _traced(self, function: Callable[..., tf.Tensor], signature: list[tf.TensorSpec]) -> Any:
+    def _traced(self, function: Callable[..., tf.Tensor], signature: list[Any]) -> Any:
         """Return `function` for the workers, traced and registered with them.
 
         The registration holds the GIL until all workers answer. Later, a worker that hangs would
@@ -153,11 +198,17 @@ class CoordinatorLoop:
     def _results(
         self, schedule: Callable[[int], Any], count: int
     ) -> Iterator[npt.NDArray[np.float64]]:
-        """Schedule steps 0 ... `count - 1`, wait for all of them, and yield their results."""
+        """Schedule steps 0 ... `count - 1`, wait for all of them, and yield their results.
+
+        It ends early if `schedule` returns None.
+        """
         for first in range(0, count, MAX_STEPS_IN_FLIGHT):
-            results = [schedule(k) for k in range(first, min(count, first + MAX_STEPS_IN_FLIGHT))]
+            wanted = range(first, min(count, first + MAX_STEPS_IN_FLIGHT))
+            results = list(takewhile(lambda result: result is not None, map(schedule, wanted)))
             self._join()
             yield from (result.fetch() for result in results)
+            if len(results) < len(wanted):
+                return
 
     def _join(self) -> None:
         """Wait for all scheduled steps; `ClusterCoordinator.join` alone could wait for ever."""
@@ -177,33 +228,35 @@ class CoordinatorLoop:
             )
         self._replica.optimizer.iterations.assign(steps)
 
-    def _update(
-        self, inputs: tf.Tensor, targets: tf.Tensor, step: tf.Tensor, rate: tf.Tensor
-    ) -> tf.Tensor:
+    def _update(self, batch: Batch, step: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
         """Do the update of step `step` (from 0); return its update number, and its metrics."""
         replica = self._replica
         replica.streams.use_global_stream()
-        loss, gradients = replica.gradients(
-            tf.range(tf.shape(targets)[0]),
-            0,
-            lambda indices: (tf.gather(inputs, indices), tf.gather(targets, indices)),
+        sums = replica.gradients(
+            tf.range(samples_in(batch)), lambda indices: rows(batch, indices), 0
         )
+        figures, gradients = replica.figures(sums)
         replica.optimizer.iterations.assign(step)
-        metrics = {"loss": loss} | replica.optimizer_step.apply(gradients, rate)
+        metrics = figures | replica.optimizer_step.apply(gradients, rate)
         self._step_metric_names = list(metrics)
         with tf.control_dependencies([self._updates.assign_add(1)]):
             update_number = self._updates.read_value()
-        values = (update_number, *metrics.values())
+        values = (update_number, samples_in(batch), *metrics.values())
         return tf.stack([tf.cast(value, tf.float64) for value in values])
 
-    def _validate(self, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-        """Return loss and metrics of a validation batch, each times the number of samples."""
+    def _validate(self, batch: Batch) -> tf.Tensor:
+        """Return loss and metrics of a validation batch, each times its weight."""
         self._replica.streams.use_global_stream()
-        samples = tf.cast(tf.shape(targets)[0], tf.float64)
-        return self._replica.metric_means(inputs, targets) * samples
+        indices = tf.range(samples_in(batch))
+        sums = self._replica.metric_sums(indices, lambda chosen: rows(batch, chosen), 0)
+        return self._replica.of_batch(sums, indices)
 
 
-def _batch_signature(samples: ArraySamples) -> list[tf.TensorSpec]:
-    """Return the specs of inputs and targets in a batch of any size."""
-    one = samples.batch(tf.constant([0]))
-    return [tf.TensorSpec((None, *tensor.shape[1:]), tensor.dtype) for tensor in one]
+def _batch_signature(data: DataSet) -> Any:
+    """Return the specs of a batch of any size."""
+    if isinstance(data, BatchStream):
+        return data.element_spec
+    return tf.nest.map_structure(
+        lambda tensor: tf.TensorSpec((None, *tensor.shape[1:]), tensor.dtype),
+        data.sample,
+    )

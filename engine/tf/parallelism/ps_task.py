@@ -4,6 +4,7 @@ computes for the coordinator, and whose loop follows the coordinator's."""
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,10 +52,14 @@ class ParameterServerTask(NoHostOffload):
         steps, batches, parameters = self._channel.receive()
         self.steps_per_epoch, self.validation_batches = int(steps), int(batches)
         self.parameters = int(parameters)
+        self.epoch_ended = False
+        self.samples = 0.0  # the coordinator counts them
         self.replicas = 1
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
-        return {"loss": self._channel.receive()}
+        ended, *losses = self._channel.receive()
+        self.epoch_ended = bool(ended)
+        return {"loss": losses}
 
     def rank_metrics(self) -> dict[str, float]:
         return {"memory_resident": float(resident_bytes())}
@@ -62,11 +67,15 @@ class ParameterServerTask(NoHostOffload):
     def begin_validation(self) -> None:
         return
 
-    def validate(self, batch: int, count: int) -> None:
-        return  # the next `agree` waits until the coordinator is done
+    def validate(self, batch: int, count: int) -> int:
+        return int(self._channel.receive()[0])
 
     def end_validation(self) -> dict[str, float]:
         return {}  # only rank 0 reports the metrics
+
+    def end_epoch(self, epoch: int, metrics: Mapping[str, float]) -> str:
+        ends, _ = self.agree((0, 0))
+        return "The recipe ended the training." if ends else ""
 
     def save(self, folder: Path) -> None:
         return  # the coordinator writes all variables

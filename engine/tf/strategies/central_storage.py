@@ -15,9 +15,10 @@ class CentralStorage(TfStrategy):
     """One copy of the variables; all devices send their gradients to it."""
 
     name = "tf/central_storage"
-    title = "Central storage"
+    title = "CentralStorage"
     summary = (
-        "One process keeps model and optimizer state in one place and computes on every "
+        "CentralStorageStrategy: one process keeps model and optimizer state in one place and "
+        "computes on every "
         "device. For optimizers whose state would not fit on each GPU beside the model."
     )
     refusals = TfStrategy.refusals | {

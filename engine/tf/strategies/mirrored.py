@@ -17,7 +17,7 @@ class Mirrored(TfStrategy):
     """Every device holds the variables; gradients are summed over the devices before the update."""
 
     name = "tf/mirrored"
-    title = "Mirrored (data parallel)"
+    title = "MirroredStrategy"
     summary = (
         "MirroredStrategy: one process, a copy of the model on each device, gradients summed over "
         "them. The usual choice for several GPUs of one machine."

@@ -16,7 +16,7 @@ class MirroredFit(Mirrored):
     """Keras' `fit` runs the loop, once per epoch; a callback pauses it between two chunks."""
 
     name = "tf/mirrored_fit"
-    title = "Mirrored with Keras fit"
+    title = "Mirrored, Keras fit"
     summary = (
         "MirroredStrategy with Keras' own fit, for comparison. Slower than tf/mirrored, which does "
         "the same in our loop."

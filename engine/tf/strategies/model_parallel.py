@@ -16,7 +16,7 @@ class ModelParallel(PartitionedStrategy, TfStrategy):
     """One stage per device; activations are moved from device to device."""
 
     name = "tf/model_parallel"
-    title = "Model parallel in one process"
+    title = "Model parallel"
     summary = (
         "The model is cut into one stage per device and one device computes at a time: the simple "
         "way to train a model that fits on no single device."

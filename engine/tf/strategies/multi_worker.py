@@ -19,7 +19,7 @@ class MultiWorker(TfStrategy):
     """Every process holds the variables; gradients are summed over the processes."""
 
     name = "tf/multi_worker"
-    title = "Multi-worker mirrored"
+    title = "MultiWorkerMirrored"
     summary = (
         "MultiWorkerMirroredStrategy: one process per device, a copy of the model in each, "
         "gradients summed over them. The same as tf/mirrored, in the way used across machines."

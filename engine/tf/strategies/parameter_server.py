@@ -20,7 +20,7 @@ class ParameterServer(TfStrategy):
     """Rank 0 is the coordinator; then come the workers, one per device, then the servers."""
 
     name = "tf/parameter_server"
-    title = "Parameter servers (asynchronous)"
+    title = "ParameterServer (async)"
     summary = (
         "ParameterServerStrategy, asynchronous: every worker computes whole batches of its own and "
         "sends its gradients to servers that hold the variables. No worker waits for another, so "

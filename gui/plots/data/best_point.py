@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.runs.store_reader import StoredPoints
+from engine.runs.store.stored_points import StoredPoints
+from engine.spec.metric_direction import is_better
 
 
 class BestPoint(NamedTuple):
@@ -39,6 +40,6 @@ def find_best(known: BestPoint | None, sign: int, points: StoredPoints) -> BestP
         return known
     scores = np.where(np.isfinite(points.value), sign * points.value, -math.inf)
     best = int(np.argmax(scores))
-    if scores[best] <= (-math.inf if known is None else sign * known.value):
+    if not is_better(float(points.value[best]), known and known.value, lowest=sign < 0):
         return known
     return BestPoint(float(points.step[best]), float(points.time[best]), float(points.value[best]))

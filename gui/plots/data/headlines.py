@@ -10,14 +10,14 @@ from gui.plots.data.series_style import (
     DEVICE_POWER,
     DEVICE_TEMPERATURE,
     DEVICE_UTILISATION,
-    STEP_TIME,
+    STEP_TIME_BY_RANK,
     WORKER_MEMORY,
     PlotKind,
     SeriesStyle,
 )
 from gui.style.translation import translate
 
-_MEAN_PLOTS = (DEVICE_UTILISATION, DEVICE_POWER, STEP_TIME)
+_MEAN_PLOTS = (DEVICE_UTILISATION, DEVICE_POWER, STEP_TIME_BY_RANK)
 """Plots whose headline is the mean of the newest values; for the step time, of computing only."""
 
 _COMPUTE = "compute"
@@ -53,12 +53,12 @@ class Headlines:
             return translate("Headlines", "{figure} peak").format(figure=peak)
         if kind not in _MEAN_PLOTS:
             return ""
-        if len(known) and (kind is not STEP_TIME or style.label == _COMPUTE):
+        if len(known) and (kind is not STEP_TIME_BY_RANK or style.label == _COMPUTE):
             figures[name] = float(known[-1])
         if not figures:
             return ""
         mean = f"{sum(figures.values()) / len(figures):{kind.value_format}} {kind.unit}"
-        if kind is STEP_TIME:
+        if kind is STEP_TIME_BY_RANK:
             return translate("Headlines", "{figure} compute").format(figure=mean)
         if len(figures) > 1:
             return translate("Headlines", "{figure} mean").format(figure=mean)

@@ -24,7 +24,7 @@ from engine.messages.events import (
     Trouble,
     WorkerStarted,
 )
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from engine.system.units import duration
 from gui.plots.data.x_axis import Polyline, XKind, XScale
 from gui.style.translation import translate
@@ -201,13 +201,15 @@ class RunTimeline:
             self.markers = thinned[-MAX_MARKERS:]
 
 
-def _epoch_line(before: Polyline | None, event: TrainingStarted) -> Polyline:
-    """Return the function from steps to completed epochs after `event`."""
-    size = max(event.steps_per_epoch, 1)
+def _epoch_line(before: Polyline | None, event: TrainingStarted) -> Polyline | None:
+    """Return the function from steps to completed epochs after `event`; None: it is not known."""
+    size = event.steps_per_epoch
+    if not size:
+        return before
     step, slope = float(event.step), 1.0 / size
     axis = (before or Polyline((0.0,), (0.0,), slope)).with_slope(step, slope)
     remaining = (event.total_steps - event.step) % size
-    if event.total_steps and remaining:
+    if event.epochs and event.total_steps and remaining:
         # With another batch size, the rest of the epoch has another number of steps than planned.
         done = event.epochs - (event.total_steps - event.step) // size
         rest = done - float(axis(np.array([step]))[0])

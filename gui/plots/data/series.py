@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from engine.runs.downsampling import BlockStatistics
-from engine.runs.store_reader import StoredPoints
+from engine.runs.store.downsampling import BlockStatistics
+from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.best_point import BestPoint, find_best
 from gui.plots.data.growing_pyramid import Array, GrowingArray, Pyramid, highest, lowest, mean
 from gui.plots.data.smoothing import MovingAverage
@@ -20,8 +21,27 @@ SMOOTHED_PER_FRAME = 200_000
 moving the slider never blocks the window."""
 
 
+_POINTS_PER_COLUMN = 4
+"""Points in a column of pixels of which only the lowest and the highest one are drawn."""
+
 MAX_DRAWABLE = 1e300
 """Larger values are drawn as a gap, like infinity: the distance between them overflows float64."""
+
+
+class PointReading(NamedTuple):
+    """The point of a curve that is nearest to a position."""
+
+    x: float
+    step: float
+    low: float
+    """Its value; NaN where it is no number."""
+
+    high: float
+    """More than `low` where the point stands for a block of points: their highest value, `low` is
+    the lowest one."""
+
+    smoothed: float = math.nan
+    """The moving average there; NaN: the curve is not smoothed, or not there yet."""
 
 
 class Series:
@@ -39,6 +59,9 @@ class Series:
         """Delete all points; the smoothing stays."""
         self._steps, self._times = GrowingArray(), GrowingArray()
         self._gaps = GrowingArray()
+        self._undrawable: dict[int, float] = {}
+        """Infinite and too large values, by the number of their point."""
+
         self._x = self._positions()
         self._breaks = self._scale.breaks(self._times.values)
         self._raw = Pyramid(lowest, highest)
@@ -74,6 +97,8 @@ class Series:
         newest = self._times.values[-1:]
         times = np.fmax.accumulate(np.concatenate((newest, times)))[len(newest) :]
         self._gaps.extend(np.float64(len(self)) + np.flatnonzero(np.isnan(finite)))
+        for place in np.flatnonzero(np.isnan(finite) & ~np.isnan(values)).tolist():
+            self._undrawable[len(self) + place] = float(values[place])
         if statistics is not None:
             self._statistics.append(
                 (len(self), statistics._replace(mean=_drawable(statistics.mean)))
@@ -157,11 +182,6 @@ class Series:
             index = min(both) - 1
         return float(xs[index]) if 0 <= index < len(xs) else math.nan
 
-    def step_at(self, x: float) -> float:
-        """Return the step of the point nearest to `x`; NaN outside the curve."""
-        index = self._nearest(x)
-        return math.nan if index is None else float(self._steps.values[index])
-
     def step_when(self, time: float) -> float:
         """Return the step, interpolated, that training had reached at `time`; NaN without
         points."""
@@ -175,7 +195,7 @@ class Series:
         value of each of about `pixels` columns."""
         first, last = self._index_range(x0, x1)
         positions, values = self._x.values, self._raw.values
-        if last - first < 4 * pixels:
+        if last - first < _POINTS_PER_COLUMN * pixels:
             return self._with_breaks(positions[first:last], values[first:last], first)
         start, size, (low, high) = self._raw.columns(first, last, pixels)
         rest = start + size * len(low)
@@ -194,7 +214,7 @@ class Series:
         last = min(last, len(values))
         if last <= first:
             return np.empty(0), np.empty(0)
-        if last - first < 4 * pixels:
+        if last - first < _POINTS_PER_COLUMN * pixels:
             return self._with_breaks(positions[first:last], values[first:last], first)
         start, size, (middle,) = self._smoothed.columns(first, last, pixels // 2)
         # The mean of a column belongs to its middle: at its beginning the curve would precede the
@@ -202,6 +222,19 @@ class Series:
         xs = positions[start + size // 2 : start + size * len(middle) : size]
         xs, ys = np.append(xs, positions[last - 1]), np.append(middle, values[last - 1])
         return self._with_breaks(xs, ys, start + size // 2, size)
+
+    def line(self) -> tuple[Array, Array]:
+        """Return all points as a line, x and y, float64 of shape (n,): where points stand for a
+        block of steps, the mean of the block. NaN where there is no number, and where the run was
+        down."""
+        values = self._raw.values
+        if self._statistics:
+            values = values.copy()
+        for first, statistics in self._statistics:
+            values[first : first + len(statistics.mean)] = statistics.mean
+        xs, ys = self._with_breaks(self._x.values, values, 0)
+        known = ~np.isnan(xs)
+        return xs[known], ys[known]
 
     def gaps(self, x0: float, x1: float, pixels: int) -> Array:
         """Return the x positions between `x0` and `x1` whose values are NaN or infinite, at most
@@ -216,16 +249,48 @@ class Series:
         gaps = self._gaps.values.astype(np.intp)
         return self._x.values[gaps[np.diff(gaps, prepend=-2) > 1]]
 
-    def value_at(self, x: float, *, smoothed: bool = False) -> float:
-        """Return the value of the point nearest to `x`; NaN outside the curve."""
-        index = self._nearest(x)
+    def point_at(self, x: float, width: float = 0.0) -> PointReading | None:
+        """Return the point nearest to `x`; None outside the curve.
+
+        Where a line of this `width` stands for many points, the reading has the lowest and the
+        highest value of all that are drawn beside it.
+        """
+        index = self._nearest(x, width)
         if index is None:
-            return math.nan
-        if smoothed:
+            return None
+        point = self._point(index)
+        first, last = np.searchsorted(self._x.values, (x - width, x + width))
+        if last - first < 2 * _POINTS_PER_COLUMN:
+            return point
+        values = self._raw.values[first:last]
+        low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+        return point if math.isnan(low) else point._replace(low=low, high=high)
+
+    def newest_point(self) -> PointReading | None:
+        """Return the last point, with its value unchanged; None without points."""
+        if not len(self):
+            return None
+        point = self._point(len(self) - 1)
+        return point if point.high > point.low else point._replace(low=self.last, high=self.last)
+
+    def _point(self, index: int) -> PointReading:
+        step = self._steps.values[index]
+        low = high = float(self._raw.values[index])
+        if not math.isnan(low):
+            # The lowest and the highest value of a block have the step at which it begins.
+            first = int(np.searchsorted(self._steps.values, step, "left"))
+            last = int(np.searchsorted(self._steps.values, step, "right"))
+            low = float(np.fmin.reduce(self._raw.values[first:last]))
+            high = float(np.fmax.reduce(self._raw.values[first:last]))
+            index = last - 1
+        else:
+            low = high = self._undrawable.get(index, math.nan)
+        smoothed = math.nan
+        if self._smoothing:
             self._smooth_more()
             if index < len(self._smoothed):
-                return float(self._smoothed.values[index])
-        return float(self._raw.values[index])
+                smoothed = float(self._smoothed.values[index])
+        return PointReading(float(self._x.values[index]), float(step), low, high, smoothed)
 
     def _with_breaks(
         self, xs: Array, ys: Array, first: int, size: int = 1, corners: int = 1
@@ -239,11 +304,18 @@ class Series:
         positions = np.minimum(-(-(breaks - first) // size) * corners, len(xs) - corners)
         return np.insert(xs, positions, xs[positions]), np.insert(ys, positions, np.nan)
 
-    def _nearest(self, x: float) -> int | None:
+    def covers(self, x: float, width: float = 0.0) -> bool:
+        """Whether a pointer at `x` is over the curve: it may be half a step, or the `width` of a
+        pixel, beside its ends."""
         xs = self._x.values
-        if not len(xs) or not xs[0] <= x <= xs[-1]:
+        beside = max(width, 0.5) if self._scale.kind is XKind.STEP else width
+        return bool(len(xs) and xs[0] - beside <= x <= xs[-1] + beside)
+
+    def _nearest(self, x: float, width: float) -> int | None:
+        xs = self._x.values
+        if not self.covers(x, width):
             return None
-        after = int(np.searchsorted(xs, x))
+        after = min(int(np.searchsorted(xs, x)), len(xs) - 1)
         before = max(after - 1, 0)
         return before if x - xs[before] < xs[after] - x else after
 

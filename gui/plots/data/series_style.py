@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from engine.spec.metric_direction import NO_OVERRIDES, lower_is_better
+from engine.spec.metric_direction import NO_OVERRIDES, lower_is_better, primary_metric
 from engine.system.units import GIB
 from gui.style import formatting
 from gui.style.translation import QT_TRANSLATE_NOOP, translate
 
 THROUGHPUT = "train/samples_per_second"
+PROCESS_MEMORY, MACHINE_MEMORY = "device/cpu/process_memory", "device/cpu/memory"
+"""What the processes of a run on the CPU hold, and what all processes of the machine use. An old
+run has the latter only; where there are both, the curve of the CPU shows the former."""
 
 
 class PlotKind(NamedTuple):
@@ -21,11 +24,11 @@ class PlotKind(NamedTuple):
     unit: str = ""
     value_format: str = ".4g"
     y_range: tuple[float | None, float | None] | None = None
-    is_detail: bool = False
-    """Whether it is a small plot below the main plots."""
-
     per_rank: bool = False
     """Whether every rank has its own curves; the legend then has a line of its own."""
+
+    is_stacked: bool = False
+    """Whether each curve is the upper edge of a part, above the parts before it."""
 
     @property
     def may_be_log(self) -> bool:
@@ -45,6 +48,9 @@ class SeriesStyle(NamedTuple):
 
     factor: float = 1.0
     """Value in the plot's unit = value of the series times this factor."""
+
+    is_share: bool = False
+    """Whether that holds only for parts of 1: scripts also log accuracies in percent."""
 
     smooth: bool = True
     best_sign: int = 0
@@ -69,43 +75,33 @@ class SeriesStyle(NamedTuple):
 
 
 LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Loss"), 0)
-THROUGHPUT_PLOT = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Throughput"), 2, "samples/s", ",.0f", (0.0, None)
-)
-DEVICE_UTILISATION = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Device utilisation"), 3, "%", ".0f", (0.0, 100.0)
-)
-DEVICE_MEMORY = PlotKind(QT_TRANSLATE_NOOP("Plots", "Device memory"), 4, "GiB", ".1f", (0.0, None))
+METRIC_RANK = 1
+"""Rank of the plots of metrics: plots of a higher rank show how a run trains, not how well."""
 
-DEVICE_TEMPERATURE = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Device temperature"), 5, "°C", ".0f", is_detail=True
+STEP_TIME = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Step time"), 2, "%", ".0f", (0.0, 100.0), is_stacked=True
 )
-DEVICE_POWER = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Device power"), 6, "W", ".0f", (0.0, None), is_detail=True
+"""The mean of all ranks."""
+
+DEVICE_MEMORY = PlotKind(QT_TRANSLATE_NOOP("Plots", "Device memory"), 3, "GiB", ".1f", (0.0, None))
+DEVICE_UTILISATION = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Device utilisation"), 4, "%", ".0f", (0.0, 100.0)
+)
+THROUGHPUT_PLOT = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Throughput"), 5, "samples/s", ",.0f", (0.0, None)
+)
+LEARNING_RATE = PlotKind(QT_TRANSLATE_NOOP("Plots", "Learning rate"), 6)
+GRADIENT_NORM = PlotKind(QT_TRANSLATE_NOOP("Plots", "Gradient norm"), 7)
+DEVICE_TEMPERATURE = PlotKind(QT_TRANSLATE_NOOP("Plots", "Device temperature"), 9, "°C", ".0f")
+DEVICE_POWER = PlotKind(QT_TRANSLATE_NOOP("Plots", "Device power"), 10, "W", ".0f", (0.0, None))
+STEP_TIME_BY_RANK = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Step time by rank"), 8, "%", ".0f", (0.0, 100.0), per_rank=True
+)
+WORKER_MEMORY = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Worker memory"), 11, "GiB", ".2f", (0.0, None), per_rank=True
 )
 DEVICE_PLOTS = (DEVICE_UTILISATION, DEVICE_MEMORY, DEVICE_TEMPERATURE, DEVICE_POWER)
 """Plots with one curve per device, in the colours of `device_labels`."""
-
-LEARNING_RATE = PlotKind(QT_TRANSLATE_NOOP("Plots", "Learning rate"), 7, is_detail=True)
-GRADIENT_NORM = PlotKind(QT_TRANSLATE_NOOP("Plots", "Gradient norm"), 8, is_detail=True)
-STEP_TIME = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Step time"),
-    9,
-    "%",
-    ".0f",
-    (0.0, 100.0),
-    is_detail=True,
-    per_rank=True,
-)
-WORKER_MEMORY = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Worker memory"),
-    10,
-    "GiB",
-    ".2f",
-    (0.0, None),
-    is_detail=True,
-    per_rank=True,
-)
 
 TRAIN_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Training loss"), 0)
 VALIDATION_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Validation loss"), 1)
@@ -115,15 +111,20 @@ _TITLES = {
     kind.title
     for kind in (
         *(LOSS, THROUGHPUT_PLOT, LEARNING_RATE, GRADIENT_NORM, STEP_TIME, WORKER_MEMORY),
+        STEP_TIME_BY_RANK,
         *(TRAIN_LOSS, VALIDATION_LOSS, *DEVICE_PLOTS),
     )
 }
 """Titles that the plot of a metric must not have: titles identify plots."""
 
 _RANK_STYLES = {
-    "data_share": SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "data"), 0, 100.0),
-    "compute_share": SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "compute"), 1, 100.0),
-    "communication_share": SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "comm."), 2, 100.0),
+    "data_share": SeriesStyle(STEP_TIME_BY_RANK, QT_TRANSLATE_NOOP("Plots", "data"), 0, 100.0),
+    "compute_share": SeriesStyle(
+        STEP_TIME_BY_RANK, QT_TRANSLATE_NOOP("Plots", "compute"), 1, 100.0
+    ),
+    "communication_share": SeriesStyle(
+        STEP_TIME_BY_RANK, QT_TRANSLATE_NOOP("Plots", "comm."), 2, 100.0
+    ),
     "memory_allocated": SeriesStyle(
         WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "alloc."), 0, 1 / GIB, smooth=False
     ),
@@ -134,13 +135,25 @@ _RANK_STYLES = {
         WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "resident"), 2, 1 / GIB, smooth=False
     ),
 }
+STEP_PARTS = {
+    "compute_share": (QT_TRANSLATE_NOOP("Plots", "compute"), 0),
+    "communication_share": (QT_TRANSLATE_NOOP("Plots", "comm."), 3),
+    "data_share": (QT_TRANSLATE_NOOP("Plots", "data"), 4),
+}
+"""Label and colour of each part of the stacked step time."""
+
 _TRAIN, _VAL = QT_TRANSLATE_NOOP("Plots", "train"), QT_TRANSLATE_NOOP("Plots", "val")
+_VALIDATION_GROUPS = ("val", "valid", "eval", "test", "dev")
+_MAIN_WORDS = ("loss", "acc", "error", "score", "reward", "return", "perplexity")
+"""What a series that is not ours mostly has in its name where it tells how well a model learns."""
+
 _COLOURS_PER_RANK = 3
 _DEVICE_STYLES = {
-    "utilisation": SeriesStyle(DEVICE_UTILISATION, ""),
+    "utilisation": SeriesStyle(DEVICE_UTILISATION, "", smooth=False),
     "memory": SeriesStyle(DEVICE_MEMORY, "", factor=1 / GIB, smooth=False),
+    "process_memory": SeriesStyle(DEVICE_MEMORY, "", factor=1 / GIB, smooth=False),
     "temperature": SeriesStyle(DEVICE_TEMPERATURE, "", smooth=False),
-    "power": SeriesStyle(DEVICE_POWER, ""),
+    "power": SeriesStyle(DEVICE_POWER, "", smooth=False),
 }
 
 
@@ -171,12 +184,17 @@ def style_of(
             return SeriesStyle(LEARNING_RATE, _TRAIN, 0, smooth=False)
         case "train" if name == "gradient_norm":
             return SeriesStyle(GRADIENT_NORM, _TRAIN, 0, marks_gaps=True)
+        case "train" if name.startswith(("loss/", "learning_rate/")):  # of several optimizers
+            kind = LOSS if name.startswith("loss/") else LEARNING_RATE
+            return SeriesStyle(kind, name.partition("/")[2], smooth=kind is LOSS)
         case "train" if name:
-            return SeriesStyle(_metric_plot(series), _TRAIN, 0, _factor(name))
+            factor, is_share = _factor(name)
+            return SeriesStyle(_metric_plot(series), _TRAIN, 0, factor, is_share)
         case "validation" if name:
             sign = _best_sign(series, metric_directions)
+            factor, is_share = _factor(name)
             return SeriesStyle(
-                _metric_plot(series), _VAL, 1, _factor(name), smooth=False, best_sign=sign
+                _metric_plot(series), _VAL, 1, factor, is_share, smooth=False, best_sign=sign
             )
         case "device":
             device, _, figure = name.rpartition("/")
@@ -185,8 +203,48 @@ def style_of(
         case "rank":
             rank, _, figure = name.partition("/")
             return _rank_style(_RANK_STYLES.get(figure), rank)
-        case _:
+        case "train" | "validation" | "":
             return None
+        case _:
+            return _logger_style(series)
+
+
+def main_metric(series: Iterable[str], metric_directions: Mapping[str, str] = NO_OVERRIDES) -> str:
+    """Return which of `series` is that of the run's main metric; empty if none is one.
+
+    It is the validation metric of the figure cards. In runs of scripts that have names of their
+    own, one that they validate counts more, and then one whose higher values are better.
+    """
+    styles = ((name, style_of(name)) for name in series)
+    metrics = [name for name, style in styles if style and style.plot.rank == METRIC_RANK]
+
+    def place(name: str) -> tuple[bool, bool]:
+        group = name.rpartition("/")[0].casefold()
+        return group not in _VALIDATION_GROUPS, lower_is_better(name, metric_directions)
+
+    return primary_metric(metrics, metric_directions) or min(metrics, key=place, default="")
+
+
+def is_named_by_script(series: str) -> bool:
+    """Whether the name of `series`, or a part of it after ours, comes from a script."""
+    ours = ("train/", "validation/", "device/", "rank/")
+    several = ("train/loss/", "train/learning_rate/")
+    return series.startswith(several) or not series.startswith(ours)
+
+
+def _logger_style(series: str) -> SeriesStyle:
+    """Return the style of a series that a script has logged under a name of its own, such as
+    `val/acc` or `episode reward`: nothing is known of it but the name."""
+    group, _, name = series.rpartition("/")
+    is_validation = group.casefold() in _VALIDATION_GROUPS
+    if is_validation and name == "loss":
+        return SeriesStyle(LOSS, series, smooth=False)
+    title = series
+    if title in _TITLES:
+        title = translate("Plots", "{metric} (metric)").format(metric=title)
+    is_main = any(word in series.casefold() for word in _MAIN_WORDS)
+    kind = PlotKind(title, METRIC_RANK if is_main else 12)
+    return SeriesStyle(kind, name or series, smooth=not is_validation)
 
 
 def _best_sign(series: str, metric_directions: Mapping[str, str]) -> int:
@@ -205,8 +263,14 @@ def _metric_plot(series: str) -> PlotKind:
     title = formatting.capitalized(formatting.metric_name(series))
     if title in _TITLES:
         title = translate("Plots", "{metric} (metric)").format(metric=display_name(title))
-    return PlotKind(title, 1, "%", ".1f") if "accuracy" in series else PlotKind(title, 1)
+    return (
+        PlotKind(title, METRIC_RANK, "%", ".1f")
+        if "accuracy" in series
+        else PlotKind(title, METRIC_RANK)
+    )
 
 
-def _factor(name: str) -> float:
-    return 100.0 if "accuracy" in name else 1.0
+def _factor(name: str) -> tuple[float, bool]:
+    """Return the factor of a metric, and whether it is that of parts of 1."""
+    is_share = "accuracy" in name
+    return (100.0 if is_share else 1.0), is_share

@@ -93,22 +93,55 @@ class XScale:
                     np.full(len(times), np.nan) if self.training is None else self.training(times)
                 )
 
-    def describe(self, x: float, step: float) -> str:
-        """Describe the position `x` with the step of the nearest point (NaN: unknown)."""
-        steps = "" if math.isnan(step) else _step(step)
+    def name(self, x: float) -> str:
+        """Name the position `x` as the axis counts: `step 1,200`, `epoch 2.50`, a time."""
         match self.kind:
             case XKind.STEP:
-                done = self.epochs(np.array([x]))[0] if self.epochs else math.nan
-                text = translate("XScale", "epoch {epoch:.1f}")
-                epoch = "" if math.isnan(done) else text.format(epoch=done)
-                parts = (_step(x), epoch)
+                return _step(x)
             case XKind.EPOCH:
-                parts = (translate("XScale", "epoch {epoch:.2f}").format(epoch=x), steps)
+                return translate("XScale", "epoch {epoch:.2f}").format(epoch=x)
             case XKind.RELATIVE:
-                parts = (duration(x), steps)
+                return duration(x)
             case XKind.WALL:
-                parts = (date_and_time(x), steps)
-        return " · ".join(part for part in parts if part)
+                return date_and_time(x)
+
+    def number(self, x: float) -> str:
+        """Return the position `x` as a number of steps or epochs; empty on an axis of time, where
+        hardly two points have one place."""
+        match self.kind:
+            case XKind.STEP:
+                return f"{x:,.0f}"
+            case XKind.EPOCH:
+                return f"{x:.2f}"
+            case _:
+                return ""
+
+    def describe(self, x: float, step: float) -> str:
+        """Describe the position `x` with the step of the nearest point (NaN: unknown)."""
+        if self.kind is XKind.STEP:
+            done = self.epochs(np.array([x]))[0] if self.epochs else math.nan
+            text = translate("XScale", "epoch {epoch:.1f}")
+            more = "" if math.isnan(done) else text.format(epoch=done)
+        else:
+            more = "" if math.isnan(step) else _step(step)
+        return " · ".join(part for part in (self.name(x), more) if part)
+
+
+def axis_title(kind: XKind, *, full: bool = False) -> str:
+    """Return what stands at the end of a horizontal axis of this kind; in `full` with its unit."""
+    match kind:
+        case XKind.STEP:
+            return translate("XScale", "step")
+        case XKind.EPOCH:
+            return translate("XScale", "epoch")
+        case XKind.RELATIVE if full:
+            return translate("XScale", "time of training (h:mm:ss)")
+        case XKind.RELATIVE:
+            return translate("XScale", "time")
+        case XKind.WALL if full:
+            return translate("XScale", "local time")
+        case XKind.WALL:
+            return translate("XScale", "clock")
 
 
 def _step(step: float) -> str:

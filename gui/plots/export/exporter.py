@@ -9,8 +9,9 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
+from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
-from gui.bridge.export_file import (
+from gui.bridge.files.export_file import (
     EXPORT_ERRORS,
     CsvTable,
     RunTable,
@@ -23,10 +24,14 @@ from gui.plots.data.series_style import display_name
 from gui.plots.export import image
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
+from gui.style.translation import translate
 from gui.widgets.save_dialog import ask_where_to_save
 
 MAX_COPIED_POINTS = 200_000
 """With more points than these, the plot is not copied but must be saved."""
+
+_NAMED_RUNS = 3
+"""A picture of more runs counts the others."""
 
 AskFile = Callable[[QWidget, str, str, str], str]
 """Takes parent, title, proposed path and filter; returns the chosen path with the same suffix, or
@@ -46,18 +51,26 @@ class PlotExport(QObject):
         self._background = background
         self._ask = ask_file or ask_where_to_save
         self._run_id: str | None = None
+        self._run_title = ""
         self._folder = Path.home()
 
     def watch(self, run_id: str | None) -> None:
         """Read data from the store of `run_id`."""
         self._run_id = run_id
+        self._run_title = f"#{run_id}" if run_id else ""
+
+    def show_info(self, info: RunInfo) -> None:
+        """Note the title of the watched run, which its pictures show."""
+        if info.id == self._run_id:
+            self._run_title = info.title
 
     def export(self, action: PlotAction, plot: CurvePlot, series: Sequence[str]) -> None:
         """Copy or save `plot`, which shows `series` of the watched run."""
         document = None
         if self._run_id is not None and series:
             document = RunTable(self._run_id, series)
-        self._export(action, plot, f"{self._run_id}-" if self._run_id else "", document)
+        prefix = f"{self._run_id}-" if self._run_id else ""
+        self._export(action, plot, prefix, self._run_title, document)
 
     def export_runs(
         self, action: PlotAction, plot: CurvePlot, series: str, runs: Mapping[str, str]
@@ -66,20 +79,30 @@ class PlotExport(QObject):
         their ids."""
         run_ids = {name: run_id for run_id, name in runs.items()}
         document = SeriesTable(series, run_ids) if runs else None
-        self._export(action, plot, f"{'-'.join(runs)}-" if runs else "", document)
+        prefix = f"{'-'.join(runs)}-" if runs else ""
+        self._export(action, plot, prefix, _joined(list(runs.values())), document)
 
     def _export(
-        self, action: PlotAction, plot: CurvePlot, prefix: str, document: CsvTable | None
+        self,
+        action: PlotAction,
+        plot: CurvePlot,
+        prefix: str,
+        source: str,
+        document: CsvTable | None,
     ) -> None:
         match action:
             case PlotAction.COPY_PICTURE:
-                QApplication.clipboard().setMimeData(image.for_clipboard(plot))
+                QApplication.clipboard().setMimeData(image.for_clipboard(plot, source))
                 text = self.tr("The plot of {title} is in the clipboard.")
                 self.message.emit(text.format(title=display_name(plot.title)))
             case PlotAction.SAVE_PNG:
-                self._save(plot, prefix, "png", lambda file: write_bytes(file, image.png(plot)))
+                self._save(
+                    plot, prefix, "png", lambda file: write_bytes(file, image.png(plot, source))
+                )
             case PlotAction.SAVE_SVG:
-                self._save(plot, prefix, "svg", lambda file: write_bytes(file, image.svg(plot)))
+                self._save(
+                    plot, prefix, "svg", lambda file: write_bytes(file, image.svg(plot, source))
+                )
             case PlotAction.COPY_CSV | PlotAction.SAVE_CSV if document is None:
                 text = self.tr("The plot of {title} has no data yet.")
                 self.message.emit(text.format(title=display_name(plot.title)))
@@ -141,3 +164,11 @@ class PlotExport(QObject):
             raise error
         text = self.tr("The plot could not be written to {where}: {error}.")
         self.message.emit(text.format(where=where, error=error))
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Name a few runs; the legend names all."""
+    if len(names) <= _NAMED_RUNS:
+        return ", ".join(names)
+    text = translate("PlotExport", "{names} and {count} more")
+    return text.format(names=", ".join(names[:_NAMED_RUNS]), count=len(names) - _NAMED_RUNS)

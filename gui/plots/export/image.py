@@ -1,72 +1,49 @@
-"""A plot as a picture: PNG with twice the resolution of the screen, or SVG."""
+"""A plot as a picture: SVG, and PNG drawn from it with twice the resolution of the screen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMimeData, QPoint, QRect
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMimeData
 from PySide6.QtGui import QImage, QImageWriter, QPainter
-from PySide6.QtSvg import QSvgGenerator
+from PySide6.QtSvg import QSvgRenderer
 
-from gui.plots.data.series_style import display_name
+from engine.drawing.svg import svg as written
+from gui.plots.export.figure_of import figure_of
 from gui.plots.plot.curve_plot import CurvePlot
 
 _PNG_SCALE = 2.0
 """Pixels of a PNG per logical pixel."""
 
 
-def image(plot: CurvePlot) -> QImage:
-    """Return the card of `plot` without its menu button."""
-    size = plot.size() * _PNG_SCALE
+def image(plot: CurvePlot, source: str) -> QImage:
+    """Return the picture of `plot`; `source` names its run or runs."""
+    renderer = QSvgRenderer(QByteArray(svg(plot, source)))
+    size = renderer.defaultSize() * _PNG_SCALE
     made = QImage(size, QImage.Format.Format_ARGB32_Premultiplied)
-    made.setDevicePixelRatio(_PNG_SCALE)
     made.fill(0)
-    with _prepared(plot):
-        plot.render(made, QPoint())
+    painter = QPainter(made)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    renderer.render(painter)
+    painter.end()
     return made
 
 
-def png(plot: CurvePlot) -> bytes:
+def png(plot: CurvePlot, source: str) -> bytes:
     """The picture as a PNG document."""
     data = QByteArray()
     buffer = QBuffer(data)
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    QImageWriter(buffer, b"png").write(image(plot))
+    QImageWriter(buffer, b"png").write(image(plot, source))
     return bytes(data.data())
 
 
-def svg(plot: CurvePlot) -> bytes:
+def svg(plot: CurvePlot, source: str) -> bytes:
     """Return the picture as an SVG document."""
-    data = QByteArray()
-    buffer = QBuffer(data)
-    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    generator = QSvgGenerator()
-    generator.setOutputDevice(buffer)
-    generator.setSize(plot.size())
-    generator.setViewBox(QRect(QPoint(), plot.size()))
-    generator.setTitle(display_name(plot.title))
-    with _prepared(plot):
-        painter = QPainter(generator)
-        plot.render(painter, QPoint())
-        painter.end()
-    return bytes(data.data())
+    return written(figure_of(plot, source)).encode()
 
 
-def for_clipboard(plot: CurvePlot) -> QMimeData:
+def for_clipboard(plot: CurvePlot, source: str) -> QMimeData:
     """Return both formats: the application that pastes takes the one that it knows."""
     data = QMimeData()
-    data.setImageData(image(plot))
-    data.setData("image/svg+xml", svg(plot))
+    data.setImageData(image(plot, source))
+    data.setData("image/svg+xml", svg(plot, source))
     return data
-
-
-@contextmanager
-def _prepared(plot: CurvePlot) -> Iterator[None]:
-    plot.refresh()
-    plot.set_crosshair(None)
-    plot.header.more.hide()
-    try:
-        yield
-    finally:
-        plot.header.more.show()

@@ -1,85 +1,99 @@
-"""The grid of plots in a scroll area: main plots in equally wide rows, detail plots below them."""
+"""The grid of plots in a scroll area: two high plots in the first row, lower ones below them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import (
+    QDragEnterEvent,
+    QDragLeaveEvent,
+    QDragMoveEvent,
+    QDropEvent,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from gui.plots.data.series_style import PlotKind
 from gui.plots.plot.curve_plot import MIN_HEIGHT, CurvePlot
 from gui.plots.plot.header import DRAGGED
 
-WIDE_WINDOW = 1920
-"""From this window width on (logical pixels) a row has three plots."""
+FIRST_HEIGHT = 280
+"""Least height of the first row, in logical pixels, as long as the panel has room for it."""
 
-_SIXTHS = 6
-"""Columns of the underlying grid: rows of one, two or three plots divide it evenly."""
+_COLUMNS = ((2400, (3, 6)), (1400, (2, 4)), (0, (2, 3)))
+"""From this width of the panel on (logical pixels), the number of plots in the first row, and the
+highest number in the rows below it."""
 
-_DETAIL_HEIGHT = 170
-"""Height of a detail plot, in logical pixels."""
+_SPACING = 8
+_LOW_HEIGHT = 190
+"""Usual least height of the rows below the first one, in logical pixels."""
 
-_MAIN_ROW_HEIGHT = 250
-"""Row height of the main plots (logical pixels) that has priority over showing the detail plots."""
+_FIRST_SHARE = 1.5
+"""How much higher than the others the first row is, where the panel has room."""
 
-_DETAIL_TOP = 36
-"""Logical pixels of the detail plots that are always visible: their titles and newest values."""
-
-_UNLIMITED_HEIGHT = 16_777_215
-"""Qt's value for an unlimited height."""
+_TITLE_HEIGHT = 36
+"""Logical pixels of the second row that a low panel shows: titles and newest values."""
 
 
 class GridLayout(QScrollArea):
-    """Shows the plots, and lets the user drop a plot on another plot of the same group."""
+    """Shows the plots, and lets the user drop a plot on another plot."""
 
     dropped = Signal(str, str)
     """Title of the dropped plot, and title of the plot whose position it takes."""
+
+    wheeled = Signal(object)
+    """The wheel has moved the plots below the mouse: its place on the screen (QPointF)."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWidgetResizable(True)
         self.setAccessibleName(self.tr("Plots"))
         self.setFrameShape(QFrame.Shape.NoFrame)
-        content = self._content = QWidget()
-        content.setObjectName("content")
-        self._grid = QGridLayout(content)
-        self._grid.setContentsMargins(0, 0, 0, 0)
-        self._grid.setSpacing(8)
-        for column in range(_SIXTHS):
-            self._grid.setColumnStretch(column, 1)
-        self.setWidget(content)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._content = QWidget()
+        self._content.setObjectName("content")
+        self.setWidget(self._content)
         self.setAcceptDrops(True)
         self._plots: dict[PlotKind, CurvePlot] = {}
-        self._shown: tuple[int, list[PlotKind]] = (0, [])
-        self._main_rows = 0
         self._target: CurvePlot | None = None
+        self._is_low = False
+
+    def set_low(self, low: bool) -> None:
+        """Where there is room for one row only, show all of it, and nothing of the next one."""
+        self._is_low = low
+        self._arrange()
 
     def remove(self, plot: CurvePlot) -> None:
         """Remove `plot` and delete it."""
-        self._grid.removeWidget(plot)
+        self._plots = {kind: each for kind, each in self._plots.items() if each is not plot}
+        plot.hide()
         plot.deleteLater()
 
     def show_plots(self, plots: Mapping[PlotKind, CurvePlot]) -> None:
-        """Show exactly `plots`, in their order: in two columns, or three in a wide window. A single
-        plot fills the area."""
-        columns = 3 if self.window().width() >= WIDE_WINDOW else 2
+        """Show exactly `plots`, in their order. A single plot fills the area."""
         for kind, plot in self._plots.items():
             if kind not in plots:
-                self._grid.removeWidget(plot)
                 plot.hide()
         self._plots = dict(plots)
-        if (columns, list(plots)) != self._shown:
-            self._shown = columns, list(plots)
-            self._place(columns)
-        self._distribute_height()
+        for plot in plots.values():
+            if plot.parentWidget() is not self._content:
+                plot.setParent(self._content)
+        self._arrange()
+        for plot in plots.values():
+            plot.show()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Distribute the new height."""
+        """Give the plots the new size."""
         super().resizeEvent(event)
-        self._distribute_height()
+        self._arrange()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Scroll; Qt tells no plot that the mouse is now elsewhere."""
+        super().wheelEvent(event)
+        self.wheeled.emit(event.globalPosition())
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Accept dragged plots."""
@@ -104,44 +118,26 @@ class GridLayout(QScrollArea):
             event.acceptProposedAction()
             self.dropped.emit(_title(event), target.title)
 
-    def _place(self, columns: int) -> None:
-        for plot in self._plots.values():
-            self._grid.removeWidget(plot)
-            plot.setMinimumHeight(MIN_HEIGHT)
-            plot.setMaximumHeight(_UNLIMITED_HEIGHT)
-        details = [plot for kind, plot in self._plots.items() if kind.is_detail]
-        details = details if len(self._plots) > 1 else []
-        for plot in details:
-            plot.setFixedHeight(_DETAIL_HEIGHT)
-        main = rows([plot for plot in self._plots.values() if plot not in details], columns)
-        self._main_rows = len(main)
-        for row, members in enumerate(main + rows(details, columns)):
-            span = _SIXTHS // len(members)
-            for number, plot in enumerate(members):
-                self._grid.addWidget(plot, row, number * span, 1, span)
-                plot.show()
-
-    def _distribute_height(self) -> None:
-        """Give the main plots their height and the detail plots the rest; the user can scroll to
-        what does not fit."""
-        has_details = self._grid.count() > 0 and any(kind.is_detail for kind in self._plots)
-        below = _DETAIL_TOP if has_details or len(self._plots) > 1 else 0
-        height = (self.viewport().height() - below) // max(
-            self._main_rows, 1
-        ) - self._grid.spacing()
-        min_height = min(height, _MAIN_ROW_HEIGHT) if has_details else 0
-        for row in range(self._grid.rowCount()):
-            is_main = row < self._main_rows
-            self._grid.setRowStretch(row, int(is_main))
-            self._grid.setRowMinimumHeight(row, min_height if is_main else 0)
+    def _arrange(self) -> None:
+        # The width with the scroll bar: the number of columns must not depend on the bar.
+        first, columns = next(counts for least, counts in _COLUMNS if self.width() >= least)
+        plots = list(self._plots.values())
+        members = [row for row in (plots[:first], *rows(plots[first:], columns)) if row]
+        heights = row_heights(len(members), self.viewport().height(), low=self._is_low)
+        top = 0
+        for row, height in zip(members, heights, strict=True):
+            width = self.viewport().width() + _SPACING
+            edges = [width * place // len(row) for place in range(len(row) + 1)]
+            for plot, (left, right) in zip(row, pairwise(edges), strict=True):
+                plot.setGeometry(left, top, right - left - _SPACING, height)
+            top += height + _SPACING
+        self._content.setMinimumHeight(max(0, top - _SPACING))
 
     def _target_of(self, event: QDropEvent) -> CurvePlot | None:
         position = self._content.mapFrom(self, event.position().toPoint())
-        details = {plot.title: kind.is_detail for kind, plot in self._plots.items()}
         for plot in self._plots.values():
             if plot.geometry().contains(position):
-                same_group = details.get(_title(event)) == details[plot.title]
-                return plot if same_group and plot.title != _title(event) else None
+                return plot if plot.title != _title(event) else None
         return None
 
     def _highlight(self, target: CurvePlot | None) -> None:
@@ -154,6 +150,25 @@ class GridLayout(QScrollArea):
 
 def _title(event: QDropEvent) -> str:
     return bytes(event.mimeData().data(DRAGGED).data()).decode()
+
+
+def row_heights(count: int, available: int, *, low: bool = False) -> list[int]:
+    """Return the heights of `count` rows in a panel of the height `available` (logical pixels). As
+    many rows as fit fill the panel; the user can scroll to the others. Where one row fits, the
+    titles of the next one are in sight, unless the panel is meant to be `low`."""
+    fitting = 1 + max(0, available - FIRST_HEIGHT) // (_LOW_HEIGHT + _SPACING)
+    if available >= FIRST_HEIGHT + _SPACING + MIN_HEIGHT:
+        fitting = max(fitting, 2)
+    visible = min(count, fitting)
+    if count <= 1:
+        return [max(available, MIN_HEIGHT)] * count
+    if visible == 1:
+        first = available if low else min(FIRST_HEIGHT, available - _SPACING - _TITLE_HEIGHT)
+        return [max(first, MIN_HEIGHT), *[_LOW_HEIGHT] * (count - 1)]
+    inside = available - _SPACING * (visible - 1)
+    below = visible - 1
+    height = min(int(inside / (below + _FIRST_SHARE)), (inside - FIRST_HEIGHT) // below)
+    return [inside - height * below, *[height] * (count - 1)]
 
 
 def rows(plots: Sequence[CurvePlot], columns: int) -> list[Sequence[CurvePlot]]:

@@ -6,6 +6,7 @@ import numpy as np
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import QWidget
 
+from gui.plots.plot.crosshair import Reading
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.markers import NEAR
 from gui.style.translation import translate
@@ -57,9 +58,22 @@ def next_mark(plot: CurvePlot, x: float | None, direction: int) -> float | None:
 def describe(plot: CurvePlot, x: float) -> str:
     """Describe the position `x` and the values of all curves there, for a screen reader."""
     description, readings = plot.readings(x)
-    values = ", ".join(f"{each.label} {each.value}" for each in readings)
+    values = ", ".join(_spoken(each) for each in readings)
     values = values or translate("KeyboardCursor", "no values here")
     return f"{description}: {values}."
+
+
+def _spoken(reading: Reading) -> str:
+    """Say the value of the point, and then the smoothed value as such."""
+    value = f"{reading.label} {reading.value}{reading.unit}"
+    if reading.at:
+        value = translate("KeyboardCursor", "{value} at {place}").format(
+            value=value, place=reading.at
+        )
+    if not reading.smoothed:
+        return value
+    text = translate("KeyboardCursor", "{value} (smoothed {smoothed})")
+    return text.format(value=value, smoothed=f"{reading.smoothed}{reading.unit}")
 
 
 def announce(widget: QWidget, text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import pairwise
 
+from PySide6.QtCore import QPointF
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -35,12 +36,13 @@ class PlotPanel(QWidget):
         """X position of the crosshair in all plots; None: hidden."""
 
         self.toolbar = PlotToolbar(theme)
-        self.visibility = PlotVisibility(self._plots, settings, self)
+        self.visibility = PlotVisibility(self._plots, settings, self._has_use, self)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
         layout.addWidget(self.toolbar)
         layout.addWidget(self.visibility.grid, 1)
+        self.visibility.grid.wheeled.connect(self._find_pointer)
         menu = self.toolbar.plots_menu
         menu.aboutToShow.connect(lambda: self.visibility.fill(menu))
         self.toolbar.smoothing_changed.connect(self._set_smoothing)
@@ -121,7 +123,7 @@ class PlotPanel(QWidget):
 
     def set_crosshair_x(self, x: float | None, source: CurvePlot | None = None) -> None:
         """Move the crosshair of all plots to the position `x`; None hides it. In the plot `source`,
-        its box also lists the markers there."""
+        the text of the marks there is shown."""
         self.crosshair_x = x
         for plot in self._plots.values():
             marked = plot.canvas.mark_text_at(x) if x is not None and plot is source else ""
@@ -131,13 +133,26 @@ class PlotPanel(QWidget):
         """Return the plot of `kind`; create it if necessary."""
         if kind not in self._plots:
             plot = self._make(kind)
-            plots = {**self._plots, kind: plot}
-            kinds = sorted(plots, key=lambda each: (each.rank, each.title))
-            self._plots.clear()
-            self._plots.update((each, plots[each]) for each in kinds)
+            self._plots[kind] = plot
+            self._sort()
             self._connect_plot(kind, plot)
             self.visibility.refresh()
         return self._plots[kind]
+
+    def _sort(self) -> None:
+        """Bring the plots into their natural order."""
+        plots = dict(self._plots)
+        self._plots.clear()
+        self._plots.update((kind, plots[kind]) for kind in sorted(plots, key=self._sort_key))
+
+    def _sort_key(self, kind: PlotKind) -> tuple[int, bool, str]:
+        """The place of a plot in the natural order; subclasses override this."""
+        return kind.rank, False, kind.title
+
+    def _has_use(self, kind: PlotKind) -> bool:
+        """Whether a plot tells anything now; subclasses override this. One that does not is neither
+        shown nor in the menu."""
+        return True
 
     def _connect_plot(self, kind: PlotKind, plot: CurvePlot) -> None:
         """Connect a new plot; subclasses override this."""
@@ -156,6 +171,7 @@ class PlotPanel(QWidget):
             value_format=kind.value_format,
             y_range=kind.y_range,
             wide_legend=kind.per_rank,
+            is_stacked=kind.is_stacked,
             theme=self._theme,
         )
         plot.set_smoothing(self.toolbar.smoothing)
@@ -175,6 +191,11 @@ class PlotPanel(QWidget):
             self._export(kind, action)
         else:
             self.visibility.do(kind, action)
+
+    def _find_pointer(self, pointer: QPointF) -> None:
+        canvases = [plot.canvas for plot in self._plots.values()]
+        for canvas in sorted(canvases, key=lambda each: each.is_under(pointer)):
+            canvas.find_pointer(pointer)  # last the one under the mouse, which shows the crosshair
 
     def _set_smoothing(self, smoothing: float) -> None:
         for plot in self._plots.values():

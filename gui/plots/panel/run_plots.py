@@ -10,7 +10,8 @@ from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QWidget
 
 from engine.messages.events import TrainingStarted
-from engine.runs.store_reader import StoredEvent, StoredPoints
+from engine.runs.store.store_reader import StoredEvent
+from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.headlines import Headlines
 from gui.plots.data.run_timeline import Marker, RunTimeline
 from gui.plots.data.series_style import (
@@ -18,12 +19,19 @@ from gui.plots.data.series_style import (
     DEVICE_PLOTS,
     DEVICE_UTILISATION,
     LOSS,
-    THROUGHPUT,
+    MACHINE_MEMORY,
+    METRIC_RANK,
+    STEP_PARTS,
+    STEP_TIME,
+    STEP_TIME_BY_RANK,
     PlotKind,
     SeriesStyle,
     display_name,
+    main_metric,
     style_of,
 )
+from gui.plots.data.share_scale import ShareScale
+from gui.plots.data.step_breakdown import Parts, StepBreakdown
 from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.panel.plot_panel import PlotPanel
 from gui.plots.plot.curve_plot import CurvePlot
@@ -52,9 +60,13 @@ class RunPlots(PlotPanel):
         super().__init__(theme, PanelSettings(settings, "plots"), parent)
         self._timeline = RunTimeline()
         self._headlines = Headlines()
+        self._breakdown = StepBreakdown()
+        self._shares = ShareScale()
         self._device_labels: dict[str, DeviceLabel] = {}
         self._metric_directions: Mapping[str, str] = {}
         self._ranks: set[int] = set()
+        self._main: PlotKind | None = None
+        self._kept: Mapping[int, bool] | None = None
         self._series: dict[tuple[PlotKind, str], str] = {}
         """The series of each curve, by plot and curve name."""
 
@@ -76,9 +88,18 @@ class RunPlots(PlotPanel):
         """Show these points where they are closer together than those of the whole series: the
         answer to `zoom_points_wanted`."""
         style = style_of(series)
-        if style is not None and style.plot in self._plots:
-            plot = self._plots[style.plot]
-            plot.set_zoom_points(style.curve_name, points.scaled(style.factor))
+        if style is not None and self._series.get((style.plot, style.curve_name)) == series:
+            curve = style.plot, style.curve_name
+            scaled = points.scaled(style.factor)
+            if style.is_share:
+                scaled = self._shares.scaled(curve, points, style.factor)
+            self._plots[style.plot].set_zoom_points(style.curve_name, scaled)
+
+    def set_kept_checkpoints(self, kept: Mapping[int, bool] | None) -> None:
+        """Set the steps whose checkpoints are on disk, and of each whether it is the best one."""
+        self._kept = kept
+        for plot in self._plots.values():
+            plot.canvas.markers.set_kept(kept)
 
     def set_edits(self, edits: Mapping[int, str]) -> None:
         """Set the changes of settings or devices before each attempt, by the attempt's number."""
@@ -91,6 +112,8 @@ class RunPlots(PlotPanel):
         for stored in events:
             if isinstance(stored.event, TrainingStarted):
                 self._set_metric_directions(stored.event.metric_directions)
+                note = "" if stored.event.validates else self.tr("no validation data")
+                self.plot_of(LOSS).set_note(note)
         self._update_x_scale()
 
     def clear(self) -> None:
@@ -98,10 +121,14 @@ class RunPlots(PlotPanel):
         devices stay."""
         self.visibility.show_all()
         self._headlines.clear()
+        self._breakdown.clear()
+        self._shares.clear()
         self._metric_directions = {}
         self._ranks.clear()
+        self._main = None
         self._series.clear()
         self._timeline.clear()
+        self.set_kept_checkpoints(None)
         for kind, plot in list(self._plots.items()):
             plot.clear()
             if kind not in _ALWAYS_SHOWN:
@@ -119,6 +146,29 @@ class RunPlots(PlotPanel):
             for device in list(plot.curves) if kind in DEVICE_PLOTS else ():
                 self._label_device(plot, device)
 
+    def tick(self) -> bool:
+        """Repaint the next plot, with the newest parts of the step time."""
+        parts = self._breakdown.take()
+        if parts is not None:
+            self._draw_breakdown(parts)
+        return super().tick()
+
+    def _draw_breakdown(self, parts: Parts) -> None:
+        plot = self.plot_of(STEP_TIME)
+        if list(plot.curves) != list(parts.points):
+            plot.clear()
+        for place, (part, points) in enumerate(parts.points.items()):
+            if part not in plot.curves:
+                label, colour = STEP_PARTS[part]
+                plot.set_curve(
+                    part,
+                    colour_index=colour,
+                    label=display_name(label),
+                    smooth=False,
+                    order=(0, place),
+                )
+            (plot.set_points if parts.replaces else plot.add_points)(part, points)
+
     def _set_metric_directions(self, metric_directions: Mapping[str, str]) -> None:
         """Move the best markers to the best values by the run's `min` or `max` of each metric."""
         if metric_directions == self._metric_directions:
@@ -128,17 +178,38 @@ class RunPlots(PlotPanel):
             style = style_of(series, metric_directions)
             if style is not None and kind in self._plots:
                 self._plots[kind].set_curve(name, best_sign=style.best_sign)
+        self._find_main_metric()
 
     def _draw_series(self, series: str, points: StoredPoints, *, replace: bool) -> None:
         style = style_of(series, self._metric_directions)
-        if style is None or series == THROUGHPUT:  # a card of the window shows the throughput
+        if style is None:
             return
+        if style.plot == STEP_TIME_BY_RANK and style.rank is not None:
+            part = series.rpartition("/")[2]
+            self._breakdown.add(style.rank, part, points, replace=replace)
+            self.plot_of(STEP_TIME)
         plot = self.plot_of(style.plot)
+        curve = style.plot, style.curve_name
+        if self._series.get(curve, series) != series:
+            if series == MACHINE_MEMORY:
+                return
+            replace = True  # of the machine's memory by that of the run
+        is_new, self._series[curve] = self._series.get(curve) != series, series
+        was_empty = plot.is_empty
+        if is_new:
+            self._find_main_metric()
         if style.curve_name not in plot.curves:
             self._add_curve(plot, style)
-            self._series[style.plot, style.curve_name] = series
-        points = points.scaled(style.factor)
-        (plot.set_points if replace else plot.add_points)(style.curve_name, points)
+        elif is_new and style.is_device:
+            self._label_device(plot, style.curve_name)
+        drawn: Sequence[StoredPoints] = [points.scaled(style.factor)]
+        if style.is_share:
+            drawn, replace = self._shares.add(curve, points, style.factor, replace=replace)
+        for number, points in enumerate(drawn):
+            is_first = replace and not number
+            (plot.set_points if is_first else plot.add_points)(style.curve_name, points)
+        if plot.is_empty != was_empty:
+            self.visibility.refresh()
         if style.is_device or style.rank is not None:
             plot.set_headline(self._headlines.update(style, points.value, replace=replace))
 
@@ -157,11 +228,18 @@ class RunPlots(PlotPanel):
         elif style.rank is not None:
             self._ranks.add(style.rank)
             self._label_ranks()
+            self.visibility.refresh()
 
     def _label_device(self, plot: CurvePlot, device: str) -> None:
         label = self._device_labels.get(device)
         if label is not None:
-            plot.set_curve(device, colour_index=label.colour_index, label=label.name)
+            short = label.name.partition(" ")[2]  # `3` of `GPU 3`: the title says device
+            name = label.name
+            if self._series.get((DEVICE_MEMORY, device)) == MACHINE_MEMORY and (
+                plot is self._plots.get(DEVICE_MEMORY)
+            ):
+                name = self.tr("{device} (whole machine)").format(device=name)
+            plot.set_curve(device, colour_index=label.colour_index, label=name, short=short)
 
     def _label_ranks(self) -> None:
         """Name the curves of the ranks; with several ranks, each name has the number of its
@@ -174,13 +252,41 @@ class RunPlots(PlotPanel):
                     label = translate("Plots", "r{rank} {curve}").format(rank=number, curve=label)
                 plot.set_curve(name, label=label)
 
+    def _find_main_metric(self) -> None:
+        """Put the plot of the main metric beside that of the loss."""
+        series = main_metric(self._series.values(), self._metric_directions)
+        style = style_of(series, self._metric_directions)
+        found = style and style.plot
+        if found != self._main:
+            self._main = found
+            self._sort()
+            self.visibility.refresh()
+
+    def _sort_key(self, kind: PlotKind) -> tuple[int, bool, str]:
+        return kind.rank, kind != self._main, kind.title
+
+    def _has_use(self, kind: PlotKind) -> bool:
+        """A plot without points has none beside those that have some: of the devices once the run
+        learns, of the loss if the run has metrics only. A single rank needs no plot by rank."""
+        if kind == STEP_TIME_BY_RANK:
+            return len(self._ranks) > 1
+        if kind not in _ALWAYS_SHOWN or not self._plots[kind].is_empty:
+            return True
+        return not any(
+            each.rank <= METRIC_RANK and not plot.is_empty for each, plot in self._plots.items()
+        )
+
     def _connect_plot(self, kind: PlotKind, plot: CurvePlot) -> None:
         plot.zoom_points_wanted.connect(partial(self._want_zoom_points, kind))
+        plot.canvas.markers.shows_checkpoints = kind == LOSS
+        plot.canvas.markers.set_kept(self._kept)
         self._update_x_scale()
 
     def _export(self, kind: PlotKind, action: PlotAction) -> None:
         plot = self._plots[kind]
         series = [self._series[kind, name] for name in plot.curves if (kind, name) in self._series]
+        if kind == STEP_TIME:
+            series = self._breakdown.series
         self.export_wanted.emit(action, plot, series)
 
     def _want_zoom_points(

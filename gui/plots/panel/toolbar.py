@@ -6,15 +6,18 @@ from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QSlider, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QToolButton, QWidget
 
 from gui.plots.data.x_axis import XKind
 from gui.style.theme import Theme, icon
 from gui.style.translation import translate
+from gui.widgets.jump_slider import JumpSlider
 from gui.widgets.plain_text import Label, plain_tip
+from gui.widgets.steady_button import let_go_of_menu
 
 _SLIDER_STEPS = 1000
-FIRST_SMOOTHING = 0.9
+FIRST_SMOOTHING = 0.0
+"""Curves show their points until the user wants them smoothed."""
 
 _ICON_AND_TEXT = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
 
@@ -30,13 +33,13 @@ class PlotToolbar(QWidget):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider = JumpSlider()
         self.slider.setRange(0, _SLIDER_STEPS - 1)
-        self.slider.setFixedWidth(80)
+        self.slider.setFixedWidth(60)
         self.slider.setAccessibleName(self.tr("Smoothing"))
         self.slider.setToolTip(self.tr("How much of the past each point of a smoothed line keeps"))
         self._value = Label()
-        self._value.setMinimumWidth(36)
+        self._value.setMinimumWidth(32)
         self.x_buttons = {kind: _segment(*texts) for kind, texts in _x_choices().items()}
         self.log_y = _toggle(self.tr("Log y"), self.tr("Logarithmic values"))
         self.raw = _toggle(self.tr("Raw"), self.tr("Show the values behind the smoothed lines"))
@@ -50,7 +53,8 @@ class PlotToolbar(QWidget):
         self.follow = _toggle(
             self.tr("Follow"),
             self.tr(
-                "Keep showing everything; a zoom by hand (a drag, or Ctrl and the wheel) ends it"
+                "Keep showing everything; a zoom (a drag, or Ctrl and the wheel; along the "
+                "values with Shift) ends it"
             ),
         )
         self.fit = _toggle(
@@ -61,6 +65,7 @@ class PlotToolbar(QWidget):
         self.plots.setCheckable(False)
         self.plots_menu = QMenu(self)
         self.plots.setMenu(self.plots_menu)
+        let_go_of_menu(self.plots)
         self.plots.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         for button in (self.raw, self.markers, self.link_x, self.follow):
             button.setChecked(True)
@@ -79,6 +84,7 @@ class PlotToolbar(QWidget):
         self._build_layout()
         self.slider.valueChanged.connect(self._slider_moved)
         self.set_smoothing(FIRST_SMOOTHING)
+        self._show_smoothing()
         for button in self._buttons:
             button.toggled.connect(self._draw_icons)
         for kind, button in self.x_buttons.items():
@@ -137,10 +143,13 @@ class PlotToolbar(QWidget):
             button.setIcon(icon(name, self._theme.accent if on else self._theme.muted))
 
     def _slider_moved(self) -> None:
+        self._show_smoothing()
+        self.smoothing_changed.emit(self.smoothing)
+
+    def _show_smoothing(self) -> None:
         self._value.setText(
             f"{self.smoothing:.3f}" if self.smoothing > 0.99 else f"{self.smoothing:.2f}"
         )
-        self.smoothing_changed.emit(self.smoothing)
 
     def _build_layout(self) -> None:
         caption = Label(self.tr("S&mooth"))
@@ -180,7 +189,7 @@ def _x_choices() -> dict[XKind, tuple[str, str]]:
             translate("PlotToolbar", "Passes over the training data along the horizontal axis"),
         ),
         XKind.RELATIVE: (
-            translate("PlotToolbar", "Time"),
+            translate("PlotToolbar", "Elapsed"),
             translate(
                 "PlotToolbar",
                 "Time of training along the horizontal axis: pauses count, the time in which the "
@@ -188,7 +197,7 @@ def _x_choices() -> dict[XKind, tuple[str, str]]:
             ),
         ),
         XKind.WALL: (
-            translate("PlotToolbar", "Clock"),
+            translate("PlotToolbar", "Wall time"),
             translate(
                 "PlotToolbar",
                 "Date and time of day along the horizontal axis, with a gap where the run was down",

@@ -82,12 +82,18 @@ class PlotVisibility(QObject):
     """Whether one plot now fills the panel."""
 
     def __init__(
-        self, plots: Mapping[PlotKind, CurvePlot], settings: PanelSettings, parent: QWidget
+        self,
+        plots: Mapping[PlotKind, CurvePlot],
+        settings: PanelSettings,
+        has_use: Callable[[PlotKind], bool],
+        parent: QWidget,
     ) -> None:
-        """`settings` keep order and hidden plots; which plot is enlarged is not stored."""
+        """`settings` keep order and hidden plots; which plot is enlarged is not stored. A plot that
+        has no use now is left out."""
         super().__init__(parent)
         self._plots = plots
         self._order = PlotOrder(settings)
+        self._has_use = has_use
         self._enlarged: PlotKind | None = None
         self.grid = GridLayout()
         self.grid.dropped.connect(self.move)
@@ -99,7 +105,7 @@ class PlotVisibility(QObject):
 
     def refresh(self) -> None:
         """Show the plots that are not hidden, or the enlarged one alone."""
-        kinds = [kind for kind in self.kinds() if not self._order.is_hidden(kind.title)]
+        kinds = [kind for kind in self.kinds() if self._is_shown(kind)]
         if self._enlarged is not None:
             kinds = [self._enlarged]
         self.grid.show_plots({kind: self._plots[kind] for kind in kinds})
@@ -149,26 +155,25 @@ class PlotVisibility(QObject):
     def fill(self, menu: QMenu) -> None:
         """List the plots in `menu`, checked where they are shown."""
         menu.clear()
-        for kind in self.kinds():
+        for kind in filter(self._has_use, self.kinds()):
             entry = menu.addAction(display_name(kind.title))
             entry.setCheckable(True)
             entry.setChecked(not self._order.is_hidden(kind.title))
             entry.toggled.connect(self._hider(kind.title))
         menu.addSeparator()
-        menu.addAction(self.tr("Show all in their first order"), self.reset)
+        menu.addAction(self.tr("Reset plots"), self.reset)
+
+    def _is_shown(self, kind: PlotKind) -> bool:
+        return self._has_use(kind) and not self._order.is_hidden(kind.title)
 
     def _hider(self, title: str) -> Callable[[bool], None]:
         return lambda shown: self.hide(title, not shown)
 
     def _swap(self, kind: PlotKind, direction: int) -> None:
-        group = [
-            each.title
-            for each in self.kinds()
-            if each.is_detail == kind.is_detail and not self._order.is_hidden(each.title)
-        ]
-        target = group.index(kind.title) + direction
-        if 0 <= target < len(group):
-            self.move(kind.title, group[target])
+        shown = [each.title for each in self.kinds() if self._is_shown(each)]
+        target = shown.index(kind.title) + direction
+        if 0 <= target < len(shown):
+            self.move(kind.title, shown[target])
 
     def _enlarge(self, kind: PlotKind | None) -> None:
         self._enlarged = kind

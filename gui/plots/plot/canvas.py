@@ -8,21 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QHelpEvent, QWheelEvent
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtGui import QCursor, QEnterEvent, QFocusEvent, QHideEvent, QMouseEvent, QWheelEvent
+from PySide6.QtWidgets import QWidget
 
 from gui.plots.data.best_point import BestMarker
 from gui.plots.data.growing_pyramid import Array
-from gui.plots.data.ranges import Range, padded
+from gui.plots.data.ranges import Range, padded, spread, union
 from gui.plots.data.run_timeline import Marker
 from gui.plots.data.x_axis import XScale
-from gui.plots.plot.axes import AXIS_WIDTH, Axis, PlotArea
-from gui.plots.plot.crosshair import Crosshair
+from gui.plots.plot.axes import AXIS_WIDTH, Axis
+from gui.plots.plot.crosshair import Crosshair, Reading
 from gui.plots.plot.curve import Curve, set_origin
 from gui.plots.plot.gap_ticks import GapTicks
-from gui.plots.plot.markers import NEAR, Markers
+from gui.plots.plot.markers import AXIS_STRIP, NEAR, Markers
+from gui.plots.plot.plot_area import PlotArea
 from gui.style.theme import Theme
-from gui.widgets.plain_text import plain_tip
 
 _X_PADDING = (0.012, 0.03)
 _Y_PADDING = 0.06
@@ -36,6 +36,10 @@ _REVEAL_MARGIN = 0.1
 _AXIS_HEIGHT = 20
 _TICK_FONT = 11
 _BEST_MARKER_SIZE = 13
+_BEST_NEAR = 8.0
+"""The mouse finds a best marker within this distance (logical pixels)."""
+
+_MODIFIERS = Qt.KeyboardModifier
 
 
 class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
@@ -46,6 +50,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
 
     moved = Signal(float, float)
     """First and last visible x position, after the user has moved the view."""
+
+    values_moved = Signal()
+    """The user has chosen the visible values."""
 
     fit_requested = Signal()
     focused = Signal(bool)
@@ -68,7 +75,8 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             self.tr(
                 "Left and Right go from point to point and say the values there, Home and End go "
                 "to the ends, M to the next mark. Plus and minus zoom, Ctrl and the arrow keys "
-                "move the view, F or a double click shows everything, Escape leaves."
+                "move the view, F or a double click shows everything, Escape leaves. A drag, or "
+                "Ctrl and the wheel, zooms along the horizontal axis, with Shift along the values."
             )
         )
         self._axes = (left, bottom)
@@ -86,19 +94,52 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.addItem(self._best_item)
         self._x_scale = XScale()
         self._best_markers: Sequence[BestMarker] = ()
+        self._pointer: QPointF | None = None
+        """Where the mouse is, in pixels of the view; None: elsewhere."""
+
+        self._hovered: float | None = None
+        """The position that the mouse was told to be at."""
+
         self.gap_ticks = GapTicks(self.area)
         self.markers = Markers(self.area)
-        self.crosshair = Crosshair(self)
+        self.crosshair = Crosshair(self.area)
         self.set_theme(theme)
-        self.area.sigRangeChangedManually.connect(self._moved)
+        self.area.sigRangeChangedManually.connect(self._moved_by_mouse)
         self.area.sigXRangeChanged.connect(self.stale)
+        self.area.sigXRangeChanged.connect(self._view_moved)
         self.area.sigResized.connect(self.stale)
+        self.area.sigResized.connect(self._resized)
         self.area.fit_requested.connect(self.fit_requested)
-        self.scene().sigMouseMoved.connect(self._mouse_moved)
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        """The mouse may stand still once it is here, as after a page has changed below it."""
+        super().enterEvent(event)
+        self._mouse_moved(self.mapToScene(event.position().toPoint()))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Emit where the mouse is. pyqtgraph leaves out moves that follow each other closely, also
+        the one that leaves the area."""
+        super().mouseMoveEvent(event)
+        self._mouse_moved(self.mapToScene(event.position().toPoint()))
+
+    def is_under(self, pointer: QPointF) -> bool:
+        """Whether this place on the screen is a visible part of the canvas."""
+        view = self.viewport()
+        region = view.visibleRegion()
+        return bool(region.contains(view.mapFromGlobal(pointer).toPoint()))
+
+    def find_pointer(self, pointer: QPointF) -> None:
+        """Follow the mouse, which stood still at this place on the screen while the canvas was
+        moved."""
+        if self.is_under(pointer):
+            self._mouse_moved(self.mapToScene(self.mapFromGlobal(pointer).toPoint()))
+        else:
+            self._leave()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Zoom while Ctrl is held; otherwise the scroll area of the panel gets the event."""
-        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+        """Zoom while Ctrl or Shift is held; otherwise the scroll area of the panel gets the
+        event."""
+        if event.modifiers() & (_MODIFIERS.ControlModifier | _MODIFIERS.ShiftModifier):
             super().wheelEvent(event)
         else:
             event.ignore()
@@ -119,6 +160,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         (first, last), _ = self.area.viewRange()
         if around is None or not first <= around <= last:
             around = (first + last) / 2
+        self.area.zoomed_x.emit()
         self.show_x((around - (around - first) * part, around + (last - around) * part))
         self._moved()
 
@@ -127,7 +169,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         _, (low, high) = self.area.viewRange()
         margin = (high - low) * (1 - part) / 2
         self.area.setYRange(low + margin, high - margin, padding=0)
-        self._moved()
+        self.values_moved.emit()
 
     def reveal(self, x: float) -> None:
         """Move the view just far enough to show the position `x`."""
@@ -143,18 +185,10 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         """Move the view by these parts of the visible range."""
         (first, last), (low, high) = self.area.viewRange()
         self.area.translateBy(x=right * (last - first), y=up * (high - low))
-        self._moved()
-
-    def viewportEvent(self, event: QEvent) -> bool:
-        """Show the tooltip of the marker under the mouse."""
-        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
-            position = self.area.mapFromScene(self.mapToScene(event.pos()))
-            inside = self.area.rect().contains(QPointF(position))
-            QToolTip.showText(
-                event.globalPos(), plain_tip(self._mark_text_near(position.x()) if inside else "")
-            )
-            return True
-        return bool(super().viewportEvent(event))
+        if right:
+            self._moved()
+        if up:
+            self.values_moved.emit()
 
     def set_theme(self, theme: Theme) -> None:
         """Apply the colours of `theme`."""
@@ -182,6 +216,8 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         """Mark these moments of the run."""
         steps, times = [each.step for each in markers], [each.time for each in markers]
         self.markers.show_markers(markers, self._x_scale.x(np.array(steps), np.array(times)))
+        if self.markers.note:
+            self.stale.emit()  # the mark under the mouse may have gone
 
     def add_curve(self, curve: Curve) -> None:
         """Add the items of `curve` to the drawing."""
@@ -197,18 +233,26 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         """Show exactly this x range."""
         self.area.setXRange(*positions, padding=0)
 
+    def show_values(self, values: Range) -> None:
+        """Show these positions on the value axis with some padding."""
+        values = values if self.log_y else spread(values)
+        self.area.setYRange(*self._padded(values), padding=0)
+
     def show_all(self, positions: Range, values: Range) -> None:
         """Show these x and value ranges (values above 0 on a logarithmic axis) with some
         padding."""
+        values = spread(values)
         if self.log_y:
             values = math.log10(values[0]), math.log10(values[1])
-        inside = max(self.area.height() - _TOP_MARGIN - _BOTTOM_MARGIN, 4 * _TOP_MARGIN)
-        below, above = (
-            max(_Y_PADDING, margin / inside) for margin in (_BOTTOM_MARGIN, _TOP_MARGIN)
-        )
         self.area.setRange(
-            xRange=padded(positions, *_X_PADDING), yRange=padded(values, below, above), padding=0
+            xRange=padded(positions, *_X_PADDING), yRange=self._padded(values), padding=0
         )
+
+    def values_in_sight(self, curves: Sequence[Curve]) -> Range | None:
+        """Return the lowest and the highest position on the value axis that is drawn in the visible
+        x range; None if nothing is drawn there."""
+        (first, last), _ = self.area.viewRange()
+        return union(curve.values_in_sight(first, last) for curve in curves)
 
     def draw(self, curve: Curve, *, show_raw: bool) -> Range | None:
         """Draw the visible part of `curve`. Return the steps between which the view needs more
@@ -234,9 +278,18 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         set_origin(self._best_item, first)
         self._best_item.setData(
             [marker.x - first for marker in shown],
-            [math.log10(marker.value) if self.log_y else marker.value for marker in shown],
+            [self.height_of(marker.value) for marker in shown],
             brush=[pg.mkBrush(marker.colour) for marker in shown],
         )
+
+    @property
+    def best_markers(self) -> Sequence[BestMarker]:
+        """The best markers that are drawn."""
+        return self._best_markers
+
+    def height_of(self, value: float) -> float:
+        """Return where a value (above 0 on a logarithmic axis) stands on the vertical axis."""
+        return math.log10(value) if self.log_y else value
 
     def mark_positions(self) -> Array:
         """Return the x positions of all markers and best markers, float64 of shape (n,),
@@ -250,6 +303,19 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         """Return the texts of the marks at or near the position `x`, one line for each mark."""
         return self._mark_text_near(self._pixel(x))
 
+    def show_crosshair(self, x: float | None, readings: Sequence[Reading], marked: str) -> bool:
+        """Show the crosshair at the position `x`, with dots at the points of `readings`, and the
+        text `marked`, or that of the mark under the mouse. Return whether it is visible: it is not
+        if `x` is None or out of sight."""
+        (first, last), _ = self.area.viewRange()
+        if x is None or not first <= x <= last:
+            self.crosshair.disappear()
+            self.markers.show_note(0.0, "")
+            return False
+        self.crosshair.show_at(x, readings, log_y=self.log_y)
+        self.markers.show_note(x, marked or self._mark_text_under_mouse())
+        return True
+
     def pixels(self, count: float) -> float:
         """Convert `count` logical pixels to a distance on the horizontal axis."""
         (first, last), _ = self.area.viewRange()
@@ -258,7 +324,17 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     def leaveEvent(self, event: QEvent) -> None:
         """Emit that the mouse has left."""
         super().leaveEvent(event)
-        self.hovered.emit(None)
+        self._leave()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """A plot that disappears under the mouse is left, too."""
+        super().hideEvent(event)
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._pointer is not None:
+            self._pointer = None
+            self.hovered.emit(None)
 
     def _visible_range(self) -> tuple[float, float, int]:
         (first, last), _ = self.area.viewRange()
@@ -270,20 +346,70 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
 
     def _mark_text_near(self, pixel: float) -> str:
         gap = self.gap_ticks.near(pixel)
-        lines = [self.markers.text_at(pixel)]
-        near = (
-            marker for marker in self._best_markers if abs(self._pixel(marker.x) - pixel) <= NEAR
-        )
-        lines += [marker.text for marker in near]
+        best = (each for each in self._best_markers if abs(self._pixel(each.x) - pixel) <= NEAR)
+        lines = [self.markers.text_at(pixel), *(each.text for each in best)]
         if gap is not None:
-            where = self._x_scale.describe(gap, math.nan)
-            lines.append(self.tr("Not a number at {where}").format(where=where))
+            lines.append(self._gap_text(gap))
         return "\n".join(line for line in lines if line)
+
+    def _mark_text_under_mouse(self) -> str:
+        """Return the texts of the marks that the mouse points at: near the axis of the ticks there,
+        elsewhere of the lines and stars."""
+        if self._pointer is None:
+            return ""
+        x, y = self._pointer.x(), self._pointer.y()
+        on_axis = y >= self.area.height() - AXIS_STRIP
+        lines = [self.markers.text_at(x, ticks=on_axis and self.markers.shows_checkpoints)]
+        for each in self._best_markers:
+            value = math.log10(each.value) if self.log_y else each.value
+            star = self.area.mapFromView(QPointF(each.x, value))
+            if math.hypot(star.x() - x, star.y() - y) <= _BEST_NEAR:
+                lines.append(each.text)
+        gap = self.gap_ticks.near(x) if on_axis else None
+        if gap is not None:
+            lines.append(self._gap_text(gap))
+        return "\n".join(line for line in lines if line)
+
+    def _gap_text(self, x: float) -> str:
+        where = self._x_scale.describe(x, math.nan)
+        return str(self.tr("Not a number at {where}").format(where=where))
+
+    def _padded(self, values: Range) -> Range:
+        inside = max(self.area.height() - _TOP_MARGIN - _BOTTOM_MARGIN, 4 * _TOP_MARGIN)
+        below, above = (
+            max(_Y_PADDING, margin / inside) for margin in (_BOTTOM_MARGIN, _TOP_MARGIN)
+        )
+        return padded(values, below, above)
 
     def _moved(self) -> None:
         (first, last), _ = self.area.viewRange()
         self.moved.emit(first, last)
 
-    def _mouse_moved(self, position: object) -> None:
-        inside = self.area.sceneBoundingRect().contains(position)
-        self.hovered.emit(self.area.mapSceneToView(position).x() if inside else None)
+    def _moved_by_mouse(self, axes: Sequence[bool]) -> None:
+        along_x, along_y = axes
+        if along_x:
+            self._moved()
+        if along_y:
+            self.values_moved.emit()
+
+    def _mouse_moved(self, position: QPointF) -> None:
+        if not self.area.sceneBoundingRect().contains(position):
+            self._leave()
+            return
+        self._pointer = self.area.mapFromScene(position)
+        self._hover()
+
+    def _view_moved(self) -> None:
+        """The mouse that stands still is at another position now, unless keys have taken the
+        crosshair over."""
+        if self._pointer is not None and self.crosshair.x_position == self._hovered:
+            self._hover()
+
+    def _resized(self) -> None:
+        """A mouse that stands still is at another place in the plot now."""
+        if self._pointer is not None:
+            self.find_pointer(QPointF(QCursor.pos()))
+
+    def _hover(self) -> None:
+        self._hovered = self.area.mapToView(self._pointer).x()
+        self.hovered.emit(self._hovered)

@@ -1,107 +1,133 @@
-"""The vertical line that mouse and keys move, and its box with the values of the curves."""
+"""The vertical line that mouse and keys move, with a dot at each point that is read there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from html import escape
-from textwrap import wrap
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, Qt
-from PySide6.QtWidgets import QLabel
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtWidgets import QGraphicsObject
 
-from gui.plots.plot.sharp_line import SharpLine
+from gui.plots.plot.overlay import sharp
 from gui.style.theme import Theme
-from gui.style.translation import translate
 
-_GAP = 10
-"""Logical pixels between the line and the box."""
-
-_MAX_ROWS = 5
-_MAX_READINGS = 10
-"""If there are more values, the last row shows how many are left out: they would cover the
-plot."""
-
-
-_MAX_LINE_LENGTH = 44
-"""Characters per line of the marker texts."""
+_RADIUS = 3.5
+_MARGIN = 6.0
+"""Logical pixels around the line and the dots that they may touch."""
 
 
 class Reading(NamedTuple):
-    """The value of one curve at the crosshair."""
+    """What is read of one curve at the crosshair, or of its newest point."""
 
+    name: str
     label: str
-    colour: str
     value: str
-    symbol: str
-    """A dot, or the dash style of the curve as text."""
+    """The value of a point; of a block of points, its lowest and highest value."""
+
+    smoothed: str
+    """The moving average there; empty if the curve is not smoothed."""
+
+    unit: str
+    """The unit with a space before it; empty if there is none."""
+
+    colour: str
+    x: float
+    """The position of the point."""
+
+    at: str
+    """The place of the point as the axis counts, `60`, where it is another one than that of the
+    crosshair; else empty."""
+
+    values: tuple[float, ...]
+    """Where the dots stand on a linear value axis; NaN: nowhere."""
 
 
-class Crosshair:
-    """A line and a box in one plot; both are hidden until `show`."""
+class Crosshair(QGraphicsObject):
+    """Hidden until `show_at`; it paints in the pixels of the view."""
 
-    def __init__(self, plot: pg.PlotWidget) -> None:
-        self._plot = plot
-        self._area = plot.getPlotItem().getViewBox()
-        self._line = SharpLine(self._area)
-        self.box = QLabel(plot)
-        self.box.setObjectName("valuebox")
-        self.box.setTextFormat(Qt.TextFormat.RichText)
-        self.box.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.box.hide()
+    def __init__(self, area: pg.ViewBox) -> None:
+        super().__init__(area)
+        self._area = area
+        self.x_position = 0.0
+        self.dots: list[tuple[float, float, str]] = []
+        """X position, position on the value axis and colour of each dot."""
+
+        self._line = self._card = QColor()
+        self._rect = QRectF()
+        self.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
+        self.setZValue(60)
+        self.setVisible(False)
+        area.sigRangeChanged.connect(self._follow)
+        area.sigResized.connect(self._follow)
 
     def set_theme(self, theme: Theme) -> None:
-        """Colour the line."""
-        self._line.set_colour(theme.muted)
-        self._muted = theme.muted
+        """Apply the colours of `theme`."""
+        self._line, self._card = QColor(theme.muted), QColor(theme.card)
+        self.update()
 
-    def hide(self) -> None:
-        """Hide line and box."""
-        self._line.hide_line()
-        self.box.hide()
+    def show_at(self, x: float, readings: Sequence[Reading], *, log_y: bool) -> None:
+        """Show the line at `x`, and dots at the points of `readings`."""
+        self.x_position = x
+        self.dots = [
+            (each.x, math.log10(value) if log_y else value, each.colour)
+            for each in readings
+            for value in dict.fromkeys(each.values)
+            if math.isfinite(value) and (value > 0 or not log_y)
+        ]
+        self._move()
+        self.setVisible(True)
 
-    def show(
-        self, x: float, description: str, readings: Iterable[Reading], marked: str = ""
-    ) -> None:
-        """Show the line at `x`, described by `description`, with the values of the curves and the
-        text of the markers there. Hide it if `x` is not visible."""
-        (first, last), _ = self._area.viewRange()
-        if not first <= x <= last:
-            self.hide()
-            return
-        self._line.show_at(x)
-        cells = [_cell(reading) for reading in readings]
-        if len(cells) > _MAX_READINGS:
-            rest = len(cells) - _MAX_READINGS + 1
-            text = translate("Crosshair", "and {count} more").format(count=rest)
-            cells[_MAX_READINGS - 1 :] = [
-                f'<td colspan="2" style="color:{self._muted}">{escape(text)}</td>'
-            ]
-        self.box.setVisible(bool(cells or marked))
-        if not (cells or marked):
-            return
-        columns = -(-len(cells) // _MAX_ROWS)
-        rows = ("".join(cells[i : i + columns]) for i in range(0, len(cells), columns))
-        table = "".join(f"<tr>{row}</tr>" for row in rows)
-        head = f'<span style="color:{self._muted}">{escape(description)}</span>'
-        lines = [part for line in marked.splitlines() for part in wrap(line, _MAX_LINE_LENGTH)]
-        head += "".join(f"<br>{_unbroken(line)}" for line in lines)
-        self.box.setText(f'{head}<table cellspacing="0">{table}</table>')
-        self.box.adjustSize()
-        left = self._plot.mapFromScene(self._area.mapViewToScene(QPointF(x, 0.0))).x()
-        right = left + _GAP
-        fits = right + self.box.width() <= self._plot.width()
-        self.box.move(int(right if fits else max(0, left - _GAP - self.box.width())), 6)
+    def disappear(self) -> None:
+        """Hide the line and the dots."""
+        if self.isVisible():
+            self._erase()
+            self.setVisible(False)
 
+    def boundingRect(self) -> QRectF:
+        """The line and the dots, with a margin."""
+        return self._rect
 
-def _unbroken(line: str) -> str:
-    return escape(line).replace(" ", "&nbsp;")
+    def paint(self, painter: QPainter, *_: Any) -> None:
+        """Draw the line, and the dots over it."""
+        x, width = sharp(painter, self._pixel(self.x_position, 0.0).x())
+        painter.setPen(QPen(self._line, width))
+        painter.drawLine(QPointF(x, 0.0), QPointF(x, self._area.height()))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        painter.setPen(QPen(self._card, 1.0))
+        area = self._area.rect().adjusted(-_RADIUS, -_RADIUS, _RADIUS, _RADIUS)
+        for place, value, colour in self.dots:
+            middle = self._pixel(place, value)
+            if area.contains(middle):
+                painter.setBrush(QColor(colour))
+                painter.drawEllipse(middle, _RADIUS, _RADIUS)
 
+    def _pixel(self, x: float, y: float) -> QPointF:
+        (first, last), (low, high) = self._area.viewRange()
+        return QPointF(
+            (x - first) / (last - first) * self._area.width(),
+            (high - y) / (high - low) * self._area.height(),
+        )
 
-def _cell(reading: Reading) -> str:
-    dot = f'<span style="color:{reading.colour}">{reading.symbol}</span>'
-    return (
-        f"<td>{dot} {escape(reading.label)}&nbsp;&nbsp;</td>"
-        f'<td align="right" style="font-weight:600">{escape(reading.value)}&nbsp;</td>'
-    )
+    def _follow(self) -> None:
+        if self.isVisible():
+            self._move()
+
+    def _move(self) -> None:
+        self._erase()
+        self.prepareGeometryChange()
+        pixels = [
+            self._pixel(x, 0.0).x() for x in (self.x_position, *(dot[0] for dot in self.dots))
+        ]
+        left, right = max(min(pixels), 0.0), min(max(pixels), self._area.width())
+        self._rect = QRectF(
+            left - _MARGIN, -_MARGIN, right - left + 2 * _MARGIN, self._area.height() + 2 * _MARGIN
+        )
+        self.update()
+
+    def _erase(self) -> None:
+        """Qt does not always repaint where an item was before it moved: a trace would remain."""
+        if self.isVisible():
+            self._area.update(self._rect)

@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
+from PySide6.QtGui import QColor
 
-from engine.runs.store_reader import StoredPoints
+from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.best_point import BestPoint, find_best
 from gui.plots.data.growing_pyramid import Array
-from gui.plots.data.ranges import Range
-from gui.plots.data.series import Series
+from gui.plots.data.ranges import Range, union
+from gui.plots.data.series import PointReading, Series
 from gui.plots.data.x_axis import XScale
 from gui.plots.plot.dash_styles import DASHED, SOLID, dash_style_of
 from gui.style.theme import Theme
@@ -25,6 +26,11 @@ MAX_DOTTED_POINTS = 40
 
 _WIDTH = 2.0
 _DOT = 5.0
+_FILL = 0.45
+"""How much of the colour of a curve its filled area has; the rest is that of the card."""
+
+_BAND_STROKE = 0.1
+"""Mean height of the strokes of a band, as a part of the height of the whole line."""
 
 
 class ZoomPoints(NamedTuple):
@@ -36,11 +42,28 @@ class ZoomPoints(NamedTuple):
     points."""
 
 
+class Spread(NamedTuple):
+    """Of the values whose mean a point is."""
+
+    deviation: float
+    present: int
+    """How many values there are."""
+
+    curves: int
+    """How many curves the mean is of elsewhere."""
+
+
 class Curve:
     """Draws its series: pale raw values behind a thick smoothed line, or one line only."""
 
     def __init__(self, label: str, colour_index: int) -> None:
         self.label = label
+        self.short = ""
+        """The label where there is little room; empty: the label itself."""
+
+        self.about = ""
+        """What the tooltip of its name says besides."""
+
         self.colour_index = colour_index
         self._smooth = True
         self._smoothing = 0.0
@@ -55,12 +78,19 @@ class Curve:
         self.dashed = False
         """Whether the line is always dashed, not only where another curve has the same colour."""
 
+        self.is_filled = False
+        """Whether the area below the line is filled."""
+
         self.dash = SOLID
         self.order: tuple[int, int] | None = None
         """Sort key among the curves of the plot; None: in the order of creation."""
 
         self.series = Series()
         self._drawn_series = self.series
+        self._drawn: list[tuple[Array, Array]] = []
+        """The lines of the last `draw`: x positions from its left end, positions on the value
+        axis."""
+
         self.coarse_count = 0
         """The number of points, from the beginning of the series, that stand for blocks of steps: a
         zoom there needs more points."""
@@ -72,7 +102,8 @@ class Curve:
         self._raw = pg.PlotCurveItem(connect="finite", antialias=False)
         self._line = pg.PlotCurveItem(connect="finite", antialias=True)
         self._dots = pg.ScatterPlotItem(size=_DOT, pen=None, antialias=True)
-        self.items = (self._raw, self._line, self._dots)
+        self.lines = (self._raw, self._line)
+        self.items: tuple[pg.GraphicsObject, ...] = (*self.lines, self._dots)
 
     def set_style(self, theme: Theme, pixel_ratio: float) -> None:
         """Apply the colours of `theme`; line widths are in logical pixels."""
@@ -87,6 +118,7 @@ class Curve:
         if self.dash.pattern:
             self._thick.setDashPattern(self.dash.pattern)
         self._dots.setBrush(pg.mkBrush(colour))
+        self._fill = pg.mkBrush(_mixed(colour, pg.mkColor(theme.card))) if self.is_filled else None
 
     def extend(self, points: StoredPoints) -> None:
         """Append points; see `Series.extend`."""
@@ -101,24 +133,34 @@ class Curve:
             item.setVisible(self.visible)
             set_origin(item, x0)
         if not self.visible:
+            self._drawn = []
             return
         series = self._drawn_series = self._series_for(x0, x1)
         smoothed = bool(series.smoothing)
+        self._drawn = []
         if smoothed and raw and not self.dash.pattern:
             xs, ys = series.view(x0, x1, pixels)
-            self._raw.setData(xs - x0, _scaled(ys, log), pen=self._faint)
+            xs, ys = xs - x0, _scaled(ys, log)
+            self._raw.setData(xs, ys, pen=self._faint)
+            self._drawn.append((xs, ys))
         else:
             self._raw.clear()
         view = series.smoothed_view if smoothed else series.view
         # Only a path can be dashed, and a path is fast with few points only.
         xs, ys = view(x0, x1, min(pixels, MAX_PATH_POINTS // 4) if self.dash.pattern else pixels)
         xs, ys = xs - x0, _scaled(ys, log)
+        self._drawn.append((xs, ys))
         few = len(xs) <= MAX_PATH_POINTS
         # Painting a thick anti-aliased path through noisy values takes a second; segments are fast.
         self._line.setSegmentedLineMode("off" if few else "on")
-        self._line.setData(xs, ys, pen=self._thick if few or smoothed else self._thin)
+        sharp = not smoothed and len(xs) > pixels and _is_band(ys)
+        pen = self._thick if few or smoothed else self._thin
+        self._line.setData(xs, ys, pen=pen, antialias=not sharp)
+        if self.is_filled:
+            self._line.setFillLevel(0.0)
+            self._line.setBrush(self._fill)
         known = ~np.isnan(ys)
-        if len(self.series) <= MAX_DOTTED_POINTS and known.any():
+        if len(self.series) <= MAX_DOTTED_POINTS and known.any() and not self.is_filled:
             self._dots.setData(xs[known], ys[known])
         else:
             self._dots.clear()
@@ -146,6 +188,11 @@ class Curve:
         self._requested = None
         for series in self._all_series():
             series.set_x_scale(scale)
+
+    @property
+    def dot_size(self) -> float:
+        """Diameter of the dot at each point, in logical pixels; 0 if there are none."""
+        return _DOT if len(self._dots.points()) else 0.0
 
     @property
     def is_smoothed(self) -> bool:
@@ -217,18 +264,26 @@ class Curve:
         known = [position for position in found if not math.isnan(position)]
         return (min if direction > 0 else max)(known, default=math.nan)
 
-    def covers(self, x: float) -> bool:
-        """Whether `x` lies between the first and the last point."""
-        ends = self.series.x_range()
-        return ends is not None and ends[0] <= x <= ends[1]
+    def bounds(self, *, positive: bool = False) -> Range | None:
+        """Return the lowest and the highest finite value (above 0 if `positive`), or None without
+        any."""
+        return self.series.bounds(positive=positive)
 
-    def value_at(self, x: float) -> float:
-        """Return the value of the line near `x`; NaN if there is none."""
-        return self._drawn_series.value_at(x, smoothed=bool(self._drawn_series.smoothing))
+    def spread_at(self, point: PointReading) -> Spread | None:
+        """Return the spread of what `point` is the mean of; None: it is a value by itself."""
+        return None
 
-    def step_at(self, x: float) -> float:
-        """Return the step of the point nearest to `x`; NaN if there is none."""
-        return self._drawn_series.step_at(x)
+    def point_at(self, x: float, width: float = 0.0) -> PointReading | None:
+        """Return the point of the drawn curve that is nearest to `x`; None outside the curve.
+
+        `width` is that of a pixel; see `Series.point_at`.
+        """
+        return self._drawn_series.point_at(x, width) if self.series.covers(x, width) else None
+
+    def values_in_sight(self, x0: float, x1: float) -> Range | None:
+        """Return the lowest and the highest position on the value axis that the last `draw` has
+        drawn between the x positions `x0` and `x1`; None if it has drawn nothing there."""
+        return union(_between(xs, ys, 0.0, x1 - x0) for xs, ys in self._drawn)
 
     def _series_for(self, x0: float, x1: float) -> Series:
         """Return the zoom points if they cover the view, otherwise the whole curve."""
@@ -253,7 +308,36 @@ def set_origin(item: pg.GraphicsObject, x: float) -> None:
         item.viewTransformChanged()
 
 
+def _mixed(colour: QColor, card: QColor) -> QColor:
+    """Return the colour of an area: not transparent, because the areas of a stack overlap."""
+    parts = zip(_channels(colour), _channels(card), strict=True)
+    return QColor(*(round(_FILL * own + (1 - _FILL) * below) for own, below in parts))
+
+
+def _channels(colour: QColor) -> tuple[int, int, int]:
+    return colour.red(), colour.green(), colour.blue()
+
+
 def _scaled(values: Array, log: bool) -> Array:
     if not log:
         return values
     return np.log10(values, out=np.full(len(values), np.nan), where=values > 0)
+
+
+def _is_band(values: Array) -> bool:
+    """Whether the strokes of a line with several corners per pixel fill an area: smooth edges of
+    the strokes cannot be seen there, and take most of the time."""
+    known = values[np.isfinite(values)]
+    return len(known) > 1 and bool(np.abs(np.diff(known)).mean() > _BAND_STROKE * np.ptp(known))
+
+
+def _between(xs: Array, ys: Array, x0: float, x1: float) -> Range | None:
+    """Return the lowest and the highest value of a line between `x0` and `x1`, also where it enters
+    and leaves this range; None if it has no value there."""
+    if not len(xs) or xs[-1] < x0 or xs[0] > x1:
+        return None
+    inside = ys[(xs >= x0) & (xs <= x1)]
+    ends = np.interp([max(x0, xs[0]), min(x1, xs[-1])], xs, ys)
+    values = np.append(inside, ends)
+    values = values[np.isfinite(values)]
+    return (float(values.min()), float(values.max())) if len(values) else None

@@ -1,22 +1,28 @@
-"""The card of one plot: title, legend, newest value, and curves that stay fast at any length."""
+"""The card of one plot: title, legend with values, and curves that stay fast at any length."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.runs.store_reader import StoredPoints
+from engine.runs.store.stored_points import StoredPoints
+from gui.plots.data.band import Band
 from gui.plots.data.series_style import display_name
 from gui.plots.data.x_axis import XScale
+from gui.plots.plot.band_curve import BandCurve
 from gui.plots.plot.canvas import Canvas
 from gui.plots.plot.crosshair import Reading
+from gui.plots.plot.curve import Curve
 from gui.plots.plot.curve_set import CurveSet
 from gui.plots.plot.header import PlotHeader
+from gui.plots.plot.legend import NO_VALUE
 from gui.plots.plot.viewport import Viewport
 from gui.style.theme import Theme
 from gui.widgets.plain_text import Label
 
 MIN_HEIGHT = 150
+_SAMPLE = 88.88
 
 
 class CurvePlot(QFrame):
@@ -34,29 +40,36 @@ class CurvePlot(QFrame):
         value_format: str = ".4g",
         y_range: tuple[float | None, float | None] | None = None,
         wide_legend: bool = False,
+        is_stacked: bool = False,
         theme: Theme,
         parent: QWidget | None = None,
     ) -> None:
         """`value_format` is a format specification; `y_range` fixes the lowest and the highest
-        visible value, see `Viewport`. A `wide_legend` has a line of its own."""
+        visible value, see `Viewport`. A `wide_legend` has a line of its own. In a plot that
+        `is_stacked`, each curve is the upper edge of a part, above the curve before it."""
         super().__init__(parent)
         self.setObjectName("card")
         self.setAccessibleName(self.tr("Plot of {title}").format(title=display_name(title)))
         self.setMinimumHeight(MIN_HEIGHT)
         self.title = title
         self._theme = theme
-        self.curves = CurveSet(value_format, unit)
+        self.curves = CurveSet(value_format, unit, is_stacked=is_stacked)
         self._show_raw = True
         self._crosshair: tuple[float, str] | None = None
-        self._headline_text = ""
+        """Position of the crosshair, and the text of the marks there."""
+
+        self._headline_text = self._note = ""
         self._dirty = True
         self.canvas = Canvas(theme)
         self.canvas.setAccessibleName(self.accessibleName())
         self.viewport = Viewport(self.canvas, self.curves, y_range or (None, None), self)
-        self.header = PlotHeader(title, wide_legend=wide_legend)
+        self.header = PlotHeader(title, wide_legend=wide_legend, sample=f"{_SAMPLE:{value_format}}")
         self.header.set_theme(theme)
         self.legend, self.headline = self.header.legend, self.header.headline
         self._build_layout()
+        self.unit = unit
+        self._show_offset("")
+        self.canvas.getAxis("left").offset_changed.connect(self._show_offset)
         self.canvas.focused.connect(self._show_focus)
         self.viewport.stale.connect(self.repaint_soon)
         self.canvas.stale.connect(self.repaint_soon)
@@ -85,10 +98,34 @@ class CurvePlot(QFrame):
             self.curves[curve_name].set_zoom_points(points)
             self._dirty = True
 
-    def remove_curve(self, name: str) -> None:
-        """Remove a curve; the view stays."""
-        self.canvas.remove_curve(self.curves.remove(name))
+    def remove_curve(self, name: str) -> Curve:
+        """Remove a curve and return it; the view stays."""
+        curve = self.curves.remove(name)
+        self.canvas.remove_curve(curve)
         self.legend.remove(name)
+        self._dirty = True
+        return curve
+
+    def put_curve(self, name: str, curve: Curve) -> None:
+        """Show a curve again that `remove_curve` has returned."""
+        curve.visible = True
+        self.canvas.add_curve(self.curves.put(name, curve))
+        self._apply_style(name)
+
+    def set_band(
+        self, name: str, band: Band, *, colour_index: int, label: str, short: str, about: str
+    ) -> None:
+        """Show the mean of several curves, with its deviation as an area, in the place of `band`
+        before; `about` is added to the tooltip of its name."""
+        if name not in self.curves:
+            self.canvas.add_curve(self.curves.add(name, BandCurve))
+        curve = self.curves[name]
+        assert isinstance(curve, BandCurve)
+        curve.set_band(band)
+        if (curve.colour_index, curve.label, curve.about) != (colour_index, label, about):
+            curve.about = about
+            self.set_curve(name, colour_index=colour_index, label=label, short=short)
+        self._pages.setCurrentWidget(self.canvas)
         self._dirty = True
 
     def clear(self) -> None:
@@ -97,8 +134,8 @@ class CurvePlot(QFrame):
             self.canvas.remove_curve(curve)
         self.curves.clear()
         self.legend.clear()
-        self._headline_text = ""
-        self.headline.clear()
+        self._headline_text = self._note = ""
+        self.header.show_headline("")
         self.set_crosshair(None)
         self._pages.setCurrentIndex(0)
         self._dirty = True
@@ -109,16 +146,19 @@ class CurvePlot(QFrame):
         *,
         colour_index: int | None = None,
         label: str | None = None,
+        short: str | None = None,
         smooth: bool | None = None,
         dashed: bool | None = None,
         marks_gaps: bool | None = None,
         best_sign: int | None = None,
         order: tuple[int, int] | None = None,
     ) -> None:
-        """Set how a curve looks; create it if necessary. None leaves a property as it is. The
-        smoothing slider does not affect a curve that is not `smooth`. See `Curve` for `marks_gaps`
-        and `best_sign`. Curves are sorted by `order`; those without one come first, in the order of
-        creation."""
+        """Set how a curve looks; create it if necessary. None leaves a property as it is.
+
+        The legend shows the label, or `short` where there is little room. The smoothing slider does
+        not affect a curve that is not `smooth`. See `Curve` for `marks_gaps` and `best_sign`.
+        Curves are sorted by `order`; those without one come first, in the order of creation.
+        """
         if name not in self.curves:
             self.canvas.add_curve(self.curves.add(name))
         curve = self.curves[name]
@@ -132,12 +172,15 @@ class CurvePlot(QFrame):
             curve.colour_index = colour_index
         if label is not None:
             curve.label = label
+        if short is not None:
+            curve.short = short
         if dashed is not None:
             curve.dashed = dashed
         self._apply_style(name)
         if order is not None:
             curve.order = order
             self.curves.sort()
+            self.curves.stack()
             self.legend.arrange(list(self.curves))
 
     def tab_stops(self) -> list[QWidget]:
@@ -147,6 +190,8 @@ class CurvePlot(QFrame):
     def set_smoothing(self, smoothing: float) -> None:
         """Set the weight of the past in the smoothed lines, 0 (none) to 0.999."""
         self.curves.set_smoothing(smoothing)
+        if not smoothing:
+            self.legend.forget_smoothed()
         self._dirty = True
 
     def set_show_raw(self, show: bool) -> None:
@@ -183,24 +228,36 @@ class CurvePlot(QFrame):
         for name in self.curves:
             self._apply_style(name)
 
+    @property
+    def theme(self) -> Theme:
+        """The colours that it has now."""
+        return self._theme
+
     def set_headline(self, text: str) -> None:
-        """Show `text` at the upper right; if empty, the first curve's newest value."""
+        """Show `text` at the upper right while the crosshair is hidden."""
         self._headline_text = text
         self._dirty = True
 
+    def set_note(self, text: str) -> None:
+        """Show `text` behind the headline: what a person would miss in the plot."""
+        self._note = text
+        self._dirty = True
+
     def set_crosshair(self, x: float | None, marked: str = "") -> None:
-        """Show the crosshair at the position `x`, with the values of the curves and the text
-        `marked`; None hides it."""
+        """Show the crosshair at the position `x`, the values of the curves there in the legend, and
+        the text `marked` in the plot. None hides it: the legend shows the newest values."""
         self._crosshair = None if x is None else (x, marked)
-        if x is None:
-            self.canvas.crosshair.hide()
-        else:
-            self.canvas.crosshair.show(x, *self.readings(x), marked)
+        self._show_values()
 
     def readings(self, x: float) -> tuple[str, list[Reading]]:
         """Return the description of the position `x`, and the values of the visible curves
         there."""
-        return self.curves.readings(x, self._theme)
+        return self.curves.place(x)[1], self.curves.readings(x, self._theme, self.canvas.pixels(1))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no curve has points."""
+        return self._pages.currentWidget() is not self.canvas
 
     @property
     def is_stale(self) -> bool:
@@ -216,17 +273,22 @@ class CurvePlot(QFrame):
             missing = self.canvas.draw(self.curves[name], show_raw=self._show_raw)
             if missing:
                 self.zoom_points_wanted.emit(name, *missing)
+        self.viewport.fit_values()
         self.canvas.draw_gaps(self.curves.curves())
         self.canvas.draw_best_markers(self.curves.best_markers(self._theme))
-        self.headline.setText(self._headline_text or self.curves.newest())
-        if self._crosshair is not None:
-            self.set_crosshair(*self._crosshair)
+        self.header.show_headline(" · ".join(filter(None, (self._headline_text, self._note))))
+        self._show_values()
         self._dirty = not self.curves.is_smoothed
         return True
 
     def repaint_soon(self) -> None:
         """Let the next `refresh` repaint the plot."""
         self._dirty = True
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give the legend as many lines as the new height allows."""
+        super().resizeEvent(event)
+        self.header.arrange()
 
     def event(self, event: QEvent) -> bool:
         """Adapt the pens to the pixel density of the screen that the window has been moved to."""
@@ -235,16 +297,35 @@ class CurvePlot(QFrame):
                 self._apply_style(name)
         return super().event(event)
 
+    def _show_values(self) -> None:
+        x, marked = self._crosshair or (None, "")
+        readings = self.curves.readings(x, self._theme, self.canvas.pixels(1))
+        place, missing = ("", ""), ""
+        is_visible = self.canvas.show_crosshair(x, readings, marked)
+        if x is not None and not is_visible:
+            readings = self.curves.readings(None, self._theme)
+        elif x is not None:
+            place, missing = self.curves.place(x), NO_VALUE
+        self.header.show_place(*place)
+        self.legend.show_values(
+            {each.name: (_with_place(each), each.smoothed) for each in readings}, missing
+        )
+
     def _apply_style(self, name: str) -> None:
         curve = self.curves[name]
         curve.set_style(self._theme, self.devicePixelRatioF())
         colour = self._theme.curve(curve.colour_index)
-        self.legend.set_curve(name, curve.label, colour, curve.dash)
+        self.legend.set_curve(name, curve.label, colour, curve.dash, curve.short, curve.about)
         self._dirty = True
 
     def _set_visible(self, name: str, visible: bool) -> None:
         self.curves[name].visible = visible
         self._dirty = True
+
+    def _show_offset(self, offset: str) -> None:
+        """Say in the header to what each tick label is added."""
+        added = self.tr("{number} + …").format(number=offset) if offset else ""
+        self.header.show_unit(", ".join(filter(None, (self.unit, added))))
 
     def _show_focus(self, focused: bool) -> None:
         self.setProperty("focused", focused)
@@ -261,3 +342,7 @@ class CurvePlot(QFrame):
         layout.setSpacing(2)
         layout.addWidget(self.header)
         layout.addWidget(self._pages, 1)
+
+
+def _with_place(reading: Reading) -> str:
+    return f"{reading.value} @ {reading.at}" if reading.at else reading.value

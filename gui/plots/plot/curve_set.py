@@ -9,7 +9,7 @@ from gui.plots.data.best_point import BestMarker
 from gui.plots.data.ranges import Range, union
 from gui.plots.data.x_axis import XScale
 from gui.plots.plot.crosshair import Reading
-from gui.plots.plot.curve import Curve
+from gui.plots.plot.curve import Curve, Spread
 from gui.style.theme import Theme
 from gui.style.translation import translate
 
@@ -17,11 +17,13 @@ from gui.style.translation import translate
 class CurveSet:
     """Curves by name. `value_format` is a format specification; `unit` follows the value."""
 
-    def __init__(self, value_format: str, unit: str) -> None:
+    def __init__(self, value_format: str, unit: str, *, is_stacked: bool = False) -> None:
+        """In a set that `is_stacked`, each curve is the upper edge of a part."""
         self._format = value_format
         self._unit = f" {unit}" if unit else ""
         self._curves: dict[str, Curve] = {}
         self._smoothing = 0.0
+        self._is_stacked = is_stacked
         self.scale = XScale()
         """The horizontal axis of the curves."""
 
@@ -42,9 +44,14 @@ class CurveSet:
         """All curves in their order."""
         return list(self._curves.values())
 
-    def add(self, name: str) -> Curve:
+    def add(self, name: str, kind: type[Curve] = Curve) -> Curve:
         """Create a curve after the others."""
-        curve = self._curves[name] = Curve(name, len(self._curves))
+        return self.put(name, kind(name, len(self._curves)))
+
+    def put(self, name: str, curve: Curve) -> Curve:
+        """Put a curve after the others."""
+        self._curves[name] = curve
+        curve.is_filled = self._is_stacked
         curve.set_x_scale(self.scale)
         curve.set_smoothing(self._smoothing)
         return curve
@@ -61,6 +68,12 @@ class CurveSet:
         """Sort the curves by `order`; those without one come first, in the order of creation."""
         by_order = sorted(self._curves.items(), key=lambda each: each[1].order or (-1, 0))
         self._curves = dict(by_order)
+
+    def stack(self) -> None:
+        """Paint the lower parts of a stack over the higher ones: each is filled down to 0."""
+        for place, curve in enumerate(self._curves.values() if self._is_stacked else ()):
+            for item in curve.items:
+                item.setZValue(-place)
 
     def set_smoothing(self, smoothing: float) -> None:
         """Set the weight of the past in the smoothed lines, 0 (none) to 0.999."""
@@ -94,7 +107,7 @@ class CurveSet:
         """Return the lowest and the highest value of the visible curves (above 0 for a logarithmic
         axis), extended to the ends of `fixed` that are not None."""
         shown = (curve for curve in self._curves.values() if curve.visible)
-        found = union(curve.series.bounds(positive=log) for curve in shown)
+        found = union(curve.bounds(positive=log) for curve in shown)
         low, high = found or ((1.0, 10.0) if log else (0.0, 1.0))
         fixed_low, fixed_high = fixed
         if fixed_low is not None and not (log and fixed_low <= 0):
@@ -109,30 +122,66 @@ class CurveSet:
             if (found := curve.best_marker())
         ]
 
-    def readings(self, x: float, theme: Theme) -> tuple[str, list[Reading]]:
-        """Return the description of the position `x`, and the values of the visible curves
-        there."""
-        present = [curve for curve in self._curves.values() if curve.visible and curve.covers(x)]
-        step = present[0].step_at(x) if present else math.nan
-        return self.scale.describe(x, step), [
+    def place(self, x: float) -> tuple[str, str]:
+        """Name the point nearest to the position `x` as the axis counts, and describe it; it is a
+        point of the first visible curve that covers `x`."""
+        shown = (curve for curve in self._curves.values() if curve.visible)
+        found = next(filter(None, (curve.point_at(x) for curve in shown)), None)
+        if found is None:
+            return self.scale.name(x), self.scale.describe(x, math.nan)
+        return self.scale.name(found.x), self.scale.describe(found.x, found.step)
+
+    def readings(self, x: float | None, theme: Theme, pixel: float = 0.0) -> list[Reading]:
+        """Return the values of the visible curves at their points nearest to the position `x`; the
+        newest ones if it is None. `pixel` is the width of one."""
+        found = [
+            (name, curve, curve.series.newest_point() if x is None else curve.point_at(x, pixel))
+            for name, curve in self._curves.items()
+            if curve.visible or self._is_stacked
+        ]
+        edges = [0.0, *(point.low if point else 0.0 for _, _, point in found)]
+        below = edges if self._is_stacked else [0.0] * len(edges)
+        shown = (point.x for _, curve, point in found if point is not None and curve.visible)
+        place = math.nan if x is None else next(shown, math.nan)
+        return [
             Reading(
+                name,
                 curve.label,
+                self._text(point.low - edge, point.high - edge)
+                + self._spread_text(curve.spread_at(point)),
+                "" if math.isnan(point.smoothed) else self._text(point.smoothed, point.smoothed),
+                self._unit,
                 theme.curve(curve.colour_index),
-                self.with_unit(curve.value_at(x)),
-                curve.dash.symbol,
+                point.x,
+                self._elsewhere(point.x, place),
+                (point.low, point.high),
             )
-            for curve in present
+            for (name, curve, point), edge in zip(found, below, strict=False)
+            if point is not None and curve.visible
         ]
 
-    def newest(self) -> str:
-        """Return the newest value of the first visible curve; empty if there is none."""
-        shown = (curve for curve in self._curves.values() if curve.visible and len(curve.series))
-        first = next(shown, None)
-        return self.with_unit(first.series.last) if first else ""
+    def _elsewhere(self, x: float, place: float) -> str:
+        """Return the place of a point at `x` if it is another one than `place` (NaN: none)."""
+        number = "" if math.isnan(place) else self.scale.number(x)
+        return number if number and number != self.scale.number(place) else ""
 
-    def with_unit(self, value: float) -> str:
-        """Format a value with its unit."""
-        return f"{value:{self._format}}{self._unit}" if math.isfinite(value) else str(value)
+    def _text(self, low: float, high: float) -> str:
+        """Format a value, or the lowest and the highest value of a block of points."""
+        if not math.isfinite(low):
+            return str(low)
+        first, last = f"{low:{self._format}}", f"{high:{self._format}}"
+        return first if first == last else f"{first}–{last}"
+
+    def _spread_text(self, spread: Spread | None) -> str:
+        """Return what follows a mean: its deviation, and of how many curves it is if not of all."""
+        if spread is None:
+            return ""
+        form = self._format if self._format.endswith("f") else ".2g"
+        text = f" ± {spread.deviation:{form}}" if spread.present > 1 else ""
+        if spread.present < spread.curves:
+            few = translate("CurveSet", "(n = {count} of {curves})")
+            text += " " + few.format(count=spread.present, curves=spread.curves)
+        return text
 
     def _best_marker(
         self, curve: Curve, theme: Theme, x: float, value: float, where: str
@@ -141,5 +190,7 @@ class CurveSet:
         if self.coloured_best_markers:
             colour = theme.curve(curve.colour_index)
             text = translate("CurveSet", "Best of {curve}: {value} at {where}")
-        text = text.format(curve=curve.label, value=self.with_unit(value), where=where)
+        text = text.format(
+            curve=curve.label, value=self._text(value, value) + self._unit, where=where
+        )
         return BestMarker(x, value, colour, text)

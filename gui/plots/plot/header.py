@@ -1,37 +1,66 @@
-"""The header of a plot: its title, by which it is dragged, the legend, the newest value, the
-menu."""
+"""The header of a plot: its title, by which it is dragged, the legend with the values, what the
+values belong to, and the menu."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QMimeData, QPoint, QSize, Qt, Signal
-from PySide6.QtGui import QDrag, QMouseEvent
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QDrag, QMouseEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QHBoxLayout,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from gui.plots.data.series_style import display_name
-from gui.plots.plot.legend import MAX_NAMED, MAX_NAMED_ALONE, Legend
+from gui.plots.plot.legend import Legend
 from gui.plots.plot.menu import PlotMenu
 from gui.style.theme import Theme, icon
-from gui.widgets.plain_text import Label
+from gui.widgets.plain_text import Label, plain_tip
 
 DRAGGED = "application/x-traindeck-plot"
 """MIME type of a dragged plot: its title in UTF-8."""
 
 _DRAG_IMAGE_WIDTH = 240
 
+_LINE_HEIGHTS = (0, 190, 320)
+"""From these heights of the plot on (logical pixels) the legend may have one, two and three lines
+below the title: curves come first."""
+
+_SPACING = 8
+_UNLIMITED = 16_777_215
+"""Qt's value for an unlimited width."""
+
+_USUAL_PLACE = "step 100,000"
+"""The legend leaves room for a text of this width, so that it stays when the crosshair appears."""
+
 
 class PlotHeader(QWidget):
-    """Lays out the header; a wide one gives the legend a line of its own."""
+    """Lays out the header: the legend stands beside the title where it fits, else below it."""
 
     double_clicked = Signal()
 
-    def __init__(self, title: str, *, wide_legend: bool) -> None:
+    def __init__(self, title: str, *, wide_legend: bool, sample: str) -> None:
+        """`sample` is a usual value, as the legend shows it."""
         super().__init__()
         self._pressed_at: QPoint | None = None
         self._name = title
+        self._wide_legend = wide_legend
+        self._headline = ""
+        self._place = ("", "")
         self.title = Label(display_name(title))
-        self.headline = Label()
-        for label in (self.title, self.headline):
-            label.setObjectName("ttl")
+        self.unit = Label()
+        """The unit of the values, and what each tick label is added to."""
+
+        self.unit.setObjectName("mut")
+        self.unit.hide()
+        self.title.setObjectName("ttl")
+        self.headline = Label(alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        # It takes what the others leave: a text that changes with the mouse must move nothing.
+        self.headline.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.headline.setObjectName("note")
         self.title.setToolTip(
             self.tr(
                 "Drag to move the plot, double click to enlarge it.\n"
@@ -39,7 +68,8 @@ class PlotHeader(QWidget):
                 "mark, + and − zoom, F shows everything; ? lists all keys."
             )
         )
-        self.legend = Legend(MAX_NAMED_ALONE if wide_legend else MAX_NAMED)
+        self.legend = Legend(sample)
+        self.legend.grown.connect(self.arrange)
         self.menu = PlotMenu(self)
         self.more = QToolButton()
         self.more.setObjectName("dots")
@@ -50,24 +80,96 @@ class PlotHeader(QWidget):
         )
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.more.setMenu(self.menu)
-        top = QHBoxLayout()
-        top.setSpacing(8)
+        self._top = top = QHBoxLayout()
+        top.setSpacing(_SPACING)
         top.addWidget(self.title)
-        if wide_legend:
-            top.addStretch(1)
-        else:
-            top.addWidget(self.legend, 1)
-        top.addWidget(self.headline)
+        top.addWidget(self.unit)
+        top.addWidget(self.headline, 1)
         top.addWidget(self.more)
-        layout = QVBoxLayout(self)
+        self._column = layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         layout.addLayout(top)
-        if wide_legend:
-            layout.addWidget(self.legend)
+        layout.addWidget(self.legend)
+        self._is_beside = False
+
+    def show_unit(self, text: str) -> None:
+        """Show the unit of the values behind the title."""
+        if text != self.unit.text():
+            self.unit.setText(text)
+            self.unit.setVisible(bool(text))
+            self.arrange()
+
+    def show_headline(self, text: str) -> None:
+        """Show `text` at the right while the crosshair is hidden."""
+        if text != self._headline:
+            self._headline = text
+            self.arrange()
+
+    def show_place(self, short: str, full: str) -> None:
+        """Show at the right where the crosshair is: `full`, or `short` where that does not fit; if
+        both are empty, the headline again."""
+        if (short, full) != self._place:
+            self._place = (short, full)
+            self._show_right()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Find the place of the legend for the new width."""
+        super().resizeEvent(event)
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Put the legend beside the title if it fits there, else into lines below it."""
+        room = self._room()
+        card = self.parentWidget()
+        height = card.height() if card is not None else 0
+        lines = sum(height >= least for least in _LINE_HEIGHTS)
+        right = self._width(max(self._headline, _USUAL_PLACE, key=self._width))
+        beside = -1 if self._wide_legend else room - right - 2 * _SPACING
+        is_beside = self.legend.fit(beside, self.width(), lines)
+        if is_beside != self._is_beside:
+            self._is_beside = is_beside
+            if is_beside:
+                self._column.removeWidget(self.legend)
+                self._top.insertWidget(self._top.indexOf(self.headline), self.legend)
+            else:
+                self._top.removeWidget(self.legend)
+                self._column.addWidget(self.legend)
+                self.legend.setMinimumWidth(0)
+                self.legend.setMaximumWidth(_UNLIMITED)
+        if is_beside:
+            self.legend.setFixedWidth(self.legend.used_width)
+        self._show_right()
+
+    def _show_right(self) -> None:
+        """A text that does not fit is left out: of a number that is cut, another one is read."""
+        short, full = self._place
+        room = self._room() - _SPACING
+        if self._is_beside:
+            room -= self.legend.used_width + _SPACING
+        forms = (full, short) if full else (self._headline,)
+        self.headline.setText(next((text for text in forms if self._width(text) <= room), ""))
+        self.headline.setToolTip(plain_tip(forms[0]))
+
+    def _room(self) -> int:
+        """Return the width that title and menu leave for legend and headline."""
+        taken = 0
+        for place in range(self._top.count()):
+            item = self._top.itemAt(place)
+            widget = item.widget() if item is not None else None
+            if widget is None or widget in (self.legend, self.headline):
+                continue
+            if not widget.isHidden() or widget is self.more:
+                taken += widget.sizeHint().width() + _SPACING
+        return self.width() - taken
+
+    def _width(self, text: str) -> int:
+        self.headline.ensurePolished()
+        return self.headline.fontMetrics().horizontalAdvance(text)
 
     def set_theme(self, theme: Theme) -> None:
-        """Draw the three dots in the colours of `theme`."""
+        """Apply the colours of `theme`."""
+        self.legend.set_theme(theme)
         self.more.setIcon(icon("dots-three-vertical", theme.muted))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:

@@ -60,7 +60,7 @@ class PlotMenu(QMenu):
         """While the plot is enlarged, offer to go back, and disable the entries that need other
         plots."""
         self.entries[PlotAction.ENLARGE].setText(
-            self.tr("Back to all plots\tEsc") if enlarged else self.tr(PlotAction.ENLARGE.value)
+            self.tr("Restore\tEsc") if enlarged else self.tr(PlotAction.ENLARGE.value)
         )
         for action in (PlotAction.EARLIER, PlotAction.LATER, PlotAction.HIDE):
             self.entries[action].setEnabled(not enlarged)

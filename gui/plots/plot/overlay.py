@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QGraphicsObject
 
 from gui.plots.data.growing_pyramid import Array
+
+
+def sharp(painter: QPainter, x: float) -> tuple[float, float]:
+    """Return position and width of a vertical line near `x` that covers whole device pixels at any
+    scale. Between two pixels it would be painted as two pale lines."""
+    to_screen = painter.deviceTransform()
+    pixels = max(1, math.floor(to_screen.m11()))
+    left = math.floor(to_screen.map(QPointF(x, 0.0)).x())
+    back, _ = to_screen.inverted()
+    return back.map(QPointF(left + pixels / 2, 0.0)).x(), pixels / to_screen.m11()
 
 
 class Overlay(QGraphicsObject):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from PySide6.QtCore import QObject, Signal
 
 from gui.plots.data.ranges import Range
@@ -39,9 +41,17 @@ class Viewport(QObject):
         self._fixed_values = fixed_values
         self._follow = True
         self._fit_once = True
+        self._fits_values = True
+        """Whether the visible values follow the visible x range; not after the user has chosen
+        them."""
+
+        self._x_has_changed = False
         self._extent: Range | None = None
         self._linked_range: Range | None = None
         canvas.moved.connect(self._user_moved)
+        canvas.values_moved.connect(self._user_moved_values)
+        canvas.area.zoomed_x.connect(self._follow_x)
+        canvas.area.sigXRangeChanged.connect(self._note_x)
         canvas.fit_requested.connect(self.request_fit)
 
     def set_follow(self, follow: bool) -> None:
@@ -53,7 +63,7 @@ class Viewport(QObject):
 
     def fit(self) -> None:
         """Show everything once, as soon as there are points."""
-        self._fit_once = True
+        self._fit_once = self._fits_values = True
         self.stale.emit()
 
     def request_fit(self) -> None:
@@ -92,6 +102,38 @@ class Viewport(QObject):
                 self._canvas.show_x(self._linked_range)
         if own is not None:
             self._fit_once = False
+
+    def fit_values(self) -> None:
+        """Keep the curves in sight after a move along x: show the values of what has been drawn,
+        unless the user has chosen them. Call this after drawing. Otherwise the view is still."""
+        if self._follow or not (self._fits_values and self._x_has_changed):
+            return
+        found = self._canvas.values_in_sight(self._curves.curves())
+        if found is not None:
+            self._x_has_changed = False
+            self._canvas.show_values(self._with_fixed(found))
+
+    def _with_fixed(self, values: Range) -> Range:
+        """Extend positions on the value axis to the fixed values, as a fit does."""
+        low, high = self._fixed_values
+        if self._canvas.log_y:
+            low, high = (math.log10(end) if end and end > 0 else None for end in (low, high))
+        return (
+            values[0] if low is None else min(values[0], low),
+            values[1] if high is None else max(values[1], high),
+        )
+
+    def _follow_x(self) -> None:
+        self._fits_values = self._x_has_changed = True
+
+    def _note_x(self) -> None:
+        self._x_has_changed = True
+
+    def _user_moved_values(self) -> None:
+        self._fits_values = False
+        if self._curves.x_range() is not None:
+            self._fit_once = False
+        self.set_follow(False)
 
     def _user_moved(self, first: float, last: float) -> None:
         if self._curves.x_range() is not None:

@@ -94,6 +94,25 @@ def test_names_of_gpus_that_are_not_there(text: str, sentence: str) -> None:
     assert sentence in str(refusal.value)
 
 
+@pytest.mark.usefixtures("two_gpus_and_a_lost_one")
+def test_only_what_was_given_is_offered_and_the_rest_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert default_devices() == (SECOND,)
+    assert resolve_devices("all-gpus") == (SECOND,)
+    with pytest.raises(Refused) as refusal:
+        resolve_devices("gpu:0")
+    assert str(refusal.value).startswith(
+        "gpu:0 (H100) was not given to Traindeck: CUDA_VISIBLE_DEVICES=1 limits it to GPU-bbbb."
+    )
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert default_devices() == ("cpu:0",)
+    with pytest.raises(Refused, match="CUDA_VISIBLE_DEVICES= gives Traindeck no GPU"):
+        resolve_devices("all-gpus")
+    assert why_not_here(TwoGpus(), snapshot(FIRST, SECOND)) == "Choose GPUs."
+
+
 @pytest.mark.usefixtures("no_gpu")
 @pytest.mark.parametrize("text", ["gpu:0", "cuda:0", "all-gpus"])
 def test_without_a_gpu_the_refusal_says_why(text: str) -> None:

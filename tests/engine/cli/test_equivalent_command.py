@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def datasets(): ...
 def started(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
     specs: list[RunSpec] = []
 
-    def start(spec: RunSpec) -> str:
+    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
         specs.append(spec)
         raise client.CannotStart([])
 
@@ -38,6 +39,23 @@ def read_back(command: str, started: list[RunSpec]) -> RunSpec:
     assert program == "main.py"
     main(arguments)
     return started.pop()
+
+
+def test_tags_are_in_the_command_and_reach_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[str, ...]] = []
+
+    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
+        given.append(tuple(tags))
+        raise client.CannotStart([])
+
+    monkeypatch.setattr(client, "start", start)
+    script = RunSpec(
+        recipe="/s/t.py", strategy="script/single", devices=("cpu:0",), command=("t.py",)
+    )
+    for spec in (PLAIN, script):
+        command = train_command(spec, ("base line", "-x"))
+        main(shlex.split(command)[2:])
+        assert given.pop() == ("-x", "base line")
 
 
 def test_only_what_differs_from_the_defaults_is_in_the_command(started: list[RunSpec]) -> None:

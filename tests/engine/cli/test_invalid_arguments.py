@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,12 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         code = int(end.code or 0)
     captured = capsys.readouterr()
     assert code == 2
-    assert captured.out == ""
+    if "--json" in arguments:
+        refusal = json.loads(captured.out)
+        assert refusal["state"] == "refused"
+        assert [problem["text"] for problem in refusal["problems"]] == [captured.err.strip()]
+    else:
+        assert captured.out == ""
     assert paths.run_ids() == []
     return captured.err
 
@@ -29,14 +35,14 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["fly"], "There is no command 'fly'"),
         (["show"], "The following arguments are required: ID."),
         (["train", "--epochs", "many"], "--epochs must be a whole number, not 'many'."),
-        (["train", "--epochs", "9" * 30], "Epochs (epochs) must be at most 2147483647"),
+        (["train", "--epochs", "9" * 30], "Epochs must be at most 2147483647"),
         (["train", "--epochs", "9" * 9999], "--epochs must be a whole number"),
-        (["train", "--epochs", "0"], "Epochs (epochs) must be at least 1, not 0."),
-        (["train", "--batch-size", "0"], "Batch size (batch_size) must be at least 1, not 0."),
+        (["train", "--epochs", "0"], "Epochs must be at least 1, not 0."),
+        (["train", "--batch-size", "0"], "Batch size must be at least 1, not 0."),
         (["train", "--learning-rate", "fast"], "--learning-rate must be a number, not 'fast'."),
-        (["train", "--learning-rate", "nan"], "(learning_rate) must be a finite number"),
+        (["train", "--learning-rate", "nan"], "Learning rate must be a finite number"),
         (["train", "--learning-rate", "1e999"], "--learning-rate must be a smaller number"),
-        (["train", "--seed", "-1"], "Seed (seed) must be at least 0, not -1."),
+        (["train", "--seed", "-1"], "Seed must be at least 0, not -1."),
         (
             ["train", "--precision", "bf17"],
             "--precision must be one of fp32, tf32, bf16, fp16, not",
@@ -102,6 +108,6 @@ def test_a_broken_recipe_is_named_with_its_line(
 def test_every_problem_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     text = refused(["train", "--devices", "cpu:0", "--epochs", "0", "--batch-size", "-3"], capsys)
     assert text.splitlines() == [
-        "Batch size (batch_size) must be at least 1, not -3.",
-        "Epochs (epochs) must be at least 1, not 0.",
+        "Batch size must be at least 1, not -3.",
+        "Epochs must be at least 1, not 0.",
     ]

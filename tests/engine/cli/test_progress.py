@@ -8,7 +8,7 @@ from engine.cli.progress import ProgressView
 from engine.cli.watch import Update
 from engine.messages.events import Alarm, EpochEnded, Event, Metrics, Notice
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 
 
 def printed(event: Event, capsys: pytest.CaptureFixture[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -12,9 +13,10 @@ import msgspec
 import pytest
 
 from engine import client
+from engine.cli.commands.show import show
+from engine.cli.errors import report_errors
 from engine.cli.follow import CtrlC, follow_active_run, follow_started_run
-from engine.cli.output import format_bytes, format_duration
-from engine.cli.show import show
+from engine.cli.output import Interrupted, NoAnswer, format_bytes, format_duration
 from engine.messages import commands
 from engine.messages.commands import Command
 from engine.messages.events import (
@@ -54,7 +56,9 @@ def test_show_json_is_one_strict_object(capsys: pytest.CaptureFixture[str]) -> N
     metrics = {"validation/loss": math.nan, "validation/accuracy": 0.5, "train/loss": math.inf}
     run = record_run(*RUNNING, EpochEnded(epoch=2, step=20, metrics=metrics), FINISHED)
     assert main(["show", run.id, "--json"]) == 0
-    assert last_line(capsys.readouterr().out) == {
+    found = last_line(capsys.readouterr().out)
+    assert found.pop("overview")["attempt"] is None
+    assert found == {
         "id": run.id,
         "state": "finished",
         "reason": "All 3 epochs are done.",
@@ -63,6 +67,67 @@ def test_show_json_is_one_strict_object(capsys: pytest.CaptureFixture[str]) -> N
         "metrics": {"validation/loss": None, "validation/accuracy": 0.5, "train/loss": None},
         "run_dir": str(run.folder),
     }
+
+
+def test_the_json_of_a_failed_run_has_the_failure_with_file_and_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert FAILED.failure is not None
+    failed = msgspec.structs.replace(
+        FAILED, failure=msgspec.structs.replace(FAILED.failure, details="Indices: 2\n3")
+    )
+    run = record_run(*RUNNING, failed)
+    assert main(["show", run.id, "--json"]) == 0
+    assert last_line(capsys.readouterr().out)["failure"] == {
+        "rank": 1,
+        "device": "cpu:1",
+        "exit_code": -9,
+        "signal": "SIGKILL",
+        "message": "Rank 1 was ended.",
+        "where": "recipe.py:3",
+        "log_tail": "a\n[b]last[/b]",
+        "details": "Indices: 2\n3",
+    }
+    assert main(["show", run.id]) == 0
+    assert "  Indices: 2\n  3\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "text"),
+    [
+        (["train", "--devices", "cpu:0", "--epochs", "0"], "epochs", "must be at least 1"),
+        (["train", "--devices", "cpu:0", "--seed", "-1"], "seed", "must be at least 0"),
+        (["train", "--recipe", "nothing.py"], "", "There is no recipe file"),
+        (["train", "--recipe", "nothing"], "", "There is no built-in recipe 'nothing'"),
+        (["train", "--devices", "cpu:0", "--set", "wide"], "", "--set takes name=value"),
+        (["train", "--batch-size", "many"], "", "--batch-size must be a whole number"),
+        (["train", "--nonsense"], "", "nrecognized arguments: --nonsense"),
+        (["resume", "7000"], "", "There is no run 7000"),
+        (["show", "7000"], "", "There is no run 7000"),
+        (["attach", "7000"], "", "There is no run 7000"),
+        (["fsck", "7000"], "", "There is no run 7000"),
+        (["queue", "--move", "7000", "sideways"], "", "A run can be moved up"),
+        (["warm", "--framework", "jax"], "", "--framework"),
+    ],
+)
+def test_what_is_refused_is_one_json_object_too(
+    arguments: list[str], field: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main([*arguments, "--json"])
+    except SystemExit as left:  # bad usage
+        code = left.code
+    assert code == 2
+    captured = capsys.readouterr()
+    refusal = json.loads(captured.out)
+    assert refusal["state"] == "refused"
+    [problem] = refusal["problems"]
+    assert problem["field"] == field
+    assert text in problem["text"]
+    assert problem["text"] in captured.err
+    with contextlib.suppress(SystemExit):
+        main(arguments)
+    assert capsys.readouterr().out == ""
 
 
 def test_runs_json_is_a_list_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
@@ -289,3 +354,25 @@ def test_tags_and_note_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "renamed · single · #1" in text
     assert "keep, wide" in text
     assert "the best" in text
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "code", "text"),
+    [
+        (NoAnswer("Run 7 does not answer."), "failed", 1, "Run 7 does not answer."),
+        (OSError("the disk is full"), "failed", 1, "This could not be done: the disk is full."),
+        (Interrupted("Run 7 was not resumed."), "interrupted", 130, "Run 7 was not resumed."),
+        (KeyboardInterrupt(), "interrupted", 130, "The command was interrupted."),
+    ],
+)
+def test_a_command_that_fails_or_is_interrupted_ends_with_one_json_object_too(
+    error: BaseException, state: str, code: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        raise error
+
+    assert report_errors(fail, json=True) == code
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"state": state, "problems": [{"field": "", "text": text}]}
+    assert report_errors(fail) == code
+    assert not capsys.readouterr().out

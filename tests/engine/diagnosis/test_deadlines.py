@@ -13,6 +13,7 @@ from engine.diagnosis.deadlines import (
     AwakeClock,
     Deadlines,
 )
+from engine.messages.channel import LOADING, Alive
 
 LOOK_SECONDS = STALL_SECONDS / 4
 
@@ -145,3 +146,16 @@ def test_a_worker_is_cut_off_if_it_lives_on_after_its_connection(clock: Clock) -
     assert not limits.is_over
     clock.now += 1.5
     assert limits.is_over
+
+
+def test_all_ranks_have_their_time_again_while_one_loads_its_checkpoint(clock: Clock) -> None:
+    made = deadlines(clock)
+    for size in range(5):
+        clock.now += 59.0
+        made.loads(2, Alive(LOADING, size))
+        assert made.late_ranks() == []
+    clock.now += 59.0
+    made.loads(2, Alive(LOADING, 4))  # no more was loaded
+    made.loads(1, Alive(LOADING, 9))  # that rank has started
+    clock.now += 2.0
+    assert made.late_ranks() == [2]

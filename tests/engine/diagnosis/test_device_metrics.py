@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pytest
+
 from engine.diagnosis.device_metrics import DeviceRecorder
 from engine.messages.events import Metrics, Points
+from engine.runs.run_state import ENERGY
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 GPU, OTHER = "GPU-1111", "GPU-2222"
@@ -97,3 +100,21 @@ def test_the_same_snapshot_is_recorded_once() -> None:
 
 def test_a_device_that_is_not_in_the_snapshot_has_no_points() -> None:
     assert recorded(DeviceRecorder((GPU,)), 50.0) == []
+
+
+def test_the_energy_is_the_power_over_the_time_in_which_it_was_seen() -> None:
+    recorder = DeviceRecorder((GPU, OTHER), energy=1.0)
+
+    def energy(time: float, *powers: float | None) -> list[float]:
+        rows = [gpu(name, power=power) for name, power in zip((GPU, OTHER), powers, strict=True)]
+        points = recorded(recorder, time, *rows)
+        return [value for each in points if each.series == ENERGY for value in each.values]
+
+    assert energy(100.0, 300.0, 100.0) == []
+    assert energy(109.0, 500.0, 100.0) == [pytest.approx(1.0 + (400 + 100) * 9 / 3600)]
+    assert energy(500.0, 500.0, 100.0) == [], "it was paused"
+    assert energy(509.0, 500.0, None) == [pytest.approx(2.25 + 500 * 9 / 3600)]
+    assert recorder.without_power == ""
+    for time in (510.0, 511.0):
+        energy(time, 500.0, None)
+    assert recorder.without_power == "0"

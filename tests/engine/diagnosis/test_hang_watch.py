@@ -241,3 +241,16 @@ def test_outside_of_the_recipe_the_module_of_ours_is_named() -> None:
         "(distributed.py:3000)."
     )
     assert found.where == ""
+
+
+@pytest.mark.parametrize("has_stepped", [False, True])
+def test_gpus_that_hang_in_the_first_step_are_told_of_their_link(
+    case: Case, has_stepped: bool
+) -> None:
+    plans = (WorkerPlan(0, ("GPU-1", "GPU-2")),)
+    case.watch = HangWatch(case.folder, 1.0, plans, RECIPE, lambda: case.now)
+    case.watch.received(0, STARTED)
+    if has_stepped:
+        case.step()
+    [trouble] = case.wait(700)
+    assert ("NCCL_P2P_DISABLE=1" in trouble.text) == (not has_stepped)

@@ -14,6 +14,22 @@ from engine.spec.strategy import one_process, one_process_per_device
 PLANS = one_process_per_device(("cpu:0", "cpu:1", "cpu:2"))
 
 
+def test_the_details_of_the_root_cause_are_kept(tmp_path: Path) -> None:
+    said = WorkerFailed(1, "ValueError: no", "recipe.py:3", "", False, "Parameters: 2 3")
+    logs = {1: tmp_path / "rank1.log"}
+    assert find_failure({1: 1}, {1: said}, PLANS, logs).details == "Parameters: 2 3"
+    assert find_failure({1: -11}, {1: said}, PLANS, logs).details == ""
+
+
+def test_a_report_tells_the_exit_that_the_system_has_not_told_yet(tmp_path: Path) -> None:
+    said = WorkerFailed(1, "it ended", "", "", False, exit_code=7)
+    crashed = WorkerFailed(2, "it crashed", "", "", False, exit_code=-11)
+    logs = {rank: tmp_path / f"rank{rank}.log" for rank in (1, 2)}
+    assert find_failure({}, {1: said}, PLANS, logs).exit_code == 7
+    failure = find_failure({1: 7}, {1: said, 2: crashed}, PLANS, logs)
+    assert (failure.rank, failure.exit_code, failure.signal) == (2, -11, "SIGSEGV")
+
+
 def report(rank: int, *, lost_peer: bool = False, traceback: str = "") -> WorkerFailed:
     return WorkerFailed(rank, f"ValueError: {rank}", "recipe.py:3", traceback, lost_peer)
 

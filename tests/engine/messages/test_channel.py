@@ -190,6 +190,22 @@ def test_a_closed_side_is_noticed_by_the_other(channels: tuple[Channel, Channel]
         one.send(Pause())
 
 
+def test_a_side_that_another_thread_closes_in_the_middle_of_a_message_is_closed() -> None:
+    one, other = Pipe()
+    receive: Any = one._recv
+
+    def receive_and_close(size: int) -> object:
+        found = receive(size)
+        one.close()
+        return found
+
+    one._recv = receive_and_close
+    with closing(other):
+        Channel(other).send(Pause())
+        with pytest.raises(CLOSED):
+            Channel(one).receive()
+
+
 @pytest.mark.parametrize(
     "frame",
     [

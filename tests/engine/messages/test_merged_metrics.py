@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.messages.events import Metrics, Points
 from engine.messages.merged_metrics import LEAST_OF_SERIES, MOST_MERGED, MergedMetrics
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 from tests.support.events import NOT_NUMBERS, losses
 
 

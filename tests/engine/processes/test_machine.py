@@ -6,7 +6,15 @@ import msgspec
 import pytest
 
 from engine.processes import machine
-from engine.processes.machine import Machine, Where, share_devices, this_machine, where_is
+from engine.processes.machine import (
+    Machine,
+    Where,
+    loopback_interface,
+    rank_links,
+    share_devices,
+    this_machine,
+    where_is,
+)
 from engine.processes.process import ON_LINUX
 
 HERE = Machine("desk", "d1", "boot 7", "pid:[4026531836]")
@@ -60,3 +68,18 @@ def test_this_machine_is_known() -> None:
     assert found.host
     assert found.boot
     assert found.processes.startswith("pid:")
+
+
+@pytest.mark.parametrize("level", [None, "INFO"])
+def test_ranks_use_the_loopback_interface_and_nccl_tells_the_reason_of_its_errors(
+    monkeypatch: pytest.MonkeyPatch, level: str | None
+) -> None:
+    monkeypatch.delenv("NCCL_DEBUG", raising=False)
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "eth0")
+    if level:
+        monkeypatch.setenv("NCCL_DEBUG", level)
+    found = rank_links()
+    name = found["GLOO_SOCKET_IFNAME"]
+    assert name == loopback_interface()
+    assert found["NCCL_SOCKET_IFNAME"] == (f"={name}" if name else "")
+    assert found["NCCL_DEBUG"] == (level or "WARN")

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from engine.pytorch import memory
-from engine.pytorch.memory import DeviceMemory, HostOffload, OutOfMemory, out_of_memory_message
+from engine.pytorch.memory import DeviceMemory, HostOffload, out_of_memory_message
+from engine.training.errors import OutOfMemory
 
 CPU = torch.device("cpu")
 CUDA_ERROR = (
@@ -39,7 +40,7 @@ def test_an_error_without_numbers_is_explained() -> None:
 def test_a_real_allocation_that_fails_is_explained() -> None:
     with (
         pytest.raises(OutOfMemory, match=r"cpu:0 is out of memory: \d+\.\d\d GiB were asked for"),
-        memory.explain_out_of_memory(CPU, "cpu:0", 8, 1),
+        memory.explain_out_of_memory([CPU], ["cpu:0"], 8, 1),
     ):
         torch.empty(2**58, dtype=torch.uint8)
 
@@ -47,15 +48,43 @@ def test_a_real_allocation_that_fails_is_explained() -> None:
 def test_other_errors_stay_what_they_are() -> None:
     with (
         pytest.raises(RuntimeError, match="must match"),
-        memory.explain_out_of_memory(CPU, "cpu:0", 8, 1),
+        memory.explain_out_of_memory([CPU], ["cpu:0"], 8, 1),
     ):
         torch.zeros(2) + torch.zeros(3)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (CUDA_ERROR, "GPU-a is out of memory: 2.50 GiB were asked for, 1.00 GiB of 8.00 GiB"),
+        (
+            CUDA_ERROR.replace("GPU 0", "GPU 1"),
+            "GPU-b is out of memory: 2.50 GiB were asked for, 2",
+        ),
+        ("CUDA error: out of memory", "GPU-c is out of memory: 0.50 GiB of 8.00 GiB are free"),
+    ],
+    ids=["the first", "the second", "the fullest"],
+)
+def test_of_several_gpus_the_full_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, text: str, named: str
+) -> None:
+    """The numbers in the text are places in CUDA_VISIBLE_DEVICES, which has the spec's order."""
+    free = [1 * GIB, 2 * GIB, GIB // 2]
+    gpus = [torch.device("cuda", index) for index in range(3)]
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (free[gpu.index], 8 * GIB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda gpu: 0)
+    names = ["GPU-a", "GPU-b", "GPU-c"]
+    with (
+        pytest.raises(OutOfMemory, match=named),
+        memory.explain_out_of_memory(gpus, names, 8, 1),
+    ):
+        raise RuntimeError(text) if text.startswith("CUDA error") else torch.OutOfMemoryError(text)
 
 
 def test_a_gpu_out_of_memory_is_explained_by_its_type() -> None:
     with (
         pytest.raises(OutOfMemory, match=r"2\.50 GiB"),
-        memory.explain_out_of_memory(CPU, "x", 8, 1),
+        memory.explain_out_of_memory([CPU], ["x"], 8, 1),
     ):
         raise torch.OutOfMemoryError(CUDA_ERROR)
 
@@ -67,7 +96,7 @@ def test_a_training_goes_on_alike_after_its_tensors_were_away() -> None:
         optimizer = torch.optim.AdamW(model.parameters(), 0.1)
         for step in range(4):
             if away and step == 2:
-                HostOffload(model, optimizer).restore()
+                HostOffload(model, [optimizer]).restore()
             optimizer.zero_grad()
             torch.autograd.backward(model(torch.ones(2, 3)).square().sum())
             optimizer.step()

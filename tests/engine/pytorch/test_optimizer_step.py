@@ -13,7 +13,9 @@ from engine.pytorch.optimizer_step import OptimizerStep, chosen_optimizer
 from engine.pytorch.parallel import Rank, WholeModel
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import SingleProcess
+from engine.pytorch.recipe.optimizer_plan import SchedulerPlan
 from engine.spec.run_spec import RunSpec
+from engine.training.errors import TrainingFailed
 
 TOTAL = 10
 
@@ -74,6 +76,28 @@ def test_the_schedule_decides_the_rate_of_every_step() -> None:
     assert rates[:3] == pytest.approx([0.05, 0.1, 0.1])
     assert rates[-1] < 0.01
     assert rates[2:] == sorted(rates[2:], reverse=True)
+
+
+def test_a_metric_that_a_scheduler_follows_must_be_there_unless_it_is_not_strict() -> None:
+    training = Training()
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(training.update.optimizer)
+    plan = SchedulerPlan(scheduler, False, 1, "validation/f1", written="val_f1")
+
+    def update(plan: SchedulerPlan) -> OptimizerStep:
+        own, group = training.update, SingleProcess()
+        parallel, spec = own._parallel, own._spec
+        return OptimizerStep(own.optimizer, parallel, group, Precision("fp32", "cpu"), spec, [plan])
+
+    for call in (update(plan).check_metrics, lambda metrics: update(plan).end_epoch(1, metrics)):
+        with pytest.raises(TrainingFailed, match="follows 'val_f1', and there is no such metric"):
+            call({"validation/loss": 1.0})
+    update(plan).check_metrics({"validation/f1": 1.0})
+    lenient = update(plan._replace(is_strict=False))
+    lenient.check_metrics({})
+    lenient.end_epoch(1, {})
+    assert scheduler.last_epoch == 0
+    lenient.end_epoch(1, {"validation/f1": 1.0})
+    assert scheduler.last_epoch == 1
 
 
 def test_groups_keep_their_ratio_under_a_schedule() -> None:

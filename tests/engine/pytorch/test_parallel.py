@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
-from engine.pytorch import defaults
-from engine.pytorch.parallel import Objective, Rank, WholeModel
+from engine.pytorch.parallel import Objective, Rank, WholeModel, loss_of
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import SingleProcess
+from engine.pytorch.recipe import defaults
 from engine.spec.run_spec import RunSpec
 
 CPU = torch.device("cpu")
@@ -37,7 +37,7 @@ def test_a_sequential_is_compiled_if_asked_to(
     torch._dynamo.reset()
     counters.clear()
     parallel = whole_model(nn.Sequential(nn.Linear(3, 3), nn.ReLU()), compile=compile)
-    parallel.train_batch(INPUTS, TARGETS, 1.0, objective(), sync=True)
+    parallel.train_batch((INPUTS, TARGETS), 1.0, objective(), sync=True)
     assert bool(counters["stats"]["unique_graphs"]) is compile
     assert parallel.module.state_dict().keys() == {"0.weight", "0.bias"}
 
@@ -45,11 +45,11 @@ def test_a_sequential_is_compiled_if_asked_to(
 def test_gradients_of_weighted_shares_are_the_gradient_of_the_whole() -> None:
     module = nn.Linear(3, 3)
     parallel = whole_model(module)
-    whole = parallel.train_batch(INPUTS, TARGETS, 1.0, objective(), sync=True)
+    whole = loss_of(parallel.train_batch((INPUTS, TARGETS), 1.0, objective(), sync=True))
     expected = module.weight.grad
     module.zero_grad()
     parts = [
-        parallel.train_batch(INPUTS[rows], TARGETS[rows], weight, objective(), sync=True)
+        loss_of(parallel.train_batch((INPUTS[rows], TARGETS[rows]), weight, objective(), sync=True))
         for rows, weight in ((slice(0, 4), 4 / 6), (slice(4, 6), 2 / 6), (slice(0, 1), 0.0))
     ]
     assert torch.allclose(sum(parts, torch.zeros(())), whole)
@@ -60,7 +60,7 @@ def test_gradients_of_weighted_shares_are_the_gradient_of_the_whole() -> None:
 
 def test_validation_leaves_no_gradients() -> None:
     module = nn.Linear(3, 3)
-    figures = whole_model(module).validate_batch(INPUTS, TARGETS, objective())
+    figures = whole_model(module).validate_batch((INPUTS, TARGETS), objective())
     assert set(figures) == {"loss"}
-    assert not figures["loss"].requires_grad
+    assert not loss_of(figures).requires_grad
     assert module.weight.grad is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,10 +45,10 @@ class Training:
         self.optimizer.step()
 
     def save(self, folder: Path) -> None:
-        training_state.save(folder, self.model, self.optimizer, None)
+        training_state.save(folder, self.model, [self.optimizer], None, {})
 
     def restore(self, folder: Path) -> None:
-        training_state.restore(folder, self.model, self.optimizer, None)
+        training_state.restore(folder, self.model, [self.optimizer], None, {})
 
     def weights(self) -> torch.Tensor:
         return torch.cat([p.detach().flatten() for p in self.model.parameters()])
@@ -266,6 +267,24 @@ def test_what_no_checkpoint_can_bring_back_is_refused_by_name(
     training_state.check(model)
 
 
+def test_a_state_dict_that_leaves_out_what_is_trained_is_refused() -> None:
+    class Adapters(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.base, self.adapter = nn.Linear(2, 2), nn.Linear(2, 2)
+
+        def state_dict(self, *_: Any, **options: Any) -> Any:
+            return {f"renamed.{name}": p.data for name, p in self.adapter.named_parameters()}
+
+    model = Adapters()
+    with pytest.raises(
+        CannotBeSaved, match=r"leaves out the trained parameters base\.weight, base"
+    ):
+        training_state.check_complete(model)
+    model.base.requires_grad_(False)
+    training_state.check_complete(model)
+
+
 def test_a_state_of_a_modules_own_is_saved_if_it_consists_of_tensors(tmp_path: Path) -> None:
     def add(value: Any) -> Callable[[nn.Module], None]:
         return lambda model: model.add_module("own", ScaledBy(value))
@@ -352,3 +371,23 @@ def test_code_in_place_of_tensors_is_never_run(tmp_path: Path) -> None:
     with pytest.raises(CheckpointMisfit):
         training.restore(tmp_path)
     assert not trace.exists()
+
+
+def test_saving_and_loading_tell_each_tensor_and_leave_the_sync_to_the_publisher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sync of a file of many GiB would look like a disk that hangs."""
+    training = Training(1)
+    training.step()
+    size = sum(p.nbytes for p in training.model.parameters())
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    saved: list[int] = []
+    module, optimizers = training.model, [training.optimizer]
+    training_state.save(tmp_path, module, optimizers, None, {}, saved.append)
+    assert synced == []
+    loaded: list[int] = []
+    training_state.restore(tmp_path, module, optimizers, None, {}, loaded.append)
+    assert sum(saved) == sum(loaded)
+    assert len(saved) > 4
+    assert sum(saved) >= 3 * size, "weights, and two moments of each"

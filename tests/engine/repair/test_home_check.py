@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from engine.environments import creation, registry
+from engine.environments.registry import Environment
 from engine.messages.channel import Server
 from engine.processes import process
 from engine.repair.report import Finding, Outcome
@@ -102,3 +105,46 @@ def test_leftovers_are_removed(run: Path, check: Check) -> None:
     [found] = check(repair=True)
     assert (found.file, found.outcome) == (file.name, Outcome.MENDED)
     assert not file.exists()
+
+
+def _made(name: str) -> Path:
+    program = registry.folder() / name / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.symlink_to(sys.executable)
+    return program
+
+
+def test_a_damaged_list_of_environments_begins_anew_with_those_made_here(check: Check) -> None:
+    registry.add(Environment("mine", str(_made("mine")), is_ours=True))
+    assert check() == []
+    file = paths.home() / registry.FILE_NAME
+    file.write_text('{"format": "1.0", "environments": [')
+    [found] = check()
+    assert (found.file, found.outcome) == ("environments.json", Outcome.MENDABLE)
+    [found] = check(repair=True)
+    assert "listed again: mine;" in found.action
+    assert file.with_name("environments.json.damaged-1").exists()
+    assert [(each.name, each.is_ours) for each in registry.environments()] == [("mine", True)]
+    assert check() == []
+
+
+def test_a_list_of_environments_of_a_newer_version_is_left_alone(check: Check) -> None:
+    registry.folder().mkdir(parents=True)
+    file = paths.home() / registry.FILE_NAME
+    file.write_text('{"format": "2.0", "environments": {}}')
+    [found] = check(repair=True)
+    assert (found.file, found.outcome) == ("environments.json", Outcome.LEFT_ALONE)
+    assert file.read_text() == '{"format": "2.0", "environments": {}}'
+
+
+def test_what_is_gone_or_half_made_of_an_environment_is_named(check: Check) -> None:
+    registry.add(Environment("mine", str(registry.folder() / "mine" / "bin/python"), is_ours=True))
+    half = _made("half").parents[1]
+    (half / registry.BEING_MADE).touch()
+    with creation._folder_in_work(registry.folder() / "in-work"):
+        gone, abandoned = check(repair=True)
+        assert (registry.folder() / "in-work").exists()
+    assert (gone.file, gone.outcome) == ("environments.json", Outcome.UNMENDABLE)
+    assert "env remove mine` takes 'mine' off the list" in gone.action
+    assert (abandoned.file, abandoned.outcome) == ("environments/half", Outcome.MENDED)
+    assert not half.exists()

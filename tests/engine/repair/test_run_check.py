@@ -25,9 +25,9 @@ from engine.repair.report import Finding, Outcome, free_name
 from engine.runs import checkpoint_files, run_index, run_info
 from engine.runs.checkpoint_files import MANIFEST, Position
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store import FILE_NAME as STORE
-from engine.runs.store import RunStore
-from engine.runs.store_reader import RunReader
+from engine.runs.store.run_store import FILE_NAME as STORE
+from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_reader import RunReader
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.supervisor.inbox import Inbox
 from engine.system import paths

@@ -10,7 +10,7 @@ import pytest
 
 from engine.messages.events import Notice
 from engine.repair.store_pages import StorePages
-from engine.runs.store import FILE_NAME as STORE
+from engine.runs.store.run_store import FILE_NAME as STORE
 from tests.support.old_runs import ALL, restore_run
 from tests.support.recorded_runs import RecordedRun
 

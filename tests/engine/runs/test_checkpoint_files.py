@@ -268,7 +268,7 @@ def test_the_size_of_a_checkpoint_is_told_while_folders_in_it_come_and_go(tmp_pa
     thread = threading.Thread(target=come_and_go)
     thread.start()
     try:
-        assert {checkpoint_files.unfinished_bytes(tmp_path) for _ in range(2000)} == {100}
+        assert {checkpoint_files.save_progress(tmp_path)[0] for _ in range(2000)} == {100}
     finally:
         ended.set()
         thread.join()

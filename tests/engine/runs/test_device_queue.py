@@ -16,7 +16,7 @@ from engine.messages.events import AttemptStarted, Event, Paused, Queued, RunEnd
 from engine.processes import process
 from engine.runs import device_queue
 from engine.runs.device_queue import CannotMoveRun, Ticket
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from tests.support.recorded_runs import new_run_folder

@@ -106,3 +106,45 @@ def test_the_batch_size_needs_a_checkpoint_that_says_its_own() -> None:
 def test_what_is_fixed_is_known_before_anybody_changes_it() -> None:
     assert [name for name in FIELDS if fixed(name)] == ["seed", "optimizer"]
     assert "model" in fixed("recipe")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "devices", "words"),
+    [
+        ("script/ddp", 2, ""),
+        ("script/ddp", 3, "has the parts of 2 ranks"),
+        ("script/fsdp", 2, "was saved under script/ddp"),
+        ("script/single", 1, "was saved under script/ddp"),
+    ],
+)
+def test_a_script_goes_on_with_as_many_ranks(strategy: str, devices: int, words: str) -> None:
+    info = run(RunState.FINISHED, strategy="script/ddp", command=("train.py",), epochs=1)
+    manifest = replace(MANIFEST, strategy="script/ddp")
+    names = tuple(f"cpu:{number}" for number in range(devices))
+    found = problems(info, manifest, strategy=strategy, devices=names)
+    assert set(found) == ({"devices"} if words else set())
+    assert words in found.get("devices", "")
+
+
+def test_one_rank_under_torchrun_is_one_process() -> None:
+    info = run(strategy="script/single", command=("train.py",), devices=("cpu:0",))
+    manifest = replace(MANIFEST, strategy="script/single", replicas=1)
+    assert problems(info, manifest, strategy="script/torchrun") == {}
+    more = problems(info, manifest, strategy="script/torchrun", devices=("cpu:0", "cpu:1"))
+    assert "has the part of 1 rank," in more["devices"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ({"time_limit_minutes": 2.0}, "has taken 2.0 min already"),
+        ({"energy_limit_wh": 3.0}, "has used 3.5 Wh already"),
+        ({"time_limit_minutes": 2.5, "energy_limit_wh": 4.0}, ""),
+    ],
+)
+def test_a_limit_that_is_reached_already_is_refused(limit: dict[str, Any], words: str) -> None:
+    status = RunStatus(started=100.0, attempt_started=100.0, updated=220.0, energy=3.5)
+    info = RunInfo("1", Path("1"), SPEC, status, RunState.FINISHED, "")
+    found = problems(info, **limit)
+    assert list(found) == ([next(iter(limit))] if words else [])
+    assert words in "".join(found.values())

@@ -13,7 +13,10 @@ from engine.messages.events import AttemptStarted, CheckpointSaved
 from engine.runs import checkpoint_files, unrecorded_events
 from engine.runs.checkpoint_files import Position
 from engine.runs.run_copy import copy_run
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
+from engine.spec import presets
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import encode_spec, read_spec, stored_environment
 from engine.system import paths
 
 
@@ -47,6 +50,18 @@ def test_the_events_of_the_newest_attempt_are_kept_and_those_that_are_recorded_k
     source: Path,
 ) -> None:
     assert copied(source) == ({0: 5}, [checkpoint_files.unrecorded(0)])
+
+
+def test_the_copy_of_a_run_uses_the_same_python(source: Path) -> None:
+    python = "/envs/mine/bin/python"
+    spec = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), interpreter=python)
+    content = encode_spec(spec, {"python": "3.12.4", "interpreter": spec.interpreter})
+    (source / "spec.toml").write_text(content)
+    new = copy_run(source, checkpoint_files.final_folder(source, 3))
+    assert read_spec(new).interpreter == spec.interpreter
+    presets.save("again", read_spec(new))
+    assert presets.read(presets.path_of("again")) == spec
+    assert stored_environment(new)["interpreter"] == spec.interpreter
 
 
 def test_the_events_of_an_earlier_attempt_were_recorded_since(source: Path) -> None:

@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from engine.client import RunInfo
+from engine.facts.git_state import GitState
+from engine.facts.run_facts import AttemptFacts, write_attempt
 from engine.messages.events import AttemptStarted
 from engine.processes.process import start_time
 from engine.runs import device_queue, run_index, run_info
 from engine.runs.device_queue import Ticket
 from engine.runs.run_index import FILE_NAME, RunIndex, newest_active
+from engine.runs.run_info import Origin
 from engine.runs.run_notes import RunNotes, write_notes
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 from engine.system import paths
 from tests.support.recorded_runs import record_epochs
 
@@ -208,3 +211,13 @@ def test_the_run_to_begin_with_is_the_newest_active_one_else_the_newest() -> Non
     assert newest_active() == "2"
     device_queue.enter(ticket("1"))
     assert newest_active() == "1"
+
+
+def test_what_a_run_was_started_from_is_in_the_list_and_in_the_cache() -> None:
+    folder = record_epochs("finished", (0.5,))
+    assert RunIndex().runs()[0].origin == Origin(), "an old run has no facts"
+    git = GitState(commit="abc123", branch="main", changed_files=2)
+    write_attempt(folder, AttemptFacts(attempt=1, recorded=1.0, host="node-1", git=git))
+    expected = Origin("abc123", "main", True, "node-1")
+    assert RunIndex().runs()[0].origin == expected
+    assert RunIndex().runs()[0].origin == expected, "as the cache has it"

@@ -18,6 +18,8 @@ from engine.messages.events import (
     CommandRefused,
     EpochEnded,
     Event,
+    HistogramLogged,
+    ImageLogged,
     Metrics,
     Notice,
     Paused,
@@ -37,7 +39,7 @@ from engine.messages.events import (
     WorkerReady,
     WorkerStarted,
 )
-from engine.runs.run_state import RunState, RunStatus, fold
+from engine.runs.run_state import RunState, RunStatus, fold, not_finite_sentence
 from tests.support.events import EXAMPLES
 
 ALL = {type(event): event for event in EXAMPLES}
@@ -75,6 +77,8 @@ CHANGES: list[tuple[type[Event], dict[str, Any]]] = [
     (EpochEnded, {"epoch": 1, "step": 10, "metrics": RUNNING.metrics | {"validation/loss": 0.125}}),
     (CheckpointSaved, {"checkpoint": "/runs/1/checkpoints/x", "checkpoint_step": 10}),
     (CheckpointFailed, {"troubles": {"checkpoint": "There is no room for it."}}),
+    (ImageLogged, {}),
+    (HistogramLogged, {}),
     (CacheEmptied, {}),
     (Paused, {"state": RunState.PAUSED}),
     (Resumed, {"state": RunState.RUNNING}),
@@ -247,3 +251,24 @@ def test_a_checkpoint_that_could_not_be_saved_is_a_trouble_until_one_could() -> 
     assert status.troubles == {"disk": "It is full.", "checkpoint": "No room."}
     saved = ALL[CheckpointSaved]
     assert fold_all(saved, status=status).troubles == {"disk": "It is full."}
+
+
+def losses(*values: float, begin: int) -> Metrics:
+    steps = list(range(begin, begin + len(values)))
+    return Metrics(
+        0.0,
+        1.0,
+        [Points("train/other", [1], [math.nan]), Points("train/loss", steps, list(values))],
+    )
+
+
+def test_the_first_step_since_which_the_loss_is_not_finite_is_kept() -> None:
+    status = fold_all(losses(1.0, math.nan, 1.0, math.inf, begin=1))
+    assert status.not_finite_since == 4
+    assert not_finite_sentence(status) == "The loss is not a finite number since step 4."
+    status = fold_all(losses(math.nan, begin=5), TrainingEnded(5, True), status=status)
+    assert status.not_finite_since == 4
+    assert fold_all(Rewound(4, "step-4"), status=status).not_finite_since == 4
+    assert fold_all(Rewound(3, "step-3"), status=status).not_finite_since == -1
+    status = fold_all(losses(math.nan, 2.0, begin=6), status=status)
+    assert (status.not_finite_since, not_finite_sentence(status)) == (-1, "")

@@ -20,7 +20,7 @@ from engine.messages.events import (
 )
 from engine.processes.process import start_time
 from engine.runs.run_workers import RunWorkers
-from engine.runs.store import RunStore
+from engine.runs.store.run_store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.telemetry.memory_attribution import Worker
 from tests.support.recorded_runs import new_run_folder

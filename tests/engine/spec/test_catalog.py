@@ -76,3 +76,20 @@ def test_one_process_per_device_gives_rank_k_device_k() -> None:
 def test_one_process_has_every_device() -> None:
     [plan] = one_process(("a", "b"))
     assert (plan.rank, plan.devices) == (0, ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "devices", "usual"),
+    [
+        ("digits", 1, "torch/single"),
+        ("digits", 3, "torch/ddp"),
+        ("digits_keras", 1, "tf/single"),
+        ("digits_keras", 2, "tf/mirrored"),
+    ],
+)
+def test_the_usual_strategy_is_not_the_first_by_alphabet(
+    recipe: str, devices: int, usual: str
+) -> None:
+    offered = catalog.strategies_for(catalog.recipe(recipe))
+    assert catalog.usual_strategy(offered, devices).name == usual
+    assert catalog.usual_strategy(offered[-1:], devices) is offered[-1]

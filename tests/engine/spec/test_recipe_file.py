@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.spec.field_info import FieldInfo, Setting
-from engine.spec.recipe_file import RecipeInfo, read_recipe
+from engine.spec.recipe_file import SCRIPT, RecipeInfo, no_recipe, read_recipe, read_script
 
 MINIMAL = """
 import torch
@@ -60,6 +60,7 @@ def test_everything_that_a_recipe_says_about_itself(folder: Path) -> None:
         name="example",
         path=str(folder / "example.py"),
         builtin=False,
+        functions=("model", "datasets"),
         framework="torch",
         doc="A network for pictures.",
         fields=(
@@ -282,3 +283,68 @@ def test_the_same_content_is_parsed_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(parsed) == 1
     recipe.write_text(MINIMAL + "DEFAULTS = {'epochs': 3}\n")
     assert read_recipe(recipe).epochs == 3
+
+
+def test_a_file_without_the_functions_of_a_recipe_is_a_script(folder: Path) -> None:
+    info = read(folder, '"""Trains.\n\nMore."""\nimport torch\nprint(torch)')
+    assert (info.framework, info.problem, info.doc) == (SCRIPT, "", "Trains.")
+    assert not info.uses_calls
+
+
+@pytest.mark.parametrize(
+    "line", ["import traindeck", "from traindeck import place", "import os, sys as s, traindeck"]
+)
+def test_a_script_with_our_calls(folder: Path, line: str) -> None:
+    assert read(folder, f"def main():\n    {line}\n").uses_calls
+
+
+@pytest.mark.parametrize("line", ["# import traindeck", "import traindeck_other", "traindeck = 1"])
+def test_a_script_without_our_calls(folder: Path, line: str) -> None:
+    assert not read(folder, f"{line}\n").uses_calls
+
+
+@pytest.mark.parametrize("place", ["nets", "src/nets"])
+def test_our_calls_in_a_package_of_the_scripts_project(folder: Path, place: str) -> None:
+    script = folder / "projects" / "adder" / "train.py"
+    for parent in (script.parent, folder / place):
+        parent.mkdir(parents=True)
+    script.write_text("from nets.trainer import Trainer")
+    (folder / place / "trainer.py").write_text("import traindeck")
+    assert not read_script(script).uses_calls  # some other folder above it
+    (folder / "pyproject.toml").touch()
+    assert read_script(script).uses_calls
+
+
+def test_our_calls_in_a_module_beside_the_script(folder: Path) -> None:
+    (folder / "loop.py").write_text("import traindeck")
+    assert read(folder, "from loop import train").uses_calls
+
+
+def test_a_script_may_be_of_another_python_or_have_the_functions_of_a_recipe(folder: Path) -> None:
+    path = folder / "train.py"
+    path.write_text("def model(): ...\nimport traindeck\nprint 'of Python 2'")
+    info = read_script(path)
+    assert (info.name, info.framework, info.problem) == ("train", SCRIPT, "")
+    assert info.uses_calls
+
+
+def test_a_program_is_not_read(folder: Path) -> None:
+    path = folder / "train.sh"
+    path.write_bytes(b"\xff\x00")
+    assert read_script(path) == RecipeInfo(
+        name="train", path=str(path), builtin=False, framework=SCRIPT
+    )
+
+
+def test_a_module_that_is_run_has_the_name_of_its_package(folder: Path) -> None:
+    (folder / "nets").mkdir()
+    (folder / "nets" / "__main__.py").write_text("")
+    assert read_script(folder / "nets" / "__main__.py").name == "nets"
+
+
+def test_a_missing_script_is_named(folder: Path) -> None:
+    assert "There is no script" in read_script(folder / "train.py").problem
+
+
+def test_a_script_that_is_not_chosen_yet_is_not_told_how_to_run() -> None:
+    assert no_recipe(RecipeInfo(name="", path="", builtin=False, framework="script")) == ""

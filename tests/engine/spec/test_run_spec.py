@@ -230,3 +230,31 @@ def test_a_direction_that_is_none_is_refused_before_the_run(best: str) -> None:
 @pytest.mark.parametrize("best", ["mae", "mae:min", "score: max", "a:b:max", "validation/mae:min"])
 def test_a_direction_of_a_metric_may_be_given(best: str) -> None:
     assert found(spec(checkpoint_best=best)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"patience": 3}, "patience", "choose its metric, or leave this at 10"),
+        ({"min_delta": 0.1}, "min_delta", "choose its metric, or leave this at 0.0"),
+        ({"early_stopping": "mae:down"}, "early_stopping", ":min if lower values are better"),
+        (
+            {"early_stopping": "mae:min", "checkpoint_best": "mae:max"},
+            "early_stopping",
+            "Keep best says mae:max, and early stopping mae:min",
+        ),
+        ({"energy_limit_wh": 5.0}, "energy_limit_wh", "The power of a CPU is not measured"),
+    ],
+)
+def test_early_stopping_and_limits_that_cannot_be_kept_are_refused(
+    changes: dict[str, Any], field: str, words: str
+) -> None:
+    [(found_field, text)] = found(spec(**changes))
+    assert found_field == field
+    assert words in text
+
+
+def test_early_stopping_keeps_the_best_checkpoint_by_its_metric_unless_another_is_chosen() -> None:
+    assert found(spec(early_stopping="loss", patience=3, min_delta=0.1)) == []
+    assert spec(early_stopping="loss").best_metric == "loss"
+    assert spec(early_stopping="loss", checkpoint_best="f1").best_metric == "f1"

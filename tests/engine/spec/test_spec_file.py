@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from engine.spec.recipe_file import RecipeInfo, read_recipe
+from engine.spec import catalog, presets
+from engine.spec.recipe_copy import recipe_of_run
+from engine.spec.recipe_file import RecipeInfo, read_recipe, read_script
 from engine.spec.run_spec import RunSpec
-from engine.spec.spec_file import FILE_NAME, UnreadableSpec, read_spec, write_spec
+from engine.spec.spec_file import FILE_NAME, UnreadableSpec, read_spec, replaced_spec, write_spec
 
 SPEC = RunSpec(
     recipe="/somewhere/mine.py",
@@ -85,7 +88,12 @@ def test_inside_git_the_commit_is_noted_and_whether_the_recipe_was_changed(
     git("init", "-q")
     git("add", "mine.py")
     git("commit", "-q", "-m", "A recipe")
+    monitor = run / "monitor.sh"
+    monitor.write_text(f"#!/bin/sh\ntouch {run}/has-run\n")
+    monitor.chmod(0o700)
+    git("config", "core.fsmonitor", str(monitor))
     write_spec(run, SPEC, recipe)
+    assert not (run / "has-run").exists(), "no program of the repository runs"
     assert environment(run)["recipe_commit"] == git("rev-parse", "HEAD")
     assert environment(run)["recipe_changed_since_commit"] is False
     Path(recipe.path).write_text("import torch  # changed\n")
@@ -118,3 +126,43 @@ def test_a_missing_or_damaged_spec_is_reported_in_a_sentence(text: str | None, r
         (run / FILE_NAME).write_text(text)
     with pytest.raises(UnreadableSpec, match=r"The settings of 12 cannot be read: .+\."):
         read_spec(run)
+
+
+def test_the_settings_of_a_script_come_back_without_the_values_of_secrets(
+    run: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("print(1)")
+    spec = replace(
+        SPEC,
+        recipe=str(script),
+        strategy="script/torchrun",
+        settings={},
+        command=("train.py", "--lr", "0.1", "naïve \\ 'quoted'"),
+        working_folder=str(tmp_path),
+        variables={"A": "1", "HF_TOKEN": "hush"},
+        secret_variables=("OTHER_KEY",),
+        interpreter="/opt/python",
+        resume_arguments="--resume {latest}",
+        output_figures=False,
+    )
+    write_spec(run, spec, catalog.recipe_of(spec))
+    stored = replace(spec, variables={"A": "1"}, secret_variables=("OTHER_KEY", "HF_TOKEN"))
+    assert read_spec(run) == stored
+    with replaced_spec(run, replace(spec, name="other"), 2):
+        pass
+    presets.write(tmp_path / "preset.toml", spec)
+    assert presets.read(tmp_path / "preset.toml") == stored
+    texts = [path.read_bytes() for path in tmp_path.rglob("*.toml")]
+    assert len(texts) == 3
+    assert not any(b"hush" in text for text in texts)
+    assert (run / "recipe.py").read_text() == "print(1)"
+
+
+def test_a_program_is_not_copied(run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "train.sh"
+    path.write_text("echo")
+    program = read_script(path)
+    write_spec(run, replace(SPEC, recipe=str(path), command=("./train.sh",)), program)
+    assert not (run / "recipe.py").exists()
+    assert recipe_of_run(run, read_spec(run)) == program

@@ -17,8 +17,8 @@ import pytest
 from engine.files import file_sync
 from engine.messages.events import Paused, Progress
 from engine.runs.run_state import RunState
-from engine.runs.store import FILE_NAME, RunStore
-from engine.runs.store_reader import RunReader
+from engine.runs.store.run_store import FILE_NAME, RunStore
+from engine.runs.store.store_reader import RunReader
 from engine.supervisor import buffered_store, disk_reserve
 from engine.supervisor.buffered_store import BufferedStore
 from tests.support.events import losses

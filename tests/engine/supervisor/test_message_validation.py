@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.messages.events import EpochEnded, Event, Metrics, Notice, Points, Rewound
-from engine.runs import store_reader
-from engine.runs.store import RunStore
-from engine.runs.store_reader import RunReader
+from engine.runs.store import store_reader
+from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_reader import RunReader
 from engine.supervisor import message_validation
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.message_validation import SeriesLimit

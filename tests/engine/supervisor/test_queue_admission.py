@@ -21,8 +21,8 @@ from engine.processes import process
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
 from engine.runs.run_state import RunStatus
-from engine.runs.store import RunStore
-from engine.runs.store_reader import RunReader
+from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.supervisor import buffered_store, queue_admission
 from engine.supervisor.buffered_store import BufferedStore
@@ -158,6 +158,22 @@ def test_a_pause_that_frees_devices_releases_them_until_they_are_reacquired(
     admission.release_freed(RunStatus())
     admission.release_freed(FREED)
     assert places() == [("1", "aside")]
+
+
+def test_a_run_that_stays_paused_because_its_devices_are_full_releases_them_again(
+    folder: Path, store: RunStore
+) -> None:
+    admission = QueueAdmission(folder, SPEC)
+    admission.enter_queue()
+    admission.release_freed(FREED)
+    assert admission.reacquire() == ""
+    admission.release_freed(FREED)  # it resumes
+    assert places() == [("1", "inside")]
+    admission.stays_paused()
+    admission.release_freed(FREED)
+    assert places() == [("1", "aside")]
+    assert admission.reacquire() == ""
+    assert places() == [("1", "inside")]
 
 
 def test_a_run_that_never_queues_is_admitted_beside_others(folder: Path, store: RunStore) -> None:

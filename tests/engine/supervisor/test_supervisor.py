@@ -14,16 +14,25 @@ import pytest
 
 from engine.diagnosis import deadlines, device_watch
 from engine.files import file_sync
-from engine.messages.channel import Channel, Flush, Flushed, Message, Server
+from engine.messages.channel import (
+    CONNECTING,
+    Alive,
+    Channel,
+    Flush,
+    Flushed,
+    Message,
+    Server,
+)
 from engine.messages.events import (
     Alarm,
+    Paused,
     Progress,
     RunEnded,
     TrainingStarted,
     WorkerFailed,
 )
-from engine.runs.store import RunStore
-from engine.runs.store_reader import RunReader
+from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_reader import RunReader
 from engine.supervisor import supervisor
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Disconnected, Inbox, MessageReceived, SnapshotReceived
@@ -37,6 +46,7 @@ from tests.support.runs import spec
 pytestmark = pytest.mark.usefixtures("processes")
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
+OTHER_GPU = "GPU-99999999-2222-3333-4444-555555555555"
 HANGS = """
 import signal, threading
 import torch
@@ -208,3 +218,44 @@ def test_a_worker_that_fails_after_training_on_is_to_blame(run: SupervisedRun) -
     run.receive(Progress(1, 4, 100.0, 0.0, 60.0), WorkerFailed(0, "ValueError: no", "", "", False))
     ended = run.supervisor.run()
     assert ended.reason == f"Rank 0 on {GPU} failed: ValueError: no"
+
+
+@pytest.mark.parametrize("second", [OTHER_GPU, None], ids=["two GPUs", "two CPUs"])
+def test_ranks_that_wait_for_each_other_s_gpus_are_told_of_their_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str | None
+) -> None:
+    monkeypatch.setattr(deadlines, "START_SECONDS", -1.0)
+    devices = (GPU, second) if second else 2
+    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/ddp", devices)) as run:
+        attempt = run.supervisor._attempt
+        attempt.received(0, Alive(CONNECTING))
+        attempt.received(1, Alive(CONNECTING))
+        attempt.tick()
+        text = attempt.verdict().reason
+        assert "did not start within" in text
+        assert ("NCCL_P2P_DISABLE=1" in text) == bool(second)
+
+
+def test_a_rank_that_is_still_imported_says_nothing_of_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one waits for it, and not for its GPU."""
+    monkeypatch.setattr(deadlines, "START_SECONDS", -1.0)
+    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/ddp", (GPU, OTHER_GPU))) as run:
+        attempt = run.supervisor._attempt
+        attempt.received(0, Alive())
+        attempt.received(1, Alive(CONNECTING))
+        attempt.tick()
+        assert "NCCL_P2P_DISABLE" not in attempt.verdict().reason
+
+
+def test_a_second_report_of_a_freed_pause_reaches_the_queue(
+    run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run was resumed meanwhile, and its devices were full."""
+    noted: list[str] = []
+    monkeypatch.setattr(run.supervisor._admission, "stays_paused", lambda: noted.append("paused"))
+    run.supervisor._process_inbox()  # it ends with the first step
+    run.receive(Paused(3, freed_devices=True), Paused(3, freed_devices=True))
+    run.supervisor._process_inbox()
+    assert noted == ["paused", "paused"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Iterator, Sequence
@@ -43,9 +44,10 @@ class Processes:
         monkeypatch.setattr(worker_pool, "start_module", self.start)
         monkeypatch.setattr(worker_pool, "end_group", self.end)
 
-    def start(self, module: str, *_: str, environment: dict[str, str], **__: Any) -> Process:
+    def start(self, module: str, *_: str, environment: dict[str, str], **others: Any) -> Process:
         if self.problem:
             raise self.problem
+        self.others = others | {"environment": environment}
         self.started.append(f"{module} {environment['RANK']}")
         return Process(1000 + len(self.started))
 
@@ -71,9 +73,9 @@ def processes_double(monkeypatch: pytest.MonkeyPatch) -> Processes:
 Reports = queue.SimpleQueue[Launch | WorkerExited]
 
 
-def launch(reports: Reports, cold_start: bool = False) -> WorkerPool:
+def launch(reports: Reports, cold_start: bool = False, interpreter: str = "") -> WorkerPool:
     """A pool of three workers that starts."""
-    wanted = spec("probe_torch", "torch/ddp", 3, cold_start=cold_start)
+    wanted = spec("probe_torch", "torch/ddp", 3, cold_start=cold_start, interpreter=interpreter)
     recipe = catalog.recipe(wanted.recipe)
     strategy = catalog.strategy(wanted.strategy, recipe)
     plan = RunPlan(Path("run"), wanted, recipe, strategy, strategy.pool(wanted.slots))
@@ -131,6 +133,23 @@ def test_cold_workers_that_were_asked_for_need_no_report(processes_double: Proce
     assert received(reports) == [*LAUNCHED, LaunchEnded()]
 
 
+def test_workers_of_another_environment_find_our_packages_and_nothing_else_of_ours(
+    processes_double: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(process.PROJECT), "/of/the/user"]))
+    reports: Reports = queue.SimpleQueue()
+    launch(reports, interpreter="/their/env/bin/python")
+    assert received(reports) == [*LAUNCHED, LaunchEnded()]  # its cold start needs no report
+    others = processes_double.others
+    assert others["interpreter"] == "/their/env/bin/python"
+    packages = others["packages"]
+    assert sorted(each.name for each in packages.iterdir()) == ["engine", "resources"]
+    assert (packages / "engine").samefile(process.PROJECT / "engine")
+    environment = process.module_environment(others["environment"], packages)
+    assert environment["PYTHONPATH"] == f"{packages}{os.pathsep}/of/the/user"
+    assert environment["PATH"].startswith(f"/their/env/bin{os.pathsep}")
+
+
 @pytest.mark.parametrize("problem", [OSError("no room"), RuntimeError("no room")])
 def test_a_worker_that_cannot_be_started_is_reported(
     problem: Exception, processes_double: Processes
@@ -140,6 +159,14 @@ def test_a_worker_that_cannot_be_started_is_reported(
     launch(reports, cold_start=True)
     failed = LaunchFailed("A worker could not be started: no room.")
     assert received(reports) == [failed, LaunchEnded()]
+
+
+def test_an_environment_that_is_gone_is_named(processes_double: Processes) -> None:
+    processes_double.problem = FileNotFoundError("/their/env/bin/python")
+    reports: Reports = queue.SimpleQueue()
+    launch(reports, interpreter="/their/env/bin/python")
+    why = "There is no Python /their/env/bin/python (any more): choose another environment."
+    assert received(reports)[0] == LaunchFailed(f"A worker could not be started: {why}")
 
 
 def test_no_worker_is_started_after_the_end(

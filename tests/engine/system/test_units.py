@@ -38,6 +38,10 @@ def test_moments_are_local() -> None:
     assert units.time_of_day(MOMENT, milliseconds=True) == time.strftime("%H:%M:%S.250", local)
     assert units.date_and_time(MOMENT) == time.strftime("%Y-%m-%d %H:%M:%S", local)
     assert units.date_or_time(MOMENT) == time.strftime("%Y-%m-%d %H:%M", local)
+    said = [units.ago(MOMENT, MOMENT + later) for later in (-5, 59, 60, 3599, 3600, 86_399)]
+    minutes = ["1 min ago", "59 min ago"]
+    assert said == ["just now", "just now", *minutes, "1 h ago", "23 h ago"]
+    assert units.ago(MOMENT, MOMENT + 86_400) == time.strftime("%Y-%m-%d", local)
     now = time.time()
     assert units.date_or_time(now) in (
         time.strftime("%H:%M", time.localtime(now)),

@@ -139,3 +139,10 @@ def test_nonsense_of_a_worker_or_a_driver_raises_nothing() -> None:
 def test_cpus_and_lost_gpus_have_no_entry() -> None:
     found = memory_uses(eight_gpus().devices, workers())
     assert set(found) == {uuid(number) for number in (0, 1, 3, 4, 5, 6, 7)}
+
+
+def test_what_a_script_has_started_is_the_work_of_its_run() -> None:
+    found = use(process(20, 18), process(21, 10), process(11, 5), pid=10, below=(20, 21, 22))
+    [ours] = found.ours
+    assert (ours.total, ours.listed) == (28 * GIB, True)
+    assert [each.pid for each in found.others] == [11]

@@ -167,14 +167,34 @@ def test_a_card_that_answers_nothing_but_unknown_errors_is_lost(
     assert row.memory_total == 80 << 30
 
 
-def test_an_argument_that_is_wrong_is_the_handle_only_where_there_is_no_other(
+def test_a_question_that_a_card_calls_invalid_has_no_value_and_the_card_is_not_lost(
     two_gpus: FakeNvml, nvml: NvmlOnDemand
 ) -> None:
     two_gpus.fail("gpu0", "nvmlDeviceGetPowerUsage", INVALID_ARGUMENT)
     two_gpus.fail("gpu1", "nvmlDeviceGetTemperatureThreshold", INVALID_ARGUMENT)
-    rows = nvml.rows(0)
-    assert lost(rows) == [SECOND]
+    for now in range(3):
+        rows = nvml.rows(now)
+        assert lost(rows) == []
+    assert rows[SECOND].silent == {"power": "Invalid Argument"}
+    assert rows[SECOND].utilisation == 93.0
     assert rows[FIRST].silent == {"temperature_slowdown": "Invalid Argument"}
+
+
+def test_a_handle_that_the_driver_does_not_know_any_more_is_a_lost_card(
+    two_gpus: FakeNvml, nvml: NvmlOnDemand
+) -> None:
+    nvml.rows(100)
+    two_gpus.fail("gpu0", "*", INVALID_ARGUMENT)
+    calls = two_gpus.calls()
+    assert lost(nvml.rows(101)) == [SECOND]
+    new = [call for call in two_gpus.calls()[len(calls) :] if call.startswith("gpu0")]
+    assert new == ["gpu0 nvmlDeviceGetMemoryInfo_v2", "gpu0 nvmlDeviceGetUUID"], "and no more"
+    two_gpus.answer("gpu0", "*")
+    for function in ("MemoryInfo_v2", "UtilizationRates", "TemperatureV", "PowerUsage"):
+        two_gpus.fail("gpu1", f"nvmlDeviceGet{function}", INVALID_ARGUMENT)
+    assert lost(nvml.rows(102)) == [SECOND], "the other still tells its clocks"
+    two_gpus.fail("gpu1", "nvmlDeviceGetClockInfo", INVALID_ARGUMENT)
+    assert lost(nvml.rows(103)) == [FIRST, SECOND], "it says nothing but its name"
 
 
 def test_a_card_that_says_nothing_for_lack_of_permission_is_not_lost(

@@ -280,3 +280,18 @@ def test_a_worker_without_its_folder_or_log_is_refused(
 def test_a_set_up_that_fails_is_told(templates: LightTemplates) -> None:
     refusal = templates.fork("", variables={"SET_UP_FAILS": "for this reason"})
     assert str(refusal) == "it could not become a worker: for this reason"
+
+
+def test_the_allocator_of_pyarrow_is_told_to_start_no_thread(
+    templates: LightTemplates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, str] = {}
+    start = client.start_module
+
+    def recording(*words: str, **options: Any) -> Any:
+        given.update(options["environment"])
+        return start(*words, **options)
+
+    monkeypatch.setattr(client, "start_module", recording)
+    assert templates.run("import os; assert 'JE_ARROW_MALLOC_CONF' not in os.environ") == 0
+    assert given["JE_ARROW_MALLOC_CONF"] == "background_thread:false"

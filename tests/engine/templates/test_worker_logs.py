@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 TALKATIVE = """
 
 import logging
+import sys
 import warnings
 
 wrapped = keras.wrappers.SKLearnClassifier(model)

@@ -42,7 +42,7 @@ GPU = "GPU-00000000-0000-0000-0000-000000000001"
         ),
         ("tf/mirrored", {"precision": "tf32"}, "precision", "NVIDIA GPUs"),
         ("tf/mirrored", {"precision": "fp16"}, "precision", ""),
-        ("tf/mirrored", {"momentum": 0.9, "optimizer": "adam"}, "momentum", "sgd"),
+        ("tf/mirrored", {"momentum": 0.9, "optimizer": "adam"}, "momentum", "SGD"),
         ("tf/mirrored", {"loader_workers": 2}, "loader_workers", "arrays"),
     ],
 )

@@ -18,8 +18,9 @@ from engine.messages.events import (
     TrainingStarted,
 )
 from engine.runs.checkpoint_files import Position
-from engine.training import reporter
+from engine.training import loop, reporter
 from engine.training.errors import LossNotFinite
+from engine.training.protocols import UNKNOWN
 from tests.support.loop_doubles import (
     EPOCHS,
     FIRST,
@@ -70,6 +71,19 @@ def test_the_events_of_a_training_from_beginning_to_end(training: Training) -> N
         CheckpointSaved,
         TrainingEnded,
     }
+
+
+def test_the_throughput_is_of_the_samples_that_the_trainer_had(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not of the batch size of the spec, which is 8; here all steps take the same time."""
+    clock = iter(range(10_000))
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: float(next(clock)))
+    training.run()
+    [rate] = {value for _, value in training.curve("train/samples_per_second")}
+    told = [event for event in training.emitted(Progress) if isinstance(event, Progress)]
+    assert {event.samples_per_second * event.step_seconds for event in told} == {32.0}
+    assert {event.samples_per_second for event in told} == {rate}
 
 
 def test_the_loss_of_every_step_and_the_validation_of_every_epoch_are_points(
@@ -190,3 +204,37 @@ def test_stopping_and_resuming_gives_the_same_result(training: Training, tmp_pat
     rest = Training(tmp_path)
     rest.run(position)
     assert training.trainer.done + rest.trainer.done == every_batch()
+
+
+def test_an_epoch_of_unknown_length_ends_with_its_data(training: Training) -> None:
+    """Also when the chunks do not end where the data do."""
+    trainer = training.trainer
+    trainer.steps_per_epoch = 0
+    trainer.ends_after = STEPS
+    sent = training.run()
+    assert trainer.done == every_batch()
+    [started] = [event for event in sent if isinstance(event, TrainingStarted)]
+    assert (started.steps_per_epoch, started.total_steps) == (0, 0)
+    assert [event.step for event in sent if isinstance(event, EpochEnded)] == [STEPS, 2 * STEPS]
+    assert {e.seconds_left for e in sent if isinstance(e, Progress)} == {0.0}
+
+
+def test_data_that_end_early_end_the_epoch(training: Training) -> None:
+    training.trainer.ends_after = STEPS - 1
+    sent = training.run()
+    assert [e.step for e in sent if isinstance(e, EpochEnded)] == [STEPS - 1, 2 * (STEPS - 1)]
+
+
+def test_a_validation_of_unknown_length_ends_with_its_data(training: Training) -> None:
+    training.trainer.validation_batches = UNKNOWN
+    training.run()
+    assert training.trainer.done == every_batch()
+
+
+def test_without_validation_data_an_epoch_ends_without_metrics(training: Training) -> None:
+    training.trainer.validation_batches = 0
+    sent = training.run()
+    assert [kind for kind, _, _ in training.trainer.done] == ["train"] * STEPS * EPOCHS
+    assert [event.metrics for event in sent if isinstance(event, EpochEnded)] == [{}] * EPOCHS
+    assert [event.validates for event in sent if isinstance(event, TrainingStarted)] == [False]
+    assert sent[-1] == TrainingEnded(step=8, completed=True)

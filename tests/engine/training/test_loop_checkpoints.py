@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, Notice
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
+from engine.training import checkpoint_saver
 from tests.support.loop_doubles import IN_VALIDATION, STEPS, Moment, Training
 
 
@@ -203,3 +205,30 @@ def test_without_a_supervisor_a_checkpoint_that_exists_gets_the_events(training:
     [position] = training.saved()
     name = f"step-{position.step:08d}"
     assert training.session.unrecorded_in[-1] == name
+
+
+def test_a_slow_save_shows_that_it_gets_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the supervisor by signs of life, and without one to all by the folder's time."""
+    monkeypatch.setattr(checkpoint_saver, "MARK_SECONDS", 0.0)
+    training = Training(tmp_path)
+    training.change_spec(epochs=1)
+    seen: list[tuple[str, int, object]] = []
+    write = training.trainer.save
+
+    def save(folder: Path) -> None:
+        for _ in range(3):
+            training.trainer.progress(1000)
+            os.utime(folder, (1.0, float(len(seen))))
+            training.trainer.progress(1000)
+            alive = training.session.alive
+            seen.append((alive.doing, alive.place, checkpoint_files.save_progress(tmp_path)))
+        write(folder)
+
+    monkeypatch.setattr(training.trainer, "save", save)
+    training.run()
+    assert [(doing, place - STEPS) for doing, place, _ in seen] == [
+        ("checkpoint", 2000),
+        ("checkpoint", 4000),
+        ("checkpoint", 6000),
+    ]
+    assert all(progress > (0, 10**12) for *_, progress in seen), "marked, not left in 1970"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from engine.spec.catalog import recipe as builtin_recipe
 from engine.spec.recipe_file import RecipeInfo
 from engine.training.errors import TrainingFailed
-from engine.worker.failure_report import failure_report
+from engine.worker.failure_report import LONGEST_DETAILS, failure_report
 
 
 @pytest.fixture
@@ -177,3 +178,79 @@ def test_any_message_of_an_exception_can_be_sent(recipe: RecipeInfo) -> None:
     assert report.message.startswith(r"OSError: a file \udcff xx")
     assert len(msgspec.msgpack.encode(report)) < 1_000_000
     assert report.where == f"{recipe.path}:2"
+
+
+def test_colours_are_for_a_terminal(recipe: RecipeInfo) -> None:
+    """PyTorch's advice on a checkpoint that holds objects has bold words."""
+    report = failure_report(
+        0, recipe, raised(ValueError("only if \x1b[1myou trust it\x1b[0m."), recipe)
+    )
+    assert report.message == "ValueError: only if you trust it."
+    assert "\x1b" not in report.traceback
+
+
+def test_all_of_the_text_that_helps_is_reported(recipe: RecipeInfo) -> None:
+    error = RuntimeError(
+        "Expected to have finished reduction.\n  Indices without a gradient: 2 3\n"
+    )
+    error.add_note("In sample 63 of the training data: /a/63.png.")
+    error.__cause__ = OSError("We could not connect.\nCheck your connection.")
+    error.__cause__.__context__ = KeyError("name")
+    report = failure_report(0, recipe, raised(error))
+    assert report.message == "RuntimeError: Expected to have finished reduction."
+    assert report.details.splitlines() == [
+        "Indices without a gradient: 2 3",
+        "In sample 63 of the training data: /a/63.png.",
+        "Caused by OSError: We could not connect.",
+        "  Check your connection.",
+        "While handling KeyError: 'name'",
+    ]
+
+
+def test_each_member_of_a_group_is_told_with_the_line_of_the_recipe(recipe: RecipeInfo) -> None:
+    inner = ExceptionGroup("two", [raised(ValueError("a\nb"), recipe), TypeError("c")])
+    report = failure_report(0, recipe, raised(ExceptionGroup("several", [OSError("x"), inner])))
+    assert report.message == "ExceptionGroup: several (2 sub-exceptions)"
+    assert report.details.splitlines() == [
+        "1. OSError: x",
+        "2. ExceptionGroup: two (2 sub-exceptions)",
+        "   1. ValueError: a",
+        "      b",
+        "   2. TypeError: c",
+    ]
+    assert report.where == f"{recipe.path}:2"
+
+
+def test_the_text_after_the_message_of_another_process_is_kept(recipe: RecipeInfo) -> None:
+    text = """Caught ValueError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/somewhere/worker.py", line 9, in loop
+ValueError: this sample is damaged
+It should have 3 channels.
+In sample 63.
+"""
+    report = failure_report(0, recipe, raised(ValueError(text)))
+    assert report.message.startswith("ValueError: this sample is damaged (")
+    assert report.details == "It should have 3 channels.\nIn sample 63."
+
+
+def test_details_have_a_limit_and_a_training_failure_needs_none(recipe: RecipeInfo) -> None:
+    report = failure_report(0, recipe, raised(ValueError("a\n" + "b" * 10_000)))
+    assert len(report.details) < LONGEST_DETAILS + 10
+    error = TrainingFailed("There is no memory left.")
+    error.__cause__ = RuntimeError("out of memory\nlong")
+    assert failure_report(0, recipe, raised(error)).details == ""
+
+
+def test_an_exit_is_told_in_a_sentence(recipe: RecipeInfo) -> None:
+    report = failure_report(0, recipe, raised(SystemExit(3), recipe))
+    assert "it has left by itself with code 3 (SystemExit)" in report.message
+    assert report.where == f"{recipe.path}:2"
+    assert "with 'Goodbye'" in failure_report(0, recipe, raised(SystemExit("Goodbye"))).message
+    parser = argparse.ArgumentParser(prog="train.py")
+    parser.add_argument("--data", required=True)
+    with pytest.raises(SystemExit) as caught:
+        parser.parse_args([])
+    message = failure_report(0, recipe, caught.value).message
+    assert "refuses (the following arguments are required: --data)" in message
+    assert "a recipe gets no arguments" in message

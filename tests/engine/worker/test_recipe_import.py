@@ -28,9 +28,11 @@ from engine.worker.recipe_import import RecipeImports, serve_spawned_process
 def as_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What an import changes in the process is as before after the test."""
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "argv", ["-m", "the run's folder"])
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.setattr(linecache, "updatecache", linecache.updatecache)
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     monkeypatch.setenv(environment.RECIPE, "")
     monkeypatch.setenv(environment.COPY, "")
     before = {*sys.modules}
@@ -90,6 +92,19 @@ def test_the_copy_is_executed_and_shown_and_has_the_path_of_the_original(folder:
     ]
 
 
+def test_a_script_that_reads_arguments_when_it_is_imported_gets_none(folder: Path) -> None:
+    write(folder, train="from main_script import options\n")
+    write(
+        folder,
+        main_script="import argparse\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--lr', type=float, default=0.1)\n"
+        "options = parser.parse_args()\n",
+    )
+    assert load(copy(folder)).options.lr == 0.1
+    assert sys.argv == [str(folder / "train.py")]
+
+
 @pytest.mark.parametrize("deleted", [False, True])
 def test_packages_relative_imports_and_data_beside_a_module(folder: Path, deleted: bool) -> None:
     write(
@@ -122,6 +137,15 @@ def test_a_folder_that_is_gone(folder: Path) -> None:
     assert load(recipe).n.inner.x == 1
 
 
+def test_a_recipe_with_the_name_of_a_library_imports_the_library(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "installed", train="KIND = 'the library'\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "installed")])
+    write(folder, train="import os, train as library\nKIND = 'the recipe'\n")
+    assert load(copy(folder)).library.KIND == "the library"
+
+
 def test_compiled_files_beside_the_original_are_neither_read_nor_written(folder: Path) -> None:
     write(folder, train="import nets\n", nets="x = 'old'")
     recipe = copy(folder)
@@ -134,14 +158,14 @@ def test_compiled_files_beside_the_original_are_neither_read_nor_written(folder:
     assert not (folder / "__pycache__").exists()
 
 
-def test_a_folder_that_the_recipe_puts_first_comes_first(folder: Path) -> None:
-    write(folder, train="import sys\nsys.path.insert(0, sys.argv[-1])\nimport nets, own\n")
+def test_a_folder_that_the_recipe_puts_first_comes_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = "import os, sys\nsys.path.insert(0, os.environ['FIRST'])\n"
+    write(folder, train=f"{first}import nets, own\n")
     write(folder, nets="x = 'beside'", own="x = 'beside'", first__nets="x = 'first'")
-    sys.argv.append(str(folder / "first"))
-    try:
-        module = load(copy(folder))
-    finally:
-        sys.argv.pop()
+    monkeypatch.setenv("FIRST", str(folder / "first"))
+    module = load(copy(folder))
     assert (module.nets.x, module.own.x) == ("first", "beside")
 
 
@@ -176,11 +200,13 @@ def test_a_spawned_process_imports_the_same_copy(folder: Path) -> None:
     assert again.nets.x == "old"
 
 
-def test_modules_without_a_copy_are_named_once(folder: Path) -> None:
+def test_modules_without_a_copy_are_named_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(
         folder,
         train="import importlib, sys, nets\n"
-        "sys.path += [str(p) for p in map(__import__('pathlib').Path, sys.argv[-1:])]\n"
+        "sys.path.append(__import__('os').environ['ELSEWHERE'])\n"
         "for name in ('plugin', 'far', 'installed', 'made'): __import__(name)\n"
         "def later(): __import__('late' + 'r')\n",
         nets="",
@@ -196,11 +222,8 @@ def test_modules_without_a_copy_are_named_once(folder: Path) -> None:
     made = folder / "made.py"
     made.touch()  # by the recipe, as AutoGraph does
     os.utime(made, (time.time() + 9, time.time() + 9))
-    sys.argv.append(str(elsewhere))
-    try:
-        module = imports.import_recipe()
-    finally:
-        sys.argv.pop()
+    monkeypatch.setenv("ELSEWHERE", str(elsewhere))
+    module = imports.import_recipe()
     notice = imports.notice_of_others()
     assert f"no copy of {elsewhere / 'far.py'}, plugin.py: when" in notice
     assert imports.notice_of_others() == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RecipeChanged, RunInfo
 from engine.messages.commands import Command, Pause, Stop
-from engine.messages.events import RecipeVersion
+from engine.messages.events import RecipeVersion, RunEnded
 from engine.processes.process import start_time
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
@@ -61,7 +61,7 @@ def test_a_start_happens_on_another_thread_and_says_its_run(
 ) -> None:
     threads: list[threading.Thread] = []
 
-    def start(spec: RunSpec) -> str:
+    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
         threads.append(threading.current_thread())
         assert spec is SPEC
         return "7"
@@ -80,7 +80,7 @@ def test_what_keeps_a_run_from_starting_is_said_field_by_field_and_it_can_be_tri
 ) -> None:
     problems = [Problem("epochs", "Too few.")]
 
-    def start(spec: RunSpec) -> str:
+    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
         raise CannotStart(problems)
 
     monkeypatch.setattr("engine.client.start", start)
@@ -264,7 +264,7 @@ def test_without_a_run_nothing_is_asked(
 def test_an_unknown_error_is_not_swallowed(
     controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(spec: RunSpec) -> str:
+    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
         raise ZeroDivisionError("a mistake in the program")
 
     monkeypatch.setattr("engine.client.start", start)
@@ -301,16 +301,23 @@ def test_a_look_that_is_asked_for_during_another_one_follows_it(
 def test_the_window_begins_with_the_newest_active_run(
     controller: EngineClient, qtbot: QtBot, record: Callable[..., Any]
 ) -> None:
-    for _ in range(3):
-        record().begin()
+    end = RunEnded("finished", "")
+    for ending in ([end], [], [end]):
+        run = record()
+        run.begin()
+        run.add(*ending)
     with qtbot.waitSignal(controller.first_found) as said:
         controller.find_first()
     assert said.args == ["3"]
+    for before, first in (("1", "1"), ("9", "3"), ("../x", "3")):
+        with qtbot.waitSignal(controller.first_found) as said:
+            controller.find_first(before)
+        assert said.args == [first], "the run that was shown, where there still is one"
     pid = os.getpid()
     device_queue.enter(Ticket("2", pid, start_time(pid), (), ()))
     with qtbot.waitSignal(controller.first_found) as said:
-        controller.find_first()
-    assert said.args == ["2"]
+        controller.find_first("1")
+    assert said.args == ["2"], "it trains now"
 
 
 def test_a_queued_run_is_moved_and_a_move_that_makes_no_sense_is_said(

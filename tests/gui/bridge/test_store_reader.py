@@ -15,9 +15,10 @@ from pytestqt.qtbot import QtBot
 
 from engine.messages import channel, heartbeat, status_question
 from engine.messages.events import EpochEnded, RunEnded
-from engine.runs import run_info, store_follower
+from engine.runs import run_info
 from engine.runs.run_state import RunState
-from engine.runs.store_reader import RunReader
+from engine.runs.store import store_follower
+from engine.runs.store.store_reader import RunReader
 from engine.supervisor.inbox import Inbox
 from gui.bridge.store_reader import LIVE_MS, OVER_MS, StoreReader
 
@@ -167,7 +168,7 @@ def test_who_hears_that_a_run_is_over_has_heard_everything_else(
 def test_a_flood_of_points_is_read_as_one_curve_of_blocks(
     reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.runs.store_follower.LONGEST_ADDITION", 3)
+    monkeypatch.setattr("engine.runs.store.store_follower.LONGEST_ADDITION", 3)
     screen = Screen(reader)
     run = record()
     run.begin()
@@ -184,8 +185,8 @@ def test_a_flood_of_points_is_read_as_one_curve_of_blocks(
 def test_in_a_flood_every_series_has_its_turn_and_the_end_brings_all(
     reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.runs.store_follower.MOST_AT_ONCE", 10)
-    monkeypatch.setattr("engine.runs.store_follower.SERIES_AT_ONCE", 2)
+    monkeypatch.setattr("engine.runs.store.store_follower.MOST_AT_ONCE", 10)
+    monkeypatch.setattr("engine.runs.store.store_follower.SERIES_AT_ONCE", 2)
     screen = Screen(reader)
     run = record()
     run.begin()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -25,7 +26,15 @@ class View(NamedTuple):
     def compare(self, *run_ids: str) -> None:
         self.comparison.show_runs(RunIndex().runs())
         self.chosen.choose(run_ids)
+        self.read()
+
+    def read(self) -> None:
+        """Wait until everything that the stores hold is drawn."""
         self.comparison.poll()
+        deadline = time.monotonic() + 20.0
+        while self.comparison.is_reading:
+            assert time.monotonic() < deadline
+            QApplication.processEvents()
 
 
 @pytest.fixture
@@ -42,11 +51,13 @@ def view(qtbot: QtBot, qapp: QApplication) -> Iterator[View]:
 
 
 def curves(view: View, title: str) -> dict[str, Any]:
+    view.read()
     plot = view.comparison.plots.plot(title)
     return {name: plot.curves[name] for name in list(plot.curves)}
 
 
 def cells(view: View) -> dict[str, list[str]]:
+    view.read()
     table = view.comparison.table
     found = {}
     for row in range(table.rowCount()):
@@ -73,6 +84,7 @@ def zoomed_in(view: View) -> tuple[list[float], list[float]]:
 
 
 def in_sight(view: View) -> tuple[list[float], list[float]]:
+    view.read()
     QApplication.processEvents()
     plots = view.comparison.plots
     for _ in range(2 * len(plots.plots())):

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.client import get_run
-from engine.runs.store_reader import StoredPoints
-from gui.compare.comparison_plots import comparison_style
+from engine.runs.run_index import RunIndex
+from engine.runs.store.stored_points import StoredPoints
+from gui.bridge.curves.curve_reader import is_compared
+from gui.compare.comparison_plots import RunGroup, comparison_style
 from gui.compare.differences import figure_rows
-from gui.plots.data.x_axis import XKind
-from gui.run_list.chosen_runs import MAX_COMPARED
+from gui.plots.data.x_axis import XKind, XScale
+from gui.plots.plot.curve_plot import CurvePlot
+from gui.run_list.chosen_runs import COLOURS
 from gui.style.theme import DARK
 from tests.gui.compare.conftest import View, curves
 from tests.support.recorded_runs import record_epochs
@@ -97,12 +102,61 @@ def test_a_live_run_grows_and_a_rewound_one_shrinks(view: View, record: Callable
     view.compare("1", "2")
     assert len(curves(view, "Training loss")["1"].series) == 3
     live.add_points("train/loss", [4, 5])
-    view.comparison.poll()
+    view.read()
     assert len(curves(view, "Training loss")["1"].series) == 5
     live.store.rewind(2)
     live.store.commit()
-    view.comparison.poll()
+    view.read()
     assert len(curves(view, "Training loss")["1"].series) == 2
+
+
+def test_the_mean_of_a_group_follows_a_live_run_and_one_that_is_rewound(
+    view: View, record: Callable[..., Any]
+) -> None:
+    runs = [record(), record()]
+    for live in runs:
+        live.begin()
+        live.add_points("train/loss", [1, 2, 3])
+    view.compare("1", "2")
+    plots = view.comparison.plots
+    view.comparison.show_groups([RunGroup("both", ("1", "2"))])
+
+    def last() -> tuple[float, str]:
+        view.read()
+        plots.tick()
+        assert list(plots.plot("Training loss").curves) == ["group both"]
+        plot = plots.plot("Training loss")
+        found = plot.curves.readings(None, DARK)
+        return found[0].x, found[0].value.partition(" (")[2]
+
+    runs[0].add_points("train/loss", [4, 5])
+    assert last() == (5.0, "n = 1 of 2)")
+    runs[1].add_points("train/loss", [4, 5])
+    assert last() == (5.0, "")
+    for live in runs:
+        live.store.rewind(2)
+        live.store.commit()
+    assert last() == (2.0, "")
+    view.chosen.toggle("2")
+    view.chosen.toggle("1")
+    assert not plots.plots()
+
+
+def test_groups_are_aligned_on_the_axis_of_each_run(view: View) -> None:
+    for _ in range(2):
+        record_epochs("finished", (0.5, 0.4))
+    view.compare("1", "2")
+    plots = view.comparison.plots
+    view.comparison.show_groups([RunGroup("both", ("1", "2"))])
+    plots.tick()
+    for kind in (XKind.RELATIVE, XKind.EPOCH):
+        plots.toolbar.x_buttons[kind].click()
+        plots.tick()
+        curve = curves(view, "Validation loss")["group both"]
+        assert curve.series.x_range() == pytest.approx((1.0, 2.0))
+    view.comparison.show_groups([])
+    for curve in curves(view, "Validation loss").values():
+        assert curve.series.x_range() == pytest.approx((1.0, 2.0))
 
 
 def test_a_removed_run_leaves_every_plot(view: View) -> None:
@@ -131,9 +185,9 @@ def test_hidden_it_holds_no_file_open(view: View) -> None:
     for _ in range(2):
         record_epochs("finished", (0.5,))
     view.compare("1", "2")
-    readers = list(view.comparison._readers.values())
     view.comparison.hide()
-    assert all(reader._follower.reader is None for reader in readers)
+    open_files = {Path(file.path).name for file in psutil.Process().open_files()}
+    assert "run.sqlite" not in open_files
     view.comparison.show()
     assert set(curves(view, "Validation loss")) == {"1", "2"}
 
@@ -145,7 +199,21 @@ def test_training_and_validation_have_plots_of_their_own() -> None:
         assert found is not None
         titles[series] = found.plot.title
     assert len(set(titles.values())) == 4
-    assert comparison_style("nonsense") is None
+    assert comparison_style("device/GPU-1/nonsense") is None
+
+
+def test_series_that_a_script_has_named_have_plots_of_their_own() -> None:
+    names = ("loss", "val/loss", "Loss", "train/loss/generator", "train/loss", "validation/loss")
+    titles = [found.plot.title for name in names if (found := comparison_style(name)) is not None]
+    assert len(set(titles)) == len(names)
+
+
+def test_the_curves_of_a_test_are_compared_too() -> None:
+    shown = ["train/loss", "test/loss", "device/cpu:0/memory", "rank/0/memory_resident"]
+    assert [is_compared(series) for series in shown] == [True, True, False, False]
+    style = comparison_style("test/loss")
+    assert style is not None
+    assert style.plot.title == "test/loss"
 
 
 def test_metrics_whose_names_differ_have_plots_and_rows_of_their_own() -> None:
@@ -164,14 +232,14 @@ def test_metrics_whose_names_differ_have_plots_and_rows_of_their_own() -> None:
     assert {"Top 5 (val), last", "Top/5 (val), last"} <= labels
 
 
-def test_there_are_as_many_colours_as_runs_to_compare() -> None:
-    assert len(DARK.cycle) == MAX_COMPARED
+def test_the_theme_has_as_many_colours_as_are_told_apart() -> None:
+    assert len(DARK.cycle) == COLOURS
 
 
 def test_many_chips_go_on_in_another_line(view: View) -> None:
-    for _ in range(MAX_COMPARED):
+    for _ in range(COLOURS):
         record_epochs("finished", (0.5,), name="a name of some length")
-    ids = [str(number) for number in range(1, MAX_COMPARED + 1)]
+    ids = [str(number) for number in range(1, COLOURS + 1)]
     view.compare(*ids)
     chips = view.comparison.chips
     QApplication.processEvents()
@@ -180,6 +248,37 @@ def test_many_chips_go_on_in_another_line(view: View) -> None:
     for run_id in ids:
         cross = chips.cross(run_id)
         assert chips.rect().contains(cross.rect().translated(cross.mapTo(chips, QPoint())))
+
+
+def test_a_poll_without_news_of_looks_costs_nothing_for_the_curves(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With hundreds of runs it froze the window once a second."""
+    for _ in range(2):
+        record_epochs("finished", (0.5, 0.25))
+    view.compare("1", "2")
+    styled: list[str] = []
+    scaled: list[str] = []
+    monkeypatch.setattr(CurvePlot, "_apply_style", lambda plot, name: styled.append(name))
+    original = CurvePlot.set_curve_x_scale
+
+    def set_scale(plot: CurvePlot, name: str, scale: XScale) -> None:
+        scaled.append(name)
+        original(plot, name, scale)
+
+    monkeypatch.setattr(CurvePlot, "set_curve_x_scale", set_scale)
+    view.comparison.show_runs(RunIndex().runs())
+    view.read()
+    assert (styled, scaled) == ([], [])
+    monkeypatch.undo()
+    plot = next(iter(view.comparison.plots.plots()))
+    names = plot.legend.names()
+    assert names == ["1", "2"]
+    grown: list[None] = []
+    plot.legend.grown.connect(lambda: grown.append(None))
+    for name in names:
+        plot.set_curve(name)
+    assert not grown
 
 
 def test_zoom_points_are_read_in_the_background(view: View, qtbot: QtBot) -> None:

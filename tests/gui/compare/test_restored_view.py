@@ -89,19 +89,23 @@ def test_the_arrangement_is_found_as_it_was_left(
     begin_live(record)
     record_epochs("finished", (0.5, 0.4))
 
+    background = Background()
+    views: list[View] = []
+
     def opened() -> View:
         settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
         grid = RunPlots(DARK, settings)
         qtbot.addWidget(grid)
-        assert (grid.toolbar.smoothing, grid.toolbar.x_kind) == (0.9, XKind.STEP), (
+        assert (grid.toolbar.smoothing, grid.toolbar.x_kind) == (0.0, XKind.STEP), (
             "a room of its own"
         )
         chosen = ChosenRuns()
-        comparison = Comparison(chosen, Background(), DARK, settings)
+        comparison = Comparison(chosen, background, DARK, settings)
         qtbot.addWidget(comparison)
         comparison.resize(900, 700)
         comparison.show()
         view = View(chosen, comparison)
+        views.append(view)
         view.compare("1", "2")
         return view
 
@@ -130,3 +134,6 @@ def test_the_arrangement_is_found_as_it_was_left(
     second.comparison.reset_layout()
     assert arrangement(second) == untouched
     assert arrangement(opened()) == untouched
+    for view in views:
+        view.comparison.hide()
+    background.finish()

@@ -22,7 +22,7 @@ def test_only_settings_that_differ_are_listed_by_their_labels() -> None:
     rows = {row.label: row.values for row in setting_rows([get_run("1"), get_run("2")])}
     assert rows == {
         "Learning rate": ("0.1", "0.2"),
-        "Compile": ("no", "yes"),
+        "Compile the model": ("no", "yes"),
         "width": ("64", "–"),
     }
 
@@ -42,6 +42,20 @@ def test_the_better_figure_is_marked_and_equal_ones_are_not() -> None:
     assert rows["Loss (val), best"].best == {0}
     same = {row.label: row for row in figure_rows([infos[0], infos[0]], best)}
     assert not same["Loss (val), last"].best
+
+
+def test_figures_that_look_equal_have_a_star_each() -> None:
+    """0.20001 is no better than 0.20004 where both are shown as 0.2."""
+    record_epochs("finished", (0.5,))
+    three = [get_run("1")._replace(id=name) for name in "abc"]
+    best = {
+        name: {"validation/loss": BestFigure(value, 10)}
+        for name, value in zip("abc", (0.20004, 0.3, 0.20001), strict=True)
+    }
+    rows = {row.label: row for row in figure_rows(three, best)}
+    assert rows["Loss (val), best"].best == {0, 2}
+    rows = {row.label: row for row in figure_rows([three[0], three[2]], best)}
+    assert not rows["Loss (val), best"].best
 
 
 def test_the_table_says_so_where_no_setting_differs(view: View) -> None:

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.client import get_run
 from engine.messages.events import Alarm, AttemptStarted, Event, RunEnded
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.devices.alarm_bar import AlarmBar
 from gui.style.theme import DARK, LIGHT

@@ -100,7 +100,7 @@ def test_the_users_of_the_memory_are_a_table(detail: DeviceDetail) -> None:
     assert who.endswith("#42, rank 0")
     assert pid == "7001"
     assert amounts == ["60.9 GiB", "41.0 GiB", "17.5 GiB", "2.4 GiB"]
-    assert [row[0] for row in table(detail)][1:] == ["unknown process", "the driver"]
+    assert [row[0] for row in table(detail)][1:] == ["an unknown process", "reserved by driver"]
 
 
 def test_slices_and_links_are_shown_where_there_are_any(detail: DeviceDetail) -> None:

@@ -143,4 +143,4 @@ def test_the_bar_shows_who_uses_the_memory(devices: DeviceList) -> None:
     assert DARK.other in colours(devices, "GPU-0")
     assert "python of guest (pid 4242): 11.8 GiB" in row.toolTip()
     assert "pid 10): 28.0 GiB (tensors 20.0, cache 6.0, context 2.0)" in row.toolTip()
-    assert row.accessibleName().endswith("busy: python of guest, 11.8 GiB")
+    assert row.accessibleName().endswith("in use by python of guest, 11.8 GiB")

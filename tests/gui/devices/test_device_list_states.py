@@ -115,7 +115,7 @@ def test_every_state_is_said_in_text_and_not_by_colour_alone(
     assert is_inked(devices, HOT, DARK.warn)
     assert not is_inked(devices, BUSY, DARK.warn)
     if flat:
-        assert "busy: python of guest and 1 more, 47.8 GiB" in said[OTHERS]
+        assert "in use by python of guest and 1 more, 47.8 GiB" in said[OTHERS]
         assert said[ASLEEP].endswith("asleep")
         assert "n/a (not supported)" in devices.row(SILENT).toolTip()
         assert is_inked(devices, OTHERS, DARK.warn)

@@ -9,7 +9,7 @@ from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import CheckpointSaved, WorkerStarted
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from gui.log.event_model import EventModel
 from gui.log.event_table import EventTable
 

@@ -35,8 +35,22 @@ EXAMPLES: list[Event] = [
     events.Queued(("12",), "Queued behind run 12 on GPU 0 (next in line)."),
     events.CheckpointFailed(20, "The checkpoint of step 20 could not be saved."),
     events.Trouble("hang", "No step was done for 120 s.", True),
+    events.ImageLogged("samples", 10, "media/1.png", 8, 4),
+    events.HistogramLogged("weights", 10, [0.0, 1.0], [3.0]),
     events.Restarting(Failure(-1, "", 0, "", "It hangs.", "", ""), 1, 3),
 ]
+
+
+def test_what_is_not_known_of_a_script_is_not_said() -> None:
+    assert event_text(events.WorkerReady(0, ("cpu:0",), {})).text == "Ready on cpu:0."
+    started = events.TrainingStarted(5, 0, 0, 1, 161)
+    assert event_text(started).text == "Training starts at step 5; replicas: 1, parameters: 161."
+    assert event_text(events.TrainingStarted(0, 0, 0, 0, 0)).text == "Training starts at step 0."
+
+
+def test_what_helps_beside_the_message_is_said_too() -> None:
+    event = events.WorkerFailed(1, "ValueError: no", "r.py:3", "", False, "Try\n  another: x")
+    assert event_text(event).text == "Failed in r.py:3: ValueError: no Try another: x"
 
 
 def test_the_examples_are_all_events_there_are() -> None:
@@ -64,7 +78,9 @@ def test_every_event_has_a_sentence_with_its_figures(event: Event) -> None:
         (events.Paused(5), Level.INFO, "Paused after step 5."),
         (events.Paused(5, freed_devices=True), Level.INFO, "in the host's memory"),
         (RunEnded("finished", ""), Level.INFO, "Run finished."),
-        (RunEnded("stopped", "You stopped it."), Level.WARN, "You stopped it."),
+        (RunEnded("stopped", "You stopped it."), Level.INFO, "You stopped it."),
+        (events.StopStage("ask"), Level.INFO, "asked to save and exit"),
+        (events.StopStage("kill"), Level.WARN, "are killed"),
         (EXAMPLES[19], Level.WARN, "GPU 1 is hot."),
         (events.Alarm("GPU-1", "lost", "GPU 1 is lost.", True), Level.ERROR, "GPU 1 is lost."),
         (events.Alarm("GPU-1", "lost", "GPU 1 is back.", False), Level.INFO, "GPU 1 is back."),

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication, QTabWidget
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import CheckpointSaved, WorkerFailed, WorkerStarted
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from gui.log import event_model, log_view
 from gui.log.event_table import EventTable
 from gui.log.log_bar import LogBar

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import CheckpointSaved, Notice
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from gui.log.log_highlighter import LogHighlighter
 from gui.log.log_view import MAX_LINES, LogView
 from gui.style.theme import ThemeController, load_fonts

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF
 from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -27,14 +28,15 @@ def plot(qtbot: QtBot) -> CurvePlot:
 
 
 @pytest.fixture
-def run_plots(qtbot: QtBot) -> RunPlots:
-    """Empty plots on the screen."""
+def run_plots(qtbot: QtBot) -> Iterator[RunPlots]:
+    """Empty plots on the screen; the pointer is left in none."""
     made = RunPlots(DARK)
     qtbot.addWidget(made)
     made.resize(1000, 700)
     made.show()
     QApplication.processEvents()
-    return made
+    yield made
+    QTest.mouseMove(made, QPoint(1, 1))
 
 
 @pytest.fixture
@@ -66,6 +68,16 @@ def place_of(plot: CurvePlot, step: float, value: float) -> QPoint:
     scene = plot.canvas.area.mapViewToScene(QPointF(step, value))
     position: QPoint = plot.canvas.mapFromScene(scene)
     return position
+
+
+def read_out(plot: CurvePlot) -> str:
+    """What the legend says: the names of the curves with their values."""
+    chips = (plot.legend.chip(name) for name in plot.legend.names())
+    return ", ".join(chip.read_out for chip in chips)
+
+
+def has_crosshair(plot: CurvePlot) -> bool:
+    return bool(plot.canvas.crosshair.isVisible())
 
 
 def paint(run_plots: RunPlots) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QComboBox, QLineEdit
+from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.spec.field_info import Setting
@@ -46,11 +47,16 @@ def test_every_field_of_a_spec_can_be_set_and_comes_back(
         assert form.field(name).widget.accessibleName() == info.title
         assert form.field(name).label.text().replace("&", "") == info.title
     other |= {"momentum": 0.5, "schedule": "cosine"}  # one_cycle refuses a warm-up
+    other["tensorboard_folder"] = "/logs"  # another one than an absolute path is refused
+    energy = other.pop("energy_limit_wh")
     spec = RunSpec(recipe="digits", strategy="torch/fake", devices=("cpu:0",), **other)  # type: ignore[arg-type]
     form.load(spec)
     assert form.spec() == spec
     for name, info in FIELDS.items():
-        assert getattr(spec, name) != info.default, name
+        assert name == "energy_limit_wh" or getattr(spec, name) != info.default, name
+    form.load(replace(spec, energy_limit_wh=energy))
+    assert form.spec() is None
+    assert "power of a CPU is not measured" in form.field("energy_limit_wh").problem
 
 
 def test_the_further_fields_are_grouped_and_each_heading_counts_its_changes(
@@ -74,6 +80,9 @@ def test_a_group_unfolds_by_a_click_and_by_a_problem_in_it(
     line(form, "checkpoint_steps").setText("5")
     assert not form.field("clip_norm").isVisible()
     heading = form.advanced.groups["Optimizer"].heading
+    form.resize(320, 900)
+    for _ in range(5):  # until every layout has heard of every other one
+        QApplication.processEvents()
     QTest.mouseClick(heading, Qt.MouseButton.LeftButton)
     assert form.field("clip_norm").isVisible()
     QTest.mouseClick(heading, Qt.MouseButton.LeftButton)

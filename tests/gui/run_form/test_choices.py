@@ -77,3 +77,17 @@ def test_where_the_framework_does_not_fit_the_title_keeps_both_ends(
     assert "…" in cut
     assert cut.casefold().endswith("(ddp)")
     assert whole in form.strategy.toolTip()
+
+
+def test_after_a_change_of_recipe_the_usual_strategy_is_chosen(qtbot: QtBot) -> None:
+    form = RunForm()
+    qtbot.addWidget(form)
+    form.devices.set_devices(("cpu:0", "cpu:1"))
+    form.strategy.choose("torch/ddp")
+    form.recipe.choose("digits_keras")
+    assert form.strategy.strategy().name == "tf/mirrored"
+    form.recipe.choose("digits")
+    assert form.strategy.strategy().name == "torch/ddp"
+    form.devices.set_devices(("cpu:0",))
+    form.recipe.choose("digits_keras")
+    assert form.strategy.strategy().name == "tf/single"

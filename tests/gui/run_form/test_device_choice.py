@@ -56,9 +56,25 @@ def test_the_first_gpu_that_nobody_uses_is_chosen_at_first(choice: DeviceChoice)
     assert choice.devices() == (ASLEEP,)
 
 
+def test_a_card_that_was_not_given_cannot_be_ticked_and_says_why(
+    choice: DeviceChoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{uuid(1)},{uuid(0)}")
+    show(choice, Snapshot(time=0.0, devices=(gpu(0), gpu(1), gpu(2), cpu())))
+    assert choice.devices() == (uuid(1),)  # the one that CUDA gives the number 0
+    assert choice.known_gpus == {uuid(0), uuid(1)}
+    outside = choice.chips[uuid(2)]
+    assert not outside.isEnabled()
+    assert "was not given to Traindeck: CUDA_VISIBLE_DEVICES=" in outside.toolTip()
+    choice.set_devices((uuid(2),))  # a preset, or an earlier run
+    show(choice, Snapshot(time=1.0, devices=(gpu(0), gpu(1), gpu(2), cpu())))
+    assert outside.isEnabled()  # so that it can be unticked
+    assert "was not given" in choice.given.refusal(uuid(2))
+
+
 def test_a_card_with_somebody_elses_work_says_so_before_the_start(choice: DeviceChoice) -> None:
     show(choice, eight_gpus(), workers())
-    assert choice.chips[OTHERS].note == "⚠ busy: python of guest and 1 more, 47.8 GiB"
+    assert choice.chips[OTHERS].note == "⚠ in use by python of guest and 1 more, 47.8 GiB"
     assert choice.chips[BUSY].note == "in use by your run resnet18 · ddp × 2 · #42"
     assert choice.chips[IDLE].note == choice.warning == ""
     choice.chips[OTHERS].click()
@@ -75,7 +91,7 @@ def test_the_warning_comes_and_goes_with_the_work(choice: DeviceChoice) -> None:
     assert choice.devices() == (uuid(0),)
     busy = Snapshot(time=1.0, devices=(gpu(0, 12.7, processes=(process(4242, 12.3),)),))
     show(choice, busy)
-    assert choice.chips[uuid(0)].note == "⚠ busy: python of guest, 12.3 GiB"
+    assert choice.chips[uuid(0)].note == "⚠ in use by python of guest, 12.3 GiB"
     assert choice.warning
     show(choice, calm)
     assert choice.chips[uuid(0)].note == choice.warning == ""
@@ -146,9 +162,10 @@ def test_a_lost_gpu_comes_back_without_a_restart(choice: DeviceChoice, qtbot: Qt
 def test_the_links_are_a_click_away_where_there_are_any(choice: DeviceChoice, qtbot: QtBot) -> None:
     show(choice, linked(gpus=1))
     assert not choice.links_button.isVisible()
-    assert not choice.suggest_button.isVisible()
+    assert choice.suggest_button.isHidden()
     show(choice, linked((0, 1)))
-    assert choice.suggest_button.isVisible()
+    assert not choice.suggest_button.isHidden()
+    assert choice.suggest_button.text() == "Suggest"
     choice.links_button.click()
     [dialog] = choice.findChildren(LinksDialog)
     assert dialog.isVisible()
@@ -161,7 +178,7 @@ def test_texts_of_the_system_are_no_markup_and_no_shortcuts(choice: DeviceChoice
     show(choice, Snapshot(time=0.0, devices=(odd,)))
     assert choice.chips[uuid(0)].shortcut().isEmpty()
     assert "<i>" not in choice.chips[uuid(0)].toolTip()
-    assert choice.chips[uuid(0)].note.startswith("⚠ busy: <b>&x of guest")
+    assert choice.chips[uuid(0)].note.startswith("⚠ in use by <b>&x of guest")
 
 
 def test_the_line_says_what_matters_most_and_its_tooltip_the_rest(choice: DeviceChoice) -> None:
@@ -172,7 +189,7 @@ def test_the_line_says_what_matters_most_and_its_tooltip_the_rest(choice: Device
     choice.set_overlap("The run will queue behind run 7 on GPU 5.")
     assert choice.line.text() == "The run will queue behind run 7 on GPU 5."
     choice.chips[OTHERS].click()
-    assert choice.line.text() == "⚠ GPU 4: busy: python of guest and 1 more, 47.8 GiB"
+    assert choice.line.text() == "⚠ GPU 4: in use by python of guest and 1 more, 47.8 GiB"
     assert "queue behind run 7" in choice.warning
 
 
@@ -185,7 +202,7 @@ def test_a_busy_chip_is_marked_by_a_sign_and_keeps_its_size_when_ticked(
     show(choice, Snapshot(time=1.0, devices=(gpu(0), busy)))
     marked = choice.chips[uuid(1)].sizeHint()
     assert marked.width() > calm.width()
-    assert choice.chips[uuid(1)].accessibleDescription().startswith("⚠ busy: python of guest")
+    assert choice.chips[uuid(1)].accessibleDescription().startswith("⚠ in use by python of guest")
     choice.chips[uuid(1)].click()
     assert choice.chips[uuid(1)].isChecked()
     assert choice.chips[uuid(1)].sizeHint() == marked

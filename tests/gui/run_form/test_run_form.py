@@ -5,17 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QEnterEvent, QGuiApplication, QStandardItemModel
+from msgspec.structs import replace
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QEnterEvent, QGuiApplication, QPalette, QStandardItemModel
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLineEdit
+from PySide6.QtWidgets import QApplication, QLineEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from engine.templates.kinds import KINDS, TemplateKind
+from gui.bridge.files import gpu_builds
 from gui.run_form.run_form import RunForm
+from gui.style.theme import ThemeController
 from tests.gui.conftest import FakeStrategy, UseStrategies
 
 GPUS = ("GPU-aaaa", "GPU-bbbb")
@@ -51,7 +54,8 @@ def line(form: RunForm, name: str) -> QLineEdit:
 def test_the_first_run_is_one_click_away(form: RunForm, qtbot: QtBot) -> None:
     with qtbot.waitSignal(form.start_requested) as asked:
         QTest.mouseClick(form.start_button, Qt.MouseButton.LeftButton)
-    (spec,) = asked.args
+    spec, tags = asked.args
+    assert tags == ()
     assert (spec.recipe, spec.strategy, spec.devices) == ("digits", "torch/single", ("cpu:0",))
     assert spec.settings == {}
 
@@ -169,6 +173,20 @@ def test_choosing_the_cpu_unchooses_the_gpus_and_back(form: RunForm) -> None:
     assert "choose at least one" in form.devices.problem_note.problem
 
 
+def test_torch_without_cuda_is_refused_on_gpus_before_the_start(
+    form: RunForm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_cuda(framework: str, interpreter: str = "") -> str:
+        return f"{framework} of {interpreter!r} was built without CUDA."
+
+    monkeypatch.setattr(gpu_builds, "gpu_problem", without_cuda)
+    assert form.spec() is not None  # on the CPU
+    form.devices.show_snapshot(snapshot(*GPUS))
+    assert form.devices.problem_note.problem == "torch of '' was built without CUDA."
+    assert form.spec() is None
+    assert not form.start_button.isEnabled()
+
+
 def test_a_gpu_that_goes_away_is_a_problem_until_it_comes_back(form: RunForm) -> None:
     form.devices.show_snapshot(snapshot(*GPUS))
     form.devices.show_snapshot(snapshot(GPUS[1]))
@@ -278,3 +296,141 @@ def test_it_is_entered_by_mouse_and_by_keyboard(form: RunForm, qtbot: QtBot) -> 
     corner = QPointF()
     QApplication.sendEvent(form, QEnterEvent(corner, corner, corner))
     assert entered == [True, True]
+
+
+OWN = (
+    'DEFAULTS = {{"epochs": {epochs}}}\nimport torch\n'
+    "def model({settings}): ...\ndef datasets(): ...\n"
+)
+
+
+@pytest.fixture
+def own(form: RunForm, tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(OWN.format(epochs=9, settings="depth: int = 3, wide: bool = False, rate=0.5"))
+    form.recipe.choose(str(path))
+    return path
+
+
+def test_a_recipe_that_changes_on_disk_is_read_again_and_keeps_what_was_typed(
+    form: RunForm, own: Path, qtbot: QtBot
+) -> None:
+    line(form, "settings.depth").setText("7")
+    line(form, "settings.rate").setText("0.x")
+    line(form, "batch_size").setText("12")
+    new = own.with_suffix(".new")
+    new.write_text(OWN.format(epochs=11, settings="depth: int = 4, wide: bool = True, rate=0.6"))
+    with qtbot.waitSignal(form.message, timeout=10_000) as said:
+        new.replace(own)
+    assert "mine has changed on disk" in said.args[0]
+    assert "read again" in form.recipe_note.text()
+    assert line(form, "settings.depth").text() == "7"
+    assert line(form, "settings.rate").text() == "0.x"
+    assert form.field("settings.wide").value() is True, "it was never changed"
+    assert (line(form, "batch_size").text(), form.field("epochs").value()) == ("12", 11)
+
+
+def test_while_it_is_being_edited_nothing_that_was_typed_is_lost(form: RunForm, own: Path) -> None:
+    line(form, "settings.depth").setText("7")
+    own.write_text("def model(:\n")
+    form._watch.check()
+    assert "syntax error" in form.recipe_note.problem
+    assert form.spec() is None
+    own.write_text(OWN.format(epochs=9, settings="depth: int = 3, width: int = 5"))
+    form._watch.check()
+    spec = form.spec()
+    assert spec is not None
+    assert spec.settings == {"depth": 7}
+
+
+def test_a_setting_that_is_gone_is_said(form: RunForm, own: Path) -> None:
+    line(form, "settings.depth").setText("7")
+    own.write_text(OWN.format(epochs=9, settings="width: int = 5"))
+    form._watch.check()
+    assert "no setting depth any more" in form.recipe_note.text()
+    form.recipe.choose("digits")
+    assert form.recipe_note.text() == ""
+
+
+def test_a_recipe_is_opened_at_the_line_of_its_problem(
+    form: RunForm, own: Path, qtbot: QtBot
+) -> None:
+    own.write_text("import torch\n\ndef model(:\n")
+    form._watch.check()
+    with qtbot.waitSignal(form.edit_clicked) as asked:
+        form.edit_button.click()
+    assert asked.args == [(own, 3)]
+
+
+def test_a_recipe_may_train_by_steps(form: RunForm, own: Path) -> None:
+    own.write_text(OWN.format(epochs=9, settings="").replace('"epochs"', '"steps": 500, "epochs"'))
+    form.recipe.choose(str(own))
+    spec = form.spec()
+    assert spec is not None
+    assert (spec.steps, spec.epochs) == (500, 9)
+    assert "ends after 500 steps" in form.field("epochs").refusal
+    line(form, "steps").setText("0")
+    assert form.field("epochs").refusal == ""
+    form.recipe.choose("digits")
+    spec = form.spec()
+    assert spec is not None
+    assert spec.steps == 0
+
+
+def test_name_and_tags_go_with_the_start_and_the_name_is_for_one_run(
+    form: RunForm, qtbot: QtBot
+) -> None:
+    assert form.name_row.name.placeholderText() == "digits"
+    form.name_row.name.setText(" wide ")
+    form.name_row.tags.setText("sweep, base , sweep")
+    form.copy_command()
+    copied = QGuiApplication.clipboard().text()
+    assert "--name wide" in copied
+    assert "--tag base --tag sweep" in copied
+    with qtbot.waitSignal(form.start_requested) as asked:
+        form.start()
+    assert (asked.args[0].name, asked.args[1]) == ("wide", ("base", "sweep"))
+    assert form.heading.presets._spec == replace(asked.args[0], name="")
+    form.run_started("1")
+    assert form.name_row.entered_name() == ""
+    assert form.name_row.entered_tags() == ("base", "sweep")
+
+
+def test_nothing_moves_when_a_warning_or_a_problem_comes(qtbot: QtBot, qapp: QApplication) -> None:
+    ThemeController(qapp)  # notes are smaller than other text
+    form, column = RunForm(), QWidget()  # as in the window: the form is as high as it needs to be
+    qtbot.addWidget(column)
+    layout = QVBoxLayout(column)
+    layout.addWidget(form)
+    layout.addStretch(1)
+    column.resize(480, 700)
+    column.show()
+    widgets = (form.start_button, form.advanced_button, form.name_row.name)
+
+    def places() -> list[QPoint]:
+        for _ in range(5):
+            QApplication.processEvents()
+        return [widget.mapTo(form, QPoint()) for widget in widgets]
+
+    before = places()
+    form.devices.set_overlap("⚠ The run will share cpu:0 with run 3, and with others " * 5)
+    assert places() == before
+    form.devices.set_overlap("")
+    line(form, "batch_size").setText("0")
+    assert form.spec() is None
+    assert places() == before
+    qapp.setStyleSheet("")
+    qapp.setPalette(QPalette())
+
+
+def test_a_start_with_a_problem_says_it_and_goes_to_the_field(form: RunForm, qtbot: QtBot) -> None:
+    form.activateWindow()
+    line(form, "epochs").setText("x")
+    with qtbot.waitSignal(form.message) as said, qtbot.assertNotEmitted(form.start_requested):
+        form.start()
+    assert said.args == ["Not started: Epochs must be a whole number, not 'x'."]
+    assert form.focusWidget() is line(form, "epochs")
+    line(form, "epochs").setText("1")
+    form.devices.set_devices(())
+    assert form.devices._choice.property("fault") is True
+    assert "choose at least one" in form.devices._choice.accessibleDescription()

@@ -47,6 +47,7 @@ def room(qtbot: QtBot, qapp: QApplication) -> Iterator[Room]:
     qtbot.addWidget(window)
     panel.resize(300, 400)
     window.show()
+    history.setFocus()
     yield room
     background.finish()
 

@@ -96,9 +96,9 @@ def test_with_changes_the_form_asks_for_them(
     dialog.table.setCurrentItem(dialog.table.topLevelItem(1))
     dialog.accept()
     assert asked == []
-    assert around.form.heading.title.text() == "CONTINUE RUN 7"
+    assert around.form.heading.title.text() == "RESUME RUN 7"
     origin = around.form.heading.origin.text()
-    assert origin == "From step 10 (1 of 150 epochs done). Later points are removed from the plots."
+    assert origin == "From step 10 (1 of 150 epochs done). Points after this step are removed."
     with qtbot.waitSignal(around.form.continue_requested) as wanted:
         around.form.start_button.click()
     assert wanted.args == [ResumeRequest("7", CHECKPOINTS[0].folder, SPEC)]
@@ -114,7 +114,7 @@ def test_a_request_for_one_run_does_not_affect_another(
     around.controller.checkpoints_listed.emit(RUN, CHECKPOINTS)
     around.dialog().accept()
     assert asked == []
-    assert around.form.heading.title.text() == "CONTINUE RUN 7"
+    assert around.form.heading.title.text() == "RESUME RUN 7"
 
 
 @pytest.mark.parametrize("yes", [True, False])
@@ -217,7 +217,7 @@ def test_a_run_without_checkpoints_starts_from_the_beginning_with_changes(
     around.resume_dialogs.continue_with_changes("7")
     form = around.form
     assert form.heading.origin.text() == (
-        "From the beginning: there is no checkpoint. Its points are removed from the plots."
+        "From the beginning: there is no checkpoint. Its points are removed."
     )
     assert not form.heading.as_new.isVisibleTo(form)
     form.field("epochs").set_value(9)

@@ -71,7 +71,7 @@ def test_an_active_run_cannot_be_deleted_and_the_reason_is_shown(room: Room) -> 
     record_epochs("running")
     room.refresh()
     select(room, "1")
-    assert room.actions.delete.text() == "Delete: run 1 is running, stop it first"
+    assert room.actions.delete.text() == "Move to the trash: run 1 is running, stop it first"
     said: list[str] = []
     room.actions.failed.connect(said.append)
     QTest.keyClick(room.history, Qt.Key.Key_Delete)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -196,3 +197,20 @@ def test_a_queued_run_says_what_it_waits_for_and_can_be_moved(
         with qtbot.waitSignal(history.move_requested) as asked:
             action.trigger()
         assert asked.args == ["2", where]
+
+
+def test_the_row_of_the_shown_run_is_as_new_as_its_cards(
+    history: RunListView, record: Callable[..., Any]
+) -> None:
+    """All runs are read every two seconds only, and what was read before must not come back."""
+    run = record()
+    run.begin()
+    old = RunIndex().runs()
+    history.show_runs(old)
+    status = replace(
+        old[0].status, metrics={"validation/loss": 0.25}, updated=old[0].status.updated + 1
+    )
+    history.show_status(old[0]._replace(status=status))
+    assert "loss 0.25" in history.model().index(0, 0).data(DETAIL)
+    history.show_runs([old[0]._replace(has_orphans=True)])  # read before, listed after
+    assert "loss 0.25" in history.model().index(0, 0).data(DETAIL)

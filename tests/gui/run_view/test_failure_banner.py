@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
@@ -12,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine.client import RunInfo
 from engine.messages.events import AttemptStarted, Failure, RunEnded
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from engine.spec.run_spec import RunSpec
 from gui.run_view.failure_banner import FailureBanner, failure_facts
 
@@ -38,6 +39,24 @@ def test_a_failure_says_who_how_where_and_the_last_lines(banner: FailureBanner) 
     assert banner.sentence.text() == "⚠ Run 7 failed: Rank 1 was killed."
     assert banner.facts.text() == "rank 1 · cpu:1 · SIGKILL · in recipe.py:12"
     assert banner.log.toPlainText() == "one\ntwo"
+
+
+def test_the_rest_of_an_exceptions_text_is_shown_apart_from_the_log(banner: FailureBanner) -> None:
+    details = "Indices without a gradient: 2 3\n\x1b[31mmore" + "\nlast" * 20
+    failure = replace(FAILURE, details=details)
+    banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "Rank 1 failed.", failure))])
+    banner.show_info(info(RunState.FAILED, "Rank 1 failed."))
+    shown = banner.details.text()
+    assert shown.startswith("Indices without a gradient: 2 3\nmore\nlast\n")
+    assert shown.endswith("\n… and 10 more lines, which the log has")
+    assert banner.log_title.isVisible()
+    assert banner.log_title.text() == "Last lines of its log, from before it failed:"
+    banner.add_events(
+        [StoredEvent(10, 0.0, RunEnded("failed", "Other.", replace(FAILURE, log_tail="")))]
+    )
+    banner.show_info(info(RunState.FAILED, "Other."))
+    assert not banner.details.isVisible()
+    assert not banner.log_title.isVisible()
 
 
 def test_dismissed_it_stays_away_and_comes_back_with_another_failure(
@@ -110,3 +129,17 @@ def test_the_lines_of_the_log_have_no_empty_room_below_them(banner: FailureBanne
         return banner.log.height()
 
     assert height("one") < height("one\ntwo") < height("one\n" * 7) == height("one\n" * 30)
+
+
+def test_the_place_of_an_error_is_opened_in_an_editor(banner: FailureBanner, qtbot: QtBot) -> None:
+    failure = replace(FAILURE, where="/home/me/net.py:31")
+    banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "It was killed.", failure))])
+    banner.show_info(info(RunState.FAILED, "It was killed."))
+    assert banner.edit.isVisible()
+    with qtbot.waitSignal(banner.edit_clicked) as asked:
+        QTest.mouseClick(banner.edit, Qt.MouseButton.LeftButton)
+    assert asked.args == [(Path("/home/me/net.py"), 31)]
+    banner.clear()
+    banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "Elsewhere.", FAILURE))])
+    banner.show_info(info(RunState.FAILED, "Elsewhere."))
+    assert not banner.edit.isVisible(), "the place has no path"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit
@@ -13,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from engine.client import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
+from gui.run_view.headline import PROGRESS_WIDTH
 from gui.run_view.run_controls import RunControls
 from gui.style.theme import ThemeController
 from tests.gui.conftest import FakeStrategy, UseStrategies
@@ -28,8 +30,29 @@ def info(state: RunState, **status: object) -> RunInfo:
 def controls(qtbot: QtBot, qapp: QApplication) -> RunControls:
     controls = RunControls(ThemeController(qapp).current)
     qtbot.addWidget(controls)
+    controls.resize(1090, 44)
     controls.show()
     return controls
+
+
+def test_a_narrow_strip_has_icons_that_say_what_they_are(
+    controls: RunControls, qtbot: QtBot
+) -> None:
+    buttons = (controls.pause, controls.stop, controls.checkpoint, controls.empty_cache)
+    controls.show_info(info(RunState.RUNNING, epoch=2, epochs=5, step=12, steps_per_epoch=10))
+    wide = [button.width() for button in buttons]
+    assert controls.minimumSizeHint().width() < 600
+    controls.resize(700, 44)
+    qtbot.waitUntil(lambda: all(button.width() < 50 for button in buttons))
+    names = [button.accessibleName() for button in buttons]
+    assert names == ["Pause", "Stop", "Checkpoint", "Empty cache"]
+    assert all(not button.icon().isNull() and button.toolTip() for button in buttons)
+    assert controls.headline.progress_label.text() == "Epoch 2 / 5"
+    assert "step 12 / 50" in controls.headline.progress_label.toolTip()
+    controls.show_info(info(RunState.STOPPING))
+    assert controls.stop.accessibleName() == "Stop now"
+    controls.resize(1090, 44)
+    qtbot.waitUntil(lambda: [button.width() for button in buttons] == wide)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +63,7 @@ def controls(qtbot: QtBot, qapp: QApplication) -> RunControls:
         (RunState.RUNNING, {"Pause", "Stop", "Checkpoint", "Empty cache"}),
         (RunState.PAUSED, {"Resume", "Stop", "Checkpoint", "Empty cache"}),
         (RunState.STOPPING, {"Stop now"}),
-        (RunState.FINISHED, set()),
+        (RunState.FINISHED, {"Run again"}),
         (RunState.STOPPED, {"Resume"}),
         (RunState.FAILED, {"Resume"}),
         (RunState.INTERRUPTED, {"Resume"}),
@@ -54,21 +77,30 @@ def test_the_buttons_by_state(controls: RunControls, state: RunState, enabled: s
         controls.checkpoint,
         controls.empty_cache,
         controls.resume,
+        controls.run_again,
     )
     shown = [button for button in buttons if button.isVisible()]
     assert {button.text() for button in shown if button.isEnabled()} == enabled
 
 
-def test_a_finished_run_can_go_on_with_changes_only(controls: RunControls) -> None:
-    controls.show_info(info(RunState.FINISHED, checkpoint="step-5"))
-    assert controls.resume_more.isVisible()
-    assert controls.resume_more.isEnabled()
-    assert not controls.resume.isEnabled()
-
-
-def test_without_a_checkpoint_a_finished_run_cannot_be_resumed(controls: RunControls) -> None:
-    controls.show_info(info(RunState.FINISHED))
+@pytest.mark.parametrize("checkpoint", ["step-5", ""])
+def test_a_finished_run_is_run_again_and_goes_on_with_changes_only(
+    controls: RunControls, qtbot: QtBot, checkpoint: str
+) -> None:
+    controls.show_info(info(RunState.FINISHED, checkpoint=checkpoint))
     assert not controls.resume.isVisible()
+    assert controls.run_again_more.isVisible()
+    with qtbot.waitSignal(controls.run_again_clicked) as asked:
+        QTest.mouseClick(controls.run_again, Qt.MouseButton.LeftButton)
+    assert asked.args == [SPEC]
+
+
+def test_pause_resume_and_run_again_have_one_width(controls: RunControls) -> None:
+    widths = set()
+    for state in (RunState.RUNNING, RunState.STOPPED, RunState.FINISHED):
+        controls.show_info(info(state, checkpoint="step-5"))
+        widths.add(controls._pause_resume_stack.width())
+    assert len(widths) == 1
 
 
 def test_without_a_checkpoint_a_run_starts_from_the_beginning(controls: RunControls) -> None:
@@ -186,6 +218,34 @@ def test_no_run_at_all_says_what_to_do(controls: RunControls) -> None:
     assert not controls.stop.isEnabled()
 
 
+def test_a_click_on_pause_that_comes_too_late_starts_no_run(
+    controls: RunControls, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("gui.run_view.run_controls.time.monotonic", lambda: now[0])
+    controls.show_info(info(RunState.RUNNING))
+    QTest.mouseMove(controls.pause)
+    qtbot.waitUntil(controls._pause_resume_stack.underMouse)
+    controls.show_info(info(RunState.FINISHED))
+    left = Qt.MouseButton.LeftButton
+    now[0] += 0.5
+    with qtbot.assertNotEmitted(controls.run_again_clicked):
+        QTest.mouseClick(controls.run_again, left)
+    now[0] += 1.0
+    with qtbot.waitSignal(controls.run_again_clicked):
+        QTest.mouseClick(controls.run_again, left)
+    QTest.mouseMove(controls, QPoint(1, 1))
+
+
+def test_nobody_is_told_that_there_is_no_run_while_one_is_read(controls: RunControls) -> None:
+    controls.headline.set_reading(True)
+    controls.show_info(None)
+    assert controls.headline.title.text() == ""
+    assert "Reading" in controls.headline.state.text()
+    controls.headline.set_reading(False)
+    assert controls.headline.title.text() == "No run yet"
+
+
 def test_nothing_moves_while_figures_and_states_change(controls: RunControls) -> None:
     controls.resize(1200, 60)
     places = set()
@@ -238,4 +298,28 @@ def test_the_keys_are_not_taken_from_elsewhere(controls: RunControls, qtbot: QtB
 
 def test_a_new_attempt_is_said_in_words(controls: RunControls) -> None:
     controls.show_info(info(RunState.STARTING, attempt=2))
-    assert "starting again, attempt 2" in controls.headline.state.text()
+    assert "restarting, attempt 2" in controls.headline.state.text()
+
+
+def test_the_title_tells_which_other_python_a_run_uses(
+    controls: RunControls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = info(RunState.RUNNING)
+    controls.show_info(shown)
+    assert "Python" not in controls.headline.title.toolTip()
+    environment = '[environment]\npython = "3.12.4"\n[environment.packages]\ntorch = "2.13.0"\n'
+    (tmp_path / "spec.toml").write_text(f'format = "1.1"\n{environment}')
+    spec = replace(SPEC, interpreter="/envs/mine/bin/python")
+    controls.show_info(shown._replace(folder=tmp_path, spec=spec))
+    tip = controls.headline.title.toolTip()
+    assert "Python: /envs/mine/bin/python (Python 3.12.4, torch 2.13.0)" in tip
+
+
+def test_a_run_without_a_bar_leaves_its_room_to_the_name(controls: RunControls) -> None:
+    over = info(RunState.FINISHED, step=399)  # of a script that never said how many steps it has
+    controls.show_info(over)
+    QApplication.processEvents()
+    headline = controls.headline
+    assert not headline.progress.isVisible()
+    assert headline.progress_label.width() < PROGRESS_WIDTH
+    assert headline.title.width() > controls.width() // 3

@@ -10,9 +10,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
 from engine.messages.events import EpochEnded, Event, Rewound, TrainingStarted
-from engine.runs.downsampling import BlockStatistics
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.downsampling import BlockStatistics
+from engine.runs.store.store_reader import StoredEvent
 from engine.spec.run_spec import RunSpec
 from gui.run_view.run_figures import RunFigures
 from tests.gui.stored_points import stored_points
@@ -25,7 +25,14 @@ class Cards:
         self.shown: dict[str, tuple[str, str, str]] = {}
         self.captions: list[str] = []
         figures.metric_named.connect(self.captions.append)
-        figures.figure.connect(lambda key, *rest: self.shown.update({key: rest}))
+        figures.figure.connect(self._show)
+
+    def _show(self, key: str, value: str, note: str, tone: str) -> None:
+        """Keep the longest form of a note; the others say the same in fewer words."""
+        longest, *shorter = note.splitlines() or [""]
+        assert sorted(shorter, key=len, reverse=True) == shorter
+        assert all(len(form) < len(longest) for form in shorter)
+        self.shown[key] = value, longest, tone
 
 
 @pytest.fixture
@@ -40,6 +47,21 @@ def info(**status: object) -> RunInfo:
 
 def stored(*events: Event) -> list[StoredEvent]:
     return [StoredEvent(number, 0.0, event) for number, event in enumerate(events, 1)]
+
+
+def validated(
+    figures: RunFigures,
+    *ends: tuple[int, int, dict[str, float]],
+    directions: dict[str, str] | None = None,
+) -> None:
+    """Epochs have ended (epoch, step, metrics), as the store has them: points, event, status."""
+    metrics: dict[str, float] = {}
+    for epoch, step, found in ends:
+        metrics |= found
+        for name, value in found.items():
+            figures.add_points(name, stored_points(np.array([float(step)]), np.array([value])))
+        figures.add_events(stored(EpochEnded(epoch, step, found)))
+    figures.show_info(info(metrics=metrics, metric_directions=directions or {}))
 
 
 def test_the_trend_compares_the_last_epoch_with_the_one_before(figures: RunFigures) -> None:
@@ -68,45 +90,56 @@ def test_the_trend_of_a_curve_of_blocks_is_that_of_their_means(figures: RunFigur
 
 def test_the_best_epoch_by_the_metric_that_is_no_loss(figures: RunFigures) -> None:
     cards = Cards(figures)
-    figures.add_events(
-        stored(
-            TrainingStarted(0, 10, 3, 1, parameters=5),
-            EpochEnded(1, 10, {"validation/loss": 0.5, "validation/accuracy": 0.8}),
-            EpochEnded(2, 20, {"validation/loss": 0.4, "validation/accuracy": 0.95}),
-            EpochEnded(3, 30, {"validation/loss": 0.3, "validation/accuracy": 0.9}),
-        )
+    validated(
+        figures,
+        (1, 10, {"validation/loss": 0.5, "validation/accuracy": 0.8}),
+        (2, 20, {"validation/loss": 0.4, "validation/accuracy": 0.95}),
+        (3, 30, {"validation/loss": 0.3, "validation/accuracy": 0.9}),
     )
     assert cards.shown["metric"] == ("90.0 %", "★ best 95.0 % @ epoch 2", "best")
     assert cards.captions[-1] == "VAL ACCURACY"
     figures.add_events(stored(Rewound(10, "step-10")))
+    figures.set_points("validation/accuracy", stored_points(np.array([10.0]), np.array([0.8])))
+    figures.show_info(info(metrics={"validation/accuracy": 0.8}))
     assert cards.shown["metric"] == ("80.0 %", "★ best 80.0 % @ epoch 1", "best")
+
+
+def test_of_equal_results_the_smallest_epoch_is_the_best(figures: RunFigures) -> None:
+    cards = Cards(figures)
+    validated(figures, *((epoch, 10 * epoch, {"validation/accuracy": 0.9}) for epoch in (1, 2, 3)))
+    assert cards.shown["metric"] == ("90.0 %", "★ best 90.0 % @ epoch 1", "best")
+
+
+def test_a_validation_within_an_epoch_is_shown_as_star_and_list_show_it(
+    figures: RunFigures,
+) -> None:
+    """A run of a number of steps validates at its end, and a script whenever it likes."""
+    cards = Cards(figures)
+    validated(figures, (1, 10, {"validation/loss": 0.5}))
+    figures.add_points("validation/loss", stored_points(np.array([1015.0]), np.array([0.25])))
+    figures.show_info(info(metrics={"validation/loss": 0.25}))
+    assert cards.shown["metric"] == ("0.25", "★ best 0.25 @ step 1,015", "best")
 
 
 def test_a_rewind_keeps_the_epochs_before_it_however_long_they_were(figures: RunFigures) -> None:
     """The batch size was changed after the first epoch: the second one had 4 steps, not 10."""
     cards = Cards(figures)
-    figures.add_events(
-        stored(
-            TrainingStarted(0, 10, 3, 1, 99),
-            EpochEnded(1, 10, {"validation/accuracy": 0.8}),
-            Rewound(10, "step-10"),
-            TrainingStarted(10, 4, 3, 1, 99, total_steps=18),
-            EpochEnded(2, 14, {"validation/accuracy": 0.95}),
-            EpochEnded(3, 18, {"validation/accuracy": 0.9}),
-            Rewound(14, "step-14"),
-        )
+    validated(
+        figures,
+        (1, 10, {"validation/accuracy": 0.8}),
+        (2, 14, {"validation/accuracy": 0.95}),
+        (3, 18, {"validation/accuracy": 0.9}),
     )
+    figures.add_events(stored(Rewound(14, "step-14")))
+    curve = stored_points(np.array([10.0, 14.0]), np.array([0.8, 0.95]))
+    figures.set_points("validation/accuracy", curve)
+    figures.show_info(info(metrics={"validation/accuracy": 0.95}))
     assert cards.shown["metric"] == ("95.0 %", "★ best 95.0 % @ epoch 2", "best")
 
 
 def test_of_a_loss_the_smallest_is_the_best(figures: RunFigures) -> None:
     cards = Cards(figures)
-    figures.add_events(
-        stored(
-            EpochEnded(1, 10, {"validation/loss": 0.25}),
-            EpochEnded(2, 20, {"validation/loss": 0.5}),
-        )
-    )
+    validated(figures, (1, 10, {"validation/loss": 0.25}), (2, 20, {"validation/loss": 0.5}))
     assert cards.shown["metric"] == ("0.5", "★ best 0.25 @ epoch 1", "best")
 
 
@@ -123,9 +156,9 @@ def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
         "device/GPU-b/memory", stored_points(np.arange(2.0), np.array([1.5 * 2**30, 1.0]))
     )
     figures.add_points("device/GPU-b/memory", stored_points(np.arange(1.0), np.array([np.nan])))
-    assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 1")
+    assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 1 · all its processes")
     figures.set_device_names({"GPU-b": "GPU 3"})
-    assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 3")
+    assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 3 · all its processes")
 
 
 def test_the_step_time_says_what_was_no_computing(figures: RunFigures) -> None:
@@ -147,20 +180,90 @@ def test_the_step_time_says_what_was_no_computing(figures: RunFigures) -> None:
 
 def test_another_run_begins_with_unknown_figures(figures: RunFigures) -> None:
     cards = Cards(figures)
-    figures.add_events(stored(EpochEnded(1, 10, {"validation/loss": 0.25})))
+    validated(figures, (1, 10, {"validation/loss": 0.25}))
     figures.clear()
     assert {value for value, _, _ in cards.shown.values()} == {"–"}
-    figures.add_events([])
+    figures.show_info(info(metrics={"validation/loss": 0.25}))
     assert cards.shown["metric"][0] == "–"
 
 
 def test_the_run_may_say_which_way_its_metric_is_better(figures: RunFigures) -> None:
     cards = Cards(figures)
-    figures.add_events(
-        stored(
-            TrainingStarted(0, 10, 2, 1, parameters=5, metric_directions={"score": "min"}),
-            EpochEnded(1, 10, {"validation/score": 0.25}),
-            EpochEnded(2, 20, {"validation/score": 0.5}),
-        )
+    validated(
+        figures,
+        (1, 10, {"validation/score": 0.25}),
+        (2, 20, {"validation/score": 0.5}),
+        directions={"score": "min"},
     )
     assert cards.shown["metric"] == ("0.5", "★ best 0.25 @ epoch 1", "best")
+
+
+def test_on_a_cpu_the_peak_is_that_of_the_runs_processes(figures: RunFigures) -> None:
+    """And not what the whole machine uses, unless that is all that an old run has."""
+    cards = Cards(figures)
+    machine = stored_points(np.arange(2.0), np.array([19.1 * 2**30, 18 * 2**30]))
+    figures.set_points("device/cpu/memory", machine)
+    assert cards.shown["memory"][:2] == ("19.1 GiB", "whole machine")
+    own = stored_points(np.arange(2.0), np.array([0.25 * 2**30, 0.125 * 2**30]))
+    figures.set_points("device/cpu/process_memory", own)
+    assert cards.shown["memory"][:2] == ("256.0 MiB", "processes of this run")
+
+
+def trend_of(figures: RunFigures, first: list[float], *epochs: list[float]) -> tuple[str, str]:
+    """What the card says after epochs with these losses."""
+    cards = Cards(figures)
+    losses = np.array([first, *epochs]).ravel()
+    figures.add_events(stored(TrainingStarted(0, len(first), 9, 1, parameters=5)))
+    figures.set_points("train/loss", stored_points(np.arange(1.0, len(losses) + 1), losses))
+    figures.show_info(info(steps_per_epoch=len(first), metrics={"train/loss": losses[-1]}))
+    return cards.shown["loss"][1:]
+
+
+def test_noise_is_no_trend(figures: RunFigures) -> None:
+    epoch, next_epoch = [0.01, 0.09, 0.02, 0.08], [0.09, 0.02, 0.1, 0.03]
+    assert np.mean(next_epoch) > 1.15 * np.mean(epoch)
+    assert trend_of(figures, [2.3, 2.2, 2.1, 2.0], epoch, next_epoch) == ("", "")
+
+
+def test_a_tiny_loss_that_doubles_does_not_alarm(figures: RunFigures) -> None:
+    tiny = [1.1e-6, 0.9e-6, 1e-6, 1e-6]
+    doubled = [2 * value for value in tiny]
+    assert trend_of(figures, [2.3] * 4, tiny, doubled) == ("▲ 100.0 % / epoch", "")
+
+
+def test_a_loss_that_rises_alarms(figures: RunFigures) -> None:
+    low, high = [0.5, 0.52, 0.48, 0.5], [0.9, 0.92, 0.88, 0.9]
+    assert trend_of(figures, [2.3] * 4, low, high) == ("▲ 80.0 % / epoch", "warning")
+
+
+def test_epochs_of_one_step_have_no_trend(figures: RunFigures) -> None:
+    assert trend_of(figures, [2.0], [0.5], [0.6]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.000123, "0.123 ms"),
+        (0.0649, "64.9 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1 s"),
+        (12.34, "12.3 s"),
+        (1234.5, "1,234 s"),
+    ],
+)
+def test_a_step_time_is_a_number_that_people_write(
+    figures: RunFigures, seconds: float, shown: str
+) -> None:
+    cards = Cards(figures)
+    figures.show_info(info(step_seconds=seconds))
+    assert cards.shown["step_time"][0] == shown
+
+
+def test_an_accuracy_that_was_logged_in_percent_is_one(figures: RunFigures) -> None:
+    """Also where it is below 1: it is a part of 1 only if no value is larger."""
+    cards = Cards(figures)
+    name = "validation/accuracy"
+    figures.set_points(name, stored_points(np.array([1.0, 2.0, 3.0]), np.array([0.8, 90.0, 0.5])))
+    figures.show_info(info(metrics={name: 0.5}))
+    value, note, _ = cards.shown["metric"]
+    assert (value, note) == ("0.5 %", "★ best 90.0 % @ step 2")

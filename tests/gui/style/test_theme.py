@@ -9,8 +9,18 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetrics, QPalette
-from PySide6.QtWidgets import QApplication, QDialog, QLabel, QPlainTextEdit
+from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetrics, QPalette, QStandardItemModel
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QApplication,
+    QDialog,
+    QLabel,
+    QPlainTextEdit,
+    QTableView,
+    QTreeView,
+    QTreeWidget,
+    QTreeWidgetItem,
+)
 from pytestqt.qtbot import QtBot
 
 from gui.style import theme as look
@@ -41,13 +51,17 @@ def contrast(one: str, other: str) -> float:
 
 
 @BOTH
-@pytest.mark.parametrize("behind", ["bg", "card", "card2"])
+@pytest.mark.parametrize("behind", ["bg", "card", "card2", "selected"])
 def test_everything_that_must_be_read_stands_out(theme: Theme, behind: str) -> None:
     """4.5:1 for text, 3:1 for what is drawn; on cards, where most of it stands, far more."""
     ground = getattr(theme, behind)
     assert contrast(theme.text, ground) > 12
-    for colour in (theme.muted, theme.accent, theme.ok, theme.warn, theme.bad):
+    for colour in (
+        *(theme.muted, theme.accent, theme.ok, theme.warn, theme.bad),
+        *(theme.done, theme.lost),
+    ):
         assert contrast(colour, ground) >= 4.5, colour
+    assert contrast(theme.faint, ground) < contrast(theme.muted, ground) / 1.5
     assert min(contrast(colour, ground) for colour in theme.cycle) >= 3
 
 
@@ -74,7 +88,8 @@ def test_the_style_sheet_is_filled_in_and_its_pictures_exist(theme: Theme) -> No
     assert pictures
     for picture in pictures:
         on_accent = Path(picture).stem.startswith(("check", "play-fill-ffffff"))
-        ink = theme.on_accent if on_accent else theme.muted
+        is_disabled = Path(picture).stem == f"play-fill-{theme.faint.removeprefix('#')}"
+        ink = theme.on_accent if on_accent else theme.faint if is_disabled else theme.muted
         assert ink in Path(picture).read_text(encoding="utf-8")
 
 
@@ -85,7 +100,7 @@ def test_a_palette_tells_its_theme(theme: Theme, qapp: QApplication) -> None:
     assert palette.color(QPalette.ColorRole.Highlight) == QColor(theme.accent_bg)
     assert palette.color(QPalette.ColorRole.Link) == QColor(theme.accent)
     disabled = palette.color(QPalette.ColorGroup.Disabled, QPalette.ColorRole.ButtonText)
-    assert disabled == QColor(theme.muted)
+    assert disabled == QColor(theme.faint)
 
 
 def test_the_bundled_fonts_are_used_and_digits_are_equally_wide(qapp: QApplication) -> None:
@@ -191,3 +206,51 @@ def test_a_text_to_write_in_a_dialog_is_seen_as_a_field(
     image = field.grab().toImage()
     inside = image.pixelColor(image.width() // 2, image.height() // 2)
     assert inside.name() == QColor(theme.card2).name()
+
+
+@BOTH
+@pytest.mark.parametrize("kind", [QTableView, QTreeView])
+def test_a_selected_row_has_the_ground_on_which_its_texts_can_be_read(
+    theme: Theme,
+    kind: type[QTableView | QTreeView],
+    controller: ThemeController,
+    qtbot: QtBot,
+) -> None:
+    controller.set_choice(theme.name)
+    view = kind()
+    qtbot.addWidget(view)
+    model = QStandardItemModel(2, 1, view)
+    view.setModel(model)
+    view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    view.show()
+    view.setCurrentIndex(model.index(1, 0))
+    row = view.visualRect(model.index(0, 0)), view.visualRect(model.index(1, 0))
+    image = view.viewport().grab().toImage()
+    grounds = [image.pixelColor(rect.right() - 6, rect.center().y()).name() for rect in row]
+    assert grounds[1] == QColor(theme.selected).name() != grounds[0]
+
+
+@BOTH
+def test_a_box_in_a_list_shows_whether_it_is_ticked(
+    theme: Theme, controller: ThemeController, qtbot: QtBot
+) -> None:
+    controller.set_choice(theme.name)
+    tree = QTreeWidget()
+    qtbot.addWidget(tree)
+    for state in (Qt.CheckState.Checked, Qt.CheckState.Unchecked):
+        QTreeWidgetItem(tree, [""]).setCheckState(0, state)
+    tree.show()
+    image = tree.viewport().grab().toImage()
+    boxes = []
+    for row in range(2):
+        place = tree.visualItemRect(tree.topLevelItem(row))
+        colours = {
+            image.pixelColor(x, y).name()
+            for x in range(60)
+            for y in range(place.top(), place.bottom())
+        }
+        boxes.append(colours)
+    ticked, empty = boxes
+    assert QColor(theme.accent_bg).name() in ticked
+    assert QColor(theme.accent_bg).name() not in empty
+    assert QColor(theme.card2).name() in empty

@@ -97,7 +97,7 @@ def test_every_word_of_the_window_is_translated(state: State, qapp: QApplication
         assert sum("⟦" in text for _, text in said) > 150
         engine = engines_words(app)
         strange = {f"{at}: {rest}" for at, text in said if (rest := untranslated(text, engine))}
-        dialog = ShortcutsDialog(app.window)
+        dialog = ShortcutsDialog(app.window, app.window.menus)
         strange |= {rest for _, text in texts(dialog) if (rest := untranslated(text, engine))}
     assert not strange, "\n".join(sorted(strange))
 
@@ -114,6 +114,8 @@ def untranslated(text: str, engine: re.Pattern[str]) -> str:
 def texts(window: QWidget) -> Iterator[tuple[str, str]]:
     """Everything that can be read or heard in `window`, and where."""
     for widget in (window, *visible_widgets(window)):
+        if widget.objectName() == "lastline":
+            continue  # a line of the log, which is what the engine and the user say
         for text in (widget.toolTip(), widget.accessibleName(), widget.accessibleDescription()):
             yield called(widget), plain(text)
         match widget:
@@ -145,7 +147,8 @@ def engines_words(app: AppController) -> re.Pattern[str]:
     """Texts of the engine or the user, which are not translated."""
     said: set[str] = set()
     for field in FIELDS.values():
-        said |= {field.title, field.doc, field.group, *map(str, field.choices)}
+        said |= {field.title, *field.help(in_form=True).split("\n"), field.group, field.zero}
+        said |= {*map(str, field.choices), *field.texts, *field.meanings}
     for strategy in catalog.strategies():
         said |= {strategy.title, strategy.summary, strategy.needs, strategy.name}
     for info in app.run_list_panel.runs():

@@ -55,6 +55,47 @@ def test_nonsense_is_refused_with_a_sentence(qtbot: QtBot, text: str) -> None:
         entry.value()
 
 
+def test_an_empty_field_says_what_no_number_means(qtbot: QtBot) -> None:
+    entry = Field(FieldInfo("steps", "int", 0, zero="no limit"))
+    qtbot.addWidget(entry)
+    line = entry.widget
+    assert isinstance(line, QLineEdit)
+    assert (line.text(), line.placeholderText(), entry.value()) == ("", "no limit", 0)
+    entry.set_value(7)
+    assert entry.value() == 7
+    QTest.keyClicks(_cleared(entry), "0")
+    assert entry.value() == 0
+    entry.set_value(0)
+    assert line.text() == ""
+
+
+def test_a_choice_is_shown_in_words_and_explained(qtbot: QtBot) -> None:
+    info = FieldInfo(
+        "on_nan", "choice", "continue", ("continue", "skip"), "The loss is NaN.",
+        texts=("Keep going", "Skip step"), meanings=("the training goes on", ""),
+    )  # fmt: skip
+    entry = Field(info)
+    qtbot.addWidget(entry)
+    combo = entry.widget
+    assert isinstance(combo, Combo)
+    assert (combo.currentText(), entry.value()) == ("Keep going", "continue")
+    entry.set_value("skip")
+    assert (combo.currentText(), entry.value()) == ("Skip step", "skip")
+    assert "Keep going: the training goes on" in combo.toolTip()
+    assert info.help(in_form=False) == "The loss is NaN. continue: the training goes on."
+
+
+def test_a_field_at_fault_is_outlined_and_says_why_to_screen_readers(qtbot: QtBot) -> None:
+    entry = Field(FieldInfo("width", "int", 32))
+    qtbot.addWidget(entry)
+    entry.set_problem("Too wide.")
+    assert entry.widget.property("fault") is True
+    assert entry.widget.accessibleDescription() == "Too wide."
+    entry.set_problem("")
+    assert entry.widget.property("fault") is False
+    assert entry.widget.accessibleDescription() == ""
+
+
 def test_a_problem_takes_the_place_of_the_note(qtbot: QtBot) -> None:
     entry = Field(FieldInfo("width", "int", 32))
     qtbot.addWidget(entry)

@@ -53,8 +53,12 @@ def test_a_long_value_is_small_and_all_cards_are_equally_wide(row: FigureRow) ->
     big = card.value.fontMetrics().height()
     row.set_figure("throughput", "11,840,000 samples/s")
     assert card.value.fontMetrics().height() < big
-    assert card.value.sizeHint().width() <= card.value.width() + 40
+    assert card.value.sizeHint().width() <= card.contentsRect().width()
     assert len({row.card(key).width() // 2 for key in ("loss", "throughput", "memory")}) == 1
+    row.set_figure("throughput", "8 it/s", "a note that is far longer than the card is wide")
+    assert card.value.width() == card.value.sizeHint().width(), "the note gives way"
+    assert "longer than" in card.note.toolTip()
+    row.set_figure("throughput", "11,840,000 samples/s")
     row.resize(2200, 80)
     QApplication.processEvents()
     assert card.value.fontMetrics().height() == big
@@ -63,3 +67,20 @@ def test_a_long_value_is_small_and_all_cards_are_equally_wide(row: FigureRow) ->
 def test_an_unknown_figure_is_an_error(row: FigureRow) -> None:
     with pytest.raises(KeyError):
         row.set_figure("no such card", "1")
+
+
+def test_a_note_is_said_in_as_many_words_as_fit(row: FigureRow) -> None:
+    card = row.card("metric")
+    forms = ("★ best 99.7 % @ epoch 28, the first of two", "★ 99.7 % @ epoch 28", "★ 99.7 %")
+    row.set_figure("metric", "98.6 %", "\n".join(forms))
+    row.resize(2400, 80)
+    assert card.note.text() == forms[0]
+    shown = []
+    for width in range(2400, 600, -20):
+        row.resize(width, 80)
+        assert card.note.text() in forms
+        if card.note.text() not in shown:
+            shown.append(card.note.text())
+    assert shown == list(forms), "the longest one that fits"
+    assert forms[0] in card.accessibleName()
+    assert forms[0] in card.toolTip()

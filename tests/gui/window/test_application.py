@@ -11,7 +11,7 @@ PROGRAM = """
 import gc, threading, weakref
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QWidget
-from gui.window.application import application
+from gui.window.application import application, collect_garbage
 
 app = application(["traindeck"])
 killers = []
@@ -23,6 +23,7 @@ kept = []
 for _ in range(10 * gc.get_threshold()[0]):
     kept.append([])
 assert not gc.isenabled() and not killers, "garbage waits for the event loop"
+collect_garbage(app)
 look = QTimer()
 look.timeout.connect(lambda: killers and app.quit())
 look.start(10)

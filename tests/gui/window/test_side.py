@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -86,6 +87,21 @@ def test_alarms_and_a_problem_leave_start_and_the_runs_in_sight(open_with: Open)
     assert app.form.devices.problem_note.problem
     assert in_sight(app.alarms)
     assert in_sight(app.form.start_button)
+    assert rows_in_sight(app) >= 3
+
+
+def test_an_alarm_moves_no_control_of_the_form(open_with: Open) -> None:
+    app = open_with(gpu(0), gpu(1), cpu(), height=900)
+    controls = (app.form.start_button, app.form.strategy, app.form.name_row, app.devices)
+
+    def places() -> list[QPoint]:
+        settle()
+        return [each.mapTo(app.window, QPoint()) for each in controls]
+
+    before = places()
+    app.alarms.show_snapshot(Snapshot(time=1.0, devices=(*device_states.eight_gpus().devices,)))
+    assert app.alarms.isVisible()
+    assert places() == before
     assert rows_in_sight(app) >= 3
 
 

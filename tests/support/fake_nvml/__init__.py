@@ -56,6 +56,7 @@ class FakeNvml:
             self._version = mmap.mmap(file.fileno(), 8)
         self._set("system", "nvmlInit", 0)
         self._set("system", "nvmlSystemGetDriverVersion", 0, "580.95.05")
+        self._set("system", "nvmlSystemGetCudaDriverVersion", 0, 13000)
         self.answer("system", "nvmlDeviceGetCount", 0)
 
     @property

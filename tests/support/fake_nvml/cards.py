@@ -17,6 +17,7 @@ def card(uuid: str, pci_bus: str, name: str) -> _Answers:
         "nvmlDeviceGetUUID": (uuid,),
         "nvmlDeviceGetName": (name,),
         "nvmlDeviceGetPciInfo_v3": (pci_bus,),
+        "nvmlDeviceGetCudaComputeCapability": (9, 0),
         "nvmlDeviceGetMemoryInfo_v2": (total, reserved, free, used),
         "nvmlDeviceGetMemoryInfo": (total, free, used + reserved),
         "nvmlDeviceGetUtilizationRates": (93, 41),

@@ -87,6 +87,14 @@ int nvmlSystemGetDriverVersion(char *out, unsigned size) {
     return code ? code : copy(out, size, values);
 }
 
+/* such as 13000 */
+int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    char *values;
+    int code = ask_system("nvmlSystemGetCudaDriverVersion", &values);
+    if (!code) *version = next(&values);
+    return code;
+}
+
 int nvmlDeviceGetCount_v2(unsigned *count) {
     char *values;
     int code = ask_system("nvmlDeviceGetCount", &values);
@@ -120,6 +128,14 @@ int nvmlDeviceGetPciInfo_v3(Device *device, Pci *pci) {
     ASK(device);
     memset(pci, 0, sizeof *pci);
     return copy(pci->id, sizeof pci->id, values);
+}
+
+/* major, minor */
+int nvmlDeviceGetCudaComputeCapability(Device *device, int *major, int *minor) {
+    ASK(device);
+    *major = next(&values);
+    *minor = next(&values);
+    return SUCCESS;
 }
 
 /* ---- figures ---- */

@@ -34,6 +34,7 @@ from tests.engine.pytorch.parallelism.keras_models import (
     samples,
     smooth_model,
 )
+from tests.support.torch_recipes import recipe_of
 
 CPU = torch.device("cpu")
 FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
@@ -53,7 +54,7 @@ class Pool:
         torch.manual_seed(0)
         model = make()
         keras_model.build(model, samples(1, 0)[0])
-        parallel = strategy.wrap_model(model, self.rank, None)
+        parallel = strategy.wrap_model(model, self.rank, recipe_of())
         parallel.train()
         return parallel
 
@@ -69,13 +70,13 @@ class Pool:
         loss, begin = torch.zeros(()), 0
         for number, size in enumerate(parts, start=1):
             mine = torch.arange(begin, begin + size)[self.rank.number :: self.rank.world_size]
-            loss = loss + parallel.train_batch(
-                inputs[mine],
-                targets[mine],
+            values = parallel.train_batch(
+                (inputs[mine], targets[mine]),
                 len(mine) / sum(parts),
                 objective,
                 sync=number == len(parts),
             )
+            loss = loss + values["loss"]
             begin += size
         return self.rank.group.all_reduce_sum(loss)
 
@@ -228,11 +229,37 @@ def checkpointed(pool: Pool, folder: Path) -> dict[str, Any]:
             pool.backward(parallel, [6])
             optimizer.step()
             parallel.sync_buffers()
-            training_state.save(folder, parallel.module, optimizer, pool.rank.group.cpu)
+            training_state.save(folder, parallel.module, [optimizer], pool.rank.group.cpu, {})
         else:
-            training_state.restore(folder, parallel.module, optimizer, pool.rank.group.cpu)
+            training_state.restore(folder, parallel.module, [optimizer], pool.rank.group.cpu, {})
         slots = optimizer.state[parallel.parameters()[0]]
         found[name] = copy.deepcopy({**parallel.module.state_dict(), **slots})
+    return found
+
+
+def adam_steps(pool: Pool) -> dict[str, bool]:
+    """Whether our steps of Adam change the same as those of Keras, also after a restore."""
+    found = {}
+    makers: dict[str, Any] = {
+        "adamw": lambda _: optimizers.AdamW(0.1),
+        "adam": lambda _: optimizers.Adam(0.1, weight_decay=0.01, clipnorm=0.5),
+    }
+    for name, make in makers.items():
+        states = []
+        for is_ours in (True, False):
+            parallel = pool.wrap_model(smooth_model)
+            optimizer: Any = pool.optimizer(parallel, make)
+            assert optimizer._is_adam
+            optimizer._is_adam = is_ours
+            for number in range(4):
+                optimizer.param_groups[0]["lr"] = 0.1 / (1 + number)
+                pool.backward(parallel, [4])
+                optimizer.step()
+                if number == 1:
+                    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+            slots = optimizer.state[parallel.parameters()[0]]
+            states.append(copy.deepcopy({**parallel.module.state_dict(), **slots}))
+        found[name] = same(*states)
     return found
 
 
@@ -283,6 +310,7 @@ def main() -> None:
             "optimizer_states": optimizer_states(pool),
             "constraints": constraints(pool),
             "learning_rates": learning_rates(pool),
+            "adam_steps": adam_steps(pool),
             "half_precision": half_precision(pool),
             "refused": refused(pool),
         }

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from engine.pytorch.parallel import LossAndMetrics
+from engine.pytorch.recipe.torch_recipe import Values
 
 
 def chain() -> nn.Sequential:
@@ -78,7 +78,7 @@ def loss(outputs: Any, targets: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(logits, targets)
 
 
-def metrics(outputs: Any, targets: torch.Tensor) -> LossAndMetrics:
+def metrics(outputs: Any, targets: torch.Tensor) -> Values:
     logits = outputs["logits"] if isinstance(outputs, dict) else outputs
     return {"largest": logits.max(), "right": (logits.argmax(1) == targets).float().mean()}
 

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from engine.pytorch import training_state
-from engine.pytorch.parallel import Objective, Parallel, Rank
+from engine.pytorch.parallel import Objective, Parallel, Rank, loss_of
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import ProcessGroup
 from engine.pytorch.strategies.pipeline import strategy
@@ -39,6 +39,7 @@ from tests.engine.pytorch.parallelism.pipeline_models import (
     metrics,
     samples,
 )
+from tests.support.torch_recipes import recipe_of
 
 CPU = torch.device("cpu")
 POOLS = (2, 3)
@@ -69,7 +70,7 @@ class Pool:
         devices = tuple(f"cpu:{number}" for number in range(self.world_size))
         spec = RunSpec(recipe="", strategy=strategy.name, devices=devices, **options)
         rank = Rank(self.number, self.world_size, (CPU,), self.group, spec)
-        parallel = strategy.wrap_model(copy.deepcopy(model), rank, None)
+        parallel = strategy.wrap_model(copy.deepcopy(model), rank, recipe_of())
         parallel.train()
         return parallel
 
@@ -77,7 +78,8 @@ class Pool:
         """This rank's gradients, and the loss of all ranks, for batches of these sizes."""
         total = torch.zeros(())
         for size in sizes:
-            total += parallel.train_batch(*samples(size), WEIGHT, objective(precision), sync=True)
+            result = parallel.train_batch(samples(size), WEIGHT, objective(precision), sync=True)
+            total += result["loss"]
         return {"loss": self.group.all_reduce_sum(total), "gradients": gradients(parallel.module)}
 
 
@@ -107,7 +109,7 @@ def training(pool: Pool) -> Found:
     sizes = [*range(1, 13), *range(1, 13)]  # more kinds of batches than are kept
     found["many sizes"] = (pool.train(parallel, sizes), by_hand(model, sizes))
     parallel.evaluate()
-    parallel.validate_batch(*samples(7), objective())
+    parallel.validate_batch(samples(7), objective())
     parallel.free_devices()
     parallel.restore_devices()
     parallel.train()
@@ -124,14 +126,14 @@ def structures(pool: Pool) -> Found:
     inputs, targets = samples(7)
     batch = {"image": inputs, "not used": targets}
     parallel = pool.wrap_model(model)
-    result = parallel.train_batch(batch, targets, 1.0, objective(), sync=True)
+    result = parallel.train_batch((batch, targets), 1.0, objective(), sync=True)
     parallel.evaluate()
-    figures = parallel.validate_batch(batch, targets, objective())
+    figures = parallel.validate_batch((batch, targets), objective())
     expected = loss(model(batch), targets)
     torch.autograd.backward(expected)
     return {
         "pipeline": {
-            "loss": pool.group.all_reduce_sum(result),
+            "loss": pool.group.all_reduce_sum(loss_of(result)),
             "gradients": gradients(parallel.module),
         },
         "by hand": {"loss": expected.detach(), "gradients": gradients(model)},
@@ -156,7 +158,7 @@ def figures(pool: Pool) -> Found:
     parallel.evaluate()
     for size in SIZES:
         inputs, targets = samples(size)
-        found[f"validation {size}"] = parallel.validate_batch(inputs, targets, objective())
+        found[f"validation {size}"] = parallel.validate_batch((inputs, targets), objective())
         with torch.no_grad():
             found[f"by hand {size}"] = objective().loss_and_metrics(model(inputs), targets)
     found["waiting in validation"] = parallel.communication_share(1.0)
@@ -170,9 +172,9 @@ def statistics(pool: Pool) -> tuple[Found, Found]:
     )
     inputs, targets = samples(7)
     parallel = pool.wrap_model(model, microbatches=3)
-    parallel.train_batch(inputs, targets, 1.0, objective(), sync=True)
+    parallel.train_batch((inputs, targets), 1.0, objective(), sync=True)
     parallel.evaluate()
-    parallel.validate_batch(inputs, targets, objective())
+    parallel.validate_batch((inputs, targets), objective())
     for rows in ([0, 1, 2], [3, 4, 5], [6, 6, 6]):
         model(inputs[rows])
     return dict(parallel.module.named_buffers()), dict(model.named_buffers())
@@ -186,11 +188,11 @@ def checkpointed(pool: Pool, folder: Path) -> tuple[Found, Found]:
     optimizer = torch.optim.AdamW(parallel.parameters())
     pool.train(parallel, [12])
     optimizer.step()
-    training_state.save(folder, parallel.module, optimizer, pool.group.cpu)
+    training_state.save(folder, parallel.module, [optimizer], pool.group.cpu, {})
     pool.group.all_reduce_sum(torch.zeros(1))  # waits for the files of all ranks
     alone = chain()
     slots = torch.optim.AdamW(alone.parameters())
-    training_state.restore(folder, alone, slots, None)
+    training_state.restore(folder, alone, [slots], None, {})
     return parallel.module.state_dict(), alone.state_dict()
 
 
@@ -200,7 +202,7 @@ def failure(pool: Pool) -> Found:
     parallel = pool.wrap_model(nn.Sequential(nn.Flatten(), *layers, Failing()))
     recipe = RecipeInfo(name="", path=str(pipeline_models.__file__), builtin=False)
     try:
-        parallel.train_batch(*samples(4), 1.0, objective(), sync=True)
+        parallel.train_batch(samples(4), 1.0, objective(), sync=True)
     except Exception as error:
         said = failure_report(pool.number, recipe, error)
         line = linecache.getline(recipe.path, int(said.where.rpartition(":")[2]))

@@ -133,6 +133,10 @@ def test_the_schedules_learning_rate_reaches_the_keras_optimizer(alone: Found, r
     assert torch.allclose(weight, expected, atol=1e-7)
 
 
+def test_steps_of_adam_without_waits_are_those_of_keras_bit_for_bit(alone: Found) -> None:
+    assert alone["adam_steps"] == {"adamw": True, "adam": True}
+
+
 def test_constraints_hold_with_optimizers_of_keras_and_of_pytorch(alone: Found) -> None:
     assert alone["constraints"] == {"sgd": 0.0, "torch": 0.0}
 

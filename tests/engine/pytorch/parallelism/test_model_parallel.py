@@ -10,13 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from engine.pytorch.defaults import loss
-from engine.pytorch.parallel import Objective, Parallel, Rank
+from engine.pytorch.parallel import Objective, Parallel, Rank, loss_of
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import SingleProcess
+from engine.pytorch.recipe.defaults import loss
 from engine.pytorch.strategies.model_parallel import strategy
 from engine.spec.run_spec import RunSpec
 from tests.recipes import probe_stages, probe_torch
+from tests.support.torch_recipes import recipe_of
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "sequential": probe_torch.model,
@@ -37,7 +38,7 @@ def wrap_model(model: nn.Module) -> Callable[..., Parallel]:
     def arranged(count: int, **options: Any) -> Parallel:
         spec = RunSpec(recipe="", strategy=strategy.name, devices=("cpu:0",) * count, **options)
         rank = Rank(0, 1, (torch.device("cpu"),) * count, SingleProcess(), spec)
-        return strategy.wrap_model(copy.deepcopy(model), rank, cut)
+        return strategy.wrap_model(copy.deepcopy(model), rank, recipe_of(stages=cut))
 
     return arranged
 
@@ -51,16 +52,16 @@ def test_it_equals_the_model(
     images, labels = (torch.as_tensor(part[:7]) for part in probe_torch.datasets()[0])
 
     parallel.train()
-    result = parallel.train_batch(images, labels, 0.5, objective, sync=True)
+    result = parallel.train_batch((images, labels), 0.5, objective, sync=True)
     expected = 0.5 * loss(model(images), labels)
     torch.autograd.backward(expected)
 
-    assert torch.equal(result, expected.detach())
+    assert torch.equal(loss_of(result), expected.detach())
     ours = dict(parallel.module.named_parameters())
     for name, parameter in model.named_parameters():
         assert torch.equal(ours[name].grad, parameter.grad), name
     parallel.evaluate()
-    figures = parallel.validate_batch(images, labels, objective)
+    figures = parallel.validate_batch((images, labels), objective)
     assert figures == objective.loss_and_metrics(model(images), labels)
     assert parallel.count_parameters() == sum(p.numel() for p in model.parameters())
 

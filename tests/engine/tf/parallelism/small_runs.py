@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import keras
+import msgspec
 import numpy as np
 import tensorflow as tf
 
@@ -28,11 +30,20 @@ class Session:
     """The parts of a worker's session that a trainer uses."""
 
     rank, world_size = 0, 1
+    connecting = contextlib.nullcontext
 
     def __init__(self, spec: RunSpec, recipe: SimpleNamespace) -> None:
         self.spec = spec
         self.devices = spec.slots
         self.load_recipe = lambda: recipe
+        self.recipe = SimpleNamespace(learning_rate=spec.learning_rate)
+        self.said: list[str] = []
+        self.prefixes: list[str] = []
+        self.add_validation_sets = self.prefixes.extend
+
+    def emit(self, event: Any) -> None:
+        """Keep what a notice says."""
+        self.said.append(event.text)
 
     def settings_for(self, function: Callable[..., Any]) -> dict[str, Any]:
         """None."""
@@ -63,12 +74,17 @@ def recipe(*layers: Callable[[], keras.Layer], **more: Any) -> SimpleNamespace:
     return SimpleNamespace(**functions)
 
 
-def made(kind: str, given: SimpleNamespace, **options: Any) -> TfTrainer:
-    """A trainer under the strategy `kind`; on two devices unless it is tf/single."""
+def made(kind: str, given: SimpleNamespace, rate: float = 0.0, **options: Any) -> TfTrainer:
+    """A trainer under the strategy `kind`; on two devices unless it is tf/single.
+
+    `rate` is a learning rate that the user chose, and that is not the recipe's.
+    """
     chosen = ("cpu:0",) if kind == "tf/single" else ("cpu:0", "cpu:1")
     wanted: dict[str, Any] = {"batch_size": BATCH, "learning_rate": 0.1, "epochs": 2}
     spec = RunSpec(recipe="small", strategy=kind, devices=chosen, **(wanted | options))
     session: Any = Session(spec, given)
+    if rate:
+        session.spec = msgspec.structs.replace(spec, learning_rate=rate)
     strategy: Any = catalog.strategy(kind)
     # The devices are configured already, which TensorFlow allows only once.
     with (

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from engine.runs.checkpoint_files import Position
 from engine.tf import devices
-from engine.tf.data import data_sets
+from engine.tf.samples.data import ArraySamples, data_sets
 from engine.training import sample_order
 from engine.training.errors import TrainingFailed
 from tests.engine.tf.parallelism.small_floats import half_precision, left_out, overflow
@@ -111,6 +111,17 @@ def resumed() -> dict[str, float]:
     return found
 
 
+def further_sets() -> list[Any]:
+    """How the names of the metrics of further validation sets begin, and all of the names."""
+    train, validation = data()
+    sets = {"first": validation, "test": validation}
+    one = made("tf/single", recipe(dense(3), datasets=lambda: (train, sets)))
+    session: Any = one._session
+    one.begin_validation()
+    one.validate(0, one.validation_batches)
+    return [session.prefixes, list(one.end_validation())]
+
+
 def misfits() -> list[str]:
     """The messages for checkpoints of another model, and for a damaged file."""
     found = []
@@ -139,7 +150,9 @@ def nonsense() -> list[str]:
         (pair, ([1, 2], [[1], "a"])),
     ):
         try:
-            data_sets(given)
+            train, validation = data_sets(given)
+            for each in (train, *validation.values()):
+                ArraySamples(each)
         except ValueError as error:
             found.append(str(error))
     return found
@@ -199,6 +212,17 @@ def schedules() -> dict[str, Any]:
     return {"rates": rates, "said": ""}
 
 
+def samples() -> dict[str, list[float]]:
+    """The samples of an epoch's steps, and of one whose batch is larger than the data."""
+    found = {}
+    for kind in ("tf/single", "tf/mirrored", "tf/central_storage"):
+        one, large = made(kind, recipe(dense(3))), made(kind, recipe(dense(3)), batch_size=500)
+        one.run_steps(Position(), one.steps_per_epoch)
+        large.run_steps(Position(), 1)
+        found[kind] = [one.samples, large.samples]
+    return found
+
+
 def naive() -> dict[str, float]:
     """The loop of many tutorials: `strategy.run` over data that is not distributed, with the mean
     of each replica's loss."""
@@ -225,7 +249,9 @@ def naive() -> dict[str, float]:
 
     for batch in range(3):
         indices = tf.constant(order[batch * BATCH :][:BATCH])
-        MIRRORED.run(step, args=one._replica.train.batch(indices))
+        train = one._replica.train
+        assert isinstance(train, ArraySamples)
+        MIRRORED.run(step, args=train.batch(indices))
     return {
         "from ours": difference(weights(one), ours(0.1)),
         "from ours at twice the rate": difference(weights(one), ours(0.2)),
@@ -252,7 +278,7 @@ def gpus() -> dict[str, Any]:
         names = [devices.configure(("a", "b")), devices.configure(("a", "a", "b", "b"), 512)]
         try:
             devices.configure(("a", "b", "c"))
-        except RuntimeError as error:
+        except TrainingFailed as error:
             return {"asked": asked, "names": names, "said": str(error)}
     return {}
 
@@ -263,6 +289,7 @@ def main() -> None:
         equal_to_one_device,
         batch_norm,
         resumed,
+        further_sets,
         misfits,
         nonsense,
         streams,
@@ -273,6 +300,7 @@ def main() -> None:
         asking,
         schedules,
         naive,
+        samples,
         gpus,
     )
     found = {function.__name__: function() for function in wanted}

@@ -70,12 +70,16 @@ def staged_against_whole(strategy: PlacementStrategy) -> dict[str, Any]:
     def step(inputs: tf.Tensor) -> tf.Tensor:
         loss, gradients = strategy.run(
             lambda x: staged.gradients(
-                x, mean_square, penalty_weight=0.5, scale=lambda value: 4.0 * value
+                x,
+                lambda outputs: (mean_square(outputs)[None], mean_square(outputs)),
+                penalty_factor=tf.constant(0.5),
+                shows_penalties=False,
+                scale=lambda value: 4.0 * value,
             ),
             args=(inputs,),
         )
         optimizer.apply([gradient / 4.0 for gradient in gradients], staged.trainable_variables)
-        return loss
+        return loss[0]
 
     @tf.function
     def step_alone(inputs: tf.Tensor) -> tf.Tensor:

@@ -62,7 +62,7 @@ def test_every_process_is_a_rank_and_only_workers_have_devices() -> None:
 
 def test_it_says_that_it_is_asynchronous() -> None:
     assert not strategy.is_synchronous
-    assert "asynchronous" in strategy.title
+    assert "async" in strategy.title
     assert "asynchronous" in strategy.summary
 
 

@@ -31,6 +31,10 @@ def test_a_restored_training_goes_on_exactly(small: dict[str, Any]) -> None:
     assert found["tf/central_storage"] < 1e-6
 
 
+def test_only_further_validation_sets_have_their_name_in_front(small: dict[str, Any]) -> None:
+    assert small["further_sets"] == [["test_"], ["loss", "test_loss"]]
+
+
 def test_a_checkpoint_that_does_not_fit_is_named(small: dict[str, Any]) -> None:
     assert len(small["misfits"]) == 3
     for said in small["misfits"]:
@@ -87,13 +91,18 @@ def test_a_schedule_of_the_recipes_own_stays(small: dict[str, Any]) -> None:
     assert "learning-rate schedule of its own" in found["said"]
 
 
+def test_it_counts_the_samples_that_were_trained_on(small: dict[str, Any]) -> None:
+    """97 samples in batches of 32, or all of them in one batch of 500."""
+    assert list(small["samples"].values()) == [[97, 97]] * 3
+
+
 def test_gpus_grow_or_are_divided(small: dict[str, Any]) -> None:
     found = small["gpus"]
     growing, divided = found["asked"][:2], found["asked"][2:4]
     assert growing == [["first", True], ["second", True]]
     assert divided == [["first", 512, 512], ["second", 512, 512]]
     assert found["names"] == [["GPU:0", "GPU:1"], ["GPU:0", "GPU:1", "GPU:2", "GPU:3"]]
-    assert "TensorFlow sees 2 of the 3 chosen GPUs" in found["said"]
+    assert "sees 2 of the 3 chosen GPUs (a, b, c)" in found["said"]
 
 
 def test_the_naive_loop_trains_at_a_multiple_of_the_learning_rate(small: dict[str, Any]) -> None:

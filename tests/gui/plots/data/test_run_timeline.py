@@ -25,7 +25,7 @@ from engine.messages.events import (
     Trouble,
     WorkerStarted,
 )
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from engine.spec.catalog import recipe
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import replaced_spec, write_spec

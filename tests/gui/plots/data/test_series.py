@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from engine.runs.store.downsampling import BlockStatistics
 from gui.plots.data.growing_pyramid import Array
-from gui.plots.data.series import Series
+from gui.plots.data.series import PointReading, Series
 from gui.plots.data.smoothing import MovingAverage
 
 ALL = (-math.inf, math.inf)
@@ -150,15 +151,42 @@ def test_bounds_are_those_of_the_finite_values() -> None:
 def test_values_near_a_step() -> None:
     here = Series()
     here.extend([10, 20, 30], [1.0, np.nan, 3.0])
-    assert here.value_at(12) == 1.0
-    assert here.value_at(26) == 3.0
-    assert math.isnan(here.value_at(21))
-    assert math.isnan(here.value_at(9))
-    assert math.isnan(here.value_at(31))
-    here.set_smoothing(0.5)
-    assert here.value_at(30, smoothed=True) == pytest.approx(
-        plain_average(np.array([1, 3]), 0.5)[1]
+    assert here.point_at(12) == approx_point(10, 1.0)
+    assert here.point_at(26) == approx_point(30, 3.0)
+    gap = here.point_at(21)
+    assert gap is not None
+    assert math.isnan(gap.low)
+    assert here.point_at(9) is here.point_at(31) is None
+    assert here.point_at(9.6) == here.point_at(10), (
+        "a pointer is never exactly over the first point"
     )
+    assert here.point_at(30.4) == here.point_at(30)
+    here.set_smoothing(0.5)
+    smoothed = plain_average(np.array([1, 3]), 0.5)[1]
+    assert here.point_at(30) == approx_point(30, 3.0, smoothed), "the value is still the point's"
+
+
+def approx_point(step: float, value: float, smoothed: float = math.nan) -> object:
+    return pytest.approx(PointReading(step, step, value, value, smoothed), nan_ok=True)
+
+
+def test_a_block_of_points_is_no_single_value() -> None:
+    """Of a long curve only the lowest and the highest value of each block of steps are known."""
+    here = Series()
+    low_and_high = np.array([0.25, 4.0, 0.5, 3.0])
+    statistics = BlockStatistics(np.full(4, 1.0), np.full(4, 8.0))
+    here.extend(np.array([0.0, 0.0, 16.0, 16.0]), low_and_high, None, statistics)
+    for point, expected in ((here.point_at(2), (0.25, 4.0)), (here.newest_point(), (0.5, 3.0))):
+        assert point is not None
+        assert (point.low, point.high) == expected
+
+
+def test_the_newest_point_is_not_changed_by_what_can_be_drawn() -> None:
+    here = Series()
+    here.extend([1, 2], [1.0, math.inf])
+    newest = here.newest_point()
+    assert newest is not None
+    assert newest.low == newest.high == math.inf
 
 
 def test_it_is_empty_at_first_and_after_clear() -> None:
@@ -170,7 +198,7 @@ def test_it_is_empty_at_first_and_after_clear() -> None:
         assert empty.bounds() is None
         assert empty.x_range() is None
         assert math.isnan(empty.last)
-        assert math.isnan(empty.value_at(3))
+        assert empty.point_at(3) is empty.newest_point() is None
         assert [len(part) for part in empty.view(0, 1, 100)] == [0, 0]
         assert [len(part) for part in empty.smoothed_view(0, 1, 100)] == [0, 0]
     assert points.smoothing == 0.9
@@ -223,3 +251,29 @@ def test_the_average_over_many_blocks_is_that_of_the_plain_loop(keep: float) -> 
     found = np.concatenate(parts)
     assert np.allclose(found[known], plain_average(values[known], keep), rtol=1e-10)
     assert np.isnan(found[5000])
+
+
+def test_what_cannot_be_drawn_is_read_as_it_is() -> None:
+    here = series(np.array([1.0, math.inf, -math.inf, 1e301, math.nan, 2.0]))
+    found = [point.low for step in range(6) if (point := here.point_at(step))]
+    assert found == [1.0, math.inf, -math.inf, 1e301, pytest.approx(math.nan, nan_ok=True), 2.0]
+    here.clear()
+    here.extend([0, 1], [1.0, math.nan])
+    gap = here.point_at(1)
+    assert gap is not None
+    assert math.isnan(gap.low)
+
+
+def test_a_spike_in_a_pixel_of_many_points_is_read_there() -> None:
+    values = np.ones(10_000)
+    values[4321] = 77.0
+    here = series(values)
+    pixel = 10_000 / 300
+    xs, ys = here.view(0, 10_000, 300)
+    drawn = float(xs[np.nanargmax(ys)])
+    point = here.point_at(drawn, pixel)
+    assert point is not None
+    assert (point.low, point.high) == (1.0, 77.0)
+    near = here.point_at(4321, 0.5)
+    assert near is not None
+    assert near.low == near.high == 77.0

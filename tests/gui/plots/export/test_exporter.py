@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.runs.store_follower import CurveUpdate
-from engine.runs.store_reader import StoredPoints
+from engine.runs.run_info import get_run
+from engine.runs.store.store_follower import CurveUpdate
+from engine.runs.store.stored_points import StoredPoints
 from gui.bridge.background import Background
 from gui.bridge.store_reader import StoreReader
 from gui.compare.comparison_plots import ComparisonPlots
@@ -24,6 +26,7 @@ from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.plots_controller import PlotsController
 from gui.style.theme import DARK
+from tests.gui.conftest import SPEC
 from tests.gui.stored_points import stored_points
 
 
@@ -58,7 +61,7 @@ def test_pictures_are_sharp_and_without_the_menu(
 ) -> None:
     export.export(PlotAction.SAVE_PNG, plot, ["train/loss"])
     image = QImage(str(tmp_path / "loss.png"))
-    assert (image.width(), image.height()) == (800, 500)
+    assert (image.width(), image.height()) == (1280, 800), "there is room for all names"
     with qtbot.waitSignal(export.message) as said:
         export.export(PlotAction.SAVE_SVG, plot, ["train/loss"])
     assert said.args == [f"Saved as {tmp_path / 'loss.svg'}."]
@@ -68,6 +71,23 @@ def test_pictures_are_sharp_and_without_the_menu(
     clipboard = QApplication.clipboard().mimeData()
     assert clipboard.hasImage()
     assert clipboard.hasFormat("image/svg+xml")
+
+
+def test_a_picture_says_what_it_shows_of_which_run(
+    export: PlotExport, plot: CurvePlot, record: Callable[..., Any], tmp_path: Path
+) -> None:
+    run = record(msgspec.structs.replace(SPEC, name="<b>baseline</b>"))
+    run.begin()
+    export.watch(run.id)
+    export.show_info(get_run(run.id))
+    plot.set_smoothing(0.9)
+    export.export(PlotAction.SAVE_SVG, plot, ["train/loss"])
+    text = (tmp_path / f"{run.id}-loss.svg").read_text()
+    for part in ("&lt;b&gt;baseline", f"#{run.id}", ">step<", ">Loss<", ">train<"):
+        assert part in text, part
+    assert "lines smoothed by 0.90" in text
+    assert "<circle" in text, "the dot of the legend is no bitmap"
+    assert "<image" not in text
 
 
 def test_csv_has_every_stored_point(

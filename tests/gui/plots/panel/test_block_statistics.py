@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from engine.messages.events import Metrics, Points
-from engine.runs.store_reader import RunReader, StoredPoints
+from engine.runs.store.store_reader import RunReader
+from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.series import Series
 from gui.plots.data.smoothing import MovingAverage
 from gui.plots.panel.run_plots import RunPlots
@@ -80,4 +81,6 @@ def test_a_plot_smooths_the_means_of_blocks(
     run_plots.set_points("train/loss", whole)
     plot = run_plots.plot("Loss")
     plot.set_smoothing(0.99)
-    assert plot.curves["train"].value_at(30_000) == pytest.approx(1.0, abs=0.3)
+    point = plot.curves["train"].point_at(30_000)
+    assert point is not None
+    assert point.smoothed == pytest.approx(1.0, abs=0.3)

@@ -93,9 +93,10 @@ def test_a_new_plot_shows_what_the_zoomed_ones_show(run_plots: RunPlots, kind: X
     run_plots.add_points("device/a/memory", stored_points(STEPS, HIGH * 2**30, times))
     paint(run_plots)
     for title in ("Figure", "Device memory"):
-        first, last, _, high = in_sight(run_plots.plot(title))
+        first, last, low, high = in_sight(run_plots.plot(title))
         assert (first, last) == (40, 60)
-        assert 600 < high < 660
+        assert 560 < high < 600, "the highest value in sight, and not that of everything"
+        assert (540 > low > 500) if title == "Figure" else low < 0, "memory begins at 0"
     run_plots.toolbar.fit.click()
     paint(run_plots)
     assert shows_all(run_plots, "Figure")

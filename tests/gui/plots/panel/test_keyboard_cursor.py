@@ -14,12 +14,12 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QSplitter
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import CheckpointSaved
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from gui.plots.panel import keyboard_cursor
 from gui.plots.panel.keyboard import PlotKeys
 from gui.plots.panel.run_plots import RunPlots
 from gui.plots.plot.menu import PlotAction
-from tests.gui.plots.conftest import paint
+from tests.gui.plots.conftest import has_crosshair, paint, read_out
 from tests.gui.stored_points import stored_points
 
 KEYS = Qt.Key
@@ -63,9 +63,12 @@ def press(run_plots: RunPlots, qtbot: QtBot) -> Press:
     return press
 
 
-def box(run_plots: RunPlots, title: str = "Loss") -> str:
-    made = run_plots.plot(title).canvas.crosshair.box
-    return str(made.text()).replace("&nbsp;", " ") if made.isVisible() else ""
+def shown(run_plots: RunPlots, title: str = "Loss") -> str:
+    """What a plot shows at its crosshair: marks, place and values; empty without a crosshair."""
+    plot = run_plots.plot(title)
+    if not has_crosshair(plot):
+        return ""
+    return "\n".join((plot.canvas.markers.note, plot.headline.text(), read_out(plot)))
 
 
 def put_star(run_plots: RunPlots) -> None:
@@ -92,14 +95,14 @@ def checkpoints(*steps: int) -> list[StoredEvent]:
 def test_the_arrows_go_from_point_to_point_and_the_values_are_heard(
     run_plots: RunPlots, press: Press, heard: list[str]
 ) -> None:
-    assert box(run_plots) == ""
+    assert shown(run_plots) == ""
     press(KEYS.Key_Right)
     assert run_plots.crosshair_x == 100, "it begins with the newest values"
     assert heard == ["step 100: train 100, val 1100."]
-    assert "1100" in box(run_plots)
+    assert "1100" in shown(run_plots)
     press(KEYS.Key_Left)
     assert run_plots.crosshair_x == 99
-    assert heard[-1] == "step 99: train 101, val 1100."
+    assert heard[-1] == "step 99: train 101, val 1100 at 100."
     press(KEYS.Key_Home)
     assert run_plots.crosshair_x == 0
     press(KEYS.Key_Left)
@@ -116,12 +119,12 @@ def test_every_plot_shows_the_crosshair_and_the_next_one_announces_its_values(
     press(KEYS.Key_Home)
     for _ in range(3):
         press(KEYS.Key_Right)
-    assert "step 3" in box(run_plots, "Device memory")
+    assert "step 3" in shown(run_plots, "Device memory")
     run_plots.plot("Device memory").canvas.setFocus(Qt.FocusReason.TabFocusReason)
     assert heard[-1].startswith("step 3: a 3.0 GiB")
     press(KEYS.Key_End)
     assert run_plots.crosshair_x == 59
-    assert "step 59" in box(run_plots)
+    assert "step 59" in shown(run_plots)
 
 
 def test_it_leaves_no_trace_where_it_stood(run_plots: RunPlots, press: Press) -> None:
@@ -142,9 +145,9 @@ def on_the_screen(run_plots: RunPlots) -> QImage:
 def test_escape_hides_the_crosshair(run_plots: RunPlots, press: Press) -> None:
     run_plots.visibility.do(next(iter(run_plots.visibility.kinds())), PlotAction.ENLARGE)
     press(KEYS.Key_End)
-    assert box(run_plots)
+    assert shown(run_plots)
     press(KEYS.Key_Escape)
-    assert not box(run_plots)
+    assert not shown(run_plots)
     assert run_plots.visibility.is_enlarged
     press(KEYS.Key_Escape)
     assert not run_plots.visibility.is_enlarged
@@ -163,9 +166,9 @@ def test_the_crosshair_is_hidden_when_the_focus_leaves(
     run_plots.plot("Loss").canvas.setFocus()
     press(KEYS.Key_End)
     run_plots.toolbar.slider.setFocus()
-    assert box(run_plots), "smoothing changes the values there"
+    assert shown(run_plots), "smoothing changes the values there"
     other.setFocus()
-    assert not box(run_plots)
+    assert not shown(run_plots)
     run_plots.setParent(None)
 
 
@@ -177,7 +180,7 @@ def test_what_is_out_of_sight_comes_into_sight(run_plots: RunPlots, press: Press
     press(KEYS.Key_Left)
     assert run_plots.crosshair_x == 19
     assert canvas.area.viewRange()[0] == pytest.approx([18.0, 28.0])
-    assert box(run_plots)
+    assert shown(run_plots)
     press(KEYS.Key_Plus)
     assert canvas.area.viewRange()[0] == pytest.approx([18.3, 25.3]), "it zooms around it"
 
@@ -243,12 +246,12 @@ def test_the_crosshair_goes_from_mark_to_mark_and_announces_them(
         "Checkpoint of step 80: step-80.ckpt",
         "step 80: train 120, val 1080.",
     ]
-    assert "Checkpoint of step 80: step-80.ckpt" in box(run_plots)
-    assert "Checkpoint" not in box(run_plots, "Device utilisation")
+    assert "Checkpoint of step 80: step-80.ckpt" in shown(run_plots)
+    assert "Checkpoint" not in shown(run_plots, "Device utilisation")
     press(KEYS.Key_Left)
-    assert "Checkpoint" in box(run_plots), "near it, it is still said"
+    assert "Checkpoint" in shown(run_plots), "near it, it is still said"
     press(KEYS.Key_Left)
-    assert "Checkpoint" not in box(run_plots)
+    assert "Checkpoint" not in shown(run_plots)
     press(KEYS.Key_M, SHIFT)
     assert run_plots.crosshair_x == 70
 
@@ -285,7 +288,7 @@ def test_without_points_nothing_happens(
     for key in (KEYS.Key_Right, KEYS.Key_Home, KEYS.Key_M):
         press(key)
     assert not heard
-    assert not box(run_plots)
+    assert not shown(run_plots)
 
 
 def test_a_real_announcement_does_no_harm(run_plots: RunPlots) -> None:

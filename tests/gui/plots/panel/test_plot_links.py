@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
 
 from gui.plots.panel.run_plots import RunPlots
+from gui.plots.plot.canvas import Canvas
 from gui.plots.plot.curve_plot import CurvePlot
-from tests.gui.plots.conftest import paint
+from tests.gui.plots.conftest import has_crosshair, paint, read_out
 from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(1.0, 101.0)
@@ -93,10 +96,10 @@ def test_the_bar_rules_all_plots(run_plots: RunPlots) -> None:
     loss = run_plots.plot("Loss")
     run_plots.toolbar.slider.setValue(0)
     loss.set_crosshair(50)
-    noisy = loss.canvas.crosshair.box.text()
+    noisy = read_out(loss)
     run_plots.toolbar.slider.setValue(999)
     loss.set_crosshair(50)
-    assert loss.canvas.crosshair.box.text() != noisy
+    assert read_out(loss).startswith(f"{noisy} smoothed ")
     QTest.mouseClick(run_plots.toolbar.log_y, Qt.MouseButton.LeftButton)
     assert loss.canvas.log_y
     assert not run_plots.plot("Device utilisation").canvas.log_y
@@ -118,6 +121,86 @@ def test_the_crosshair_is_shown_in_all_plots(run_plots: RunPlots) -> None:
     run_plots.add_points("device/a/memory", stored_points(STEPS, HALF))
     paint(run_plots)
     run_plots.plot("Loss").canvas.hovered.emit(50.0)
-    assert run_plots.plot("Device memory").canvas.crosshair.box.isVisible()
+    memory = run_plots.plot("Device memory")
+    assert has_crosshair(memory)
+    assert memory.headline.text() == "step 50"
     run_plots.plot("Loss").canvas.hovered.emit(None)
-    assert not run_plots.plot("Device memory").canvas.crosshair.box.isVisible()
+    assert not has_crosshair(memory)
+    assert memory.headline.text() == "0.0 GiB peak"
+
+
+def test_the_wheel_moves_the_plots_and_the_crosshair_stays_below_the_mouse(
+    run_plots: RunPlots,
+) -> None:
+    for name in ("train/loss", *(f"validation/metric_{number}" for number in range(6))):
+        run_plots.add_points(name, stored_points(STEPS, HALF))
+    run_plots.resize(600, 300)
+    paint(run_plots)
+    loss, grid = run_plots.plot("Loss").canvas, run_plots.visibility.grid
+    there = loss.mapFromScene(loss.area.mapViewToScene(QPointF(30, 0.5)))
+    QTest.mouseMove(loss.viewport(), there)
+    assert run_plots.crosshair_x == pytest.approx(30, abs=1)
+    pointer, found = QPointF(loss.mapToGlobal(there)), set()
+    run_plots.toolbar.link_x.setChecked(False)
+    for number, plot in enumerate(run_plots.plots()):
+        plot.canvas.show_x((0, 100 + 10 * number))
+    for _ in range(8):
+        scroll(grid.viewport(), pointer)
+        below = [plot.canvas for plot in run_plots.plots() if plot.canvas.is_under(pointer)]
+        x = next((x_at(canvas, pointer) for canvas in below), None)
+        assert run_plots.crosshair_x == (None if x is None else pytest.approx(x))
+        found.add(x)
+    assert None in found, "a title was below the mouse"
+    assert len(found) > 2, "and several plots"
+
+
+def x_at(canvas: Canvas, pointer: QPointF) -> float | None:
+    """The position of a place on the screen; None: beside the curves."""
+    scene = canvas.mapToScene(canvas.mapFromGlobal(pointer).toPoint())
+    if not canvas.area.sceneBoundingRect().contains(scene):
+        return None
+    return float(canvas.area.mapSceneToView(scene).x())
+
+
+def scroll(area: QWidget, pointer: QPointF) -> None:
+    event = QWheelEvent(
+        QPointF(area.mapFromGlobal(pointer)),
+        pointer,
+        QPoint(),
+        QPoint(0, -120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(area, event)
+    QApplication.processEvents()
+
+
+def test_the_crosshair_stays_below_the_mouse_when_the_view_moves(run_plots: RunPlots) -> None:
+    run_plots.add_points("train/loss", stored_points(STEPS, HALF))
+    paint(run_plots)
+    canvas = run_plots.plot("Loss").canvas
+    there = canvas.mapFromScene(canvas.area.mapViewToScene(QPointF(30, 0.5)))
+    QTest.mouseMove(canvas.viewport(), there)
+    canvas.show_x((20.0, 60.0))
+    assert run_plots.crosshair_x == pytest.approx(x_at(canvas, QPointF(canvas.mapToGlobal(there))))
+    run_plots.set_crosshair_x(50.0)  # as the keys do
+    canvas.show_x((20.0, 80.0))
+    assert run_plots.crosshair_x == 50.0
+
+
+def test_the_crosshair_stays_below_the_mouse_when_the_plots_get_another_size(
+    run_plots: RunPlots,
+) -> None:
+    run_plots.add_points("train/loss", stored_points(STEPS, HALF))
+    paint(run_plots)
+    canvas = run_plots.plot("Loss").canvas
+    there = canvas.mapFromScene(canvas.area.mapViewToScene(QPointF(30, 0.5)))
+    QTest.mouseMove(canvas.viewport(), there)
+    run_plots.resize(1400, 700)
+    QApplication.processEvents()
+    x = x_at(canvas, QPointF(canvas.mapToGlobal(there)))
+    assert run_plots.crosshair_x == pytest.approx(x)
+    assert x is not None
+    assert x < 28

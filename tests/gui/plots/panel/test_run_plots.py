@@ -11,13 +11,13 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
 from engine.messages.events import TrainingStarted
-from engine.runs.store_reader import StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from gui.compare.comparison_plots import comparison_style
-from gui.plots.panel.grid_layout import rows
+from gui.plots.panel.grid_layout import row_heights, rows
 from gui.plots.panel.run_plots import RunPlots
 from gui.style.device_labels import DeviceLabel
 from gui.style.theme import DARK, LIGHT
-from tests.gui.plots.conftest import Inked, paint, titles
+from tests.gui.plots.conftest import Inked, paint, read_out, titles
 from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(1.0, 101.0)
@@ -26,7 +26,7 @@ GIB = 2**30
 
 
 def test_every_series_finds_its_plot(run_plots: RunPlots) -> None:
-    assert titles(run_plots) == ["Loss", "Device utilisation", "Device memory"]
+    assert titles(run_plots) == ["Loss", "Device memory", "Device utilisation"]
     for series in (
         "train/loss",
         "validation/loss",
@@ -39,7 +39,7 @@ def test_every_series_finds_its_plot(run_plots: RunPlots) -> None:
         "device/GPU-a/temperature",
         "device/GPU-a/power",
         "device/GPU-a/clock",
-        "whatever",
+        "device/GPU-a/whatever",
     ):
         run_plots.add_points(series, stored_points(STEPS, HALF))
     assert titles(run_plots) == [
@@ -47,8 +47,9 @@ def test_every_series_finds_its_plot(run_plots: RunPlots) -> None:
         "Accuracy",
         "Grad norm",
         "Top 5",
-        "Device utilisation",
         "Device memory",
+        "Device utilisation",
+        "Throughput",
         "Device temperature",
         "Device power",
     ]
@@ -71,9 +72,11 @@ def test_training_and_validation_share_the_plot_of_a_metric(run_plots: RunPlots)
     assert list(run_plots.plot("F1").curves) == ["train", "val"]
 
 
-def test_only_the_comparison_has_a_plot_of_the_throughput(run_plots: RunPlots) -> None:
-    run_plots.add_points("train/samples_per_second", stored_points(STEPS, HALF))
-    assert "Throughput" not in titles(run_plots)
+def test_the_throughput_has_a_plot_in_both_panels(run_plots: RunPlots) -> None:
+    run_plots.add_points("train/samples_per_second", stored_points(STEPS, HALF * 4000))
+    paint(run_plots)
+    assert read_out(run_plots.plot("Throughput")) == "train 2,000"
+    assert run_plots.plot("Throughput").isVisible()
     compared = comparison_style("train/samples_per_second")
     assert compared is not None
     assert compared.plot.title == "Throughput"
@@ -86,7 +89,7 @@ def test_figures_are_in_the_unit_of_their_plot(run_plots: RunPlots) -> None:
     run_plots.add_points("device/b/memory", stored_points(STEPS[-1:] + 1, HALF[:1]))
     run_plots.add_points("device/a/utilisation", stored_points(STEPS, HALF * 100))
     paint(run_plots)
-    assert run_plots.plot("Accuracy").headline.text() == "50.0 %"
+    assert read_out(run_plots.plot("Accuracy")) == "val 50.0"
     assert run_plots.plot("Device memory").headline.text() == "1.5 GiB peak"
     assert run_plots.plot("Device utilisation").headline.text() == "50 %"
     run_plots.add_points("device/b/utilisation", stored_points(STEPS, HALF * 20))
@@ -155,6 +158,18 @@ def test_the_run_says_which_way_its_metrics_are_better(run_plots: RunPlots) -> N
     }
 
 
+def test_the_loss_says_that_there_is_no_validation_data(run_plots: RunPlots) -> None:
+    run_plots.add_points("train/loss", stored_points(STEPS, STEPS / 100))
+    started = TrainingStarted(0, 1, 3, 1, 1, validates=False)
+    run_plots.add_events([StoredEvent(1, 0.0, started)])
+    paint(run_plots)
+    loss = run_plots.plot("Loss")
+    assert loss.headline.text() == "no validation data"
+    run_plots.add_events([StoredEvent(2, 0.0, TrainingStarted(0, 1, 3, 1, 1))])  # a changed recipe
+    paint(run_plots)
+    assert loss.headline.text() == ""
+
+
 @pytest.mark.parametrize("values", [[], [math.nan]])
 def test_the_best_marker_is_removed_with_its_points(
     run_plots: RunPlots, inked: Inked, values: list[float]
@@ -210,17 +225,18 @@ def test_the_curves_of_sixteen_ranks_look_different(run_plots: RunPlots) -> None
     for rank in range(16):
         for share in shares:
             run_plots.add_points(f"rank/{rank}/{share}", stored_points(STEPS, HALF))
-    plot = run_plots.plot("Step time")
+    plot = run_plots.plot("Step time by rank")
     curves = plot.curves.curves()
     assert len({(DARK.curve(curve.colour_index), curve.dash) for curve in curves}) == 48
     for curve in curves:
         assert curve._thick.dashPattern() == list(curve.dash.pattern)
-    mode, on, chips = QIcon.Mode.Normal, QIcon.State.On, plot.legend.chips()
+    mode, on = QIcon.Mode.Normal, QIcon.State.On
+    chips = [plot.legend.chip(name) for name in plot.legend.names()]
     icons = [chip.icon().pixmap(chip.iconSize(), mode, on).toImage() for chip in chips]
     assert all(one != other for i, one in enumerate(icons) for other in icons[:i])
-    plot.refresh()
-    plot.set_crosshair(50)
-    assert "– – " in plot.canvas.crosshair.box.text().replace("</span>", "")
+    shown = plot.legend.chips()
+    assert shown[-1] is plot.legend.more, "a menu has those that do not fit"
+    assert plot.legend.more.text() == f"+{48 - len(shown) + 1}"
 
 
 def test_a_gap_in_a_devices_curve_is_not_drawn_and_not_zero(run_plots: RunPlots) -> None:
@@ -231,10 +247,9 @@ def test_a_gap_in_a_devices_curve_is_not_drawn_and_not_zero(run_plots: RunPlots)
     run_plots.resize(1000, 1400)
     paint(run_plots)
     plot.set_crosshair(30)
-    assert "80 °C" in plot.canvas.crosshair.box.text()
+    assert read_out(plot) == "GPU 0 80"
     plot.set_crosshair(50)
-    assert "80" not in plot.canvas.crosshair.box.text()
-    assert "0 °C" not in plot.canvas.crosshair.box.text()
+    assert read_out(plot) == "GPU 0 nan"
 
 
 def test_another_run_begins_with_empty_plots(run_plots: RunPlots) -> None:
@@ -242,7 +257,7 @@ def test_another_run_begins_with_empty_plots(run_plots: RunPlots) -> None:
     run_plots.add_points("validation/accuracy", stored_points(STEPS, HALF))
     run_plots.add_points("device/a/memory", stored_points(STEPS, HALF * 8 * GIB))
     run_plots.clear()
-    assert titles(run_plots) == ["Loss", "Device utilisation", "Device memory"]
+    assert titles(run_plots) == ["Loss", "Device memory", "Device utilisation"]
     assert all(plot.curves.x_range() is None for plot in run_plots.plots())
     run_plots.add_points("device/a/memory", stored_points(STEPS, HALF * 2 * GIB))
     paint(run_plots)
@@ -270,17 +285,93 @@ def test_no_plot_is_left_alone_in_a_wide_row(
     assert [plot for row in found for plot in row] == run_plots.plots()
 
 
-def test_a_wide_window_has_three_columns(run_plots: RunPlots) -> None:
-    def tops() -> list[int]:
-        QApplication.processEvents()
-        return [plot.y() for plot in run_plots.plots()]
+def test_a_wide_panel_has_more_columns_and_a_high_one_more_rows(run_plots: RunPlots) -> None:
+    names = ["loss", *(f"metric_{number}" for number in range(9))]
+    for series in ("device/a/memory", "device/a/utilisation", *(f"train/{name}" for name in names)):
+        run_plots.add_points(series, stored_points(STEPS, HALF))
 
-    first, second, third = tops()
-    assert first == second < third
-    run_plots.resize(1920, 700)
-    assert len(set(tops())) == 1
-    run_plots.resize(1919, 700)
-    assert len(set(tops())) == 2
+    def members() -> list[int]:
+        tops = [plot.y() for plot in run_plots.plots()]
+        assert tops == sorted(tops)
+        return [tops.count(top) for top in dict.fromkeys(tops)]
+
+    found = {}
+    for width in (842, 944, 1590, 3500):
+        run_plots.resize(width, 900)
+        found[width] = members()
+    assert found == {
+        842: [2, 3, 3, 2, 2],
+        944: [2, 3, 3, 2, 2],
+        1590: [2, 4, 3, 3],
+        3500: [3, 5, 4],
+    }
+
+
+@pytest.mark.parametrize(
+    ("available", "visible"), [(480, 2), (550, 2), (590, 2), (700, 3), (860, 3), (1900, 4)]
+)
+def test_the_first_row_has_the_space_and_the_panel_is_filled(available: int, visible: int) -> None:
+    """480 is the panel in a window of 900 x 700, 590 in one of 1280 x 800."""
+    heights = row_heights(4, available)
+    assert heights[0] >= 280
+    assert heights[0] >= 1.4 * heights[1] or available < 500
+    assert min(heights) >= 150
+    assert sum(heights[:visible]) + 8 * (visible - 1) == available
+
+
+@pytest.mark.parametrize("available", [200, 250, 310])
+def test_a_low_panel_shows_one_whole_row_and_no_part_of_the_next(available: int) -> None:
+    assert row_heights(3, available, low=True)[0] == available
+    assert row_heights(3, available)[0] < available
+
+
+@pytest.mark.parametrize(
+    ("logged", "expected"),
+    [
+        (("train/loss", "validation/f1", "validation/accuracy", "validation/mae"), "Loss,F1"),
+        (("train/loss", "validation/mae", "validation/f1"), "Loss,F1"),
+        (("train/loss", "validation/aaa", "train/zoom_accuracy"), "Loss,Aaa"),
+        (("train/loss", "rank/0/compute_share"), "Loss,Step time"),
+        (("train/loss", "train/samples_per_second"), "Loss,Throughput"),
+        (("train/loss", "train/error", "val/acc"), "Loss,val/acc"),
+        (("episode error", "episode reward", "fps"), "episode reward,episode error"),
+        (("device/a/memory", "train/loss"), "Loss,Device memory"),
+    ],
+)
+def test_beside_the_loss_is_the_main_metric_and_never_an_empty_plot(
+    run_plots: RunPlots, logged: tuple[str, ...], expected: str
+) -> None:
+    for series in logged:
+        run_plots.add_points(series, stored_points(STEPS, HALF))
+    shown = [plot for plot in run_plots.plots() if plot.isVisible()]
+    assert not any(plot.is_empty for plot in shown if plot.title != "Step time")
+    assert [plot.title for plot in shown if plot.y() == 0] == expected.split(",")
+
+
+def test_the_direction_of_a_metric_decides_which_is_the_main_one(run_plots: RunPlots) -> None:
+    for name in ("validation/loss", "validation/accuracy", "validation/novelty"):
+        run_plots.add_points(name, stored_points(STEPS, HALF))
+    assert titles(run_plots)[1] == "Accuracy"
+    directions = {"accuracy": "min", "novelty": "max"}
+    started = TrainingStarted(0, 1, 3, 1, 1, metric_directions=directions)
+    run_plots.add_events([StoredEvent(1, 0.0, started)])
+    assert titles(run_plots)[1] == "Novelty"
+
+
+def test_no_plot_lies_over_another_or_beyond_the_edge(run_plots: RunPlots) -> None:
+    names = ["loss", *(f"metric_{number}" for number in range(9))]
+    for series in ("device/a/memory", "device/a/utilisation", *(f"train/{name}" for name in names)):
+        run_plots.add_points(series, stored_points(STEPS, HALF))
+    for size in (QSize(842, 400), QSize(944, 630), QSize(1590, 900), QSize(3501, 2000)):
+        run_plots.resize(size)
+        QApplication.processEvents()
+        places = [plot.geometry() for plot in run_plots.plots()]
+        assert not any(a.intersects(b) for i, a in enumerate(places) for b in places[:i])
+        width = run_plots.visibility.grid.viewport().width()
+        assert {min(place.left() for place in places), max(p.right() for p in places)} == {
+            0,
+            width - 1,
+        }
 
 
 def test_another_theme_reaches_every_plot(run_plots: RunPlots) -> None:
@@ -289,6 +380,24 @@ def test_another_theme_reaches_every_plot(run_plots: RunPlots) -> None:
     paint(run_plots)
     image = run_plots.plot("Loss").canvas.grab().toImage()
     assert image.pixelColor(image.width() // 2, 3).name() == LIGHT.card
+
+
+@pytest.mark.parametrize("machine_first", [False, True])
+def test_the_memory_of_a_cpu_is_that_of_the_run_and_else_said_to_be_the_machines(
+    machine_first: bool, run_plots: RunPlots
+) -> None:
+    run_plots.set_device_labels({"cpu": DeviceLabel("CPU", 1)})
+    plot = run_plots.plot("Device memory")
+    series = {"device/cpu/memory": 19.0, "device/cpu/process_memory": 0.5}
+    for name in sorted(series, reverse=not machine_first):
+        run_plots.add_points(name, stored_points(STEPS, np.full(len(STEPS), series[name] * GIB)))
+        paint(run_plots)
+        if name.endswith("/memory"):
+            shown = machine_first
+            assert (plot.headline.text() == "19.0 GiB peak") == shown
+            assert ("whole machine" in plot.curves["cpu"].label) == shown
+    assert plot.headline.text() == "0.5 GiB peak"
+    assert plot.curves["cpu"].label == "CPU"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

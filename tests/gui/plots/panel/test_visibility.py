@@ -42,11 +42,11 @@ def ask(run_plots: RunPlots, title: str, action: PlotAction) -> None:
 
 
 def test_the_menu_moves_a_plot_and_stops_at_the_ends(run_plots: RunPlots) -> None:
-    ask(run_plots, "Device memory", PlotAction.EARLIER)
-    assert order(run_plots) == ["Loss", "Device memory", "Device utilisation"]
-    ask(run_plots, "Device utilisation", PlotAction.LATER)
+    ask(run_plots, "Device utilisation", PlotAction.EARLIER)
+    assert order(run_plots) == ["Loss", "Device utilisation", "Device memory"]
+    ask(run_plots, "Device memory", PlotAction.LATER)
     ask(run_plots, "Loss", PlotAction.EARLIER)
-    assert order(run_plots) == ["Loss", "Device memory", "Device utilisation"]
+    assert order(run_plots) == ["Loss", "Device utilisation", "Device memory"]
 
 
 def test_a_hidden_plot_is_found_in_the_bars_menu(run_plots: RunPlots) -> None:
@@ -58,7 +58,7 @@ def test_a_hidden_plot_is_found_in_the_bars_menu(run_plots: RunPlots) -> None:
     )
     assert not entry.isChecked()
     entry.trigger()
-    assert order(run_plots) == ["Loss", "Device utilisation", "Device memory"]
+    assert order(run_plots) == ["Loss", "Device memory", "Device utilisation"]
 
 
 def test_an_enlarged_plot_is_alone_until_escape(run_plots: RunPlots) -> None:
@@ -70,8 +70,8 @@ def test_an_enlarged_plot_is_alone_until_escape(run_plots: RunPlots) -> None:
     assert run_plots.plot("Learning rate").height() > 400
     run_plots.activateWindow()
     QTest.keyClick(run_plots, Qt.Key.Key_Escape)
-    assert order(run_plots) == ["Loss", "Device utilisation", "Device memory", "Learning rate"]
-    assert run_plots.plot("Learning rate").height() == 170
+    assert order(run_plots) == ["Loss", "Device memory", "Device utilisation", "Learning rate"]
+    assert run_plots.plot("Learning rate").height() < run_plots.plot("Loss").height()
 
 
 def test_another_run_is_not_seen_through_an_enlarged_plot(run_plots: RunPlots) -> None:
@@ -92,13 +92,29 @@ def drop(run_plots: RunPlots, title: str, onto: str) -> bool:
     return over.isAccepted()
 
 
-def test_a_plot_is_dropped_on_another_of_its_group(run_plots: RunPlots) -> None:
+def test_a_plot_is_dropped_on_any_other_one_and_takes_its_place(run_plots: RunPlots) -> None:
     run_plots.add_points("train/learning_rate", stored_points(STEPS, STEPS))
     QApplication.processEvents()
     assert drop(run_plots, "Device memory", "Loss")
     assert order(run_plots)[:3] == ["Device memory", "Loss", "Device utilisation"]
-    assert not drop(run_plots, "Learning rate", "Loss")
-    assert order(run_plots)[-1] == "Learning rate"
+    assert drop(run_plots, "Learning rate", "Loss")
+    assert order(run_plots)[:3] == ["Device memory", "Learning rate", "Loss"]
+    assert run_plots.plot("Learning rate").geometry().top() == 0
+    assert not drop(run_plots, "Loss", "Loss")
+
+
+def test_an_arrangement_of_an_older_version_is_kept(settings: QSettings, qtbot: QtBot) -> None:
+    """It was stored when small plots had places of their own below the others."""
+    settings.setValue("plots/order", ["Device memory", "Loss", "Device utilisation", "Step time"])
+    settings.setValue("plots/hidden", ["Device utilisation", "Device power"])
+    opened = RunPlots(DARK, settings)
+    qtbot.addWidget(opened)
+    opened.resize(900, 600)
+    opened.show()
+    learns = "train/loss", "validation/accuracy", "rank/0/compute_share"
+    for series in ("device/cpu/memory", "device/cpu/utilisation", "device/cpu/power", *learns):
+        opened.add_points(series, stored_points(STEPS, STEPS))
+    assert order(opened) == ["Device memory", "Loss", "Accuracy", "Step time"]
 
 
 def test_the_layout_is_found_again_by_another_window(settings: QSettings, qtbot: QtBot) -> None:
@@ -106,6 +122,7 @@ def test_the_layout_is_found_again_by_another_window(settings: QSettings, qtbot:
     qtbot.addWidget(first)
     first.resize(900, 600)
     first.show()
+    ask(first, "Device utilisation", PlotAction.EARLIER)
     ask(first, "Device utilisation", PlotAction.EARLIER)
     ask(first, "Device memory", PlotAction.HIDE)
     settings.sync()
@@ -115,7 +132,7 @@ def test_the_layout_is_found_again_by_another_window(settings: QSettings, qtbot:
     second.show()
     assert order(second) == ["Device utilisation", "Loss"]
     second.visibility.reset()
-    assert order(second) == ["Loss", "Device utilisation", "Device memory"]
+    assert order(second) == ["Loss", "Device memory", "Device utilisation"]
 
 
 def test_a_plot_that_was_never_moved_follows_its_natural_neighbour() -> None:
@@ -146,9 +163,10 @@ def test_a_metric_that_is_called_like_another_plot_has_its_own(run_plots: RunPlo
         )
         run_plots.add_points(series, stored_points(STEPS, STEPS))
     run_plots.add_points("validation/Loss", stored_points(STEPS, STEPS))
-    assert len(run_plots.plots()) == 19
+    assert len(run_plots.plots()) == 21
     assert list(run_plots.plot("Throughput (metric)").curves) == ["val"]
-    assert list(run_plots.plot("Step time").curves) == ["data 0"]
+    assert list(run_plots.plot("Step time by rank").curves) == ["data 0"]
+    assert "val" not in run_plots.plot("Step time").curves
     assert list(run_plots.plot("Step time (metric)").curves) == ["val"]
 
 

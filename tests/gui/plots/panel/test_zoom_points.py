@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint
-from PySide6.QtGui import QHelpEvent
-from PySide6.QtWidgets import QApplication, QToolTip
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import AttemptStarted, CheckpointSaved, Metrics, Points, TrainingStarted
-from engine.runs.store_reader import RunReader, StoredEvent
+from engine.runs.store.store_reader import RunReader, StoredEvent
 from gui.bridge.background import Background
 from gui.bridge.store_reader import StoreReader
 from gui.compare.comparison_plots import ComparisonPlots
@@ -93,7 +92,9 @@ def test_zooming_in_fetches_every_point_in_the_background(
         run_plots.set_follow(False)
         paint(run_plots)
     paint(run_plots)
-    assert curve.step_at(x + narrow / 2) == curve.value_at(x + narrow / 2)
+    point = curve.point_at(x + narrow / 2)
+    assert point is not None
+    assert point.step == point.low == point.high
     before = len(asked)
     loss.canvas.show_x((x + narrow / 4, x + narrow))
     paint(run_plots)
@@ -102,7 +103,7 @@ def test_zooming_in_fetches_every_point_in_the_background(
 
 
 def test_a_marker_describes_its_event_and_can_be_hidden(
-    run_plots: RunPlots, monkeypatch: pytest.MonkeyPatch
+    run_plots: RunPlots,
 ) -> None:
     run_plots.add_points(
         "train/loss", stored_points(np.arange(100.0), np.arange(100.0), np.arange(100.0))
@@ -114,27 +115,24 @@ def test_a_marker_describes_its_event_and_can_be_hidden(
             StoredEvent(3, 60.0, CheckpointSaved("checkpoints/step50", 50, 1, 1, 0.1)),
         ]
     )
-    said: list[str] = []
-    monkeypatch.setattr(QToolTip, "showText", lambda _, text: said.append(text))
     canvas = run_plots.plot("Loss").canvas
 
-    def set_crosshair_x(place: float) -> str:
+    def pointed_at(place: float, above_axis: float) -> str:
         paint(run_plots)
         (x0, x1), _ = canvas.area.viewRange()
         pixel = (place - x0) / (x1 - x0) * canvas.area.width()
-        scene = canvas.area.mapToScene(pixel, 30.0)
-        at: QPoint = canvas.mapFromScene(scene)
-        QApplication.sendEvent(
-            canvas.viewport(), QHelpEvent(QHelpEvent.Type.ToolTip, at, canvas.mapToGlobal(at))
-        )
-        return said[-1]
+        scene = canvas.area.mapToScene(pixel, canvas.area.height() - above_axis)
+        QTest.mouseMove(canvas.viewport(), canvas.mapFromScene(scene))
+        QApplication.processEvents()
+        return str(canvas.markers.note)
 
-    assert set_crosshair_x(50) == "Checkpoint of step 50: step50"
-    assert set_crosshair_x(20) == ""
+    assert pointed_at(50, 5.0) == "Checkpoint of step 50: step50"
+    assert pointed_at(20, 5.0) == ""
+    assert pointed_at(50, 60.0) == "", "only the tick shows it, not every place above it"
     run_plots.toolbar.x_buttons[XKind.RELATIVE].click()
-    assert "Checkpoint" in set_crosshair_x(60)
+    assert "Checkpoint" in pointed_at(60, 5.0)
     run_plots.toolbar.markers.click()
-    assert set_crosshair_x(60) == ""
+    assert pointed_at(60, 5.0) == ""
 
 
 def test_ranks_are_sorted_by_number(run_plots: RunPlots) -> None:
@@ -143,5 +141,5 @@ def test_ranks_are_sorted_by_number(run_plots: RunPlots) -> None:
             run_plots.add_points(
                 f"rank/{rank}/{figure}", stored_points(np.arange(3.0), np.arange(3.0))
             )
-    names = run_plots.plot("Step time").legend.names()
+    names = run_plots.plot("Step time by rank").legend.names()
     assert names == [f"{figure} {rank}" for rank in (0, 2, 10) for figure in ("data", "compute")]

@@ -2,44 +2,96 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from gui.plots.plot.axes import AXIS_WIDTH, Axis
+from gui.plots.data.growing_pyramid import Array
+from gui.plots.data.x_axis import XKind, XScale
+from gui.plots.plot.axes import AXIS_WIDTH
 from gui.plots.plot.curve_plot import CurvePlot
 from tests.gui.stored_points import stored_points
 
+STEPS = np.arange(100.0)
+
+
+def drawn(plot: CurvePlot, orientation: str) -> list[str]:
+    """The texts of an axis, as they are painted; none of them touches another."""
+    image = QImage(10, 10, QImage.Format.Format_RGB32)
+    painter = QPainter(image)
+    for _ in range(5):  # the first labels make the axis wide enough
+        _, _, texts = plot.canvas.getAxis(orientation).generateDrawSpecs(painter)
+        QApplication.processEvents()
+    painter.end()
+    places = [place for place, _, _ in texts]
+    assert not any(a.intersects(b) for a, b in pairwise(places))
+    return [text for _, _, text in texts]
+
 
 @pytest.mark.parametrize(
-    ("ticks", "labels"),
+    ("values", "middle"),
     [
-        ([9876551, 9876552], ["9.876551M", "9.876552M"]),
-        ([0.6931, 0.69315, 0.6932], ["0.6931", "0.69315", "0.6932"]),
-        ([1e-5, 1.00001e-5], ["1e-5", "1.00001e-5"]),
-        ([1e12, 1.0001e12], ["1e12", "1.0001e12"]),
-        ([0, 0.25, 0.5], ["0", "0.25", "0.5"]),
-        ([0, 5e5, 1e6], ["0", "500k", "1M"]),
-        ([-2e-5, 0, 2e-5], ["-2e-5", "0", "2e-5"]),
-        ([-0.1, 0.1 * 3 - 0.3, 0.1], ["-0.1", "0", "0.1"]),
-        ([7], ["7"]),
+        (0.003 + STEPS * 2e-13, "0.003"),
+        (np.full(100, float(np.float32(0.003))), "0.003"),  # 0.0030000000260770
+        (np.float32(1 / 3) + STEPS * 3e-9, "0.3333"),
+        (np.zeros(100), "0"),
+        (np.full(100, -7.0), "-7"),
     ],
 )
-def test_labels_have_enough_digits_to_differ(
-    qtbot: QtBot, ticks: list[float], labels: list[str]
+def test_what_float32_rounds_off_is_a_line_in_the_middle(
+    plot: CurvePlot, values: Array, middle: str
 ) -> None:
-    assert Axis("bottom").tickStrings(ticks, 1.0, None) == labels
+    plot.add_points("train", stored_points(STEPS, values))
+    plot.refresh()
+    labels = drawn(plot, "left")
+    assert len(set(labels)) == len(labels) >= 3
+    assert max(map(len, labels)) <= 7
+    low, high = plot.canvas.area.viewRange()[1]
+    assert (low + high) / 2 == pytest.approx(float(middle), abs=(high - low) / 20)
+    assert plot.canvas.getAxis("left").offset == ""
 
 
-def test_labels_of_a_logarithmic_axis_do_too(qtbot: QtBot) -> None:
-    axis = Axis("bottom")
-    axis.setLogMode(True, False)
-    decades = np.log10([1e-5, 0.2, 1, 2, 5, 200_000, 1e6])
-    near = np.log10([0.69311, 0.69312, 0.69313])
-    labels = axis.tickStrings(list(decades), 1.0, None)
-    assert labels == ["1e-5", "0.2", "1", "2", "5", "200k", "1M"]
-    assert axis.tickStrings(list(near), 1.0, None) == ["0.69311", "0.69312", "0.69313"]
+@pytest.mark.parametrize("log", [False, True])
+def test_nearly_equal_values_are_differences_from_the_number_in_the_header(
+    plot: CurvePlot, log: bool, qtbot: QtBot
+) -> None:
+    plot.add_points("train", stored_points(STEPS, 0.69315 + STEPS * 1e-7))
+    plot.set_log_y(log)
+    plot.refresh()
+    assert drawn(plot, "left") == ["0", "+2e-6", "+4e-6", "+6e-6", "+8e-6", "+1e-5"]
+    qtbot.waitUntil(lambda: plot.header.unit.text() == "nats, 0.69315 + …")
+    plot.canvas.area.setYRange(*((-1, 0) if log else (0, 1)), padding=0)
+    drawn(plot, "left")
+    qtbot.waitUntil(lambda: plot.header.unit.text() == "nats")
+
+
+@pytest.mark.parametrize("scale", [3e38, 1e-30, -1e299])
+def test_the_axis_of_any_size_can_be_read(plot: CurvePlot, scale: float) -> None:
+    values = np.where(STEPS % 10 == 3, np.nan, scale * STEPS)
+    plot.add_points("train", stored_points(STEPS, values))
+    plot.refresh()
+    labels = drawn(plot, "left")
+    assert len(labels) >= 3
+    assert max(map(len, labels)) <= 8
+
+
+def test_a_horizontal_axis_says_what_it_shows_and_no_label_touches_another(
+    plot: CurvePlot,
+) -> None:
+    steps = 9_876_500 + STEPS
+    plot.add_points("train", stored_points(steps, STEPS, 1.7e9 + STEPS))
+    plot.refresh()
+    labels = drawn(plot, "bottom")
+    assert labels[0] == "step"
+    assert labels[1:] == ["9,876,550"]
+    for kind, name in ((XKind.RELATIVE, "time"), (XKind.WALL, "clock"), (XKind.EPOCH, "epoch")):
+        plot.set_x_scale(XScale(kind))
+        plot.refresh()
+        assert drawn(plot, "bottom")[0] == name
 
 
 def test_a_vertical_axis_is_as_wide_as_its_labels(plot: CurvePlot, qtbot: QtBot) -> None:
@@ -48,7 +100,7 @@ def test_a_vertical_axis_is_as_wide_as_its_labels(plot: CurvePlot, qtbot: QtBot)
     plot.refresh()
     QApplication.processEvents()
     assert axis.width() == AXIS_WIDTH
-    plot.canvas.area.setYRange(0.693150, 0.693153, padding=0)
+    plot.canvas.area.setYRange(-1.2345e-105, -1.2305e-105, padding=0)
     qtbot.waitUntil(lambda: axis.width() > AXIS_WIDTH)
     plot.canvas.area.setYRange(0, 1, padding=0)
     qtbot.waitUntil(lambda: axis.width() == AXIS_WIDTH)

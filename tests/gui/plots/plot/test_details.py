@@ -1,4 +1,4 @@
-"""The detail plots: learning rate, gradient norm, and the step times of each rank."""
+"""How a run trains: learning rate, gradient norm, devices, and the step times of each rank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gui.plots.panel.run_plots import RunPlots
-from tests.gui.plots.conftest import paint, titles
+from tests.gui.plots.conftest import paint, read_out, titles
 from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(1.0, 101.0)
@@ -15,8 +15,12 @@ HALF = np.full(100, 0.5)
 GIB = 2**30
 
 
-def test_the_step_time_plot_is_a_small_one_below(run_plots: RunPlots) -> None:
+def test_how_a_run_trains_is_below_how_well_it_learns(run_plots: RunPlots) -> None:
     for series in (
+        "train/loss",
+        "validation/accuracy",
+        "device/a/memory",
+        "device/a/utilisation",
         "rank/0/memory_resident",
         "rank/0/compute_share",
         "train/gradient_norm",
@@ -25,24 +29,28 @@ def test_the_step_time_plot_is_a_small_one_below(run_plots: RunPlots) -> None:
         "rank/0/whatever",
     ):
         run_plots.add_points(series, stored_points(STEPS, HALF))
-    main, details = titles(run_plots)[:3], titles(run_plots)[3:]
-    assert main == ["Loss", "Device utilisation", "Device memory"]
-    assert details == ["Learning rate", "Gradient norm", "Step time", "Worker memory"]
+    machine = ["Device memory", "Device utilisation"]
     QApplication.processEvents()
-    lowest = max(run_plots.plot(title).geometry().bottom() for title in main)
-    assert all(run_plots.plot(title).y() > lowest for title in details)
+    shown = [plot.title for plot in run_plots.plots() if plot.isVisible()]
+    first, second, rest = shown[:2], shown[2:5], shown[5:]
+    assert first == ["Loss", "Accuracy"]
+    assert second == ["Step time", *machine]
+    assert rest == ["Learning rate", "Gradient norm", "Worker memory"]
+    QApplication.processEvents()
+    tops = [{run_plots.plot(title).y() for title in row} for row in (first, second, rest)]
+    assert [len(row) for row in tops] == [1, 1, 1]
+    assert max(tops[0]) < min(tops[1]) < min(tops[2])
     assert run_plots.plot("Loss").height() > run_plots.plot("Step time").height()
     run_plots.clear()
-    assert titles(run_plots) == main
+    assert titles(run_plots) == ["Loss", *machine]
 
 
-def test_in_a_low_window_the_details_only_peek_out(run_plots: RunPlots, qtbot: QtBot) -> None:
-    run_plots.resize(1000, 440)
-    QApplication.processEvents()
-    before = run_plots.plot("Loss").height()
+def test_in_a_low_window_the_second_row_only_peeks_out(run_plots: RunPlots) -> None:
     run_plots.add_points("train/learning_rate", stored_points(STEPS, HALF))
-    qtbot.waitUntil(lambda: 150 < run_plots.plot("Loss").height() < before)
-    assert before - run_plots.plot("Loss").height() < 50
+    run_plots.resize(1000, 340)
+    QApplication.processEvents()
+    grid = run_plots.visibility.grid
+    assert grid.viewport().height() - 60 < run_plots.plot("Loss").height()
     top = run_plots.plot("Learning rate").visibleRegion().boundingRect()
     assert 0 < top.height() < 60
 
@@ -50,7 +58,7 @@ def test_in_a_low_window_the_details_only_peek_out(run_plots: RunPlots, qtbot: Q
 def test_the_legend_says_which_rank_as_soon_as_there_are_several(run_plots: RunPlots) -> None:
     run_plots.add_points("rank/0/data_share", stored_points(STEPS, HALF / 10))
     run_plots.add_points("rank/0/compute_share", stored_points(STEPS, HALF))
-    chip = run_plots.plot("Step time").legend.chip
+    chip = run_plots.plot("Step time by rank").legend.chip
     assert chip("data 0").text() == "data"
     run_plots.add_points("rank/1/compute_share", stored_points(STEPS, HALF / 2))
     assert chip("data 0").text() == "r0 data"
@@ -59,7 +67,7 @@ def test_the_legend_says_which_rank_as_soon_as_there_are_several(run_plots: RunP
     assert icons[0] != icons[1]
     run_plots.clear()
     run_plots.add_points("rank/0/data_share", stored_points(STEPS, HALF))
-    assert run_plots.plot("Step time").legend.chip("data 0").text() == "data"
+    assert run_plots.plot("Step time by rank").legend.chip("data 0").text() == "data"
 
 
 def test_figures_of_ranks_are_in_the_unit_of_their_plot(run_plots: RunPlots) -> None:
@@ -70,7 +78,7 @@ def test_figures_of_ranks_are_in_the_unit_of_their_plot(run_plots: RunPlots) -> 
     run_plots.add_points("rank/1/memory_allocated", stored_points(STEPS, HALF * GIB))
     run_plots.resize(1000, 1400)
     paint(run_plots)
-    assert run_plots.plot("Step time").headline.text() == "38 % compute"
+    assert run_plots.plot("Step time by rank").headline.text() == "38 % compute"
     assert run_plots.plot("Worker memory").headline.text() == "1.50 GiB peak"
 
 
@@ -81,17 +89,40 @@ def test_the_learning_rate_is_drawn_as_it_is(run_plots: RunPlots) -> None:
     run_plots.resize(1000, 1400)
     paint(run_plots)
     plot.set_crosshair(100)
-    assert "100" in plot.canvas.crosshair.box.text()
+    assert read_out(plot) == "train 100"
 
 
-def test_many_ranks_do_not_hide_their_plot_behind_figures(run_plots: RunPlots) -> None:
-    for rank in range(12):
+def test_many_ranks_do_not_hide_their_plot_behind_figures(
+    run_plots: RunPlots, qtbot: QtBot
+) -> None:
+    """What does not fit into the lines of the legend is in its menu, with the values."""
+    for rank in range(30):
         run_plots.add_points(f"rank/{rank}/data_share", stored_points(STEPS, HALF))
-    plot = run_plots.plot("Step time")
+    plot = run_plots.plot("Step time by rank")
     run_plots.resize(1000, 1400)
     paint(run_plots)
     plot.set_crosshair(50)
-    text = plot.canvas.crosshair.box.text()
-    assert "r8 data" in text
-    assert "r9 data" not in text
-    assert "and 3 more" in text
+    assert plot.canvas.height() > 0.6 * plot.height()
+    *chips, more = plot.legend.chips()
+    assert all(plot.legend.rect().contains(chip.geometry()) for chip in (*chips, more))
+    menu = more.menu()
+    menu.aboutToShow.emit()
+    entries = menu.actions()
+    assert len(chips) + len(entries) == 30
+    assert more.text() == f"+{len(entries)}"
+    assert entries[-1].text() == "r29 data 50"
+    entries[-1].trigger()
+    assert not plot.curves["data 29"].visible
+
+
+def test_curves_of_devices_are_never_smoothed(run_plots: RunPlots) -> None:
+    """Utilisation read 64 % where the device had 38 %."""
+    run_plots.toolbar.set_smoothing(0.9)
+    values = np.where(STEPS == 100, 38.0, 90.0)
+    for figure in ("utilisation", "power", "temperature"):
+        run_plots.add_points(f"device/a/{figure}", stored_points(STEPS, values))
+    run_plots.resize(1000, 1400)
+    paint(run_plots)
+    for title in ("Device utilisation", "Device power", "Device temperature"):
+        assert read_out(run_plots.plot(title)) == "a 38"
+        assert not run_plots.plot(title).curves["a"].series.smoothing

@@ -6,14 +6,13 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QIcon, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gui.plots.plot.dash_styles import DASH_STYLES, DashStyle
-from gui.plots.plot.legend import Legend
+from gui.plots.plot.legend import Form, Legend
 
 ALT = Qt.KeyboardModifier.AltModifier
-STYLE = Qt.ToolButtonStyle
 LEFT = Qt.MouseButton.LeftButton
 
 
@@ -70,31 +69,76 @@ def test_a_chip_shows_the_dash_of_its_curve_and_whether_it_is_seen(
     assert drawn("b") != shown, "and not by its colour alone"
 
 
-def test_names_are_shown_whole_or_not_at_all(qtbot: QtBot) -> None:
-    card = QWidget()
-    qtbot.addWidget(card)
-    legend = Legend()
-    QHBoxLayout(card).addWidget(legend)
+def test_the_legend_takes_more_lines_and_then_short_names(legend: Legend) -> None:
     for name in ("a", "b", "c"):
-        legend.set_curve(name, f"a name of some length {name}", "#ffffff")
-    card.show()
+        legend.set_curve(name, f"a name of some length {name}", "#ffffff", short=f"#{name}")
+    legend.show_values(dict.fromkeys("abc", ("0.5", "0.25")))
+    whole = sum(legend.chip(name).width_in(Form.SMOOTHED) for name in ("a", "b", "c"))
 
-    def are_said(width: int) -> bool:
-        card.resize(width, 40)
-        QApplication.processEvents()
+    def form(beside: int, below: int, lines: int) -> tuple[bool, Form]:
+        is_beside = legend.fit(beside, below, lines)
         chips = legend.chips()
+        assert len(chips) == 3
         assert all(chip.width() >= chip.sizeHint().width() for chip in chips)
-        return {chip.toolButtonStyle() for chip in chips} == {STYLE.ToolButtonTextBesideIcon}
+        assert all(legend.height() >= chip.geometry().bottom() for chip in chips)
+        return is_beside, legend.chip("a").form
 
-    assert are_said(700)
-    assert not are_said(300)
-    legend.remove("b")
-    legend.remove("c")
-    assert are_said(300)
+    assert form(whole, whole, 1) == (True, Form.SMOOTHED)
+    assert form(whole - 1, whole, 1) == (False, Form.SMOOTHED)
+    assert form(0, whole - 1, 2) == (False, Form.SMOOTHED), "a second line"
+    assert form(0, whole - 1, 1) == (False, Form.VALUE)
+    short = sum(legend.chip(name).width_in(Form.SHORT) for name in ("a", "b", "c"))
+    assert form(0, short, 1) == (False, Form.SHORT)
+
+
+def test_chips_that_do_not_fit_are_in_a_menu_and_none_is_cut(legend: Legend) -> None:
+    legend.show_values(dict.fromkeys("abc", ("0.5", "")))
+    width = legend.chip("a").width_in(Form.SHORT)
+    assert not legend.fit(0, width + 30, 1)
+    first, more = legend.chips()
+    assert first is legend.chip("a")
+    assert (more.text(), more.accessibleName()) == ("+2", "2 more curves")
+    assert more.geometry().right() < width + 30
+    told: list[tuple[str, bool]] = []
+    legend.toggled.connect(lambda name, on: told.append((name, on)))
+    more.menu().aboutToShow.emit()
+    assert [entry.text() for entry in more.menu().actions()] == ["b 0.5", "c 0.5"]
+    more.menu().actions()[1].trigger()
+    assert told == [("c", False)]
+    assert legend.fit(1000, 1000, 1)
+    assert len(legend.chips()) == 3
+
+
+def test_a_name_that_is_longer_than_its_line_ends_before_the_value(
+    legend: Legend, qapp: QApplication
+) -> None:
+    for name in ("b", "c"):
+        legend.remove(name)
+    legend.set_curve("a", "one name " * 20, "#ffffff")
+    legend.show_values({"a": ("0.5", "")})
+    legend.fit(0, 120, 1)
+    chip = legend.chip("a")
+    assert chip.width() == 120
+    legend.resize(120, 30)
+    whole = chip.grab().toImage()
+    legend.show_values({"a": ("0.6", "")})
+    assert chip.grab().toImage() != whole, "the value is seen"
+
+
+def test_a_screen_reader_hears_the_value_that_is_shown(legend: Legend, qtbot: QtBot) -> None:
+    legend.show_values({"a": ("0.5", "0.25")})
+    legend.fit(1000, 1000, 1)
+    with qtbot.waitActive(legend):
+        legend.activateWindow()
+    legend.chip("a").setFocus()
+    qtbot.waitUntil(legend.chip("a").hasFocus)
+    assert legend.chip("a").accessibleName() == "a 0.5 smoothed 0.25"
+    legend.show_values({"a": ("0.75", "0.5")})
+    assert legend.chip("a").accessibleName() == "a 0.75 smoothed 0.5", "also while it has the focus"
 
 
 def test_chips_are_sorted_by_the_given_order(legend: Legend) -> None:
     legend.arrange(["c", "a", "b"])
     assert legend.names() == ["c", "a", "b"]
-    QApplication.processEvents()
+    legend.fit(300, 300, 1)
     assert legend.chip("c").x() < legend.chip("a").x() < legend.chip("b").x()

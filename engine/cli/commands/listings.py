@@ -1,0 +1,196 @@
+"""`runs`, `devices`, `strategies` and `recipes`: the commands that list things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from engine import client
+from engine.cli.commands import warm
+from engine.cli.commands.run_query import RunQuery, print_table, select
+from engine.cli.devices import why_not_here
+from engine.cli.output import (
+    STATE_STYLES,
+    Exit,
+    Refused,
+    err,
+    format_bytes,
+    format_number,
+    format_percent,
+    format_time,
+    out,
+    print_json,
+    run_as_json,
+)
+from engine.client import RunInfo, UnreadableRun
+from engine.messages.status_question import ANSWER_SECONDS
+from engine.runs.run_index import RunIndex
+from engine.runs.run_info import SUPERVISOR
+from engine.spec import catalog
+from engine.system.program import call
+from engine.telemetry.given_gpus import given_gpus
+from engine.telemetry.helper_client import snapshot_once
+from engine.telemetry.snapshot import DeviceSnapshot
+
+_EVERY_RUN = RunQuery()
+
+
+def runs(query: RunQuery = _EVERY_RUN, *, json: bool) -> Exit:
+    """List the runs that `query` chooses; without one, every run, newest first. Raises Refused."""
+    if json and query.has_columns:
+        option = "--csv" if query.csv else "--columns"
+        raise Refused(f"{option} chooses another form than --json: leave out one of the two.")
+    index = RunIndex()
+    index.runs()  # it asks all silent supervisors at the same time
+    every = index.runs(ANSWER_SECONDS)
+    found: list[RunInfo | UnreadableRun]
+    if query.filter or query.sort or query.has_columns:
+        chosen = select(every, query)
+        if query.has_columns:
+            print_table(chosen, every, query)
+            return Exit.DONE
+        found = [*chosen]
+        if not found and not json:
+            out().print("No run passes the filter.")
+            return Exit.DONE
+    else:
+        found = [*every, *index.unreadable]
+        found.sort(key=lambda run: int(run.id), reverse=True)
+    if json:
+        print_json([_run_as_json(run) for run in found])
+        return Exit.DONE
+    if not found:
+        out().print(f"There is no run yet: `{call('train --recipe digits')}` starts one.")
+        return Exit.DONE
+    table = _table("id", "state", "name", "strategy", "devices", "epoch", "loss", "started")
+    for info in found:
+        if isinstance(info, UnreadableRun):
+            table.add_row(info.id, Text("unreadable", "bold red"))
+            err().print(client.unreadable_reason(info.id, info.reason), soft_wrap=True)
+            continue
+        loss = info.status.metrics.get("train/loss")
+        table.add_row(
+            info.id,
+            Text(str(info.state), STATE_STYLES.get(info.state, "")),
+            info.name,
+            info.spec.strategy,
+            ", ".join(info.spec.devices),
+            _epoch(info),
+            "–" if loss is None else format_number(loss),
+            format_time(info.status.started),
+        )
+        if trouble := info.status.troubles.get(SUPERVISOR):
+            err().print(f"Run {info.id}: {trouble}", soft_wrap=True)
+    out().print(table)
+    return Exit.DONE
+
+
+def _epoch(info: RunInfo) -> str:
+    if info.epochs:
+        return f"{info.status.epoch}/{info.epochs}"
+    return str(info.status.epoch) if info.status.epoch or not info.spec.is_imported else "–"
+
+
+def _run_as_json(run: RunInfo | UnreadableRun) -> dict[str, Any]:
+    if isinstance(run, RunInfo):
+        return run_as_json(run)
+    return {"id": run.id, "state": "unreadable", "reason": run.reason, "run_dir": str(run.folder)}
+
+
+def devices(*, json: bool) -> Exit:
+    """List the CPU, and every GPU that the driver knows; as text, also the loaded frameworks."""
+    snapshot = snapshot_once()
+    if json:
+        print_json(snapshot.devices)
+    else:
+        table = _table("device", "name", "memory", "used", "busy", "temp.", "power", "UUID")
+        for device in snapshot.devices:
+            table.add_row(*_device_cells(device))
+        out().print(table)
+        out().print(warm.summary(), soft_wrap=True)
+    if snapshot.gpu_note:
+        err().print(snapshot.gpu_note, soft_wrap=True)
+    given = given_gpus(snapshot)
+    if given.withheld:
+        names = snapshot.display_names()
+        usable = ", ".join(names[uuid] for uuid in given.uuids) or "no GPU"
+        err().print(f"{given.limit} gives Traindeck {usable}.", soft_wrap=True)
+    return Exit.DONE
+
+
+def strategies(*, json: bool) -> Exit:
+    """List every strategy, what it needs, and whether it can run on this machine."""
+    snapshot = snapshot_once()
+    rows = [(strategy, why_not_here(strategy, snapshot)) for strategy in catalog.strategies()]
+    if json:
+        print_json(
+            [
+                {
+                    "name": strategy.name,
+                    "title": strategy.title,
+                    "summary": strategy.summary,
+                    "needs": strategy.needs,
+                    "recipe_frameworks": sorted(strategy.recipe_frameworks),
+                    "can_run": not why_not,
+                    "why_not": why_not,
+                }
+                for strategy, why_not in rows
+            ]
+        )
+        return Exit.DONE
+    table = _table("name", "title", "needs", "trains", "runs here")
+    for strategy, why_not in rows:
+        trains = ", ".join(sorted(strategy.recipe_frameworks))
+        runs_here = f"no: {why_not}" if why_not else "yes"
+        table.add_row(strategy.name, strategy.title, strategy.needs, trains, runs_here)
+    out().print(table)
+    return Exit.DONE
+
+
+def recipes(*, json: bool) -> Exit:
+    """List the built-in recipes."""
+    found = catalog.builtin_recipes()
+    if json:
+        print_json([msgspec.structs.asdict(recipe) for recipe in found])
+        return Exit.DONE
+    table = _table("name", "framework", "epochs", "batch size", "settings", "about")
+    for recipe in found:
+        settings = ", ".join(f"{field.name}={field.default}" for field in recipe.fields)
+        table.add_row(
+            recipe.name,
+            recipe.framework or "–",
+            str(recipe.epochs),
+            str(recipe.batch_size),
+            settings or "–",
+            recipe.problem or recipe.doc,
+        )
+    out().print(table)
+    out().print("A file of your own: --recipe path/to/file.py", soft_wrap=True)
+    return Exit.DONE
+
+
+def _device_cells(device: DeviceSnapshot) -> list[str]:
+    if device.kind == "cpu":
+        reference, uuid = "cpu:0 … cpu:63", ""
+    else:
+        reference, uuid = f"gpu:{device.label}", device.id
+    return [
+        reference,
+        f"{device.name} – {device.lost}" if device.lost else device.name,
+        format_bytes(device.memory_total),
+        format_bytes(device.memory_used),
+        format_percent(device.utilisation),
+        "–" if device.temperature is None else f"{device.temperature:.0f} °C",
+        "–" if device.power is None else f"{device.power:.0f} W",
+        uuid,
+    ]
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

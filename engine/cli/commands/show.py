@@ -1,0 +1,162 @@
+"""`show ID`: one run with its settings, what it was started with, its checkpoints, its failure."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from engine import client
+from engine.cli.facts_output import facts_as_json, print_facts
+from engine.cli.output import (
+    Exit,
+    Refused,
+    err,
+    format_bytes,
+    format_time,
+    one_run_as_json,
+    out,
+    print_json,
+)
+from engine.cli.run_overview import RunOverview, read_diff, run_overview
+from engine.cli.summary import print_failure, print_summary
+from engine.client import RunInfo
+from engine.messages.events import Event, RecipeChosen
+from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.run_notes import RunNotes
+from engine.runs.store.store_reader import RunReader
+from engine.scripts.secrets import shown_words
+from engine.spec.run_spec import FIELDS
+from engine.spec.worker_python import python_of_run
+
+_ALWAYS = ("batch_size", "epochs", "learning_rate", "seed")
+"""Options that are always shown; the others only if they differ from their defaults."""
+
+
+def show(run_id: str, *, json: bool, diff: bool = False) -> Exit:
+    """Print one run: result, settings, what it was started with, checkpoints, failure.
+
+    `diff`: print the changes of its code that were not committed, and nothing else. Raises
+    NoSuchRun.
+    """
+    info = client.get_run(run_id)
+    overview = run_overview(info)
+    if diff:
+        return _print_diff(info, overview)
+    if json:
+        print_json(one_run_as_json(info) | facts_as_json(overview))
+        return Exit.DONE
+    console = out()
+    print_summary(console, info)
+    _print_notes(console, info.notes)
+    settings = Table.grid(padding=(0, 2))
+    spec = info.spec
+    if spec.is_script:
+        _add_script_rows(settings, info)
+    elif spec.is_imported:
+        settings.add_row("imported from", spec.imported_from)
+    else:
+        settings.add_row("recipe", spec.recipe)
+        if python := python_of_run(info.folder, spec.interpreter):
+            settings.add_row("python", python)
+    settings.add_row("strategy", spec.strategy)
+    if not spec.is_imported:
+        settings.add_row("devices", ", ".join(spec.devices))
+    if not (spec.is_script or spec.is_imported):
+        settings.add_row("batch size", str(spec.batch_size))
+        settings.add_row("learning rate", f"{spec.learning_rate:g}")
+        settings.add_row("seed", str(spec.seed))
+    for name, field in FIELDS.items():
+        if name not in _ALWAYS and getattr(spec, name) != field.default:
+            settings.add_row(field.title.lower(), str(getattr(spec, name)))
+    for name, value in sorted(spec.settings.items()):
+        settings.add_row(name, str(value))
+    settings.add_row("started", format_time(info.status.started))
+    settings.add_row("attempts", str(info.status.attempt))
+    if chosen := _newest_choice(info):
+        settings.add_row("resumed", f"recipe {chosen.version}; {chosen.changes}")
+    console.print()
+    console.print(settings)
+    print_facts(console, overview)
+    checkpoints = client.run_checkpoints(run_id)
+    if checkpoints:
+        console.print()
+        console.print(_checkpoint_table(checkpoints))
+    print_failure(err(), info)
+    return Exit.DONE
+
+
+def _print_diff(info: RunInfo, overview: RunOverview) -> Exit:
+    facts = overview.facts.attempt
+    try:
+        text = read_diff(info.folder, facts.attempt) if facts is not None else ""
+    except OSError as error:
+        raise Refused(f"The changes of run {info.id} cannot be read: {error}.") from error
+    if not text:
+        git = facts.git if facts is not None else None
+        if git is not None and git.problem and not git.commit:
+            raise Refused(f"The changes of run {info.id} are not known: {git.problem}")
+        why = "has none that were recorded" if facts is None or facts.git is None else "has none"
+        err().print(f"Run {info.id} {why}: its code was as committed, or in no repository.")
+        return Exit.DONE
+    sys.stdout.write(text)
+    if facts is not None and facts.git is not None and facts.git.diff_is_cut:
+        err().print("The rest of the changes was not kept: they are too long.")
+    return Exit.DONE
+
+
+def _add_script_rows(settings: Table, info: RunInfo) -> None:
+    spec = info.spec
+    settings.add_row("command", shlex.join(shown_words(spec.command)))
+    settings.add_row("folder", spec.working_folder)
+    if python := python_of_run(info.folder, spec.interpreter):
+        settings.add_row("python", python)
+    for name, value in spec.variables.items():
+        settings.add_row("variable", f"{name}={value}")
+    for name in spec.secret_variables:
+        settings.add_row("variable", f"{name} (its value is not stored)")
+    settings.add_row("resuming", client.resume_meaning(info))
+
+
+def _print_notes(console: Console, notes: RunNotes) -> None:
+    if not (notes.tags or notes.note):
+        return
+    table = Table.grid(padding=(0, 2))
+    if notes.tags:
+        table.add_row("tags", ", ".join(notes.tags))
+    if notes.note:
+        table.add_row("note", notes.note)
+    console.print()
+    console.print(table)
+
+
+def _checkpoint_table(checkpoints: list[CheckpointInfo]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("checkpoint", "step", "kinds", "size", "saved"):
+        table.add_column(column)
+    for info in checkpoints:
+        manifest = info.manifest
+        table.add_row(
+            info.folder.name,
+            str(manifest.position.step),
+            ", ".join(manifest.kinds) or "–",
+            format_bytes(manifest.bytes),
+            format_time(manifest.saved),
+        )
+    return table
+
+
+def _newest_choice(info: RunInfo) -> RecipeChosen | None:
+    """Return with which recipe the run went on when it had changed, the last time."""
+    found = _newest_event(info, RecipeChosen)
+    return found if isinstance(found, RecipeChosen) else None
+
+
+def _newest_event(info: RunInfo, kind: type[Event]) -> Event | None:
+    if info.status.attempt == 0:
+        return None
+    with RunReader(info.folder) as reader:
+        found = reader.newest_event(lambda event: isinstance(event, kind))
+    return found.event if found else None

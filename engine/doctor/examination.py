@@ -1,0 +1,279 @@
+"""Makes the checks one after the other: asks the probes, applies the rules to their facts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from engine.doctor import builds, computation
+from engine.doctor.check import Check
+from engine.doctor.driver import driver_checks
+from engine.doctor.facts import (
+    BuildFacts,
+    ComputationFacts,
+    DriverFacts,
+    GpuFacts,
+    MachineFacts,
+    MirroredFacts,
+    RanksFacts,
+)
+from engine.doctor.machine import machine_checks
+from engine.doctor.probing import Answer, ask
+from engine.environments.gpu_builds import has_system_cuda
+from engine.environments.installed import Installed, TensorflowBuild, installed_for
+from engine.telemetry.given_gpus import VISIBLE, GivenGpus, given_gpus
+
+DRIVER_SECONDS = 20.0
+MACHINE_SECONDS = 60.0
+IMPORT_SECONDS = 120.0
+GPU_SECONDS = 180.0
+"""The first use of a card loads hundreds of MiB, and may compile kernels."""
+
+SUM_SECONDS = 30.0
+_RANKS_SECONDS = 2 * (SUM_SECONDS + 90.0) + 10.0
+"""Both sums, each with the imports of its ranks."""
+
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+_BY_UUID = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+T = TypeVar("T")
+
+
+class Pythons(NamedTuple):
+    """Paths of the Pythons whose frameworks are checked; empty: that of Traindeck."""
+
+    torch: str = ""
+    tensorflow: str = ""
+
+
+OURS = Pythons()
+"""The Python of Traindeck."""
+
+
+class Examination:
+    """The checks of this machine, which `is_cancelled` ends.
+
+    `quick` touches no GPU and imports no framework; `thorough` does both.
+    """
+
+    def __init__(
+        self,
+        pythons: Pythons = OURS,
+        *,
+        environment: Mapping[str, str] | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        progress: Callable[[str], None] = lambda what: None,
+    ) -> None:
+        """`environment` None: that of this process. `progress` is told what is checked next."""
+        self._pythons = pythons
+        self._environment = os.environ if environment is None else environment
+        self._is_cancelled = is_cancelled
+        self._progress = progress
+        self._torch_works = self._tensorflow_works = True
+
+    def quick(self) -> Iterator[Check]:
+        """Yield what the driver and the files of the packages tell. Raises Cancelled."""
+        self._progress("driver")
+        if (problem := self._driver_answer.problem) or self._driver_answer.facts is None:
+            text = f"The question to the NVIDIA driver {problem}."
+            remedy = "The driver hangs or crashes: look into `sudo dmesg`, and restart the machine."
+            yield Check("driver", False, text, remedy)
+        else:
+            yield from driver_checks(self.driver, self._environment)
+        yield from self._mixes()
+        torch = builds.torch_checks(self._torch, self.driver, self._pythons.torch)
+        tensorflow = builds.tensorflow_checks(
+            self._tensorflow,
+            self.driver,
+            self._pythons.tensorflow,
+            has_system_cuda=has_system_cuda(
+                self._tensorflow, self._pythons.tensorflow, self._environment
+            ),
+        )
+        self._torch_works = torch[0].ok is not None and any(check.ok for check in torch)
+        self._tensorflow_works = any(check.ok for check in tensorflow)
+        yield from torch
+        yield from tensorflow
+
+    def machine(self) -> Iterator[Check]:
+        """Yield what the system has for compilation and loaders. Raises Cancelled."""
+        self._progress("shared memory, compiler, headers")
+        python = self._pythons.torch
+        answer = self._ask("machine", seconds=MACHINE_SECONDS, python=python)
+        facts = _converted(answer, MachineFacts)
+        if facts is None:
+            yield Check("compiler", False, f"The check of the machine {answer.problem}.")
+        else:
+            yield from machine_checks(facts)
+
+    def imports(self) -> Iterator[Check]:
+        """Import each framework, and yield what it says of its build. Raises Cancelled."""
+        for title, probe, python, installed in (
+            ("PyTorch", "torch_build", self._pythons.torch, self._torch.torch),
+            (
+                "TensorFlow",
+                "tensorflow_build",
+                self._pythons.tensorflow,
+                self._tensorflow.tensorflow,
+            ),
+        ):
+            if installed is None:
+                continue
+            self._progress(f"import of {title}")
+            hidden = {**_QUIET, VISIBLE: ""}
+            answer = self._ask(probe, seconds=IMPORT_SECONDS, python=python, variables=hidden)
+            facts = _converted(answer, BuildFacts)
+            if facts is None:
+                pip = f"{python or sys.executable} -m pip"
+                package = installed.variant if isinstance(installed, TensorflowBuild) else "torch"
+                remedy = (
+                    f"Reinstall {title}: `{pip} install --force-reinstall {package}`. "
+                    f"`{pip} check` may say more."
+                )
+                text = f"The import of {title} {answer.problem}."
+                yield Check(f"{title} import", False, text, remedy)
+                continue
+            yield builds.build_check(title, facts)
+            if title == "PyTorch" and facts.kernels:
+                found = builds.torch_checks(self._torch, self.driver, python, facts.kernels)
+                yield from (check for check in found if " for " in check.check)
+
+    def on_gpus(self) -> Iterator[Check]:
+        """Compute on each GPU that was given, and over all of them. Raises Cancelled."""
+        given = self.given
+        if not given.uuids:
+            text = "There is no GPU that may be used here: nothing was computed on one."
+            yield Check("computation", None, text)
+            return
+        gpus = {gpu.uuid: gpu for gpu in self.driver.working}
+        slices = {part.uuid: gpu for gpu in gpus.values() for part in gpu.slices}
+        whole = [uuid for uuid in given.uuids if uuid in gpus]
+        if self._torch_works:
+            for uuid in given.uuids:
+                yield self._torch_on(uuid, gpus.get(uuid) or slices[uuid])
+            yield self._ranks([gpus[uuid] for uuid in whole])
+        else:
+            yield Check("PyTorch computes", None, "Not checked: see what is said of PyTorch.")
+        if self._tensorflow_works:
+            yield from self._tensorflow_on(whole or list(given.uuids[:1]))
+        else:
+            yield Check("TensorFlow computes", None, "Not checked: see what is said of TensorFlow.")
+
+    def thorough(self) -> Iterator[Check]:
+        """Yield all checks. Raises Cancelled."""
+        yield from self.quick()
+        yield from self.machine()
+        yield from self.imports()
+        yield from self.on_gpus()
+
+    @cached_property
+    def driver(self) -> DriverFacts:
+        """What the driver says; empty if it does not answer."""
+        return _converted(self._driver_answer, DriverFacts) or DriverFacts()
+
+    @property
+    def given(self) -> GivenGpus:
+        """The GPUs that this process was given."""
+        return given_gpus(self.driver.snapshot(), self._environment)
+
+    @cached_property
+    def _driver_answer(self) -> Answer:
+        return self._ask("driver", seconds=DRIVER_SECONDS)
+
+    @cached_property
+    def _torch(self) -> Installed:
+        return installed_for(self._pythons.torch)
+
+    @cached_property
+    def _tensorflow(self) -> Installed:
+        return installed_for(self._pythons.tensorflow)
+
+    def _torch_on(self, uuid: str, gpu: GpuFacts) -> Check:
+        self._progress(f"PyTorch on {gpu.label}")
+        answer = self._ask(
+            "torch_gpu",
+            "cuda",
+            seconds=GPU_SECONDS,
+            python=self._pythons.torch,
+            variables={**_BY_UUID, VISIBLE: uuid},
+        )
+        facts = _converted(answer, ComputationFacts)
+        if facts is None:
+            remedy = (
+                "`sudo dmesg` may hold an `Xid` of the driver; another program may hold the card."
+            )
+            text = f"The computation on {gpu.described} {answer.problem}."
+            return Check(f"PyTorch computes on {gpu.label}", False, text, remedy)
+        return computation.torch_gpu_check(facts, gpu, uuid, self._torch)
+
+    def _ranks(self, gpus: list[GpuFacts]) -> Check:
+        if len(gpus) < 2:
+            return Check("NCCL", None, "There are not two undivided GPUs to sum over.")
+        self._progress("sum of NCCL over two GPUs")
+        first = gpus[:2]
+        answer = self._ask(
+            "torch_ranks",
+            *("nccl", str(len(first)), str(SUM_SECONDS)),
+            seconds=_RANKS_SECONDS,
+            python=self._pythons.torch,
+            variables={**_BY_UUID, VISIBLE: ",".join(gpu.uuid for gpu in first)},
+        )
+        facts = _converted(answer, RanksFacts)
+        if facts is None:
+            return Check("NCCL", False, f"The sum over two GPUs {answer.problem}.")
+        return computation.ranks_check(facts, [gpu.label for gpu in first], SUM_SECONDS)
+
+    def _tensorflow_on(self, uuids: list[str]) -> Iterator[Check]:
+        python = self._pythons.tensorflow
+        visible = {**_QUIET, **_BY_UUID, VISIBLE: ",".join(uuids)}
+        self._progress("TensorFlow on GPUs")
+        answer = self._ask(
+            "tensorflow_gpu",
+            "GPU",
+            "compute",
+            seconds=GPU_SECONDS,
+            python=python,
+            variables=visible,
+        )
+        facts = _converted(answer, ComputationFacts)
+        if facts is None:
+            text = f"The computation of TensorFlow {answer.problem}."
+            yield Check("TensorFlow devices", False, text, "`sudo dmesg` may say more.")
+            return
+        yield from computation.tensorflow_checks(facts, uuids)
+        if facts.devices < 2:
+            yield Check("MirroredStrategy", None, "TensorFlow has fewer than two GPUs.")
+            return
+        self._progress("sum of MirroredStrategy")
+        answer = self._ask(
+            "tensorflow_gpu",
+            "GPU",
+            "mirrored",
+            seconds=GPU_SECONDS,
+            python=python,
+            variables=visible,
+        )
+        mirrored = _converted(answer, MirroredFacts)
+        if mirrored is None:
+            remedy = "Choose another all-reduce in the form (hierarchical), or a PyTorch strategy."
+            yield Check("MirroredStrategy", False, f"Its sum {answer.problem}.", remedy)
+        else:
+            yield computation.mirrored_check(mirrored)
+
+    def _ask(self, probe: str, *arguments: str, **options: Any) -> Answer:
+        return ask(probe, *arguments, is_cancelled=self._is_cancelled, **options)
+
+    def _mixes(self) -> Iterator[Check]:
+        if self._pythons.torch == self._pythons.tensorflow:
+            yield builds.mix_check(self._torch)
+        else:
+            yield builds.mix_check(self._torch, "PyTorch")
+            yield builds.mix_check(self._tensorflow, "TensorFlow")
+
+
+def _converted(answer: Answer, kind: type[T]) -> T | None:
+    return None if answer.facts is None else msgspec.convert(answer.facts, kind)

@@ -1,0 +1,4 @@
+"""Ticks of an axis, and pictures of curves as SVG, without Qt.
+
+Imports `system`.
+"""

@@ -1,0 +1,1 @@
+"""Runs made of the files of other programs: TensorBoard logs and CSV."""

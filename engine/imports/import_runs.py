@@ -1,0 +1,156 @@
+"""Imports runs from files and folders: finds out what these hold, and makes all of it runs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.exports.csv_files import POINTS
+from engine.files.disk_errors import short_reason
+from engine.imports import csv_tables, new_runs, tensorboard_logs
+from engine.imports.csv_tables import ColumnNames
+from engine.imports.found_run import MOST_RUNS, CannotImport, FoundRun
+from engine.imports.new_runs import LEFTOVER_SECONDS
+from engine.system import paths
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is read or stored, how much of it is done, and of how much. It may raise to
+cancel: then nothing is imported."""
+
+
+class Imported(NamedTuple):
+    """What has become runs."""
+
+    run_ids: list[str]
+    points: int
+    remarks: list[str]
+    """What was left out, in sentences."""
+
+
+def import_runs(
+    sources: Sequence[Path],
+    columns: ColumnNames | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Imported:
+    """Make runs of event files, of folders with logs, and of CSV files.
+
+    `columns` says what the columns of a CSV file mean. Raises CannotImport: then nothing was
+    imported, and so it is if `progress` raises.
+    """
+    paths.remove_staged(LEFTOVER_SECONDS)
+    staged: list[Path] = []
+    try:
+        found = _merged(run for source in sources for run in _read(source, columns, progress))
+        if len(found) > MOST_RUNS:
+            raise CannotImport(
+                f"These are {len(found):,} runs: import at most {MOST_RUNS:,} at once."
+            )
+        points = sum(run.points for run in found)
+        done = 0
+
+        def tick(count: int) -> None:
+            nonlocal done
+            done += count
+            progress("", done, points)
+
+        for run in found:
+            staged.append(new_runs.stage(run, tick))
+        return Imported(_adopt(staged), points, _remarks(found))
+    except OSError as error:
+        raise CannotImport(_why(error)) from error
+    except sqlite3.Error as error:
+        raise CannotImport(f"The runs cannot be stored: {error}.") from error
+    finally:
+        for folder in staged:
+            new_runs.discard(folder)  # those that have become runs are not there any more
+
+
+def _adopt(staged: Sequence[Path]) -> list[str]:
+    """Make all staged folders runs, or none."""
+    runs: list[Path] = []
+    try:
+        for folder in staged:
+            runs.append(paths.adopt_run_folder(folder))
+    except OSError:
+        for folder in runs:
+            new_runs.discard(folder)
+        raise
+    return [folder.name for folder in runs]
+
+
+def _read(source: Path, columns: ColumnNames | None, progress: Progress) -> Iterable[FoundRun]:
+    source = source.absolute()
+    if not source.exists():
+        raise CannotImport(f"There is no file or folder {source}.")
+    names = columns or ColumnNames()
+
+    def tell(path: Path) -> Callable[[int, int], None]:
+        return lambda done, total: progress(path.name, done, total)
+
+    if source.is_dir():
+        logs = tensorboard_logs.find_logs(source)
+        for folder, files in logs.items():
+            relative = folder.relative_to(source).as_posix()
+            name = source.name if relative == "." else relative
+            yield _with_points(tensorboard_logs.read_log(name, files, folder, tell(folder)))
+        tables = [] if logs else _tables(source)
+        for path in tables:
+            yield from csv_tables.read_csv(path, names, tell(path))
+        if not logs and not tables:
+            raise CannotImport(
+                f"{source} holds neither TensorBoard event files (their names hold 'tfevents') nor "
+                "CSV files."
+            )
+    elif tensorboard_logs.is_event_file(source):
+        name = source.parent.name
+        yield _with_points(tensorboard_logs.read_log(name, [source], source, tell(source)))
+    elif source.suffix.casefold() in (".csv", ".tsv", ".txt"):
+        yield from csv_tables.read_csv(source, names, tell(source))
+    else:
+        raise CannotImport(
+            f"{source} is neither a TensorBoard event file (its name holds 'tfevents') nor a CSV "
+            "file (its name ends in .csv)."
+        )
+
+
+def _tables(folder: Path) -> list[Path]:
+    """Return the CSV files of a folder; of one that we have exported, only that with the points."""
+    ours = folder / POINTS
+    return [ours] if ours.is_file() else sorted(folder.glob("*.csv"))
+
+
+def _with_points(run: FoundRun) -> FoundRun:
+    if not (run.series or run.images or run.histograms):
+        remarks = " ".join(run.remarks)
+        raise CannotImport(f"{run.source} holds no points. {remarks}".rstrip())
+    return run
+
+
+def _merged(runs: Iterable[FoundRun]) -> list[FoundRun]:
+    """Put together what several CSV files of one folder hold of one run: TensorBoard downloads
+    each series as a file of its own."""
+    found: list[FoundRun] = []
+    by_name: dict[tuple[str, Path], FoundRun] = {}
+    for run in runs:
+        key = run.name, Path(run.source).parent
+        known = by_name.get(key) if run.kind == csv_tables.KIND else None
+        if known is not None and not known.series.keys() & run.series.keys():
+            known.series |= run.series
+            known.source = str(key[1])
+            for text in run.remarks:
+                known.remark(text)
+            continue
+        by_name[key] = run
+        found.append(run)
+    return found
+
+
+def _remarks(runs: Sequence[FoundRun]) -> list[str]:
+    return [f"{run.name}: {text}" for run in runs for text in run.remarks]
+
+
+def _why(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"The import has failed: {where}{short_reason(error)}."

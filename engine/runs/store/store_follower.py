@@ -1,0 +1,134 @@
+"""Follows the store of a live or ended run: each call returns the data since the last call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.runs.run_state import RunStatus
+from engine.runs.store.downsampling import FACTOR
+from engine.runs.store.run_store import FILE_NAME
+from engine.runs.store.store_reader import RunReader, StoredEvent
+from engine.runs.store.stored_points import StoredPoints
+
+MOST_AT_ONCE = 2000
+"""Largest number of new points, over all series, that are read as points; more are read as blocks,
+so that no frame of the window waits."""
+
+SERIES_AT_ONCE = 4
+"""Series that one call reads during a flood of points, in turn. The first call reads all series,
+because an incomplete set of curves would be misleading."""
+
+LONGEST_ADDITION = 50_000
+"""With more new points than this, the whole curve is read again as coarser blocks."""
+
+MOST_SHOWN = 50_000
+"""Largest number of points added to a curve; then the series is read again as blocks, so that each
+series takes at most 2 to 4 MiB of memory. One series per call, because this takes milliseconds."""
+
+
+MOST_WHOLE = 20_000
+"""Points of a series that is read whole."""
+
+
+class CurveUpdate(NamedTuple):
+    """New points of one series."""
+
+    series: str
+    points: StoredPoints
+    replaces: bool
+    """Whether these points replace all earlier points; else they are appended."""
+
+
+class StoreFollower:
+    """Remembers the last event and the number of points that were read. For one thread."""
+
+    def __init__(self, folder: Path, *, after: int = 0) -> None:
+        """Follow the run in `folder` from the event after number `after`.
+
+        Its store need not exist yet.
+        """
+        self.reader: RunReader | None = None
+        self._folder = folder
+        self._last_seq = after
+        self._generation = -1
+        self._counts: dict[str, int] = {}
+        self._shown: dict[str, int] = {}
+
+    def open(self) -> bool:
+        """Open the store if it exists; return whether it is open. Raises sqlite3.Error."""
+        if self.reader is None and (self._folder / FILE_NAME).exists():
+            self.reader = RunReader(self._folder)
+        return self.reader is not None
+
+    def close(self) -> None:
+        """Close the store; after the next `open`, reading continues from here."""
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
+
+    def at_one_time(self) -> AbstractContextManager[None]:
+        """Within it, status, events and curves are those of one time. Raises sqlite3.Error."""
+        return self.reader.at_one_time() if self.reader else nullcontext()
+
+    def status(self) -> RunStatus:
+        """Return the newest status; an empty one while there is no store. Raises sqlite3.Error.
+
+        Call this before reading events and curves, so that they include this status: within
+        `at_one_time` they are of the same time.
+        """
+        return self.reader.status() if self.reader else RunStatus()
+
+    def new_events(self) -> list[StoredEvent]:
+        """Return the events since the last call, oldest first. Raises sqlite3.Error."""
+        events = self.reader.events_after(self._last_seq) if self.reader else []
+        if events:
+            self._last_seq = events[-1].seq
+        return events
+
+    def new_curves(
+        self,
+        is_wanted: Callable[[str], bool] = lambda series: True,
+        *,
+        to_the_end: bool = False,
+        most: int = MOST_WHOLE,
+    ) -> Iterator[CurveUpdate]:
+        """Yield the new points of the series for which `is_wanted`. Raises sqlite3.Error.
+
+        During a flood, some points are left for the next call, unless `to_the_end` is true. A
+        series that is read whole has about `most` points.
+        """
+        reader = self.reader
+        if reader is None:
+            return
+        generation = reader.generation()
+        if generation != self._generation:
+            self._counts.clear()
+        self._generation = generation
+        counts = {name: n for name, n in reader.counts().items() if is_wanted(name)}
+        unread = sum(counts.values()) - sum(self._counts.values())
+        is_flood, shortened = unread > MOST_AT_ONCE and not to_the_end, False
+        turns = SERIES_AT_ONCE if is_flood and self._counts else len(counts)
+        for series in [*(name for name in counts if name not in self._counts), *self._counts]:
+            if not turns:
+                break
+            known = self._counts.get(series, 0)
+            new, shown = counts.get(series, 0) - known, self._shown.get(series, 0)
+            read_whole = series not in self._counts or new > LONGEST_ADDITION
+            if not read_whole and new and shown + new > MOST_SHOWN and not shortened:
+                read_whole = shortened = True
+            if read_whole:
+                points, shown = reader.history(series, most), 0
+            elif not new:
+                continue
+            elif is_flood and new > FACTOR:
+                points = reader.overview_after(series, known)
+            else:
+                points = reader.points_after(series, known)
+            turns -= 1
+            self._counts.pop(series, None)
+            self._counts[series] = points.count
+            self._shown[series] = shown + len(points.step)
+            yield CurveUpdate(series, points, read_whole)

@@ -1,0 +1,112 @@
+"""Sorts and groups runs by their columns, with the mean and the deviation of each group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from engine.runs.run_info import RunInfo
+from engine.runs.table.columns import Column, Value, is_missing, number_of
+
+_SQUARABLE = 1e150
+"""The square of a larger number overflows."""
+
+
+class Order(NamedTuple):
+    """By which column the runs are sorted."""
+
+    column: Column
+    descending: bool = False
+
+
+class Group(NamedTuple):
+    """Runs with one value in the column by which the table is grouped."""
+
+    value: Value
+    """None: they have none."""
+
+    runs: list[RunInfo]
+
+
+class Statistics(NamedTuple):
+    """Of the finite numbers of a column in some runs."""
+
+    numbers: int
+    mean: float
+    deviation: float
+    """Standard deviation of a sample; 0 of a single number."""
+
+    least: float
+    most: float
+
+
+def sorted_runs(infos: Sequence[RunInfo], order: Order | None) -> list[RunInfo]:
+    """Return the runs in another order: numbers as numbers, texts without case, missing last.
+
+    Equal runs keep their order.
+    """
+    if order is None:
+        return list(infos)
+    read, there, missing = order.column.read, [], []
+    for info in infos:
+        value = read(info)
+        if is_missing(value):
+            missing.append(info)
+        else:
+            there.append((_key(value), info))
+    there.sort(key=lambda pair: pair[0], reverse=order.descending)
+    return [info for _, info in there] + missing
+
+
+def grouped(infos: Sequence[RunInfo], column: Column) -> list[Group]:
+    """Return the runs by their value in `column`, sorted by it; those without a value last."""
+    found: dict[Value, list[RunInfo]] = {}
+    for info in infos:
+        value = column.read(info)
+        found.setdefault(None if is_missing(value) else value, []).append(info)
+    values = sorted((value for value in found if value is not None), key=_key)
+    groups = [Group(value, found[value]) for value in values]
+    return groups + ([Group(None, found[None])] if None in found else [])
+
+
+def statistics(infos: Sequence[RunInfo], column: Column) -> Statistics | None:
+    """Return the mean and the deviation of a column of numbers; None if no run has a finite one."""
+    numbers = [number for _, number in _finite(infos, column)]
+    if not numbers:
+        return None
+    count = len(numbers)
+    largest = max(map(abs, numbers))
+    scale = largest if largest > _SQUARABLE else 1.0
+    scaled = [number / scale for number in numbers]
+    mean = math.fsum(scaled) / count
+    squares = math.fsum((number - mean) ** 2 for number in scaled)
+    mean, deviation = mean * scale, math.sqrt(squares / max(1, count - 1)) * scale
+    return Statistics(count, mean, deviation, min(numbers), max(numbers))
+
+
+def best_run(infos: Sequence[RunInfo], column: Column) -> str | None:
+    """Return the id of the run with the best value of a metric, the oldest of equal ones.
+
+    None if it is no metric, or if fewer than two values differ.
+    """
+    if column.lower_is_better is None:
+        return None
+    found = [(number, int(info.id)) for info, number in _finite(infos, column)]
+    if len({number for number, _ in found}) < 2:
+        return None
+    sign = 1.0 if column.lower_is_better else -1.0
+    return str(min((sign * number, run) for number, run in found)[1])
+
+
+def _finite(infos: Sequence[RunInfo], column: Column) -> list[tuple[RunInfo, float]]:
+    found = ((info, number_of(column.read(info))) for info in infos)
+    return [(info, each) for info, each in found if each is not None and math.isfinite(each)]
+
+
+def _key(value: Value) -> tuple[int, float, str]:
+    """Numbers come before texts."""
+    if isinstance(value, (int, float)):
+        return 0, float(value), ""
+    text = "\n".join(value) if isinstance(value, tuple) else str(value)
+    return 1, 0.0, text.casefold()

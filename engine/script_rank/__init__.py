@@ -1,0 +1,4 @@
+"""The process of one rank of a script: it runs the user's command, which knows nothing of it.
+
+Imports `worker`, `training` and the layers below them; no framework. Reached only by name.
+"""

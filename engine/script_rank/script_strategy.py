@@ -1,0 +1,76 @@
+"""The base class of the strategies of scripts: how many processes run the command, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from engine.spec.recipe_file import SCRIPT, RecipeInfo
+from engine.spec.run_spec import RunSpec
+from engine.spec.script_spec import DECIDED_BY_SCRIPT
+from engine.spec.strategy import Strategy, WorkerPlan, one_process, one_process_per_device
+
+_ON_REQUEST = "the weights of any other script are saved when asked, and every so many minutes"
+_WITH_CALLS = {
+    "seed": ("A seed counts", "any other script draws its own random numbers"),
+    "checkpoint_steps": ("Saving every so many steps works", _ON_REQUEST),
+    "checkpoint_epochs": ("Saving every so many epochs works", _ON_REQUEST),
+    "checkpoint_best": ("Saving the best works", _ON_REQUEST),
+}
+"""Fields that only a script with the calls of the module `traindeck` can follow."""
+
+
+class ScriptStrategy(Strategy):
+    """Runs the user's command as it is, in one process or in several."""
+
+    recipe_frameworks: ClassVar[frozenset[str]] = frozenset({SCRIPT})
+    needs = "1 or more devices of one kind"
+
+    mode: ClassVar[str]
+    """What the script's process is told: `single`, `torchrun`, `ddp`, `fsdp`, `tf_config` or
+    `mirrored`."""
+
+    needs_calls: ClassVar[bool] = False
+    """Whether the script must place its models with `traindeck.place`."""
+
+    def recipe_problem(self, recipe: RecipeInfo) -> str:
+        if not recipe.is_script:
+            return super().recipe_problem(recipe)
+        if self.needs_calls and not recipe.uses_calls:
+            return (
+                f"{self.name} spreads the models that a script places with traindeck.place(...), "
+                f"and {recipe.name} does not import traindeck: choose script/torchrun if it "
+                "distributes itself, or script/single."
+            )
+        return ""
+
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        if field in DECIDED_BY_SCRIPT - {"workers_per_device"}:
+            return "The script decides this: use its own options or change the script."
+        match field:
+            case "workers_per_device":
+                return "A script has one process per device, or one for all of them."
+            case "on_nan" if spec.on_nan == "skip":
+                return "Only the script could leave out a step: choose continue or stop."
+            case _:
+                return super().refusal(field, spec)
+
+    def script_refusal(self, field: str, recipe: RecipeInfo) -> str:
+        if field in _WITH_CALLS and not recipe.uses_calls:
+            what, otherwise = _WITH_CALLS[field]
+            return f"{what} only with the calls of the module traindeck: {otherwise}."
+        return ""
+
+
+class OneProcess(ScriptStrategy):
+    """One process that sees all devices."""
+
+    def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
+        return one_process(devices)
+
+
+class ProcessPerDevice(ScriptStrategy):
+    """One process per device; they find each other by the variables of their environment."""
+
+    def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
+        return one_process_per_device(devices)

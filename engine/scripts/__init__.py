@@ -1,0 +1,4 @@
+"""What a command runs, read without running it: scripts, their options, interpreters, secrets.
+
+Imports `system`, `processes` and `files`.
+"""

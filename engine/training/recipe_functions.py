@@ -1,0 +1,46 @@
+"""Whether the functions of a recipe can be called as the engine calls them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from engine.training.errors import TrainingFailed
+
+_PARAMETERS = {
+    "optimizer": ("parameters", "learning_rate"),
+    "step": ("model", "batch"),
+    "weight": ("batch",),
+    "validate": ("model", "batch"),
+    "optimizers": ("model", "learning_rate"),
+    "ema": ("model",),
+    "on_epoch": ("model", "epoch", "metrics"),
+    "collate": ("samples",),
+}
+"""What the engine passes, by position; a recipe could have functions of these names for other
+purposes."""
+
+
+def check_call(name: str, function: Any) -> None:
+    """Raise TrainingFailed if the recipe's `function` cannot be called as the engine does it."""
+    passed = _PARAMETERS.get(name)
+    if passed is None or function is None:
+        return
+    call = f"{name}({', '.join(passed)})"
+    if not callable(function):
+        raise TrainingFailed(
+            f"{name} of the recipe is a {type(function).__name__}: it must be a function "
+            f"{call}. If it is for another purpose, give it another name."
+        )
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return  # one in C may not tell its parameters
+    try:
+        signature.bind_partial(*passed)
+    except TypeError:
+        own = f"{name}({', '.join(signature.parameters)})"
+        raise TrainingFailed(
+            f"{own} of the recipe does not fit: the engine calls {call}. If it is for another "
+            "purpose, give it another name."
+        ) from None

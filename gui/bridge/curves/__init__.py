@@ -1,0 +1,1 @@
+"""Reads the curves of stores for plots, in the background."""

@@ -1,0 +1,121 @@
+"""Follows the curves of the compared runs: all of them are read in one go, in the background."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.runs.best_metrics import BestFigure, best_figures
+from engine.runs.store.store_follower import CurveUpdate, StoreFollower
+from engine.runs.store.store_reader import StoredEvent
+from engine.spec.metric_direction import NO_OVERRIDES
+from engine.system import paths
+from gui.bridge.background import Background
+from gui.style.translation import translate
+
+FEW_RUNS = 8
+"""Of more runs, each curve is read with fewer points; a zoom reads more of them."""
+
+_MOST_POINTS, _MOST_OF_MANY = 20_000, 2_000
+
+
+class CurveNews(NamedTuple):
+    """What is new of one run."""
+
+    run_id: str
+    curves: Sequence[CurveUpdate] = ()
+    events: Sequence[StoredEvent] = ()
+    best: Mapping[str, BestFigure] | None = None
+    """The best value of each validation metric, by its name; None: as before."""
+
+    metric_directions: Mapping[str, str] = NO_OVERRIDES
+    """`min` or `max` by metric, where the recipe overrides the general rule."""
+
+    trouble: str = ""
+    """Why the run cannot be read, as a sentence; empty: it can."""
+
+
+class CurveReader:
+    """Reads new events of a run, and new points of the series that can be compared."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._directions: Mapping[str, str] = NO_OVERRIDES
+        self._follower = StoreFollower(paths.run_folder(run_id))
+
+    def read(self, most: int) -> CurveNews:
+        """Return what is new since the last call; no file stays open.
+
+        A curve that is read whole has about `most` points.
+        """
+        try:
+            return self._news(most) if self._follower.open() else CurveNews(self._run_id)
+        except sqlite3.Error as error:
+            text = translate("CurveReader", "The curves of run {run} cannot be read: {error}.")
+            return CurveNews(self._run_id, trouble=text.format(run=self._run_id, error=error))
+        finally:
+            self._follower.close()
+
+    def _news(self, most: int) -> CurveNews:
+        events = self._follower.new_events()
+        curves = list(self._follower.new_curves(is_compared, to_the_end=True, most=most))
+        best, reader = None, self._follower.reader
+        if reader and any(update.series.startswith("validation/") for update in curves):
+            self._directions = reader.status().metric_directions
+            best = best_figures(reader)
+        return CurveNews(self._run_id, curves, events, best, self._directions)
+
+
+class CurveBatch(QObject):
+    """Reads the stores of the chosen runs on another thread."""
+
+    news = Signal(object)
+    """list[CurveNews]: the answer to `read`."""
+
+    def __init__(self, background: Background, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._readers: dict[str, CurveReader] = {}
+        self._waiting: dict[str, None] = {}
+        self.is_reading = False
+
+    def follow(self, run_ids: Iterable[str]) -> None:
+        """Follow exactly these runs; a run that was not followed is read from its beginning."""
+        self._readers = {each: self._readers.get(each) or CurveReader(each) for each in run_ids}
+
+    def read(self, run_ids: Iterable[str]) -> None:
+        """Read what is new of these runs. Emits `news`; while runs are read, they wait."""
+        self._waiting.update(dict.fromkeys(run_ids))
+        if not self.is_reading:
+            self._start()
+
+    def _start(self) -> None:
+        readers = [self._readers[each] for each in self._waiting if each in self._readers]
+        self._waiting.clear()
+        if not readers:
+            return
+        most = _MOST_POINTS if len(self._readers) <= FEW_RUNS else _MOST_OF_MANY
+        self.is_reading = True
+        self._background.run(
+            lambda: [(reader, reader.read(most)) for reader in readers],
+            self._report,
+            self._fail,
+        )
+
+    def _report(self, found: list[tuple[CurveReader, CurveNews]]) -> None:
+        self.is_reading = False
+        news = [each for reader, each in found if self._readers.get(each.run_id) is reader]
+        self._start()
+        self.news.emit(news)
+
+    def _fail(self, error: Exception) -> None:
+        self.is_reading = False
+        raise error
+
+
+def is_compared(series: str) -> bool:
+    """Whether the comparison shows `series`: it does not show curves of devices or ranks."""
+    return series.startswith(("train/", "validation/", "test/"))

@@ -1,0 +1,91 @@
+"""Reads the points of the visible part of a curve from the store after a zoom."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import partial
+from typing import NamedTuple
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.runs.store.store_reader import RunReader
+from engine.runs.store.stored_points import StoredPoints
+from engine.system import paths
+from gui.bridge.background import Background
+
+MAX_POINTS = 64_000
+"""Maximum number of points of one read. Above it, blocks of 16 points or more are read: at least
+4000, which is two per pixel while a plot 1000 pixels wide shows half of them."""
+
+
+class _ZoomRequest(NamedTuple):
+    run_id: str
+    series: str
+    first_step: float
+    last_step: float
+
+
+class ZoomReader(QObject):
+    """Emits `zoom_points` for each `request`; a newer request replaces a waiting one."""
+
+    zoom_points = Signal(str, object)
+    """Series, and its StoredPoints between the two steps: all points, or blocks of them."""
+
+    trouble = Signal(str)
+    """A sentence: the store cannot be read."""
+
+    def __init__(self, background: Background, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._background = background
+        self.watch(None)
+
+    def watch(self, run_id: str | None) -> None:
+        """Read from the store of `run_id`; drop the requests for another run."""
+        self._run_id = run_id
+        self._reading: dict[str, _ZoomRequest] = {}
+        self._waiting: dict[str, _ZoomRequest] = {}
+
+    def request(self, series: str, first_step: float, last_step: float) -> None:
+        """Read the points between two steps."""
+        if self._run_id is None:
+            return
+        request = _ZoomRequest(self._run_id, series, first_step, last_step)
+        if series in self._reading:
+            self._waiting[series] = request
+        else:
+            self._read(request)
+
+    def _read(self, request: _ZoomRequest) -> None:
+        self._reading[request.series] = request
+        self._background.run(
+            partial(_window, request),
+            partial(self._report, request),
+            partial(self._failed, request),
+        )
+
+    def _report(self, request: _ZoomRequest, points: StoredPoints) -> None:
+        if self._finish(request) and len(points.step):
+            self.zoom_points.emit(request.series, points)
+
+    def _failed(self, request: _ZoomRequest, error: Exception) -> None:
+        if not isinstance(error, sqlite3.Error):
+            raise error
+        if self._finish(request):
+            text = self.tr("Finer points of {series} in run {run} cannot be read: {error}.")
+            self.trouble.emit(text.format(series=request.series, run=request.run_id, error=error))
+
+    def _finish(self, request: _ZoomRequest) -> bool:
+        """Start the next waiting request for the series; return whether `request` is still
+        valid."""
+        if self._reading.get(request.series) is not request:
+            return False
+        del self._reading[request.series]
+        newer = self._waiting.pop(request.series, None)
+        if newer is not None:
+            self._read(newer)
+        return True
+
+
+def _window(request: _ZoomRequest) -> StoredPoints:
+    with RunReader(paths.run_folder(request.run_id)) as reader:
+        return reader.window(request.series, request.first_step, request.last_step, MAX_POINTS)

@@ -1,0 +1,215 @@
+"""The environments that can train a recipe, and a thread that makes one."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.environments import creation, needs, registry
+from engine.environments.creation import Cancelled, CreationFailed, Stage
+from engine.environments.needs import FRAMEWORKS, ON_GPUS, TITLES
+from engine.environments.registry import CannotChange, Environment
+from engine.files.disk_errors import short_reason
+from engine.files.regular_file import open_regular
+from engine.runs.run_info import RunInfo
+from engine.spec.recipe_file import RecipeInfo
+from engine.spec.run_spec import RunSpec
+from engine.spec.strategy import Strategy
+from engine.spec.validation import Problem
+from engine.spec.worker_python import interpreter_problems, python_of_run
+from gui.style.translation import translate
+
+_log = logging.getLogger(__name__)
+
+STOP_SECONDS = 10.0
+"""Longest wait for the end of a creation when the window closes."""
+
+_MOST_LOG = 64 * 2**10
+_KNOWN_SECONDS = 2.0
+"""How long what was read of an environment is taken as true, while a person types."""
+
+
+class Choice(NamedTuple):
+    """A Python that can be chosen."""
+
+    interpreter: str
+    """Path of its program; empty: the Python of Traindeck."""
+
+    title: str
+    """Such as `tensorflow-gpu · Python 3.12.4`."""
+
+
+def choices(chosen: str) -> tuple[list[Choice], str]:
+    """Return Traindeck's own Python, the named environments, and the Python `chosen` if it is none
+    of them; and a sentence if the list cannot be read."""
+    own = translate("Environments", "Traindeck's own · Python {version}")
+    version = ".".join(map(str, sys.version_info[:3]))
+    found = {"": Choice("", own.format(version=version))}
+    problem = ""
+    try:
+        for each in registry.environments():
+            found[each.python] = Choice(each.python, _title(each))
+    except OSError as error:
+        problem = f"{str(error)[:1].upper()}{str(error)[1:]}."
+    found.setdefault(chosen, Choice(chosen, chosen))
+    return list(found.values()), problem
+
+
+def default_for(framework: str) -> str:
+    """Return the Python that trains recipes of `framework`; empty: the one of Traindeck."""
+    try:
+        return registry.default_interpreter(framework)
+    except OSError:
+        return ""  # `choices` says why
+
+
+def package_of(strategy: Strategy) -> str:
+    """Return the framework of a strategy, as environments name it."""
+    return needs.package_of(strategy.framework)
+
+
+def framework_title(framework: str) -> str:
+    """Return the name of a framework for a person."""
+    return TITLES.get(framework, framework)
+
+
+def requirement_of(framework: str) -> str:
+    """Return what is installed into a new environment for `framework` on GPUs."""
+    return ON_GPUS.get(framework) or FRAMEWORKS[framework][0]
+
+
+def suggested_name(framework: str) -> str:
+    """Return a free name for a new environment."""
+    try:
+        return creation.suggested_name(framework)
+    except OSError:
+        return framework
+
+
+class WorkerChecks:
+    """Says why a Python cannot train a recipe, without reading its files at each key."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[float, list[Problem]]] = {}
+
+    def problems(self, spec: RunSpec, recipe: RecipeInfo, strategy: Strategy) -> list[Problem]:
+        """See `engine.spec.worker_python.interpreter_problems`."""
+        asked = (spec.interpreter, strategy.framework, recipe.framework, spec.devices)
+        asked = (*asked, recipe.builtin, spec.is_script)  # type: ignore[assignment]
+        before, found = self._known.get(asked, (0.0, []))
+        now = time.monotonic()
+        if asked not in self._known or now > before + _KNOWN_SECONDS:
+            found = interpreter_problems(spec, recipe, strategy)
+            self._known = {asked: (now, found)}
+        return found
+
+
+class EnvironmentMaker(QObject):
+    """Makes one environment at a time, in a thread of its own."""
+
+    progressed = Signal(object)
+    """Stage"""
+
+    made = Signal(object)
+    """Environment"""
+
+    failed = Signal(str)
+    """A sentence; nothing of the environment is left but its log."""
+
+    cancelled = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._thread: threading.Thread | None = None
+        self._cancel = threading.Event()
+        self.name = ""
+        """Of the environment that is being made, or was made last."""
+
+        for signal in (self.made, self.failed, self.cancelled):
+            signal.connect(self._ended)
+
+    @property
+    def is_making(self) -> bool:
+        """Whether an environment is being made."""
+        return self._thread is not None
+
+    def start(self, name: str, requirements: Sequence[str], default_for: str = "") -> None:
+        """Make the environment `name`; `default_for`: a framework that it trains from then on."""
+        if self._thread is not None:
+            return
+        self.name = name
+        self._cancel.clear()
+        self._thread = threading.Thread(
+            target=self._make, args=(name, requirements, default_for), name="environment"
+        )
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """End the creation; `cancelled` follows when nothing of it is left."""
+        self._cancel.set()
+
+    def stop(self) -> None:
+        """Cancel because the window closes, and wait for that."""
+        self._cancel.set()
+        if self._thread is not None:
+            self._thread.join(STOP_SECONDS)
+
+    def log(self) -> str:
+        """Return the end of what pip has printed; empty if there is nothing."""
+        try:
+            with open_regular(creation.log_file(self.name)) as file:
+                size = file.seek(0, 2)
+                file.seek(max(0, size - _MOST_LOG))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def _make(self, name: str, requirements: Sequence[str], default_for: str) -> None:
+        try:
+            made = creation.create(
+                name, requirements, report=self._report, is_cancelled=self._cancel.is_set
+            )
+            if default_for in made.facts.versions:
+                registry.use(name, [default_for])
+        except Cancelled:
+            self.cancelled.emit()
+        except (CannotChange, CreationFailed) as error:
+            self.failed.emit(str(error))
+        except OSError as error:
+            text = translate("Environments", "The environment was not made: {why}.")
+            self.failed.emit(text.format(why=short_reason(error)))
+        except Exception as error:  # the person waits for a word
+            _log.exception("the environment %s was not made", name)
+            self.failed.emit(f"{type(error).__name__}: {error}")
+        else:
+            self.made.emit(made)
+
+    def _report(self, stage: Stage) -> None:
+        self.progressed.emit(stage)
+
+    def _ended(self) -> None:
+        self._thread = None
+
+
+def python_text(info: RunInfo) -> str:
+    """Return which Python a run has used, with its versions; empty: Traindeck's own."""
+    return python_of_run(info.folder, info.spec.interpreter)
+
+
+def _title(environment: Environment) -> str:
+    version = environment.facts.python
+    text = f"{environment.name} · Python {version}" if version else environment.name
+    frameworks = [framework_title(each) for each in environment.facts.versions]
+    return " · ".join([text, *frameworks])
+
+
+def folder_of(interpreter: str) -> str:
+    """Return where a file dialog begins that looks for another Python."""
+    return str(Path(interpreter).parent) if interpreter else str(Path.home())

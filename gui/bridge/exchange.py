@@ -1,0 +1,137 @@
+"""Exports runs and imports files in the background, with progress; one of them at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+
+from engine.exports.export_runs import (
+    CannotExport,
+    Exported,
+    Format,
+    export,
+    proposed_name,
+    refusal,
+)
+from engine.imports.csv_tables import ColumnNames, Header, read_header
+from engine.imports.found_run import CannotImport
+from engine.imports.import_runs import Imported, import_runs
+from engine.runs.run_info import RunInfo
+from gui.bridge.background import Background
+
+__all__ = ["ColumnNames", "Exchange", "Exported", "Format", "Header", "Imported"]
+
+_PAUSE = 0.1
+"""Seconds between two reports of the progress."""
+
+
+class Exchange(QObject):
+    """Carries out one export or import after the other."""
+
+    progress = Signal(str, int, int)
+    """What is done; how much of it, and of how much."""
+
+    exported = Signal(object)
+    """Exported"""
+
+    imported = Signal(object)
+    """Imported"""
+
+    header_read = Signal(object)
+    """Header of a CSV file; None: it cannot be read, or there is none."""
+
+    failed = Signal(str)
+    """A sentence; empty: it was cancelled. Nothing was left behind."""
+
+    def __init__(self, background: Background, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._stop = threading.Event()
+        self._told = 0.0
+
+    def refusal(self, infos: Sequence[RunInfo], format: Format) -> str:
+        """Return why these runs cannot be exported so; empty if they can."""
+        return refusal(infos, format)
+
+    def proposed(self, infos: Sequence[RunInfo], format: Format, folder: str) -> str:
+        """Return a name that does not exist in `folder` yet."""
+        name = Path(proposed_name(infos, format))
+        names = [name.name, *(f"{name.stem}-{number}{name.suffix}" for number in range(2, 1000))]
+        return next((each for each in names if not (Path(folder) / each).exists()), name.name)
+
+    def home(self) -> str:
+        """Return the folder that is offered first."""
+        return str(Path.home())
+
+    def export(self, infos: Sequence[RunInfo], format: Format, target: str) -> None:
+        """Begin an export; `exported` or `failed` follows."""
+        self._stop.clear()
+        chosen = tuple(infos)
+        self._background.run(
+            lambda: export(chosen, format, Path(target).expanduser().absolute(), self._tell_points),
+            self.exported.emit,
+            self._fail,
+        )
+
+    def import_files(self, paths: Sequence[str], columns: ColumnNames) -> None:
+        """Begin an import; `imported` or `failed` follows."""
+        self._stop.clear()
+        found = [Path(path).expanduser() for path in paths]
+        self._background.run(
+            lambda: import_runs(found, columns, self._tell), self.imported.emit, self._fail
+        )
+
+    def read_header(self, path: str) -> None:
+        """Read which columns a CSV file has; `header_read` follows, for another file None."""
+
+        def read() -> Header | None:
+            file = Path(path).expanduser()
+            if file.suffix.casefold() not in (".csv", ".tsv", ".txt") or not file.is_file():
+                return None
+            try:
+                return read_header(file)
+            except (CannotImport, OSError):
+                return None  # the import itself says why
+
+        self._background.run(read, self.header_read.emit, self._fail)
+
+    def cancel(self) -> None:
+        """End what is under way; `failed` follows with an empty text."""
+        self._stop.set()
+
+    def open_folder(self, path: Path) -> None:
+        """Show where an export lies in the file manager."""
+        folder = path if path.is_dir() else path.parent
+        QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
+
+    def open_page(self, path: Path) -> None:
+        """Open a report in the browser."""
+        QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
+
+    def _tell_points(self, done: int, total: int) -> None:
+        self._tell("", done, total)
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        """Report from the thread that works. Raises _Cancelled."""
+        if self._stop.is_set():
+            raise _Cancelled
+        now = time.monotonic()
+        if now - self._told > _PAUSE or done >= total:
+            self._told = now
+            per_mille = 1000 * done // total if total else 0  # Qt counts in 32 bits
+            self.progress.emit(what, per_mille, 1000)
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, (CannotExport, CannotImport, _Cancelled)):
+            self.failed.emit(repr(error))
+            raise error
+        self.failed.emit(str(error))
+
+
+class _Cancelled(Exception):
+    """The user does not want it any more."""

@@ -1,0 +1,1 @@
+"""Files of the user and of runs that the window opens, follows or remembers."""

@@ -1,0 +1,78 @@
+"""Reads which checkpoints of the watched run are on disk, in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.messages.events import AttemptStarted, CheckpointSaved, RunEnded
+from engine.runs import checkpoint_files
+from engine.runs.store.store_reader import StoredEvent
+from engine.system import paths
+from gui.bridge.background import Background
+
+_SETTLED_MS = 1000
+"""Older checkpoints are deleted after a new one has been announced: the folder is read once more
+after this time."""
+
+_CHANGING = (AttemptStarted, CheckpointSaved, RunEnded)
+
+
+class KeptCheckpoints(QObject):
+    """Emits `changed` when a checkpoint of the watched run has appeared or was deleted."""
+
+    changed = Signal(object)
+    """By the step of each checkpoint on disk: whether it is the best one. None: not known."""
+
+    def __init__(self, background: Background, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._run_id: str | None = None
+        self._is_reading = self._is_stale = False
+        self._again = QTimer(self)
+        self._again.setSingleShot(True)
+        self._again.setInterval(_SETTLED_MS)
+        self._again.timeout.connect(self._read)
+
+    def watch(self, run_id: str | None) -> None:
+        """Watch the checkpoints of `run_id`."""
+        self._run_id = run_id
+        self._again.stop()
+        self.changed.emit(None)
+        self._read()
+
+    def add_events(self, events: Sequence[StoredEvent]) -> None:
+        """Read the folder again if new events of the run say that it has changed."""
+        if any(isinstance(each.event, _CHANGING) for each in events):
+            self._read()
+            self._again.start()
+
+    def _read(self) -> None:
+        if self._run_id is None:
+            return
+        if self._is_reading:
+            self._is_stale = True
+            return
+        self._is_reading = True
+        done = partial(self._report, self._run_id)
+        self._background.run(partial(_kept, self._run_id), done, partial(self._failed, done))
+
+    def _report(self, run_id: str, kept: dict[int, bool] | None) -> None:
+        self._is_reading = False
+        if run_id == self._run_id:
+            self.changed.emit(kept)
+        if self._is_stale or run_id != self._run_id:
+            self._is_stale = False
+            self._read()
+
+    def _failed(self, done: partial[None], error: Exception) -> None:
+        if not isinstance(error, OSError):
+            raise error
+        done(None)  # the list of runs tells of a folder that cannot be read
+
+
+def _kept(run_id: str) -> dict[int, bool]:
+    saved = checkpoint_files.checkpoints(paths.run_folder(run_id))
+    return {each.manifest.position.step: "best" in each.manifest.kinds for each in saved}

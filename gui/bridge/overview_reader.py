@@ -1,0 +1,85 @@
+"""Reads what is known of the shown run in the background, and opens its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+
+from engine.cli import run_overview
+from engine.cli.run_overview import RunOverview
+from engine.runs.run_info import RunInfo
+from gui.bridge.background import Background
+
+__all__ = ["OverviewReader", "RunOverview"]
+
+
+class OverviewReader(QObject):
+    """One reading at a time; a question that comes meanwhile is answered after it."""
+
+    found = Signal(str, object)
+    """Id of the run, and its RunOverview."""
+
+    text = Signal(str, str, str)
+    """Id of the run; which text (`diff` or `recipe`); the text."""
+
+    failed = Signal(str)
+    """A sentence."""
+
+    def __init__(self, background: Background, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._is_reading = False
+        self._next: tuple[RunInfo, dict[str, str]] | None = None
+
+    def read(self, info: RunInfo, device_names: Mapping[str, str]) -> None:
+        """Read what is known of a run; `found` follows."""
+        if self._is_reading:
+            self._next = (info, dict(device_names))
+            return
+        self._is_reading = True
+        names = dict(device_names)
+        self._background.run(
+            lambda: run_overview.run_overview(info, names),
+            lambda overview: self._end(info.id, overview),
+            self._fail,
+        )
+
+    def read_diff(self, info: RunInfo, attempt: int) -> None:
+        """Read the changes that were not committed; `text` follows."""
+        self._read_text(info, "diff", lambda: run_overview.read_diff(info.folder, attempt))
+
+    def read_recipe(self, info: RunInfo) -> None:
+        """Read the run's copy of its recipe; `text` follows."""
+        self._read_text(info, "recipe", lambda: run_overview.read_recipe(info.folder))
+
+    def open_folder(self, folder: Path) -> None:
+        """Show a folder in the file manager of the desktop."""
+        if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
+            text = self.tr("No file manager opens {folder}.")
+            self.failed.emit(text.format(folder=folder))
+
+    def _read_text(self, info: RunInfo, what: str, work: object) -> None:
+        assert callable(work)
+        self._background.run(
+            work, lambda text: self.text.emit(info.id, what, str(text)), self._fail_text
+        )
+
+    def _end(self, run_id: str, overview: RunOverview) -> None:
+        self._is_reading = False
+        following, self._next = self._next, None
+        if following is not None:
+            self.read(*following)
+        self.found.emit(run_id, overview)
+
+    def _fail(self, error: Exception) -> None:
+        self._is_reading, self._next = False, None
+        self._fail_text(error)
+
+    def _fail_text(self, error: Exception) -> None:
+        if not isinstance(error, OSError):
+            raise error
+        text = self.tr("The run cannot be read: {error}.")
+        self.failed.emit(text.format(error=error))

@@ -1,0 +1,157 @@
+"""The dialog that exports runs: as what, and where to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSizePolicy, QWidget
+
+from engine.runs.run_info import RunInfo
+from gui.bridge.exchange import Exchange, Exported, Format
+from gui.exchange.work_dialog import MOST_REMARKS, WorkDialog, path_row
+from gui.style.translation import translate
+from gui.widgets.entry_fields import Combo
+from gui.widgets.plain_text import Label
+
+_FOLDER, _FORMAT = "exchange/folder", "exchange/format"
+
+
+class ExportDialog(WorkDialog):
+    """Exports some runs once or several times; the last format and folder are remembered."""
+
+    def __init__(
+        self,
+        infos: Sequence[RunInfo],
+        exchange: Exchange,
+        settings: QSettings | None,
+        parent: QWidget,
+    ) -> None:
+        """`infos` are the runs, at least one."""
+        title = translate("ExportDialog", "Export {count} runs").format(count=f"{len(infos):,}")
+        if len(infos) == 1:
+            title = translate("ExportDialog", "Export {run}").format(run=infos[0].title)
+        super().__init__(title, translate("ExportDialog", "Export"), exchange, parent)
+        self._infos = infos
+        self._settings = settings
+        self._done: Exported | None = None
+        self._proposed = ""
+        self.about.setText(title)
+        self.format = Combo()
+        self.format.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.format.setAccessibleName(self.tr("Format"))
+        texts = self._texts()
+        for format, (name, _) in texts.items():
+            self.format.addItem(name, format)
+        self.meaning = Label()
+        self.meaning.setObjectName("note")
+        self.meaning.setWordWrap(True)
+        self.folder = QLineEdit(self._stored(_FOLDER) or exchange.home())
+        self.folder.setAccessibleName(self.tr("Folder"))
+        choose = QPushButton(self.tr("Choose…"))
+        choose.clicked.connect(self._choose)
+        self.name = QLineEdit()
+        self.name.setAccessibleName(self.tr("Name"))
+        self.form.addRow(self.tr("&Format"), self.format)
+        self.form.addRow("", self.meaning)
+        self.form.addRow(self.tr("F&older"), path_row(self.folder, choose))
+        self.form.addRow(self.tr("&Name"), self.name)
+        stored = self._stored(_FORMAT)
+        known = [str(format) for format in texts]
+        self.format.setCurrentIndex(known.index(stored) if stored in known else 0)
+        self.format.currentIndexChanged.connect(self._show_format)
+        self.folder.editingFinished.connect(self._propose)
+        self.show_button.clicked.connect(self._show_done)
+        exchange.exported.connect(self._exported)
+        self._show_format()
+        self.format.setFocus()
+
+    @property
+    def chosen(self) -> Format:
+        """The format that is chosen."""
+        return Format(self.format.currentData())
+
+    def work(self) -> None:
+        """Begin the export."""
+        if self._settings is not None:
+            self._settings.setValue(_FOLDER, self.folder.text())
+            self._settings.setValue(_FORMAT, str(self.chosen))
+        target = os.path.join(self.folder.text().strip(), self.name.text().strip())  # noqa: PTH118
+        self._exchange.export(self._infos, self.chosen, target)
+
+    def _texts(self) -> dict[Format, tuple[str, str]]:
+        return {
+            Format.HTML: (
+                self.tr("Report (HTML)"),
+                self.tr(
+                    "One page with plots, figures, settings and environment. It opens from disk, "
+                    "prints, and loads nothing; of several runs it is a comparison."
+                ),
+            ),
+            Format.CSV: (
+                self.tr("CSV"),
+                self.tr("A folder with two tables: every point, and one line for each run."),
+            ),
+            Format.PARQUET: (
+                self.tr("Parquet"),
+                self.tr("The same two tables for pandas, Polars, DuckDB."),
+            ),
+            Format.TENSORBOARD: (
+                self.tr("TensorBoard"),
+                self.tr("A folder with event files for each run: points, images, histograms."),
+            ),
+            Format.WANDB: (
+                self.tr("Weights & Biases"),
+                self.tr("Offline runs. Nothing is sent: `wandb sync` uploads what is in there."),
+            ),
+        }
+
+    def _show_format(self) -> None:
+        reason = self._exchange.refusal(self._infos, self.chosen)
+        self.meaning.setText(self._texts()[self.chosen][1])
+        self.show_outcome(reason, is_problem=True)
+        self.begin.setEnabled(not reason)
+        self._propose()
+
+    def _propose(self) -> None:
+        """Name the file, unless the user has named it."""
+        if self.name.text() in ("", self._proposed):
+            folder = self.folder.text().strip()
+            self._proposed = self._exchange.proposed(self._infos, self.chosen, folder)
+            self.name.setText(self._proposed)
+
+    def _choose(self) -> None:
+        folder = QFileDialog.getExistingDirectory(
+            self, self.tr("Where to export to"), self.folder.text()
+        )
+        if folder:
+            self.folder.setText(folder)
+            self._propose()
+
+    def _exported(self, done: Exported) -> None:
+        if not self.is_working:
+            return
+        self._done = done
+        text = self.tr("{points} points of {runs} runs are in {path}.")
+        if done.runs == 1:
+            text = self.tr("{points} points of 1 run are in {path}.")
+        is_page = self.chosen.is_file
+        text = text.format(points=f"{done.points:,}", runs=f"{done.runs:,}", path=done.path)
+        self.done_with(
+            "\n".join([text, *done.remarks[:MOST_REMARKS]]),
+            self.tr("Open report") if is_page else self.tr("Open folder"),
+        )
+        self._propose()
+
+    def _show_done(self) -> None:
+        if self._done is None:
+            return
+        if self.chosen.is_file:
+            self._exchange.open_page(self._done.path)
+        else:
+            self._exchange.open_folder(self._done.path)
+
+    def _stored(self, key: str) -> str:
+        value = self._settings.value(key) if self._settings is not None else None
+        return value if isinstance(value, str) else ""

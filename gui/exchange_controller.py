@@ -1,0 +1,71 @@
+"""Opens the dialogs that export and import runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QSettings, Signal
+from PySide6.QtWidgets import QWidget
+
+from engine.runs.run_info import RunInfo
+from gui.bridge.background import Background
+
+if TYPE_CHECKING:
+    from gui.bridge.exchange import Exchange
+    from gui.exchange.export_dialog import ExportDialog
+    from gui.exchange.import_dialog import ImportDialog
+
+
+class ExchangeController(QObject):
+    """Loads the writers and readers when a dialog is opened: a window without them opens sooner."""
+
+    imported = Signal()
+    """There are new runs."""
+
+    open_wanted = Signal(str)
+    """Id of an imported run that the user wants to see."""
+
+    message = Signal(str)
+    """A sentence for the status bar."""
+
+    def __init__(self, background: Background, settings: QSettings, window: QWidget) -> None:
+        super().__init__(window)
+        self._background = background
+        self._settings = settings
+        self._window = window
+        self._exchanges: list[Exchange] = []
+
+    def export(self, infos: Sequence[RunInfo]) -> ExportDialog | None:
+        """Ask how and where to export these runs."""
+        from gui.exchange.export_dialog import ExportDialog
+
+        if not infos:
+            self.message.emit(self.tr("There is no run to export."))
+            return None
+        dialog = ExportDialog(infos, self._exchange(), self._settings, self._window)
+        dialog.show()
+        return dialog
+
+    def import_runs(self) -> ImportDialog:
+        """Ask what to import."""
+        from gui.exchange.import_dialog import ImportDialog
+
+        exchange = self._exchange()
+        exchange.imported.connect(lambda _: self.imported.emit())
+        dialog = ImportDialog(exchange, self._window)
+        dialog.open_wanted.connect(self.open_wanted)
+        dialog.show()
+        return dialog
+
+    def shut_down(self) -> None:
+        """Cancel what is under way: it leaves nothing behind."""
+        for each in self._exchanges:
+            each.cancel()
+
+    def _exchange(self) -> Exchange:
+        """Return a new one: several dialogs may be open."""
+        from gui.bridge.exchange import Exchange
+
+        self._exchanges.append(Exchange(self._background, self))
+        return self._exchanges[-1]

@@ -1,0 +1,4 @@
+"""The tab Media: images and histograms that a run has logged, by series and step.
+
+Imports `bridge`, `widgets` and `style`.
+"""

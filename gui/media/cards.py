@@ -1,0 +1,180 @@
+"""The cards of the tab Media: one series each, with a slider over its steps."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QImage, QWheelEvent
+from PySide6.QtWidgets import QFrame, QSizePolicy, QSlider, QVBoxLayout, QWidget
+
+from engine.messages.events import ImageLogged
+from gui.media.picture_grid import PictureGrid
+from gui.media.ridge import Ridge
+from gui.media.series import HistogramSeries, ImageSeries
+from gui.style.translation import translate
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.plain_text import plain_tip, wrapped
+
+HEIGHT = 208
+"""Logical pixels of a card."""
+
+
+class MediaCard(QFrame):
+    """A title, a view, and a slider that follows the newest step while it is there."""
+
+    def __init__(self, name: str, view: QWidget, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("card")
+        self.name = name
+        self._count = 0
+        self.title = ElidedLabel()
+        self.title.setObjectName("ttl")
+        self.title.setText(name)
+        self.title.setToolTip(plain_tip(name))
+        self.slider = StepSlider()
+        self.slider.setAccessibleName(translate("Media", "Step of {name}").format(name=name))
+        self.note = ElidedLabel()
+        self.note.setObjectName("note")
+        self.slider.valueChanged.connect(self._show_place)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(9, 5, 9, 5)
+        layout.setSpacing(3)
+        layout.addWidget(self.title)
+        layout.addWidget(view, 1)
+        layout.addWidget(self.slider)
+        layout.addWidget(self.note)
+        self.setFixedHeight(HEIGHT)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps of the series, in ascending order."""
+        raise NotImplementedError
+
+    def update_series(self) -> None:
+        """Show what the series has now; the slider stays at its step, or at the newest one."""
+        steps, place = self.steps, self.slider.value()
+        follows = place >= self._count - 1
+        self._count = len(steps)
+        last = max(0, self._count - 1)
+        self.slider.blockSignals(True)
+        self.slider.setRange(0, last)
+        self.slider.setValue(last if follows else min(place, last))
+        self.slider.blockSignals(False)
+        self.slider.setEnabled(last > 0)
+        self._show_place()
+
+    def set_visible_part(self, is_visible: bool) -> None:
+        """Tell the card whether it is in sight: only then it needs its images."""
+
+    def describe(self, place: int) -> str:
+        """Return what is shown at this index of `steps`, beside the step."""
+        raise NotImplementedError
+
+    def _show_place(self) -> None:
+        place, steps = self.slider.value(), self.steps
+        if not steps:
+            self.note.setText(translate("Media", "left out: the run went back"))
+            return
+        text = translate("Media", "step {step:,}").format(step=steps[place])
+        if len(steps) > 1:
+            count = translate("Media", "{place} of {count}")
+            text += " · " + count.format(place=place + 1, count=len(steps))
+        if more := self.describe(place):
+            text += " · " + more
+        self.note.setText(text)
+        self.note.setToolTip(wrapped(text))
+        self.slider.setAccessibleDescription(text)
+
+
+class ImageCard(MediaCard):
+    """The images of a series at one step."""
+
+    previews_wanted = Signal()
+    """Other images are shown, whose previews are not here yet."""
+
+    opened = Signal(object, int)
+    """This card, and the index of the image that should be shown in its full size."""
+
+    def __init__(self, series: ImageSeries, parent: QWidget | None = None) -> None:
+        self.series = series
+        self.grid = PictureGrid()
+        super().__init__(series.name, self.grid, parent)
+        self.grid.opened.connect(lambda place: self.opened.emit(self, place))
+        self._is_visible = False
+        self.update_series()
+
+    @property
+    def steps(self) -> list[int]:
+        return self.series.steps
+
+    def images(self) -> list[ImageLogged]:
+        """Return the images at the chosen step."""
+        return self.series.at(self.slider.value()) if self.steps else []
+
+    def wanted(self) -> list[str]:
+        """Return the files whose previews the card needs; none while it is out of sight."""
+        return self.grid.missing() if self._is_visible else []
+
+    def set_preview(self, file: str, preview: QImage | str) -> None:
+        """Show the preview of `file`, or why there is none, if it is one of the images."""
+        if self._is_visible:
+            self.grid.set_preview(file, preview)
+
+    def set_visible_part(self, is_visible: bool) -> None:
+        if self._is_visible and not is_visible:
+            self.grid.forget_previews()
+        self._is_visible = is_visible
+
+    def describe(self, place: int) -> str:
+        images = self.series.at(place)
+        if len(images) > 1:
+            return translate("Media", "{count} images").format(count=len(images))
+        return images[0].caption
+
+    def _show_place(self) -> None:
+        super()._show_place()
+        self.grid.show_images(self.images())
+        self.previews_wanted.emit()
+
+
+class HistogramCard(MediaCard):
+    """The histograms of a series over its steps."""
+
+    def __init__(self, series: HistogramSeries, parent: QWidget | None = None) -> None:
+        self.series = series
+        self.ridge = Ridge()
+        super().__init__(series.name, self.ridge, parent)
+        self.update_series()
+
+    @property
+    def steps(self) -> list[int]:
+        return self.series.steps
+
+    def describe(self, place: int) -> str:
+        histogram = self.series.histograms[place]
+        text = translate("Media", "{count:,.0f} values from {least:.3g} to {most:.3g}")
+        return text.format(
+            count=histogram.total, least=histogram.edges[0], most=histogram.edges[-1]
+        )
+
+    def _show_place(self) -> None:
+        super()._show_place()
+        self.ridge.show_histograms(self.series.histograms, self.slider.value())
+        text = translate("Media", "Histograms of {name}: {shown}")
+        self.ridge.setAccessibleName(text.format(name=self.name, shown=self.note.text()))
+
+
+class StepSlider(QSlider):
+    """A slider over steps; the wheel scrolls the panel behind it."""
+
+    def __init__(self) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
+        self.setPageStep(1)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Ignore the wheel."""
+        event.ignore()
+
+    def minimumSizeHint(self) -> QSize:
+        """As low as its handle."""
+        return QSize(40, 16)

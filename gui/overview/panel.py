@@ -1,0 +1,433 @@
+"""The tab Overview: sections side by side as they fit, and the timeline below."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from engine.facts.history import History, Phase
+from engine.facts.run_facts import ModelFacts
+from engine.runs.run_info import RunInfo
+from engine.runs.store.store_reader import StoredEvent
+from engine.system import units
+from gui.bridge.overview_reader import OverviewReader, RunOverview
+from gui.overview.bar import OverviewBar
+from gui.overview.facts_text import environment_lines, file_lines, git_lines, setting_lines
+from gui.overview.markdown import as_markdown
+from gui.overview.model_tree import ModelTree, count_text
+from gui.overview.notes_section import NotesSection
+from gui.overview.section import Section
+from gui.overview.segments import SegmentTable
+from gui.overview.text_dialog import PackagesDialog, TextDialog
+from gui.overview.timeline_bar import TimelineBar
+from gui.widgets.plain_text import Label
+
+_KEY = 92
+"""Width of the names of the facts, in logical pixels."""
+
+_TITLE = 0.48
+"""Share of the column with the names of the settings."""
+
+_THREE, _TWO = 840, 520
+"""Logical pixels from which there is room for so many columns."""
+
+_SHARES = (10, 10, 11)
+"""How the columns share the width."""
+
+_TALL = 400
+"""From this height on, the timeline stays below what scrolls."""
+
+_READ_AGAIN_MS = 1500
+_LATE_FACTS = 30.0
+"""Seconds after the start of an attempt in which its facts may still come."""
+
+
+class OverviewPanel(QWidget):
+    """Reads the run when it is in sight, and again while its facts may still come."""
+
+    notes_written = Signal(object)
+    """dict[str, RunNotes]"""
+
+    message = Signal(str)
+    """A sentence for the status line."""
+
+    def __init__(self, reader: OverviewReader, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._reader = reader
+        self._info: RunInfo | None = None
+        self._overview: RunOverview | None = None
+        self._names: dict[str, str] = {}
+        self._history = History()
+        self._only_changed = False
+        self._columns = 0
+        self._read_for: tuple[object, ...] = ()
+        self.setAccessibleName(self.tr("Overview of the run"))
+        self.bar = OverviewBar()
+        self.bar.only_changed.connect(self._set_only_changed)
+        self.bar.copy_wanted.connect(self.copy_as_markdown)
+        self._build()
+        self._timer = QTimer(self)
+        self._timer.setInterval(_READ_AGAIN_MS)
+        self._timer.timeout.connect(self._tick)
+        reader.found.connect(self._show_overview)
+        reader.text.connect(self._show_text)
+        reader.failed.connect(self.message)
+        self.watch(None)
+
+    def _build(self) -> None:
+        self.settings = Section(self.tr("Settings"))
+        self.settings_table = SegmentTable(
+            self.tr("Settings"), [self.tr("Setting"), self.tr("Value")], _TITLE
+        )
+        self.settings.column.addWidget(self.settings_table)
+        self.environment = Section(self.tr("Environment"))
+        self.environment_table = SegmentTable(self.tr("Environment"), ["", ""], _KEY)
+        self.copy_command = self.environment.add_button(
+            self.tr("Copy command"), self.tr("Copy the command line that repeats this run")
+        )
+        self.show_packages = self.environment.add_button(
+            self.tr("Packages…"), self.tr("All installed packages with their versions")
+        )
+        self.environment.column.addWidget(self.environment_table)
+        self.git = Section(self.tr("Git"))
+        self.git_table = SegmentTable(self.tr("Git"), ["", ""], _KEY)
+        self.show_diff = self.git.add_button(
+            self.tr("Show diff…"), self.tr("What the code differed in from its commit")
+        )
+        self.git.column.addWidget(self.git_table)
+        self.files = Section(self.tr("Files"))
+        self.files_table = SegmentTable(self.tr("Files"), ["", ""], 0.5)
+        self.show_recipe = self.files.add_button(
+            self.tr("Recipe…"), self.tr("The copy of the recipe that this run trains")
+        )
+        self.open_folder = self.files.add_button(
+            self.tr("Open folder"), self.tr("Show the folder of the run in the file manager")
+        )
+        self.files.column.addWidget(self.files_table)
+        self.model = Section(self.tr("Model"))
+        self.model_tree = ModelTree()
+        self.model_note = Label()
+        self.model_note.setObjectName("note")
+        self.model_note.setWordWrap(True)
+        self.model.column.addWidget(self.model_tree)
+        self.model.column.addWidget(self.model_note)
+        self.notes = NotesSection()
+        self.notes.written.connect(self.notes_written)
+        self.timeline = Section(self.tr("Timeline"))
+        self.timeline_bar = TimelineBar()
+        self.timeline.column.addWidget(self.timeline_bar)
+        self.copy_command.clicked.connect(self._copy_command)
+        self.show_packages.clicked.connect(self._show_packages)
+        self.show_diff.clicked.connect(self._ask_for_diff)
+        self.show_recipe.clicked.connect(self._ask_for_recipe)
+        self.open_folder.clicked.connect(self._open_folder)
+        content = QWidget()
+        content.setObjectName("content")
+        outer = QVBoxLayout(content)
+        outer.setContentsMargins(4, 4, 8, 0)
+        outer.setSpacing(6)
+        line = QHBoxLayout()
+        line.setSpacing(20)
+        self._places: list[QVBoxLayout] = []
+        for _ in _SHARES:
+            column = QVBoxLayout()
+            column.setSpacing(4)
+            self._places.append(column)
+            line.addLayout(column)
+        self._line = line
+        outer.addLayout(line)
+        outer.addStretch(1)
+        self._content, self._inside = content, outer
+        self.area = QScrollArea()
+        self.area.setWidgetResizable(True)
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setWidget(content)
+        self._outside = QVBoxLayout(self)
+        self._outside.setContentsMargins(0, 0, 0, 0)
+        self._outside.setSpacing(2)
+        self._outside.addWidget(self.area, 1)
+        self._outside.addWidget(self.timeline)
+        self._arrange(3)
+
+    def watch(self, run_id: str | None) -> None:
+        """Show the run `run_id`, whose state and events follow; None: no run."""
+        self.notes.clear()
+        self._info, self._overview = None, None
+        self._history = History()
+        self._read_for = ()
+        self._content.setEnabled(run_id is not None)
+        self.bar.setEnabled(run_id is not None)
+        self._show_nothing()
+
+    def show_info(self, info: RunInfo) -> None:
+        """Follow the state of the run."""
+        self._info = info
+        self.notes.show_info(info)
+        self._read_if_due()
+        if self.isVisible():
+            self._show_history()
+
+    def add_events(self, events: list[StoredEvent]) -> None:
+        """Follow the events of the run."""
+        if self._history.add(events) and self.isVisible():
+            self._show_history()
+
+    def set_device_names(self, names: Mapping[str, str]) -> None:
+        """Set the display name of each device, by its id."""
+        if dict(names) != self._names:
+            self._names = dict(names)
+            self._read_for = ()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._timer.start()
+        self._read_if_due()
+        self._show_history()
+
+    def hideEvent(self, event: object) -> None:
+        """Read no more."""
+        self._timer.stop()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Place the sections side by side as they fit."""
+        super().resizeEvent(event)
+        is_outside = self._outside.indexOf(self.timeline) >= 0
+        if is_outside != (self.height() >= _TALL):
+            (self._inside if is_outside else self._outside).addWidget(self.timeline)
+        width = self.width() - self.area.verticalScrollBar().sizeHint().width()
+        self._arrange(3 if width >= _THREE else 2 if width >= _TWO else 1)
+
+    def copy_as_markdown(self) -> None:
+        """Copy all that is shown as Markdown."""
+        if self._info is None or self._overview is None:
+            return
+        text = as_markdown(self._info, self._overview, self._history)
+        QGuiApplication.clipboard().setText(text)
+        self.message.emit(self.tr("The overview was copied as Markdown."))
+
+    def _arrange(self, columns: int) -> None:
+        if columns == self._columns:
+            return
+        self._columns = columns
+        facts = [self.environment, self.git, self.files]
+        wanted: list[list[Section]] = {
+            3: [[self.settings], facts, [self.model, self.notes]],
+            2: [[self.settings, self.notes], [*facts, self.model], []],
+            1: [[self.settings, *facts, self.model, self.notes], [], []],
+        }[columns]
+        for number, (place, sections) in enumerate(zip(self._places, wanted, strict=True)):
+            while (item := place.takeAt(0)) is not None:
+                del item
+            for section in sections:
+                place.addWidget(section)
+            if sections:
+                place.addStretch(1)
+            self._line.setStretch(number, _SHARES[number] if sections else 0)
+
+    def _set_only_changed(self, only: bool) -> None:
+        self._only_changed = only
+        self._show_settings()
+
+    def _tick(self) -> None:
+        if self._overview is not None and self._may_change():
+            self._read_for = ()
+        self._read_if_due()
+        self._show_history()
+
+    def _may_change(self) -> bool:
+        """Whether the facts of the present attempt may still come, or files grow."""
+        info = self._info
+        if info is None or self._overview is None:
+            return False
+        is_young = time.time() - info.status.attempt_started < _LATE_FACTS
+        return is_young or (not info.state.is_over and self.files.isVisible())
+
+    def _read_if_due(self) -> None:
+        info = self._info
+        if info is None or not self.isVisible():
+            return
+        wanted = (info.id, info.status.attempt, info.state.is_over, info.spec)
+        if wanted != self._read_for:
+            self._read_for = wanted
+            self._reader.read(info, self._names)
+
+    def _show_overview(self, run_id: str, overview: RunOverview) -> None:
+        if self._info is None or self._info.id != run_id:
+            return
+        self._overview = overview
+        self._show_settings()
+        self._show_facts()
+
+    def _show_nothing(self) -> None:
+        for table in (
+            self.settings_table,
+            self.environment_table,
+            self.git_table,
+            self.files_table,
+        ):
+            table.show_lines([])
+        for section in (self.settings, self.environment, self.git, self.files, self.model):
+            section.set_note("")
+        self.model_tree.show_model(ModelFacts())
+        self.model_note.setText("")
+        for button in (self.show_packages, self.show_diff, self.copy_command, self.show_recipe):
+            button.setEnabled(False)
+        self.timeline.set_note("")
+        self.timeline_bar.show_history(self._history, None)
+
+    def _show_settings(self) -> None:
+        overview = self._overview
+        if overview is None:
+            return
+        lines = setting_lines(overview.settings, only_changed=self._only_changed)
+        self.settings_table.show_lines(lines)
+        count = sum(row.differs for row in overview.settings)
+        other = overview.other
+        note = self.tr("{count} differ").format(count=count) if count else self.tr("none differs")
+        if other is not None:
+            note = self.tr("{note} · compared with {run}").format(note=note, run=other.label)
+            reasons = {
+                "parent": self.tr("{run}, from whose checkpoint this run goes on"),
+                "earlier settings": self.tr("{run} of this run, before its settings were changed"),
+                "previous run of this recipe": self.tr("{run}, the run before with this recipe"),
+            }
+            tip = reasons[other.reason].format(run=other.label)
+            self.settings.set_note(note, self.tr("Compared with {what}.").format(what=tip))
+        else:
+            self.settings.set_note(note, self.tr("Compared with the defaults."))
+
+    def _show_facts(self) -> None:
+        info, overview = self._info, self._overview
+        if info is None or overview is None:
+            return
+        facts = overview.facts.attempt
+        self.environment_table.show_lines(environment_lines(overview, info))
+        self._show_environment_note(overview)
+        state = facts.git if facts is not None else None
+        self.git_table.show_lines(git_lines(state) if state is not None else [])
+        if facts is None:
+            self.git.set_note(self.tr("not recorded"))
+        elif state is None:
+            built_in = self.tr("the code is a part of Traindeck")
+            self.git.set_note(self.tr("no repository") if facts.folder else built_in)
+        elif overview.git_differs and overview.other is not None:
+            text = self.tr("another commit than {run}").format(run=overview.other.label)
+            self.git.set_note(text)
+        else:
+            self.git.set_note("")
+        self.show_diff.setEnabled(state is not None and state.diff_bytes > 0)
+        self.show_packages.setEnabled(facts is not None and bool(facts.packages))
+        self.copy_command.setEnabled(bool(overview.command))
+        self.show_recipe.setEnabled(not info.spec.is_script)
+        self.files_table.show_lines(file_lines(overview))
+        total = sum(each.bytes for each in overview.files)
+        self.files.set_note(units.byte_size(total) if overview.files else "")
+        self._show_model(overview, info)
+
+    def _show_environment_note(self, overview: RunOverview) -> None:
+        if overview.facts.attempt is None:
+            reason = overview.facts.problem
+            text = self.tr("not recorded by the version that started this run")
+            self.environment.set_note(self.tr("not recorded"), reason or text)
+        elif overview.packages and overview.other is not None:
+            names = ", ".join(name for name, _, _ in overview.packages)
+            text = self.tr("differs from {run}: {names}")
+            self.environment.set_note(text.format(run=overview.other.label, names=names))
+        else:
+            self.environment.set_note("")
+
+    def _show_model(self, overview: RunOverview, info: RunInfo) -> None:
+        model = overview.facts.model
+        has_layers = model is not None and bool(model.layers)
+        self.model_tree.setVisible(has_layers)
+        self.model_tree.show_model(model if model is not None else ModelFacts())
+        if model is not None and has_layers:
+            text = self.tr("{count} parameters · {size}")
+            count = count_text(model.parameters)
+            text = text.format(count=count, size=units.byte_size(model.bytes))
+            frozen = model.parameters - model.trainable
+            if frozen:
+                text += self.tr(" · {count} frozen").format(count=count_text(frozen))
+            self.model.set_note(text)
+            self.model_note.setText("")
+            return
+        known = info.status.parameters
+        text = self.tr("{count} trainable").format(count=count_text(known)) if known else ""
+        self.model.set_note(text)
+        self.model_note.setText(model.problem if model is not None else self._no_layers(info))
+
+    def _no_layers(self, info: RunInfo) -> str:
+        is_new = time.time() - info.status.attempt_started < _LATE_FACTS
+        if not info.state.is_over and is_new:
+            return self.tr("The layers are known when the training begins.")
+        if info.spec.is_script:
+            return self.tr("No model of this script was seen.")
+        return self.tr("The layers were not recorded.")
+
+    def _show_history(self) -> None:
+        info = self._info
+        is_live = info is not None and not info.state.is_over
+        now = time.time() if is_live else None
+        self.timeline_bar.show_history(self._history, now, self._names)
+        whole, training = self._history.seconds(now=now), self._history.seconds(
+            Phase.TRAINING, now
+        )  # fmt: skip
+        text = self.tr("{whole} in all · {training} training")
+        whole_text, training_text = map(units.steady_duration, (whole, training))
+        self.timeline.set_note(text.format(whole=whole_text, training=training_text))
+
+    def _show_text(self, run_id: str, what: str, text: str) -> None:
+        info, overview = self._info, self._overview
+        if info is None or info.id != run_id or overview is None:
+            return
+        facts = overview.facts.attempt
+        if what == "recipe":
+            title = self.tr("Recipe of run {run}").format(run=run_id)
+            TextDialog(title, text, "", self.window()).open()
+        elif facts is not None and facts.git is not None:
+            state, notes = facts.git, []
+            if state.diff_is_cut:
+                size = units.byte_size(state.diff_bytes)
+                notes.append(self.tr("Only the first {size} were kept.").format(size=size))
+            if state.diff_leaves_out:
+                names = ", ".join(state.diff_leaves_out)
+                left = self.tr("Left out, because they may hold secrets: {names}.")
+                notes.append(left.format(names=names))
+            if state.untracked:
+                names = ", ".join(state.untracked[:20])
+                notes.append(self.tr("Not in git, and not kept: {names}.").format(names=names))
+            title = self.tr("Changes of run {run} since {commit}")
+            title = title.format(run=run_id, commit=state.commit[:10])
+            TextDialog(title, text, " ".join(notes), self.window(), is_diff=True).open()
+
+    def _copy_command(self) -> None:
+        if self._overview is not None:
+            QGuiApplication.clipboard().setText(self._overview.command)
+            self.message.emit(self.tr("The command that repeats the run was copied."))
+
+    def _show_packages(self) -> None:
+        overview = self._overview
+        if overview is None or overview.facts.attempt is None:
+            return
+        other = overview.other
+        label = other.label if other is not None and other.facts is not None else ""
+        packages = overview.facts.attempt.packages
+        PackagesDialog(packages, overview.packages, label, self.window()).open()
+
+    def _ask_for_diff(self) -> None:
+        overview = self._overview
+        if self._info is not None and overview is not None and overview.facts.attempt is not None:
+            self._reader.read_diff(self._info, overview.facts.attempt.attempt)
+
+    def _ask_for_recipe(self) -> None:
+        if self._info is not None:
+            self._reader.read_recipe(self._info)
+
+    def _open_folder(self) -> None:
+        if self._info is not None:
+            self._reader.open_folder(self._info.folder)

@@ -1,0 +1,114 @@
+"""Connects the menus with new recipes and with checks of the recipe in the form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QInputDialog, QMessageBox, QWidget
+
+from gui.bridge.background import Background
+from gui.bridge.files.editor import Place, place_in
+from gui.bridge.files.recipe_tools import (
+    CannotWrite,
+    CheckResult,
+    RecipeCheck,
+    recipe_kinds,
+    write_recipe,
+)
+from gui.run_form.run_form import RunForm
+from gui.widgets.save_dialog import ask_where_to_save
+
+_TITLES = {
+    "torch": "PyTorch", "keras": "Keras", "lightning": "Lightning", "huggingface": "Hugging Face",
+}  # fmt: skip
+
+
+class RecipeController(QObject):
+    """Writes new recipes, and shows what a check has found."""
+
+    message = Signal(str)
+    """A sentence for the status bar."""
+
+    def __init__(
+        self,
+        form: RunForm,
+        background: Background,
+        open_editor: Callable[[Place], None],
+        window: QWidget,
+    ) -> None:
+        super().__init__(window)
+        self._form, self._window, self._open_editor = form, window, open_editor
+        self.recipe_check = RecipeCheck(background, self)
+        self.recipe_check.checked.connect(self.show_result)
+
+    def new_recipe(self) -> None:
+        """Ask for what the recipe is and where to save it; write it, and show it in the form."""
+        kinds = recipe_kinds()
+        titles = [_TITLES.get(kind, kind) for kind in kinds]
+        first = titles.index("PyTorch") if "PyTorch" in titles else 0
+        title, accepted = QInputDialog.getItem(
+            self._window, self.tr("New recipe"), self.tr("A recipe for:"), titles, first, False
+        )
+        if not accepted:
+            return
+        text = self.tr("Save the new recipe")
+        path = ask_where_to_save(self._window, text, "recipe.py", self.tr("Python files (*.py)"))
+        if path:
+            self.write(Path(path), kinds[titles.index(title)])
+
+    def write(self, file: Path, kind: str) -> None:
+        """Write a new recipe, and show it in the form."""
+        try:
+            write_recipe(file, kind)
+        except CannotWrite as error:
+            self.message.emit(str(error))
+            return
+        self._form.heading.kind.recipe.setChecked(True)
+        self._form.open_path(str(file))
+        text = self.tr("{file} is written: the pencil beside it opens it in your editor.")
+        self.message.emit(text.format(file=file.name))
+
+    def check(self) -> None:
+        """Try the recipe in the form on one batch."""
+        spec = self._form.spec()
+        if self._form.is_script:
+            text = self.tr("A script runs as it is: only recipes are checked.")
+        elif spec is None:
+            text = self.tr("The form has problems: solve them first.")
+        elif self.recipe_check.is_checking:
+            text = self.tr("A recipe is being checked already.")
+        else:
+            self.recipe_check.start(spec)
+            text = self.tr("Checking {recipe} on one batch…").format(recipe=Path(spec.recipe).stem)
+        self.message.emit(text)
+
+    def show_result(self, result: CheckResult) -> None:
+        """Show what a check has found."""
+        self.message.emit("")
+        box = QMessageBox(self._window)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setIcon(QMessageBox.Icon.Information if result.ok else QMessageBox.Icon.Warning)
+        box.setWindowTitle(self.tr("Check of {recipe}").format(recipe=Path(result.recipe).stem))
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setText(self.tr("One batch was trained.") if result.ok else result.problem)
+        box.setInformativeText("\n".join(self._facts(result)))
+        if result.details:
+            box.setDetailedText(result.details)
+        place = place_in(result.where)
+        if place is not None:
+            button = box.addButton(self.tr("Open in editor"), QMessageBox.ButtonRole.ActionRole)
+            button.clicked.connect(lambda: self._open_editor(place))
+        box.addButton(QMessageBox.StandardButton.Close)
+        box.open()
+
+    def _facts(self, result: CheckResult) -> list[str]:
+        facts = list(result.notices)
+        if result.parameters:
+            text = self.tr("The model has {count:,} trainable parameters.")
+            facts.append(text.format(count=result.parameters))
+        if result.loss is not None:
+            text = self.tr("The loss of the first batch is {loss:.4g}.")
+            facts.append(text.format(loss=result.loss))
+        return facts

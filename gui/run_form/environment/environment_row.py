@@ -1,0 +1,199 @@
+"""The row of the form for the environment whose Python trains a recipe."""
+
+from __future__ import annotations
+
+import time
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QHBoxLayout,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.environments.creation import Stage
+from engine.environments.registry import Environment
+from gui.bridge.environments import (
+    EnvironmentMaker,
+    choices,
+    default_for,
+    folder_of,
+    framework_title,
+)
+from gui.bridge.files.script_files import interpreter_in
+from gui.run_form.environment.making_dialog import MakingDialog, stage_text
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.entry_fields import Combo, FieldNote, show_fault
+from gui.widgets.plain_text import Label, plain_tip
+
+_BROWSE, _MAKE = object(), object()
+
+
+class EnvironmentRow(QWidget):
+    """Lists the environments, remembers the choice for each framework, and makes new ones."""
+
+    changed = Signal()
+
+    message = Signal(str)
+    """A sentence for the status bar."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.label = Label(self.tr("P&ython"))
+        self.combo = Combo()
+        self.label.setBuddy(self.combo)
+        self.combo.setAccessibleName(self.tr("Environment"))
+        self.note = FieldNote()
+        self.offer = QPushButton()
+        self.offer.setVisible(False)
+        self.progress = ElidedLabel()
+        self.progress.setObjectName("note")
+        self.show_button = QPushButton(self.tr("Show"))
+        self._making = QWidget()
+        making = QHBoxLayout(self._making)
+        making.setContentsMargins(0, 0, 0, 0)
+        making.addWidget(self.progress, 1)
+        making.addWidget(self.show_button)
+        self._making.setVisible(False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        for widget in (self.combo, self.note, self.offer, self._making):
+            layout.addWidget(widget)
+        self.maker = EnvironmentMaker(self)
+        self._dialog: MakingDialog | None = None
+        self._begun = 0.0
+        self._framework = ""
+        self._chosen: dict[str, str] = {}
+        """What was chosen for each framework, by a person or by a spec."""
+
+        self._listed: list[object] = []
+        self.combo.activated.connect(self._activated)
+        self.offer.clicked.connect(self.make)
+        self.show_button.clicked.connect(self._show_dialog)
+        self.maker.progressed.connect(self._progressed)
+        self.maker.made.connect(self._made)
+        self.maker.failed.connect(self._failed)
+        self.maker.cancelled.connect(self._ended)
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether there is more than Traindeck's own Python, or something to tell."""
+        has_others = sum(isinstance(each, str) for each in self._listed) > 1
+        return has_others or bool(self.note.text()) or self.maker.is_making
+
+    def interpreter(self) -> str:
+        """Return the path of the chosen Python; empty: the one of Traindeck."""
+        if self._framework in self._chosen:
+            return self._chosen[self._framework]
+        return default_for(self._framework)
+
+    def follow(self, framework: str) -> None:
+        """Show the environment for `framework`: the one that was chosen, or its default."""
+        if framework != self._framework:
+            self._framework = framework
+            self.refresh()
+
+    def choose(self, framework: str, interpreter: str) -> None:
+        """Show `framework` with a Python of a spec. Does not emit `changed`."""
+        self._framework = framework
+        self._chosen[framework] = interpreter
+        self.refresh()
+
+    def choose_known(self, framework: str, interpreter: str) -> None:
+        """The same for a spec of an earlier day: an empty `interpreter` is the default of today."""
+        self._chosen.pop(framework, None)
+        if interpreter:
+            self._chosen[framework] = interpreter
+        self._framework = framework
+        self.refresh()
+
+    def refresh(self) -> None:
+        """List the environments as they are now."""
+        chosen = self.interpreter()
+        found, problem = choices(chosen)
+        self.note.set_note(f"⚠ {problem}" if problem else "")
+        self._listed = [each.interpreter for each in found]
+        self.combo.clear()
+        for row, each in enumerate(found):
+            self.combo.addItem(each.title)
+            tip = plain_tip(each.interpreter or each.title)
+            self.combo.setItemData(row, tip, Qt.ItemDataRole.ToolTipRole)
+        self.combo.insertSeparator(self.combo.count())
+        self.combo.addItem(self.tr("Browse…"))
+        text = self.tr("Make one for {framework}…")
+        self.combo.addItem(text.format(framework=framework_title(self._framework)))
+        self._listed += [None, _BROWSE, _MAKE]
+        self._select(chosen)
+
+    def set_problem(self, text: str) -> None:
+        """Show why the Python cannot train; empty: it can."""
+        self.note.set_problem(text)
+        show_fault(self.combo, text)
+
+    def set_offer(self, is_shown: bool) -> None:
+        """Offer to make an environment in which TensorFlow uses GPUs."""
+        text = self.tr("Make an environment for {framework} on GPUs…")
+        self.offer.setText(text.format(framework=framework_title(self._framework)))
+        self.offer.setVisible(is_shown and not self.maker.is_making)
+
+    def make(self) -> None:
+        """Open the dialog that makes an environment for the shown framework."""
+        if not self.maker.is_making:
+            if self._dialog is not None:
+                self._dialog.deleteLater()
+            self._dialog = MakingDialog(self.maker, self._framework, self.window())
+            self._begun = time.monotonic()
+        self._show_dialog()
+
+    def _show_dialog(self) -> None:
+        if self._dialog is not None:
+            self._dialog.show()
+            self._dialog.raise_()
+            self._dialog.activateWindow()
+
+    def _select(self, interpreter: str) -> None:
+        row = self._listed.index(interpreter)
+        self.combo.setCurrentIndex(row)
+        self.combo.setToolTip(plain_tip(interpreter or self.combo.currentText()))
+
+    def _activated(self, row: int) -> None:
+        chosen = self._listed[row]
+        if isinstance(chosen, str):
+            self._chosen[self._framework] = chosen
+            self._select(chosen)
+            self.changed.emit()
+            return
+        self._select(self.interpreter())
+        if chosen is _MAKE:
+            self.make()
+        elif chosen is _BROWSE:
+            title = self.tr("Choose a Python")
+            path, _ = QFileDialog.getOpenFileName(self, title, folder_of(self.interpreter()))
+            if path:
+                self.choose(self._framework, interpreter_in(path))
+                self.changed.emit()
+
+    def _progressed(self, stage: Stage) -> None:
+        self._making.setVisible(True)
+        self.offer.setVisible(False)
+        text = f"{self.maker.name}: {stage_text(stage, time.monotonic() - self._begun)}"
+        self.progress.setText(text)
+
+    def _made(self, environment: Environment) -> None:
+        self._ended()
+        self._chosen[self._framework] = environment.python
+        self.refresh()
+        text = self.tr("The environment {name} is made.").format(name=environment.name)
+        self.message.emit(" ".join([text, *environment.facts.problems]))
+        self.changed.emit()
+
+    def _failed(self, sentence: str) -> None:
+        self._ended()
+        self.message.emit(sentence)
+
+    def _ended(self) -> None:
+        self._making.setVisible(False)
+        self.changed.emit()

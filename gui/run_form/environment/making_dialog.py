@@ -1,0 +1,172 @@
+"""The dialog that makes an environment: what is installed, how far it is, what pip says."""
+
+from __future__ import annotations
+
+import shlex
+import time
+
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QLineEdit,
+    QPlainTextEdit,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.environments.creation import Stage
+from engine.system.units import byte_size, short_duration
+from gui.bridge.environments import (
+    EnvironmentMaker,
+    framework_title,
+    requirement_of,
+    suggested_name,
+)
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.entry_fields import FieldNote
+from gui.widgets.plain_text import Label, plain_tip
+
+_SIZE = (560, 420)
+_LOG_MILLISECONDS = 500
+
+
+class MakingDialog(QDialog):
+    """Stays open beside the window, which goes on; closing it does not end the creation."""
+
+    def __init__(self, maker: EnvironmentMaker, framework: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._maker, self._framework = maker, framework
+        self._begun = time.monotonic()
+        title = framework_title(framework)
+        self.setWindowTitle(self.tr("Make an environment for {framework}").format(framework=title))
+        self.setModal(False)
+        self.resize(*_SIZE)
+        about = Label(
+            self.tr(
+                "A virtual environment with what is named here and what a worker needs. It is made "
+                "in the data folder with uv, or with pip; for GPUs it downloads several gigabytes."
+            )
+        )
+        about.setObjectName("note")
+        about.setWordWrap(True)
+        self.name = QLineEdit(suggested_name(framework))
+        self.requirements = QLineEdit(requirement_of(framework))
+        text = self.tr("Use it for all runs of {framework}")
+        self.is_default = QCheckBox(text.format(framework=title))
+        self.is_default.setChecked(True)
+        rows = QFormLayout()
+        for label_text, field in (
+            (self.tr("&Name"), self.name),
+            (self.tr("&Install"), self.requirements),
+        ):
+            label = Label(label_text)
+            label.setBuddy(field)
+            rows.addRow(label, field)
+        self.note = FieldNote()
+        self.stage = ElidedLabel()
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName(self.tr("The environment is being made"))
+        self.log = QPlainTextEdit()
+        self.log.setReadOnly(True)
+        self.log.setAccessibleName(self.tr("What pip says"))
+        self.log.setPlaceholderText(self.tr("What pip says is shown here."))
+        self.make_button = QPushButton(self.tr("Make it"))
+        self.make_button.setObjectName("go")
+        self.make_button.setDefault(True)
+        self.cancel_button = QPushButton(self.tr("Cancel"))
+        self.cancel_button.setAutoDefault(False)
+        self.cancel_button.setToolTip(plain_tip(self.tr("End it, and delete what is there")))
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        roles = QDialogButtonBox.ButtonRole
+        self.buttons.addButton(self.make_button, roles.ActionRole)
+        self.buttons.addButton(self.cancel_button, roles.ActionRole)
+        layout = QVBoxLayout(self)
+        layout.addWidget(about)
+        layout.addLayout(rows)
+        for widget in (self.is_default, self.note, self.stage, self.bar):
+            layout.addWidget(widget)
+        layout.addWidget(self.log, 1)
+        layout.addWidget(self.buttons)
+        self._log_timer = QTimer(self)
+        self._log_timer.setInterval(_LOG_MILLISECONDS)
+        self._log_timer.timeout.connect(self._show_log)
+        self.make_button.clicked.connect(self.make)
+        self.cancel_button.clicked.connect(self.cancel)
+        self.buttons.rejected.connect(self.close)
+        maker.progressed.connect(self._show_stage)
+        maker.made.connect(self._made)
+        maker.failed.connect(self._failed)
+        maker.cancelled.connect(self._was_cancelled)
+        self._show_state()
+
+    def make(self) -> None:
+        """Begin to make it."""
+        try:
+            requirements = shlex.split(self.requirements.text())
+        except ValueError as error:
+            self.note.set_problem(self.tr("This cannot be read: {why}.").format(why=error))
+            return
+        self.note.set_problem("")
+        self.log.clear()
+        self._begun = time.monotonic()
+        default = self._framework if self.is_default.isChecked() else ""
+        self._maker.start(self.name.text().strip(), requirements, default)
+        self._show_state()
+
+    def cancel(self) -> None:
+        """End the creation, and delete what is there."""
+        self.cancel_button.setEnabled(False)
+        self.stage.setText(self.tr("Ending, and deleting what is there …"))
+        self._maker.cancel()
+
+    def _show_state(self) -> None:
+        is_making = self._maker.is_making
+        for widget in (self.name, self.requirements, self.is_default, self.make_button):
+            widget.setEnabled(not is_making)
+        self.cancel_button.setVisible(is_making)
+        self.cancel_button.setEnabled(is_making)
+        self.bar.setVisible(is_making)
+        self.bar.setRange(0, 0)
+        self.stage.setVisible(is_making)
+        if is_making:
+            self._log_timer.start()
+        else:
+            self._log_timer.stop()
+            self._show_log()
+
+    def _show_stage(self, stage: Stage) -> None:
+        if not self.cancel_button.isEnabled():
+            return
+        self.stage.setText(stage_text(stage, time.monotonic() - self._begun))
+        self.stage.setToolTip(plain_tip(stage.doing))
+
+    def _show_log(self) -> None:
+        text = self._maker.log()
+        if text and text != self.log.toPlainText():
+            self.log.setPlainText(text)
+            self.log.moveCursor(self.log.textCursor().MoveOperation.End)
+
+    def _made(self) -> None:
+        self._show_state()
+        self.accept()
+
+    def _failed(self, sentence: str) -> None:
+        self._show_state()
+        self.note.set_problem(sentence)
+        self.name.setFocus()  # it was disabled, and lost it
+
+    def _was_cancelled(self) -> None:
+        self._show_state()
+        self.log.clear()
+        self.note.set_note(self.tr("It was cancelled, and nothing of it is left."))
+
+
+def stage_text(stage: Stage, seconds: float) -> str:
+    """Return how far a creation is, such as `Downloading torch-2.13.0 · 1.2 GiB · 0:40`."""
+    return " · ".join([stage.doing, byte_size(stage.bytes), short_duration(seconds)])

@@ -1,0 +1,61 @@
+"""The row of the form in which the user names and tags the run before its start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
+
+from gui.widgets.plain_text import Label, wrapped
+from gui.widgets.tag_line import TagLine
+
+
+class NameRow(QWidget):
+    """A line for the name and one for the tags; both may stay empty."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.label = Label(self.tr("Na&me"))
+        self.name = QLineEdit()
+        self.name.setAccessibleName(self.tr("Name of the run"))
+        self.name.setToolTip(
+            wrapped(self.tr("Name of the next run. Empty: the name of its recipe or script."))
+        )
+        self.tags = TagLine()
+        self.tags.setPlaceholderText(self.tr("tags"))
+        self.tags.setAccessibleName(self.tr("Tags of the run"))
+        self.tags.setToolTip(
+            wrapped(self.tr("Tags of the next runs, separated by commas, to search and group by."))
+        )
+        self.label.setBuddy(self.name)
+        self.setFocusProxy(self.name)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(6)
+        layout.addWidget(self.name, 3)
+        layout.addWidget(self.tags, 2)
+        for line in (self.name, self.tags):
+            line.textChanged.connect(self.changed)
+
+    def show_default(self, name: str) -> None:
+        """Show the name that a run without one gets."""
+        self.name.setPlaceholderText(name)
+
+    def entered_name(self) -> str:
+        """Return the name of the next run; empty: the default."""
+        return self.name.text().strip()
+
+    def entered_tags(self) -> tuple[str, ...]:
+        """Return the tags of the next run."""
+        return self.tags.tags()
+
+    def set_known_tags(self, tags: Sequence[str]) -> None:
+        """Offer these tags for completion."""
+        self.tags.set_known(tags)
+
+    def take_back_name(self) -> None:
+        """Forget the name, which belongs to one run; the tags stay for the next one."""
+        self.name.clear()

@@ -1,0 +1,1 @@
+"""The page of the run form for scripts: options, arguments, environment, resuming."""

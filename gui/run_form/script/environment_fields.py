@@ -1,0 +1,136 @@
+"""The fields of a script for its folder and its Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+
+from engine.spec.field_info import FieldInfo, Setting
+from gui.bridge.files.script_files import Environment, environment_of, environments, interpreter_in
+from gui.style.translation import translate
+from gui.widgets.entry_fields import Combo, Editor, Field
+from gui.widgets.icon_button import IconButton
+from gui.widgets.plain_text import plain_tip
+
+
+class FolderField(Field):
+    """A line for a folder, with a button that opens a dialog."""
+
+    def __init__(self, info: FieldInfo, parent: QWidget | None = None) -> None:
+        super().__init__(info, parent)
+        text = self.tr("Choose a folder")
+        button = IconButton("folder-open", text, text)
+        button.clicked.connect(self._browse)
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        row.addWidget(self.widget, 1)
+        row.addWidget(button)
+        layout = self.layout()
+        assert isinstance(layout, QVBoxLayout)
+        layout.insertLayout(0, row)
+
+    def set_empty_text(self, folder: str) -> None:
+        """Show which folder an empty line means."""
+        assert isinstance(self.widget, QLineEdit)
+        self.widget.setPlaceholderText(folder)
+
+    def _browse(self) -> None:
+        assert isinstance(self.widget, QLineEdit)
+        start = self.widget.text() or self.widget.placeholderText()
+        folder = QFileDialog.getExistingDirectory(self, self.tr("Choose a folder"), start)
+        if folder:
+            self.set_value(folder)
+
+
+class InterpreterChoice(Combo):
+    """Lists the environments that can run a script, and an entry for any other Python."""
+
+    chosen = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._last = 0
+        self._script = ""
+        self._chosen_by_user = False
+        self._fill([Environment("", translate("Environments", "Traindeck's own"))])
+        self.activated.connect(self._activated)
+
+    def offer(self, script: str) -> None:
+        """List the environments for `script`; choose one beside it until the user has chosen."""
+        self._script = script
+        found = environments(script) if script else []
+        before = self.interpreter()
+        if before and all(each.interpreter != before for each in found):
+            found.append(environment_of(before))
+        self._fill(found or [Environment("", translate("Environments", "Traindeck's own"))])
+        usual = next((each.interpreter for each in found if each.is_usual), "")
+        self.choose(before if self._chosen_by_user or not usual else usual)
+
+    def interpreter(self) -> str:
+        """Return the path of the chosen Python; empty: the one of Traindeck."""
+        return str(self.itemData(self._last) or "")
+
+    def choose(self, interpreter: str) -> None:
+        """Choose a Python by its path."""
+        row = self.findData(interpreter)
+        if row < 0:
+            row = self.count() - 1  # before the entry that opens a dialog
+            self._insert(row, environment_of(interpreter))
+        self._last = row
+        self.setCurrentIndex(row)
+        self.setToolTip(plain_tip(interpreter))
+        self.chosen.emit()
+
+    def set_by_user(self, is_chosen: bool) -> None:
+        """Say whether the choice stays when another script is chosen."""
+        self._chosen_by_user = is_chosen
+
+    def _fill(self, found: list[Environment]) -> None:
+        self.blockSignals(True)
+        self.clear()
+        for each in found:
+            self._insert(self.count(), each)
+        self.addItem(translate("Environments", "Browse…"), None)
+        self._last = 0
+        self.blockSignals(False)
+
+    def _insert(self, row: int, each: Environment) -> None:
+        self.insertItem(row, each.title, each.interpreter)
+        tip = plain_tip(each.interpreter or each.title)
+        self.setItemData(row, tip, Qt.ItemDataRole.ToolTipRole)
+
+    def _activated(self, row: int) -> None:
+        self._chosen_by_user = True
+        if self.itemData(row) is not None:
+            self.choose(self.itemData(row))
+            return
+        self.setCurrentIndex(self._last)
+        start = str(Path(self._script).parent)
+        title = translate("Environments", "Choose a Python")
+        path, _ = QFileDialog.getOpenFileName(self, title, start)
+        if path:
+            self.choose(interpreter_in(path))
+
+
+class InterpreterField(Field):
+    """The Python that runs a script."""
+
+    def __init__(self, info: FieldInfo, parent: QWidget | None = None) -> None:
+        self.choice = InterpreterChoice()
+        super().__init__(info, parent, self._editor_of_choice())
+
+    def set_value(self, value: Setting) -> None:
+        """Choose the Python of a spec, which stays until the user chooses another script."""
+        self.choice.set_by_user(bool(value))
+        super().set_value(value)
+
+    def _editor_of_choice(self) -> Editor:
+        choice = self.choice
+        return Editor(
+            choice,
+            choice.interpreter,
+            lambda value: choice.choose(str(value)),
+            choice.chosen,
+        )

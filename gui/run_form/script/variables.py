@@ -1,0 +1,164 @@
+"""The environment variables of a script in the run form; secrets are hidden and not stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from engine.scripts.secrets import looks_secret
+from gui.widgets.entry_fields import FieldNote, show_fault
+from gui.widgets.icon_button import IconButton
+from gui.widgets.plain_text import Label
+
+
+class VariablesField(QWidget):
+    """Rows of a name and a value."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.label = Label(self.tr("Environment variables"))
+        self.rows: list[VariableRow] = []
+        self.add_button = QPushButton(self.tr("Add a variable"))
+        self.add_button.setObjectName("quiet")
+        self.add_button.clicked.connect(self._add_empty)
+        self.note_label = FieldNote()
+        self._layout = QVBoxLayout()
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(3)
+        bottom = QHBoxLayout()
+        bottom.addWidget(self.add_button)
+        bottom.addStretch(1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addLayout(self._layout)
+        layout.addWidget(self.note_label)
+        layout.addLayout(bottom)
+
+    @property
+    def problem(self) -> str:
+        """The displayed problem, or empty."""
+        return self.note_label.problem
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is a variable."""
+        return bool(self.rows)
+
+    def set_problem(self, text: str) -> None:
+        """Show a problem below the rows; empty: there is none."""
+        self.note_label.set_problem(text)
+        for row in self.rows:
+            show_fault(row.name, text)
+
+    def set_variables(self, variables: Mapping[str, str], secret_names: Iterable[str]) -> None:
+        """Show `variables`, and the names of those whose values were not stored."""
+        for row in list(self.rows):
+            self._remove(row, tell=False)
+        for name, value in variables.items():
+            self._add(name, value)
+        for name in secret_names:
+            if name not in variables:
+                self._add(name, "")
+        self._update()
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables with a name and, if they are secret, with a value."""
+        return {
+            row.name.text().strip(): row.value.text()
+            for row in self.rows
+            if row.name.text().strip() and (row.value.text() or not row.is_secret)
+        }
+
+    def secret_names(self) -> tuple[str, ...]:
+        """Return the names of secret variables without a value: their environment has it."""
+        return tuple(
+            row.name.text().strip() for row in self.rows if row.is_secret and not row.value.text()
+        )
+
+    def entry_problem(self) -> str:
+        """Return what is wrong with the names, in a sentence; empty if nothing is."""
+        names = [row.name.text().strip() for row in self.rows]
+        for name, row in zip(names, self.rows, strict=True):
+            if not name and row.value.text():
+                return self.tr("A value has no name.")
+        doubled = next((name for name in names if name and names.count(name) > 1), "")
+        text = self.tr("{name} is given twice.")
+        return text.format(name=doubled) if doubled else ""
+
+    def _add_empty(self) -> None:
+        self._add("", "").name.setFocus()
+
+    def _add(self, name: str, value: str) -> VariableRow:
+        row = VariableRow(name, value)
+        row.changed.connect(self._update)
+        row.changed.connect(self.changed)
+        row.removed.connect(lambda: self._remove(row))
+        self.rows.append(row)
+        self._layout.addWidget(row)
+        return row
+
+    def _remove(self, row: VariableRow, *, tell: bool = True) -> None:
+        place = self.rows.index(row)
+        self.rows.remove(row)
+        self._layout.removeWidget(row)
+        row.hide()
+        row.deleteLater()
+        if tell:
+            following = self.rows[min(place, len(self.rows) - 1)].name if self.rows else None
+            (following or self.add_button).setFocus()
+            self._update()
+            self.changed.emit()
+
+    def _update(self) -> None:
+        names = [row.name.text().strip() for row in self.rows if row.is_secret]
+        text = self.tr("{names}: looks like a secret, so the value is hidden, and not stored.")
+        if len(names) > 1:
+            text = self.tr("{names}: look like secrets, so the values are hidden, and not stored.")
+        self.note_label.set_note(text.format(names=", ".join(names)) if names else "")
+
+
+class VariableRow(QWidget):
+    """One variable."""
+
+    changed = Signal()
+    removed = Signal()
+
+    def __init__(self, name: str, value: str) -> None:
+        super().__init__()
+        self.name, self.value = QLineEdit(name), QLineEdit(value)
+        self.name.setPlaceholderText(self.tr("NAME"))
+        self.name.setAccessibleName(self.tr("Name of the variable"))
+        self.value.setPlaceholderText(self.tr("value"))
+        remove = IconButton("x", self.tr("Remove the variable"), self.tr("Remove the variable"))
+        remove.clicked.connect(self.removed)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(3)
+        layout.addWidget(self.name, 4)
+        layout.addWidget(self.value, 5)
+        layout.addWidget(remove)
+        self._was_secret = bool(name) and not value
+        for line in (self.name, self.value):
+            line.textChanged.connect(self._text_changed)
+        self._show_secret()
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether name or value look like those of a secret."""
+        name = self.name.text().strip()
+        return bool(name) and (self._was_secret or looks_secret(name, self.value.text()))
+
+    def _text_changed(self) -> None:
+        self._show_secret()
+        self.changed.emit()
+
+    def _show_secret(self) -> None:
+        hidden, shown = QLineEdit.EchoMode.Password, QLineEdit.EchoMode.Normal
+        self.value.setEchoMode(hidden if self.is_secret else shown)
+        text = self.tr("Value of {name}").format(name=self.name.text().strip())
+        self.value.setAccessibleName(text)

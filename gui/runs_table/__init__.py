@@ -1,0 +1,4 @@
+"""The page with all runs: the table, its filter, groups and columns, and the comparison above it.
+
+Imports `compare` and what is below it.
+"""

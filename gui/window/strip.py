@@ -1,0 +1,131 @@
+"""The strip along the top of the window: menu, pages, and the watched run with its buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Literal
+
+from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QToolButton, QWidget
+
+from gui.style.theme import icon, theme_of
+from gui.widgets.plain_text import plain_tip
+from gui.widgets.steady_button import let_go_of_menu
+
+PageName = Literal["run", "runs"]
+
+_HEIGHT = 44
+_ICON = QSize(18, 18)
+
+
+class WindowStrip(QFrame):
+    """Takes the room of one line, instead of a menu bar and a toolbar."""
+
+    page_chosen = Signal(str)
+    """The user wants this page: a PageName."""
+
+    def __init__(self, menus: Sequence[QMenu], controls: QWidget) -> None:
+        """`menus` have titles with a mnemonic; `controls` show the watched run."""
+        super().__init__()
+        self.setObjectName("strip")
+        self.setFixedHeight(_HEIGHT)
+        self.menu_button = MenuButton(menus)
+        names: Mapping[PageName, tuple[str, str]] = {
+            "run": (self.tr("Run"), self.tr("The plots and the log of one run (Ctrl+1)")),
+            "runs": (self.tr("Runs"), self.tr("All runs, side by side (Ctrl+2)")),
+        }
+        self.pages = {page: self._page(page, *texts) for page, texts in names.items()}
+        segments = QFrame()
+        segments.setObjectName("segments")
+        row = QHBoxLayout(segments)
+        row.setContentsMargins(2, 2, 2, 2)
+        row.setSpacing(2)
+        for button in self.pages.values():
+            row.addWidget(button)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(8, 0, 4, 0)
+        layout.setSpacing(6)
+        layout.addWidget(self.menu_button)
+        layout.addWidget(segments, 0, Qt.AlignmentFlag.AlignVCenter)
+        layout.addWidget(controls, 1)
+
+    def show_page(self, page: PageName) -> None:
+        """Mark `page` as the one that is shown."""
+        self.pages[page].setChecked(True)
+
+    def _page(self, page: PageName, text: str, tip: str) -> QToolButton:
+        button = QToolButton()
+        button.setObjectName("page")
+        button.setText(text)
+        button.setToolTip(plain_tip(tip))
+        button.setAccessibleName(self.tr("Page: {name}").format(name=text))
+        button.setCheckable(True)
+        button.setAutoExclusive(True)
+        button.clicked.connect(partial(self.page_chosen.emit, page))
+        return button
+
+
+class MenuButton(QToolButton):
+    """Opens the whole menu; F10 and Alt do so too, and Alt with a letter opens one part of it."""
+
+    def __init__(self, menus: Sequence[QMenu]) -> None:
+        super().__init__()
+        self.setObjectName("menu")
+        name = self.tr("Menu")
+        self.setAccessibleName(name)
+        self.setToolTip(plain_tip(self.tr("Menu (F10, or Alt)")))
+        self.setIconSize(_ICON)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        whole = QMenu(name, self)
+        self.setMenu(whole)
+        let_go_of_menu(self)
+        for menu in menus:
+            whole.addMenu(menu)
+            for key in _mnemonic(menu.title()):
+                shortcut = QShortcut(QKeySequence(f"Alt+{key}"), self)
+                shortcut.activated.connect(partial(self.open, menu))
+        QShortcut(QKeySequence("F10"), self).activated.connect(lambda: self.open())
+        self._draw_icon()
+
+    def open(self, part: QMenu | None = None) -> None:
+        """Open the whole menu, or `part` of it with its first entry chosen, below the button."""
+        menu = part or self.menu()
+        menu.popup(self.mapToGlobal(QPoint(0, self.height())))
+        if part is not None and (entries := [each for each in part.actions() if each.isEnabled()]):
+            part.setActiveAction(entries[0])
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the theme."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange:
+            self._draw_icon()
+
+    def _draw_icon(self) -> None:
+        self.setIcon(icon("list", theme_of(QGuiApplication.palette()).text))
+
+
+class LoneAlt:
+    """Finds out whether Alt was pressed and let go without any other key in between."""
+
+    def __init__(self) -> None:
+        self._is_down = False
+
+    def heard(self, event: QEvent) -> bool:
+        """Whether `event` of the window ends a press of Alt alone."""
+        match event.type():
+            case QEvent.Type.ShortcutOverride:
+                self._is_down = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Alt
+            case QEvent.Type.WindowDeactivate | QEvent.Type.MouseButtonPress | QEvent.Type.Wheel:
+                self._is_down = False
+            case QEvent.Type.KeyRelease:
+                was_down, self._is_down = self._is_down, False
+                is_alt = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Alt
+                return was_down and is_alt
+        return False
+
+
+def _mnemonic(title: str) -> str:
+    """Return the letter after the `&` of `title`; empty if there is none."""
+    return title.partition("&")[2][:1].upper()

@@ -1,0 +1,168 @@
+"""What the calls of level 1 (`import traindeck`) use of the watch."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from traindeck_watch import current
+from traindeck_watch.agreement import Act, Stopped
+from traindeck_watch.link import Frame
+from traindeck_watch.loggers import media
+from traindeck_watch.throughput import fit_sizes
+from traindeck_watch.watch import Watch
+
+__all__ = [
+    "Act",
+    "Stopped",
+    "at",
+    "calls_begin",
+    "due",
+    "fit_sizes",
+    "flush",
+    "goes_on",
+    "histogram",
+    "image",
+    "interrupted",
+    "is_watched",
+    "log",
+    "notice",
+    "outline",
+    "propose",
+    "rank",
+    "run_folder",
+    "schedule",
+    "send",
+    "wait",
+    "world",
+]
+
+
+SCHEDULE_SECONDS = 2.0
+"""Longest wait for the schedule of checkpoints, which Traindeck sends when a process connects."""
+
+
+def _watch() -> Watch:
+    found = current()
+    assert found is not None, "this process is not watched"
+    return found
+
+
+def is_watched() -> bool:
+    """Whether this process reports to Traindeck. Otherwise the other functions must not be used."""
+    found = current()
+    return found is not None and (found.link.is_open or found.trains)
+
+
+def calls_begin() -> None:
+    """Level 1 counts the steps and carries out commands from now on; hooks only capture."""
+    watch = _watch()
+    watch.take_calls()
+
+
+def at(done: int, epoch: int | None = None, samples: int | None = None) -> None:
+    """So many steps are done; what hooks capture from now on belongs to the next one.
+
+    `samples`: those of the new steps, of all ranks.
+    """
+    watch = _watch()
+    new = done - watch.step
+    watch.step = done
+    watch.epoch = epoch
+    if samples is not None:
+        watch.throughput.add(samples)
+    if new > 0:
+        watch.throughput.stepped(new)
+    else:
+        watch.throughput.interrupted()
+
+
+def interrupted() -> None:
+    """Something else than a step is done now, such as a validation: it is not measured."""
+    _watch().throughput.interrupted()
+
+
+def goes_on() -> None:
+    """A pause or a checkpoint has ended just now: its time is no part of the next step."""
+    _watch().throughput.goes_on()
+
+
+def log(series: str, value: Any, step: int | None = None) -> None:
+    """Keep a figure: a number, or a tensor with one element. Hooks no longer record the series."""
+    watch = _watch()
+    watch.by_calls.add(series)
+    copy = value.detach().clone() if hasattr(value, "detach") else value
+    watch.start_thread()
+    watch.recorder.record(series, watch.present_step if step is None else step, copy)
+
+
+def image(series: str, value: Any, step: int | None = None, caption: str = "") -> None:
+    """Keep a picture: an array, a tensor, a PIL image, a figure, or the path of a PNG file."""
+    watch = _watch()
+    media.image(watch, series, watch.present_step if step is None else step, value, caption=caption)
+
+
+def histogram(series: str, values: Any, step: int | None = None) -> None:
+    """Keep how values are distributed."""
+    watch = _watch()
+    media.histogram(watch, series, watch.present_step if step is None else step, values)
+
+
+def send(frame: Frame) -> None:
+    """Send a frame behind the points that came before it."""
+    watch = _watch()
+    watch.start_thread()
+    watch.recorder.put(frame)
+
+
+def outline(things: list[Any]) -> None:
+    """Tell the layers of those of `things` that are models."""
+    from traindeck_watch.models.outline import is_model
+
+    watch = _watch()
+    watch.guard(watch.outline, "the layers of the model")([t for t in things if is_model(t)])
+
+
+def flush() -> None:
+    """Send now what waits."""
+    _watch().flush()
+
+
+def notice(text: str) -> None:
+    """Tell a person something, once."""
+    _watch().notice(text)
+
+
+def due(step: int, *, is_paused: bool = False) -> list[Act]:
+    """Return what all ranks do at this boundary, after `step`."""
+    return _watch().agreement.due(step, is_paused=is_paused)
+
+
+def wait() -> None:
+    """Wait a moment for a command, during a pause."""
+    _watch().agreement.wait()
+
+
+def propose(what: str, **details: Any) -> None:
+    """Rank 0's script itself asks for something that all ranks do at one step."""
+    _watch().agreement.ask(Act(what, 0, details))
+
+
+def schedule() -> dict[str, Any] | None:
+    """The newest `save_every` frame; the first one comes as soon as the process is connected."""
+    return _watch().schedule(SCHEDULE_SECONDS)
+
+
+def rank() -> int:
+    """This process' number among all ranks."""
+    return _watch().rank()
+
+
+def world() -> int:
+    """Number of ranks."""
+    return _watch().world()
+
+
+def run_folder() -> str:
+    """The folder of the run."""
+    return os.environ.get("TRAINDECK_RUN_FOLDER", "")

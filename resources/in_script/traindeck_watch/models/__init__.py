@@ -1,0 +1,1 @@
+"""The models that a script trains: their layers, and their weights in a checkpoint."""

@@ -1,0 +1,64 @@
+"""What `doctor --full` starts for each strategy; the runs are doubles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.cli import strategy_trials
+from engine.cli.follow import CtrlC
+from engine.cli.strategy_trials import Trial, trials
+from engine.client import CannotStart
+from engine.doctor.check import Check
+from engine.doctor.examination import Pythons
+from engine.spec.run_spec import RunSpec
+from engine.spec.validation import Problem
+
+PYTHONS = Pythons("/torch/bin/python", "/tf/bin/python")
+
+
+@pytest.fixture
+def specs(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
+    """The settings of the runs that would be started."""
+    tried: list[RunSpec] = []
+
+    def attempt(spec: RunSpec, ctrl_c: CtrlC, *, resumes: bool) -> Trial:
+        assert resumes is (spec.precision == "fp32")
+        tried.append(spec)
+        return Trial(Check(spec.strategy, True, "It trains."), "")
+
+    monkeypatch.setattr(strategy_trials, "_try", attempt)
+    return tried
+
+
+@pytest.mark.parametrize(
+    ("gpus", "devices"),
+    [((), ("cpu:0", "cpu:1")), (("GPU-a",), ("GPU-a",)), (("GPU-a", "GPU-b", "GPU-c"), None)],
+)
+def test_each_strategy_is_tried_on_two_devices_where_it_takes_them(
+    specs: list[RunSpec], gpus: tuple[str, ...], devices: tuple[str, ...] | None
+) -> None:
+    with CtrlC() as ctrl_c:
+        found = list(trials(gpus, PYTHONS, ctrl_c, lambda what: None))
+    by_name = {spec.strategy: spec for spec in specs}
+    assert by_name["torch/single"].devices == (devices or gpus)[:1]
+    assert {spec.precision for spec in specs} == {"fp32", "bf16"}
+    for spec in specs:
+        assert spec.interpreter == PYTHONS[spec.strategy.startswith("tf/")]
+        assert set(spec.devices) <= set(devices or gpus[:2])
+    if gpus != ("GPU-a",):
+        assert by_name["torch/ddp"].devices == (devices or gpus[:2])
+    names = {trial.check.check.removeprefix("strategy ") for trial in found}
+    assert {"torch/pipeline", "tf/mirrored"} <= names
+
+
+def test_a_run_that_cannot_start_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(spec: Any) -> str:
+        raise CannotStart([Problem("devices", "There is no such GPU.")])
+
+    monkeypatch.setattr(strategy_trials.client, "start", refuse)
+    with CtrlC() as ctrl_c:
+        check, _ = next(trials(("GPU-a",), PYTHONS, ctrl_c, lambda what: None))
+    assert check.ok is False
+    assert check.sentence == "It cannot start: There is no such GPU."

@@ -1,0 +1,173 @@
+"""What is said of the frameworks' builds, for old and new cards and drivers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.doctor.builds import kernel_for, mix_check, tensorflow_checks, torch_checks
+from engine.doctor.check import Check
+from engine.doctor.facts import DriverFacts, GpuFacts
+from engine.environments.gpu_builds import gpu_problem
+from engine.environments.installed import Installed
+
+TORCH = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
+"""Of PyTorch 2.13 for CUDA 13.0, as it is on the index."""
+
+TENSORFLOW = ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90")
+"""Of TensorFlow 2.21, built with CUDA 12.5."""
+
+
+def machine(*capabilities: tuple[int, int], driver: str = "580.95.05") -> DriverFacts:
+    gpus = [
+        GpuFacts(index=index, uuid=f"GPU-{index}", name="Card", capability=capability)
+        for index, capability in enumerate(capabilities)
+    ]
+    return DriverFacts(driver=driver, gpus=tuple(gpus))
+
+
+def torch_of(folder: Path, version: str, cuda: str = "", hip: str = "") -> Installed:
+    (folder / "torch").mkdir(exist_ok=True)
+    lines = [f"__version__ = '{version}'", f"cuda: Optional[str] = {cuda or None!r}"]
+    lines.append(f"hip: Optional[str] = {hip or None!r}")
+    (folder / "torch" / "version.py").write_text("\n".join(lines))
+    return Installed([folder])
+
+
+def tensorflow_of(folder: Path, *, cuda: bool = True, wheels: tuple[str, ...] = ()) -> Installed:
+    platform = folder / "tensorflow/python/platform"
+    platform.mkdir(parents=True)
+    build = [("cuda_compute_capabilities", list(TENSORFLOW)), ("cuda_version", "12.5.1")]
+    build += [("cudnn_version", "9"), ("is_cuda_build", cuda)]
+    (platform / "build_info.py").write_text(f"build_info = collections.OrderedDict({build})")
+    (folder / "tensorflow-2.21.0.dist-info").mkdir()
+    for wheel in wheels:
+        (folder / f"{wheel}.dist-info").mkdir()
+    return Installed([folder])
+
+
+@pytest.mark.parametrize(
+    ("kernels", "capability", "how"),
+    [
+        (TORCH, (6, 1), ""),
+        (TORCH, (7, 0), ""),
+        (TORCH, (7, 5), "compiled"),
+        (TORCH, (8, 9), "compiled"),
+        (TORCH, (12, 0), "compiled"),
+        (TORCH, (12, 1), "compiled"),
+        (TORCH, (11, 0), ""),
+        (TENSORFLOW, (5, 2), ""),
+        (TENSORFLOW, (6, 1), "compiled"),
+        (TENSORFLOW, (7, 5), "compiled"),
+        (TENSORFLOW, (9, 0), "PTX"),
+        (TENSORFLOW, (12, 0), "PTX"),
+        (("sm_90a", "sm_100f"), (9, 0), "compiled"),
+        (("sm_90a",), (9, 1), ""),
+        (("sm_100f",), (10, 3), "compiled"),
+        (("compute_90a",), (10, 0), ""),
+    ],
+)
+def test_a_kernel_runs_on_cards_of_its_family(
+    kernels: tuple[str, ...], capability: tuple[int, int], how: str
+) -> None:
+    assert kernel_for(kernels, capability) == how
+
+
+def only(checks: list[Check]) -> Check:
+    [check] = checks
+    return check
+
+
+def test_the_torch_of_the_index_needs_a_new_driver_and_a_card_from_sm_75_on(tmp_path: Path) -> None:
+    installed = torch_of(tmp_path, "2.13.0", "13.0")
+    assert only(torch_checks(installed, machine((12, 0)), "", TORCH)).ok
+    old = only(torch_checks(installed, machine((9, 0), driver="570.86.15"), "", TORCH))
+    assert old.ok is False
+    assert "CUDA 13.0, which needs the driver 580.65 or newer" in old.sentence
+    assert "570.86.15" in old.sentence
+    assert "Update the NVIDIA driver to 580" in old.remedy
+    card = only(torch_checks(installed, machine((6, 1)), ""))  # without its import
+    assert (card.check, card.ok) == ("PyTorch for GPU 0", False)
+    assert "leaves out cards before sm_75: GPU 0 (Card, sm_61)" in card.sentence
+    assert "CUDA 12.6" in card.remedy
+    [one] = torch_checks(installed, machine((9, 0), (11, 0)), "", TORCH)
+    assert one.check == "PyTorch for GPU 1"
+    assert "none for GPU 1 (Card, sm_110)" in one.sentence
+
+
+def test_torch_without_cuda_beside_a_gpu_is_a_problem_with_a_command(tmp_path: Path) -> None:
+    installed = torch_of(tmp_path, "2.13.0+cpu")
+    assert only(torch_checks(installed, machine(), "")).ok
+    check = only(torch_checks(installed, machine((9, 0)), "/env/bin/python"))
+    assert check.ok is False
+    assert check.sentence == (
+        "PyTorch 2.13.0+cpu was built without CUDA and cannot use GPUs; this machine has a GPU."
+    )
+    assert "/env/bin/python -m pip install --force-reinstall 'torch>=2.13,<2.14'" in check.remedy
+
+
+def test_torch_for_another_maker_or_none_at_all(tmp_path: Path) -> None:
+    assert only(torch_checks(Installed([tmp_path]), machine((9, 0)), "")).ok is None
+    other = only(torch_checks(torch_of(tmp_path, "2.13.0", hip="6.3"), machine((9, 0)), ""))
+    assert other.ok is False
+    assert "ROCm 6.3" in other.sentence
+
+
+def test_tensorflow_has_no_kernels_for_the_newest_cards(tmp_path: Path) -> None:
+    installed = tensorflow_of(tmp_path, wheels=("nvidia_cudnn_cu12-9.3",))
+    assert only(tensorflow_checks(installed, machine((8, 6)), "")).ok
+    hopper = tensorflow_checks(installed, machine((9, 0)), "")
+    assert [check.ok for check in hopper] == [True, True]
+    assert "at the first use" in hopper[1].sentence
+    newest = only(tensorflow_checks(installed, machine((12, 0)), ""))
+    assert newest.ok is False
+    assert "no kernels for GPU 0 (Card, sm_120), and its CUDA 12.5 is older" in newest.sentence
+    assert "PyTorch strategy" in newest.remedy
+
+
+def test_tensorflow_without_its_cuda_libraries_runs_on_the_cpu(tmp_path: Path) -> None:
+    installed = tensorflow_of(tmp_path)
+    without = only(tensorflow_checks(installed, machine((8, 6)), ""))
+    assert without.ok is None
+    assert "libraries are missing" in without.sentence
+    assert "env add tensorflow-gpu --create" in without.remedy
+    assert only(tensorflow_checks(installed, machine((8, 6)), "", has_system_cuda=True)).ok
+    useless = only(tensorflow_checks(installed, machine((12, 0)), ""))
+    assert useless.ok is False  # an environment of its own would not help
+    assert "no kernels for GPU 0" in useless.sentence
+
+
+def test_tensorflow_for_the_cpu_is_named(tmp_path: Path) -> None:
+    check = only(tensorflow_checks(tensorflow_of(tmp_path, cuda=False), machine((8, 6)), ""))
+    assert check.ok is False
+    assert "was built without CUDA" in check.sentence
+
+
+def test_a_run_on_a_gpu_is_refused_before_its_start(tmp_path: Path) -> None:
+    site = tmp_path / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    python = tmp_path / "bin" / "python"
+    torch_of(site, "2.12.0+cpu")
+    problem = gpu_problem("torch", str(python))
+    assert problem.startswith("PyTorch 2.12.0+cpu was built without CUDA and cannot use GPUs.")
+    assert f"`{python} -m pip install --force-reinstall" in problem
+    torch_of(site, "2.13.0", "13.0")  # the command was carried out
+    assert gpu_problem("torch", str(python)) == ""
+    assert gpu_problem("tf", str(python)) == ""
+    assert gpu_problem("script", str(python)) == ""
+
+
+def test_one_cuda_set_is_no_mix(tmp_path: Path) -> None:
+    assert mix_check(Installed([tmp_path])).ok
+
+
+def test_two_cuda_sets_over_each_other_are_named(tmp_path: Path) -> None:
+    for cuda in ("cu12", "cu13"):
+        info = tmp_path / f"nvidia_nccl_{cuda}-2.29.dist-info"
+        info.mkdir()
+        (info / "RECORD").write_text("nvidia/nccl/lib/libnccl.so.2,sha256=x,1\n")
+    check = mix_check(Installed([tmp_path]))
+    assert check.ok is False
+    assert "nvidia-nccl-cu12" in check.sentence
+    assert "uninstall nvidia-nccl-cu12" in check.remedy

@@ -1,0 +1,130 @@
+"""What is said of the work of GPUs, from facts; and the probes' own lines, on the CPU."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+
+from engine.doctor.computation import (
+    TOLERANCE,
+    mirrored_check,
+    ranks_check,
+    tensorflow_checks,
+    torch_gpu_check,
+)
+from engine.doctor.facts import ComputationFacts, GpuFacts, MirroredFacts, RanksFacts
+from engine.doctor.probing import ask
+
+GPU = GpuFacts(index=0, uuid="GPU-a", name="Card", capability=(9, 0))
+GOOD = ComputationFacts(
+    errors={f"{what} {name}": 1e-7 for what in ("matmul", "convolution") for name in TOLERANCE},
+    count=1,
+    uuid="a",
+    free=1 << 30,
+    total=2 << 30,
+)
+
+
+def test_a_card_that_computes_right() -> None:
+    check = torch_gpu_check(GOOD, GPU, "GPU-a")
+    assert check.ok
+    assert "fp32, tf32, bf16, fp16 agree with the CPU" in check.sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "phrase"),
+    [
+        ({"errors": GOOD.errors | {"matmul bf16": 0.4}}, "matmul bf16 is wrong (error 0.4)"),
+        ({"errors": GOOD.errors | {"convolution fp32": 1e-3}}, "convolution fp32 is wrong"),
+        ({"errors": GOOD.errors | {"matmul fp32": math.nan}}, "matmul fp32 is wrong (error nan)"),
+        ({"failures": {"matmul fp16": "RuntimeError: no kernel."}}, "matmul fp16 failed (Runtime"),
+        ({"count": 2}, "PyTorch sees 2 devices where only GPU-a is visible"),
+        ({"uuid": "b"}, "CUDA gives the card b where NVML says GPU-a"),
+    ],
+    ids=str,
+)
+def test_a_card_that_does_not(changes: dict[str, object], phrase: str) -> None:
+    check = torch_gpu_check(msgspec.structs.replace(GOOD, **changes), GPU, "GPU-a")
+    assert check.ok is False
+    assert phrase in check.sentence
+    assert check.remedy
+
+
+def test_a_full_card_is_not_called_faulty() -> None:
+    full = msgspec.structs.replace(GOOD, errors={}, failures={"matmul fp32": "CUDA out of memory"})
+    assert "Other programs use its memory" in torch_gpu_check(full, GPU, "GPU-a").remedy
+
+
+@pytest.mark.parametrize(
+    ("facts", "ok", "sentence", "remedy"),
+    [
+        (RanksFacts("ok"), True, "The sum over GPU 0 and GPU 1 is right.", ""),
+        (RanksFacts("hung", "", "ok"), False, "did not end within 30 s; without", "NCCL_P2P_DIS"),
+        (RanksFacts("wrong", "", "ok"), False, "is wrong; without copies", "NCCL_P2P_DISABLE=1"),
+        (RanksFacts("failed", "no way", "hung"), False, "failed: no way; without", "Xid"),
+    ],
+    ids=str,
+)
+def test_the_sum_over_ranks(facts: RanksFacts, ok: bool, sentence: str, remedy: str) -> None:
+    check = ranks_check(facts, ["GPU 0", "GPU 1"], 30.0)
+    assert check.ok is ok
+    assert sentence in check.sentence
+    assert remedy in check.remedy
+
+
+def test_tensorflow_that_lists_too_few_or_computes_wrong() -> None:
+    few = tensorflow_checks(ComputationFacts(devices=0), ["GPU-a", "GPU-b"])
+    assert [check.ok for check in few] == [False, None, None]
+    assert few[0].sentence == "TensorFlow lists 0 of 2 GPUs."
+    errors = {"convolution 0": 1e-7, "convolution 1": 0.5, "XLA 0": 1e-7, "XLA 1": 1e-7}
+    wrong = tensorflow_checks(ComputationFacts(devices=2, errors=errors), ["GPU-a", "GPU-b"])
+    assert [check.ok for check in wrong] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("facts", "ok"),
+    [
+        (MirroredFacts(devices=1), None),
+        (MirroredFacts(devices=2, sum=((3, 3), (3, 3))), True),
+        (MirroredFacts(devices=2, sum=((3, 3), (1, 3))), False),
+        (MirroredFacts(devices=2, failure="InternalError: NCCL"), False),
+    ],
+    ids=str,
+)
+def test_the_sum_over_replicas(facts: MirroredFacts, ok: bool | None) -> None:
+    assert mirrored_check(facts).ok is ok
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_probe_computes_within_the_tolerances_on_a_cpu() -> None:
+    found = msgspec.convert(ask("torch_gpu", "cpu", seconds=120.0).facts, ComputationFacts)
+    assert found.failures == {}
+    assert len(found.errors) == 8
+    for name, error in found.errors.items():
+        assert 0 < error <= TOLERANCE[name.rpartition(" ")[2]], name
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (("torch_ranks", "gloo", "2", "60"), RanksFacts),
+        (("tensorflow_gpu", "CPU", "compute"), ComputationFacts),
+        (("tensorflow_gpu", "CPU", "mirrored"), MirroredFacts),
+    ],
+    ids=str,
+)
+def test_the_other_probes_find_nothing_wrong_on_a_cpu(
+    arguments: tuple[str, ...], kind: type[msgspec.Struct]
+) -> None:
+    found = msgspec.convert(ask(*arguments, seconds=120.0).facts, kind)
+    match found:
+        case RanksFacts():
+            assert found == RanksFacts("ok")
+        case ComputationFacts():
+            assert all(check.ok for check in tensorflow_checks(found, ["", ""]))
+        case MirroredFacts():
+            assert mirrored_check(found).ok

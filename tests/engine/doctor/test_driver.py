@@ -1,0 +1,176 @@
+"""What is said of driver, cards and limits; the facts come from the double of the driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.doctor.check import Check
+from engine.doctor.driver import driver_checks
+from engine.doctor.examination import Examination
+from engine.doctor.facts import DriverFacts, GpuFacts
+from engine.doctor.probing import ask
+from tests.engine.telemetry.conftest import FIRST, SECOND, meet
+from tests.support.fake_nvml import (
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    LIB_RM_VERSION_MISMATCH,
+    NEVER,
+    NO_PERMISSION,
+    FakeNvml,
+)
+
+OLD_DRIVER = (
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (x)\n"
+    "GCC version:  gcc version 12.2.0\n"
+)
+
+
+def named(checks: list[Check]) -> dict[str, Check]:
+    return {check.check: check for check in checks}
+
+
+@pytest.fixture
+def double(processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    folder = tmp_path / "nvml"
+    folder.mkdir()
+    fake = FakeNvml(folder)
+    meet(fake, monkeypatch)
+    return fake
+
+
+def test_each_card_of_the_driver_has_a_line_also_a_lost_a_divided_and_a_withheld_one(
+    double: FakeNvml,
+) -> None:
+    double.add_gpu(FIRST, pci_bus="00000000:3B:00.0")
+    double.fail(double.add_gpu(SECOND, pci_bus="00000000:C1:00.0"), "*", GPU_IS_LOST)
+    divided = double.add_gpu("GPU-3", pci_bus="00000000:C2:00.0")
+    double.divide(divided, "1g.10gb", "2g.20gb")
+    empty = double.add_gpu("GPU-4", pci_bus="00000000:C3:00.0")
+    double.divide(empty, "1g.10gb", most=0)
+    double.fail(double.add_gpu("GPU-5", pci_bus="00000000:C4:00.0"), "*", NO_PERMISSION)
+    examination = Examination()
+    found = named(list(driver_checks(examination.driver, {})))
+    assert found["driver"].sentence == (
+        "The NVIDIA driver 580.95.05, for CUDA up to 13.0, with 5 GPUs."
+    )
+    assert found["GPU 0"].ok
+    assert f"sm_90), 80.0 GiB, {FIRST}" in found["GPU 0"].sentence
+    assert found["GPU 1"].ok is False
+    assert "GPU is lost" in found["GPU 1"].sentence
+    assert "Xid" in found["GPU 1"].remedy
+    assert found["GPU 2"].ok
+    assert "divided by MIG (1g.10gb, 2g.20gb)" in found["GPU 2"].sentence
+    assert found["GPU 3"].ok is False
+    assert "MIG is on without a slice" in found["GPU 3"].sentence
+    assert found["GPU 4"].ok is None
+    assert "withholds it" in found["GPU 4"].sentence
+    slices = [f"MIG-{divided}-{index}" for index in range(2)]
+    assert examination.given.uuids == (FIRST, *slices)
+
+
+@pytest.mark.parametrize(
+    ("code", "phrase"),
+    [
+        (LIB_RM_VERSION_MISMATCH, "was replaced while it was in use"),
+        (NO_PERMISSION, "does not let this user"),
+        (DRIVER_NOT_LOADED, "No NVIDIA card and no driver"),
+    ],
+)
+def test_a_driver_that_refuses_says_why(double: FakeNvml, code: int, phrase: str) -> None:
+    double.fail("system", "nvmlInit", code)
+    check = driver_checks(Examination().driver, {})[0]
+    assert phrase in check.sentence
+    assert check.ok is (code == DRIVER_NOT_LOADED)
+
+
+def test_a_driver_that_hangs_ends_its_check_and_no_other(
+    double: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.doctor.examination.DRIVER_SECONDS", 1.0)
+    double.fail("system", "nvmlInit", NEVER)
+    checks = named(list(Examination().quick()))
+    assert checks["driver"].ok is False
+    assert "did not end within 1 s" in checks["driver"].sentence
+    assert checks["PyTorch"].ok is not False
+
+
+def facts(**changes: object) -> DriverFacts:
+    return msgspec.structs.replace(DriverFacts(problem="NVMLError_LibraryNotFound"), **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ok", "phrase"),
+    [
+        ({}, True, "this is a CPU machine"),
+        ({"cards": ("0000:01:00.0",)}, False, "has an NVIDIA card (PCI 0000:01:00.0), but no"),
+        ({"kernel_module": "570.86"}, False, "its library NVML (libnvidia-ml.so.1) is not there"),
+        ({"is_wsl": True}, False, "Windows lends this system"),
+        (
+            {"problem": "NVMLError_DriverNotLoaded", "cards": ("0000:01:00.0",)},
+            False,
+            "is installed, but not loaded",
+        ),
+        ({"problem": "NVMLError_Unknown", "problem_text": "odd"}, False, "does not answer: odd."),
+        ({"problem": "", "driver": "580.1"}, False, "finds no card"),
+    ],
+    ids=str,
+)
+def test_a_machine_without_a_working_driver(
+    changes: dict[str, object], ok: bool, phrase: str
+) -> None:
+    [check] = driver_checks(facts(**changes), {})
+    assert check.ok is ok
+    assert phrase in check.sentence
+    assert bool(check.remedy) is not ok
+
+
+def two_cards(*names: str) -> DriverFacts:
+    gpus = [
+        GpuFacts(index=index, uuid=f"GPU-{index}", name=name, capability=(9, 0))
+        for index, name in enumerate(names)
+    ]
+    return DriverFacts(driver="580.1", gpus=tuple(gpus))
+
+
+@pytest.mark.parametrize(
+    ("environment", "ok", "phrase"),
+    [
+        ({}, True, "Nothing limits"),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-1"}, True, "CUDA_VISIBLE_DEVICES=GPU-1 gives GPU 1;"),
+        ({"CUDA_VISIBLE_DEVICES": "9"}, False, "gives this process none of the 2 GPUs"),
+        ({"CUDA_VISIBLE_DEVICES": "1"}, False, "CUDA numbers them otherwise"),
+        ({"SLURM_JOB_GPUS": "1"}, True, "SLURM_JOB_GPUS=1 gives GPU 1;"),
+    ],
+    ids=str,
+)
+def test_the_limits_of_this_process_are_told(
+    environment: dict[str, str], ok: bool, phrase: str
+) -> None:
+    check = named(driver_checks(two_cards("A", "B"), environment))["given GPUs"]
+    assert (check.ok, phrase in check.sentence) == (ok, True), check
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_kernel_is_asked_too(tmp_path: Path) -> None:
+    version = tmp_path / "proc/driver/nvidia/version"
+    version.parent.mkdir(parents=True)
+    version.write_text(OLD_DRIVER)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidiactl").touch()
+    for name, vendor, kind in (
+        ("0000:01:00.0", "0x10de", "0x030200"),
+        ("0000:01:00.1", "0x10de", "0x040300"),  # the sound of the card
+        ("0000:02:00.0", "0x8086", "0x030000"),
+    ):
+        device = tmp_path / "sys/bus/pci/devices" / name
+        device.mkdir(parents=True)
+        (device / "vendor").write_text(f"{vendor}\n")
+        (device / "class").write_text(f"{kind}\n")
+    answer = ask("driver", str(tmp_path), seconds=30.0)
+    found = msgspec.convert(answer.facts, DriverFacts)
+    assert found.kernel_module == "570.86.15"
+    assert found.cards == ("0000:01:00.0",)
+    assert found.nodes == ("nvidiactl",)

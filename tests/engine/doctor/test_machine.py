@@ -1,0 +1,71 @@
+"""What is said of compilers, headers and shared memory, and how a probe finds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.doctor.facts import MachineFacts
+from engine.doctor.machine import machine_checks
+from engine.doctor.probing import ask
+
+GIB = 1 << 30
+GOOD = MachineFacts(
+    python="3.11.7",
+    headers=True,
+    include="/include",
+    c_compiler="/bin/cc",
+    cpp_compiler="/bin/c++",
+    shared_memory=8 * GIB,
+    shared_memory_free=8 * GIB,
+)
+
+
+def test_a_machine_that_has_all() -> None:
+    assert [check.ok for check in machine_checks(GOOD)] == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "ok", "phrase"),
+    [
+        ({"shared_memory": 64 << 20}, "shared memory", False, "/dev/shm has 64.0 MiB"),
+        ({"shared_memory_free": 1 << 20}, "shared memory", False, "Only 1.0 MiB of the 8.0 GiB"),
+        ({"shared_memory": -1}, "shared memory", None, "no /dev/shm"),
+        ({"c_compiler": ""}, "compiler", False, "There is no C compiler"),
+        (
+            {"c_compiler": "", "cpp_compiler": ""},
+            "compiler",
+            False,
+            "no C and no C++ compiler: `torch.compile` cannot",
+        ),
+        ({"cpp_error": "error: no stdlib.h"}, "compiler", False, "/bin/c++ does not compile: err"),
+        ({"headers": False}, "Python headers", False, "Python.h is not in /include"),
+        ({"headers": False, "c_error": "error: Python.h"}, "compiler", None, "are there"),
+    ],
+    ids=str,
+)
+def test_what_is_missing_is_named_with_a_remedy(
+    changes: dict[str, object], name: str, ok: bool | None, phrase: str
+) -> None:
+    checks = {each.check: each for each in machine_checks(msgspec.structs.replace(GOOD, **changes))}
+    assert checks[name].ok is ok
+    assert phrase in checks[name].sentence
+    assert bool(checks[name].remedy) is (ok is False)
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_probe_compiles_a_module_and_measures_shared_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = msgspec.convert(ask("machine", str(tmp_path), seconds=60.0).facts, MachineFacts)
+    assert found.c_compiler
+    assert (found.c_error, found.cpp_error) == ("", "")
+    assert found.shared_memory > 0
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    missing = ask("machine", str(tmp_path / "none"), seconds=60.0)
+    without = msgspec.convert(missing.facts, MachineFacts)
+    assert (without.c_compiler, without.cpp_compiler) == ("", "")
+    assert without.shared_memory == -1

@@ -1,0 +1,196 @@
+"""Tables, W&B folders and settings: what other programs read of an export."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.exports import protobuf_wire as wire
+from engine.exports.export_runs import CannotExport, Format, export, refusal
+from engine.exports.run_source import settings_of
+from engine.messages.events import ImageLogged, Metrics, Points, RunEnded
+from engine.runs import run_info
+from engine.runs.run_info import RunInfo
+from engine.runs.run_notes import RunNotes, write_notes
+from engine.spec.run_spec import RunSpec
+from tests.support.recorded_runs import BEGIN, SPEC, RecordedRun
+
+BAD = '../x <script>alert(1)</script> "q",\n\té'
+VALUES = [1 / 3, math.nan, math.inf, -math.inf, 5e-324, 1e300]
+
+
+def a_run(name: str = BAD, values: list[float] = VALUES) -> RunInfo:
+    run = RecordedRun()
+    run.begin()
+    times = [BEGIN + place / 7 for place in range(len(values))]
+    steps = list(range(1, len(values) + 1))
+    run.add(
+        Metrics(BEGIN, BEGIN, [Points("train/loss", steps, values, times)]),
+        Metrics(BEGIN, BEGIN, [Points("=cmd()|x", [2], [0.5], [BEGIN + 1])]),
+        RunEnded("finished", "Done."),
+    )
+    run.store.close()
+    write_notes(run.folder, RunNotes(name=name, tags=("@a", "b"), note="=1+1\n"))
+    return run_info.get_run(run.id)
+
+
+def same(found: list[float], expected: list[float]) -> bool:
+    """Whether all bits are the same, but that one NaN is like another."""
+    return [struct.pack("<d", math.nan if value != value else value) for value in found] == [
+        struct.pack("<d", math.nan if value != value else value) for value in expected
+    ]
+
+
+def test_parquet_holds_every_point_with_its_type(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    runs = [a_run(), a_run("other", [0.25])]
+    done = export(runs, Format.PARQUET, tmp_path / "out")
+    points = parquet.read_table(done.path / "points.parquet")
+    assert [str(field.type) for field in points.schema][2:] == ["int64", "double", "double"]
+    assert points.num_rows == done.points == len(VALUES) + 3
+    own = [
+        row
+        for row in points.to_pylist()
+        if row["run"] == runs[0].id and row["series"] == "train/loss"
+    ]
+    assert [row["step"] for row in own] == list(range(1, len(VALUES) + 1))
+    assert same([row["value"] for row in own], VALUES)
+    assert own[1]["unix_time"] == BEGIN + 1 / 7
+    first, second = parquet.read_table(done.path / "runs.parquet").to_pylist()
+    assert (first["name"], second["name"]) == (BAD, "other")
+    assert first["setting.batch_size"] == 128
+    assert second["last.train/loss"] == 0.25
+
+
+def test_without_pyarrow_parquet_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    info = a_run()
+    monkeypatch.setattr("engine.exports.parquet_files.PACKAGE", "no_such_package")
+    assert "pip install no_such_package" in refusal([info], Format.PARQUET)
+    assert not refusal([info], Format.CSV)
+
+
+def test_a_spreadsheet_computes_nothing_of_a_csv(tmp_path: Path) -> None:
+    done = export([a_run("=cmd()")], Format.CSV, tmp_path / "out")
+    for name in ("points.csv", "runs.csv"):
+        with (done.path / name).open(newline="", encoding="utf-8") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        texts = [cell for cell in cells if cell not in ("-inf", "")]
+        assert not [cell for cell in texts if cell.startswith(("=", "@", "+", "-", "\t"))]
+    assert "'=cmd()|x" in (done.path / "points.csv").read_text("utf-8")
+
+
+@pytest.mark.parametrize("format", [Format.TENSORBOARD, Format.WANDB])
+def test_no_name_leaves_the_folder(format: Format, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    done = export([a_run("../../x/../y\\z")], format, tmp_path / "in" / "out")
+    assert {path.name for path in tmp_path.iterdir()} - {"home"} == {"in"}
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["out"]
+    assert all(path.resolve().is_relative_to(done.path) for path in done.path.rglob("*"))
+
+
+def parts_of(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and content of each part of a file of W&B, whose checksums are right."""
+    assert data[:7] == struct.pack("<4sHB", b":W&B", 0xBEE1, 0)
+    place = 7
+    while place < len(data):
+        room = 32_768 - place % 32_768
+        if room < 7:
+            assert not any(data[place : place + room])
+            place += room
+            continue
+        check, length, kind = struct.unpack_from("<IHB", data, place)
+        content = data[place + 7 : place + 7 + length]
+        assert length <= room - 7
+        assert check == zlib.crc32(bytes([kind]) + content)
+        yield kind, content
+        place += 7 + length
+
+
+def records_of(data: bytes) -> Iterator[tuple[int, memoryview]]:
+    """Field and message of each record; a record may have several parts."""
+    whole, last = b"", 4
+    for number, (kind, content) in enumerate(parts_of(data), 1):
+        assert (kind in (1, 2)) == (last in (1, 4)), f"part {number}"
+        whole, last = whole + content, kind
+        if kind in (1, 4):
+            for field, _, value in wire.fields(memoryview(whole)):
+                if field != 1:
+                    yield field, wire.body(value)
+            whole = b""
+    assert not whole
+
+
+def items(message: memoryview, number: int = 1) -> dict[str, Any]:
+    found = {}
+    for field, _, value in wire.fields(message):
+        if field == number:
+            parts = {n: wire.body(v) for n, _, v in wire.fields(wire.body(value))}
+            found[wire.text(parts[2])] = json.loads(bytes(parts[16]))
+    return found
+
+
+@pytest.mark.parametrize("count", [6, 3000], ids=["one block", "several blocks"])
+def test_wandb_reads_run_history_and_summary(count: int, tmp_path: Path) -> None:
+    values = [(place + 1) / 3 for place in range(count)]
+    done = export([a_run(values=values)], Format.WANDB, tmp_path / "out")
+    (file,) = done.path.glob("offline-run-*/run-*.wandb")
+    records = list(records_of(file.read_bytes()))
+    kinds = [field for field, _ in records]
+    assert (kinds[0], kinds[1], kinds[-2], kinds[-1]) == (21, 17, 3, 18)
+    run = records[1][1]
+    texts = {n: wire.text(v) for n, kind, v in wire.fields(run) if kind == wire.BYTES and n == 8}
+    assert texts[8] == BAD
+    tags = [wire.text(v) for n, _, v in wire.fields(run) if n == 10]
+    assert tags == ["@a", "b"]
+    config = next(wire.body(v) for n, _, v in wire.fields(run) if n == 4)
+    assert items(config)["batch_size"] == 128
+    history = [items(message) for field, message in records if field == 2]
+    assert [row["_step"] for row in history] == list(range(1, count + 1))
+    assert [row["train/loss"] for row in history] == values
+    assert history[1]["=cmd()|x"] == 0.5
+    assert items(records[-2][1])["train/loss"] == values[-1]
+
+
+def test_settings_of_the_machine_are_no_hyperparameters() -> None:
+    found = settings_of(SPEC)
+    assert {"batch_size", "learning_rate", "seed", "optimizer", "precision"} <= found.keys()
+    assert not found.keys() & {"queue", "keep_awake", "cold_start", "stop_seconds", "tensorboard"}
+    script = RunSpec(recipe="a.py", strategy="script/single", devices=(), command=("a.py",))
+    assert "batch_size" not in settings_of(script)
+
+
+def test_an_image_that_is_left_out_is_named(tmp_path: Path) -> None:
+    run = RecordedRun()
+    run.begin()
+    run.add(
+        ImageLogged("faces", 3, "../../spec.toml", 4, 3),
+        ImageLogged("gone", 3, "media/gone.png", 4, 3),
+        RunEnded("finished", "Done."),
+    )
+    run.store.close()
+    done = export([run_info.get_run(run.id)], Format.TENSORBOARD, tmp_path / "out")
+    outside, gone = done.remarks
+    assert "'faces'" in outside
+    assert "not in the folder of images" in outside
+    assert "'gone'" in gone
+
+
+def test_a_damaged_run_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    info = a_run()
+    store = info.folder / "run.sqlite"
+    for path in info.folder.glob("run.sqlite*"):
+        path.unlink()
+    store.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    for format in (Format.CSV, Format.HTML, Format.WANDB):
+        with pytest.raises(CannotExport, match="cannot be read"):
+            export([info], format, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} <= {"home"}

@@ -1,0 +1,295 @@
+"""Recipes with a step: the same curves, weights and averages under every strategy, and resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import client
+from engine.client import RunInfo
+from engine.messages.events import EpochEnded, Notice, TrainingEnded
+from engine.runs.run_state import RunState
+from tests.support.contract import (
+    TrainedRuns,
+    killed_after_checkpoint,
+    last_checkpoint,
+    validation,
+)
+from tests.support.runs import curve, events, failure_of, spec, train, wait_for_end
+from tests.support.weights import largest_difference, read_tensors
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+HALF = 8
+"""Steps before the kill, within an epoch of 5 steps, of 20 in all."""
+
+OPTIONS: dict[str, Any] = {"batch_size": 8, "epochs": 4, "learning_rate": 0.02}
+STRATEGIES = [
+    ("torch/ddp", {"devices": 2}),
+    ("torch/ddp", {"devices": 2, "accumulation": 3}),
+    ("torch/fsdp", {"devices": 2}),
+    ("torch/fsdp", {"devices": 2, "accumulation": 2}),
+    ("torch/model_parallel", {}),
+    ("torch/data_parallel", {}),
+    ("torch/pipeline", {"devices": 2}),
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedRuns:
+    return TrainedRuns(tmp_path_factory.mktemp("recipes"))
+
+
+def name_of(value: object) -> str:
+    if isinstance(value, dict):
+        return "-".join(f"{key}{number}" for key, number in value.items()) or "one"
+    return str(value)
+
+
+def assert_equal(ours: RunInfo, theirs: RunInfo, series: tuple[str, ...], tolerance: float) -> None:
+    for name in series:
+        assert len(curve(theirs, name)[0]) == 20
+        assert curve(ours, name)[0] == curve(theirs, name)[0]
+        assert curve(ours, name)[1] == pytest.approx(curve(theirs, name)[1], rel=0, abs=tolerance)
+    assert validation(ours) == pytest.approx(validation(theirs), rel=0, abs=tolerance)
+    assert largest_difference(last_checkpoint(ours), last_checkpoint(theirs)) <= tolerance
+
+
+CURVES = {
+    "probe_steps": ("train/loss", "train/right", "train/learning_rate"),
+    "probe_gan": ("train/loss", "train/discriminator_loss", "train/discriminator_real"),
+    "probe_carried": ("train/loss", "train/known"),
+    "probe_weighted": ("train/loss", "train/learning_rate"),
+}
+NO_CHAIN = ("probe_gan", "probe_carried")
+"""Models that are no chain of stages with one argument."""
+
+
+@pytest.mark.parametrize(
+    ("recipe", "strategy", "options"),
+    [
+        (recipe, strategy, options)
+        for recipe in CURVES
+        for strategy, options in STRATEGIES
+        if not (strategy == "torch/model_parallel" and recipe in NO_CHAIN)
+        if strategy != "torch/pipeline" or recipe == "probe_weighted"
+    ],
+    ids=name_of,
+)
+def test_a_step_trains_alike_under_every_strategy(
+    recipe: str, strategy: str, options: dict[str, Any], trained: TrainedRuns
+) -> None:
+    """Also with different weights of the local batches: mean over tokens, not over samples."""
+    reference = trained[spec(recipe, "torch/single", **OPTIONS)]
+    ours = trained[spec(recipe, strategy, **OPTIONS, **options)]
+    assert_equal(ours, reference, CURVES[recipe], 1e-5)
+
+
+def test_a_step_of_a_keras_model_trains_alike_on_two_devices(trained: TrainedRuns) -> None:
+    reference = trained[spec("probe_keras_step", "torch/keras_ddp", **OPTIONS)]
+    ours = trained[spec("probe_keras_step", "torch/keras_ddp", 2, **OPTIONS)]
+    assert_equal(ours, reference, ("train/loss", "train/right"), 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "strategy"),
+    [
+        ("probe_steps", "torch/single"),
+        ("probe_steps", "torch/fsdp"),
+        ("probe_gan", "torch/ddp"),
+        ("probe_carried", "torch/ddp"),
+    ],
+)
+def test_killed_and_resumed_equals_uninterrupted(
+    recipe: str, strategy: str, trained: TrainedRuns
+) -> None:
+    """Weights, averages, schedulers, random draws."""
+    alone = strategy == "torch/single"
+    options = OPTIONS | {"devices": 1 if alone else 2, "checkpoint_steps": HALF}
+    reference = trained[spec(recipe, strategy, **options, settings={"dropout": 0.2})]
+    held = {"dropout": 0.2, "hold": True}
+    interrupted = killed_after_checkpoint(spec(recipe, strategy, **options, settings=held), HALF)
+    client.resume(interrupted.id)
+    resumed = wait_for_end(interrupted.id)
+    assert resumed.state is RunState.FINISHED, resumed.reason
+    assert_equal(resumed, reference, CURVES[recipe], 0.0 if alone else 1e-6)
+
+
+def test_validation_uses_the_averages_and_training_does_not(trained: TrainedRuns) -> None:
+    tensors = read_tensors(last_checkpoint(trained[spec("probe_steps", "torch/single", **OPTIONS)]))
+    own, average = tensors["model.body.0.weight"], tensors["average.body.0.weight"]
+    assert abs(own - average).max() > 1e-4
+    tied = ("model.embedding.weight", "model.head.weight")
+    assert (tensors[tied[0]] == tensors[tied[1]]).all()
+
+
+def test_a_name_that_some_batches_leave_out_is_the_mean_over_the_others(tmp_path: Path) -> None:
+    recipe = tmp_path / "sometimes.py"
+    recipe.write_text(
+        UNUSED.replace("SOMETIMES * (self.calls == 1) * self.unused(x).mean()", "0")
+        + """
+def validate(model, batch):
+    x, y = batch
+    return {"all": 1.0} | ({"last": float(len(x))} if bool((x == LAST).any()) else {})
+
+LAST = datasets()[1][0][7, 0]  # rank 1 has it
+"""
+    )
+    info = train(spec(str(recipe), "torch/ddp", 2, epochs=1, batch_size=8))
+    found = validation(info)
+    assert (found["validation/all"], found["validation/last"]) == (1.0, 4.0)
+
+
+def test_a_recipe_ends_the_training_and_says_why() -> None:
+    info = train(
+        spec("probe_steps", "torch/ddp", 2, **OPTIONS | {"epochs": 9}, settings={"patience": 3})
+    )
+    assert info.state is RunState.FINISHED
+    assert "on_epoch() of the recipe ended the training after epoch 3: accuracy 0." in info.reason
+    assert info.status.step == 15
+    assert info.status.checkpoint_step == 15
+    [ended] = [event for event in events(info) if isinstance(event, TrainingEnded)]
+    assert ended.reason in info.reason
+
+
+def test_a_run_of_steps_ends_within_an_epoch_validates_and_goes_on() -> None:
+    wanted = spec("probe_gan", "torch/ddp", 2, **OPTIONS | {"epochs": 1}, steps=8)
+    info = train(wanted)
+    assert (info.state, info.reason) == (RunState.FINISHED, "All 8 steps are done.")
+    assert curve(info, "train/loss")[0] == list(range(1, 9))
+    ends = [event.step for event in events(info) if isinstance(event, EpochEnded)]
+    assert ends == [5], "the second epoch has not ended"
+    with pytest.raises(client.CannotStart, match="more than 8"):
+        client.resume(info.id)
+
+
+REFUSED = {
+    "schedule": (
+        "probe_steps",
+        {"schedule": "cosine"},
+        "scheduler (OneCycleLR), and this run has a schedule of its own (cosine)",
+    ),
+    "optimizer": ("probe_gan", {"optimizer": "sgd"}, "choose the optimizer recipe"),
+    "several arguments": (
+        "probe_carried",
+        {"strategy": "torch/model_parallel"},
+        "calls the model with several arguments",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_honoured_is_refused_by_name(case: str) -> None:
+    recipe, options, text = REFUSED[case]
+    info = train(spec(recipe, **{"strategy": "torch/single"} | OPTIONS | options))
+    assert text in failure_of(info).message
+    assert not curve(info, "train/loss")[0]
+
+
+def test_state_is_not_carried_between_shuffled_samples(tmp_path: Path) -> None:
+    recipe = tmp_path / "shuffled.py"
+    source = (Path(__file__).parents[2] / "recipes/probe_carried.py").read_text()
+    recipe.write_text(source.replace("DataLoader(data, TEXTS), DataLoader", "data, DataLoader"))
+    info = train(spec(str(recipe), "torch/single", **OPTIONS))
+    assert "its samples are shuffled" in failure_of(info).message
+
+
+def test_several_optimizers_validate_only_with_their_own_function(tmp_path: Path) -> None:
+    recipe = tmp_path / "gan.py"
+    source = (Path(__file__).parents[2] / "recipes/probe_gan.py").read_text()
+    recipe.write_text(source.replace("return (pair,)", "return pair, pair"))
+    info = train(spec(str(recipe), "torch/single", **OPTIONS))
+    assert "no validate(model, batch)" in failure_of(info).message
+
+
+def test_stages_refuse_a_step_before_anything_starts() -> None:
+    path = Path(__file__).parents[2] / "recipes/probe_steps.py"
+    with pytest.raises(client.CannotStart, match=r"step\(\) of probe_steps calls"):
+        client.start(spec(str(path), "torch/pipeline", 2, **OPTIONS))
+
+
+UNUSED = """
+import torch
+from torch import nn
+
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.unused, self.last = nn.Linear(4, 8), nn.Linear(4, 4), nn.Linear(8, 1)
+        self.norm = nn.BatchNorm1d(8)
+        self.calls = 0
+    def forward(self, x):
+        self.calls += self.training
+        hidden = self.norm(self.used(x)).tanh()
+        return self.last(hidden + SOMETIMES * (self.calls == 1) * self.unused(x).mean())
+
+def model():
+    return Network()
+
+def datasets():
+    x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+    y = x.sum(1, keepdim=True)
+    return (x, y), (x[:8], y[:8])
+"""
+
+
+def notices(info: RunInfo) -> list[str]:
+    return [event.text for event in events(info) if isinstance(event, Notice)]
+
+
+def test_ddp_trains_a_model_with_unused_parameters_and_names_them(
+    tmp_path: Path, trained: TrainedRuns
+) -> None:
+    """The first step counts once: BatchNorm has seen as many batches as there were steps."""
+    recipe = tmp_path / "unused.py"
+    recipe.write_text(UNUSED.replace("SOMETIMES * (self.calls == 1) * self.unused(x).mean()", "0"))
+    info = train(spec(str(recipe), "torch/ddp", 2))
+    assert info.state is RunState.FINISHED, info.reason
+    assert any("unused.weight, unused.bias got no gradient" in text for text in notices(info))
+    tensors = read_tensors(last_checkpoint(info))
+    assert tensors["model.norm.num_batches_tracked"] == info.status.step == 4
+
+
+def test_a_step_that_leaves_out_parameters_later_is_explained(tmp_path: Path) -> None:
+    recipe = tmp_path / "sometimes.py"
+    source = UNUSED.replace(
+        "SOMETIMES * (self.calls == 1) * self.unused(x).mean()",
+        "(self.unused(x).mean() if self.calls == 1 else 0)",
+    )
+    recipe.write_text(source)
+    failure = failure_of(train(spec(str(recipe), "torch/ddp", 2)))
+    assert "unused.weight, unused.bias got no gradient in the step before" in failure.message
+    recipe.write_text(source + "\nFIND_UNUSED_PARAMETERS = True\n")
+    info = train(spec(str(recipe), "torch/ddp", 2))
+    assert info.state is RunState.FINISHED, info.reason
+
+
+def test_what_cannot_be_saved_is_known_after_the_first_step(tmp_path: Path) -> None:
+    recipe = tmp_path / "unsaved.py"
+    recipe.write_text(
+        UNUSED.replace("SOMETIMES * (self.calls == 1) * self.unused(x).mean()", "0")
+        + """
+class Odd(torch.optim.lr_scheduler.LambdaLR):
+    def state_dict(self):
+        return {"place": self}
+
+def optimizer(parameters, learning_rate):
+    made = torch.optim.SGD(parameters, learning_rate)
+    return made, Odd(made, lambda epoch: 1.0)
+"""
+    )
+    info = train(spec(str(recipe), "torch/ddp", 2))
+    failure = failure_of(info)
+    assert "No checkpoint of this training can be saved: a scheduler of the" in failure.message
+    assert info.status.step == 1
+
+
+def test_inputs_that_are_not_finite_are_the_reason(tmp_path: Path) -> None:
+    recipe = tmp_path / "broken.py"
+    source = UNUSED.replace("SOMETIMES * (self.calls == 1) * self.unused(x).mean()", "0")
+    recipe.write_text(source.replace("    y = x.sum", "    x[5] = float('nan')\n    y = x.sum"))
+    failure = failure_of(train(spec(str(recipe), "torch/fsdp", 2, on_nan="stop")))
+    assert "The data hold NaN or infinity: sample 5" in failure.message
+    assert "learning rate" not in failure.message

@@ -1,0 +1,138 @@
+"""Figures in lines of output: what a person would read there, and nothing else."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from engine.script_rank.figures import Figure, FigureReader, RepeatedFigures, series_name
+
+
+def read(text: str) -> dict[str, tuple[int, float]]:
+    return {each.series: (each.step, each.value) for each in FigureReader().read(text.encode())}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Train Epoch: 1 [6400/60000 (11%)]\tLoss: 0.25", {"train/loss": (1, 0.25)}),
+        ("Test set: Average loss: 0.5, Accuracy: 982/1000", {"test/loss": (1, 0.5)}),
+        (
+            "Epoch: 0030 loss_train: 1.75 acc_train: 0.5 loss_val: 2.0 acc_val: 0.25 time: 0.1s",
+            {
+                "train/loss": (1, 1.75),
+                "train/accuracy": (1, 0.5),
+                "validation/loss": (1, 2.0),
+                "validation/accuracy": (1, 0.25),
+            },
+        ),
+        ("iter 250: loss 2.5, time 32.1ms, mfu 4.05%", {"train/loss": (250, 2.5)}),
+        (
+            "step 500: train loss 1.25, val loss 1.5",
+            {"train/loss": (500, 1.25), "validation/loss": (500, 1.5)},
+        ),
+        (
+            "[1/25][0/196] Loss_D: 1.5 Loss_G: 4.5",
+            {"train/loss_d": (1, 1.5), "train/loss_g": (1, 4.5)},
+        ),
+        (
+            "Epoch 3/10 loss=0.25 acc=90% lr=1e-3 eta 0:01:02",
+            {
+                "train/loss": (1, 0.25),
+                "train/accuracy": (1, 0.9),
+                "train/learning_rate": (1, 0.001),
+            },
+        ),
+        (
+            "{'loss': 0.5, 'learning_rate': 5e-05, 'epoch': 1.0}",
+            {"train/loss": (1, 0.5), "train/learning_rate": (1, 5e-05)},
+        ),
+        (
+            "938/938 - 3s 3ms/step - accuracy: 0.5 - loss: 0.25 - val_loss: 0.75",
+            {
+                "train/accuracy": (1, 0.5),
+                "train/loss": (1, 0.25),
+                "validation/loss": (1, 0.75),
+            },
+        ),
+        ("Gradient Accumulation steps = 4, access: 1", {}),
+        ("\x1b[32mINFO loss 0.5\x1b[0m", {"train/loss": (1, 0.5)}),
+        (
+            "mean_squared_error: 0.5 - mean loss: 0.25",
+            {"train/mean_squared_error": (1, 0.5), "train/loss": (1, 0.25)},
+        ),
+        (
+            "2026-01-02 10:11:12.345678: E external/cuda.cc:51] failed call to cuInit: "
+            "UNKNOWN ERROR (303)",
+            {},
+        ),
+        ("E0000 00:00:1 100 cuda.cc:51] UNKNOWN ERROR (303)", {}),
+        ("Downloading 12.5MB at 3.2 MB/s", {}),
+        ("2024-01-02 10:11:12 saved model 3", {}),
+        ("loss: tensor(0.5)", {}),
+        ("10 1.5 2.4", {}),
+        ("loss " * 1000 + "0.5", {}),
+    ],
+)
+def test_the_figures_of_a_line(line: str, expected: dict[str, tuple[int, float]]) -> None:
+    assert read(line + "\n") == expected
+
+
+def test_progress_bars_and_lines_in_pieces() -> None:
+    reader = FigureReader()
+    pieces = [b"step 1 lo", b"ss: 0.5\rstep 2 loss: 0.25\rste", b"p 3 loss: nan\n", b"loss: 9"]
+    found = [each for piece in pieces for each in reader.read(piece)]
+    assert [each.step for each in found] == [1, 2, 3]
+    assert [each.value for each in found[:2]] == [0.5, 0.25]
+    assert math.isnan(found[2].value)
+
+
+def test_steps_never_go_back() -> None:
+    reader = FigureReader()
+    found = list(reader.read(b"step 5 loss 1.0\nstep 1 loss 2.0\nloss 3.0\n"))
+    assert [each.step for each in found] == [5, 6, 7]
+
+
+def test_there_are_not_too_many_series() -> None:
+    reader = FigureReader()
+    text = "".join(f"loss{number} 1.0\n" for number in range(500))
+    assert len({each.series for each in reader.read(text.encode())}) == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "series"),
+    [
+        ("Val loss", "validation/loss"),
+        ("Average train acc", "train/accuracy"),
+        ("test_f1", "test/f1"),
+        ("Testing loss", "test/loss"),
+        ("acc_test", "test/accuracy"),
+        ("Accuracy on test", "test/accuracy"),
+        ("loss/val", "validation/loss"),
+        ("mean squared error train", "train/mean_squared_error"),
+        ("mean_absolute_error_eval", "validation/mean_absolute_error"),
+        ("interval", ""),
+        ("time", ""),
+        ("batch_size", ""),
+    ],
+)
+def test_names(name: str, series: str) -> None:
+    assert series_name(name) == series
+
+
+def test_what_looks_like_a_setting_waits_for_the_end():
+    figures = RepeatedFigures()
+    setting, again = Figure("train/learning_rate", 1, 0.1), Figure("train/learning_rate", 2, 0.1)
+    first, second = Figure("train/loss", 2, 0.5), Figure("train/loss", 3, 0.25)
+    assert figures.take([setting, first], final=False) == []
+    assert figures.take([again, second], final=False) == [first, second]
+    assert figures.take([], final=True) == [setting, again]
+
+
+def test_a_figure_that_stays_the_same_is_shown_from_its_third_line_on():
+    figures = RepeatedFigures()
+    lines = [Figure("train/learning_rate", step, 0.1) for step in range(1, 5)]
+    assert figures.take(lines[:2], final=False) == []
+    assert figures.take(lines[2:3], final=False) == lines[:3]
+    assert figures.take(lines[3:], final=False) == lines[3:]

@@ -1,0 +1,37 @@
+"""Early stopping with real workers of both frameworks: ended with its epoch, and gone on later."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from engine import client
+from engine.runs.run_state import RunState
+from tests.support.runs import curve, spec, train, wait_for_end
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "strategy"), [("probe_torch", "torch/ddp"), ("probe_keras", "tf/mirrored_fit")]
+)
+def test_a_run_ends_early_and_counts_on_when_it_goes_on(recipe: str, strategy: str) -> None:
+    # The loss falls, so the first epoch has the highest one.
+    wanted = spec(recipe, strategy, 2, epochs=50, early_stopping="loss:max", patience=2)
+    info = train(wanted)
+    assert info.state is RunState.FINISHED
+    losses = curve(info, "validation/loss")[1]
+    assert losses == sorted(losses, reverse=True)
+    assert (info.status.epoch, len(losses)) == (3, 3)
+    steps = info.status.steps_per_epoch
+    assert info.reason == (
+        f"Stopped early: loss has not improved for 2 epochs. The best was {losses[0]:.4g} after "
+        f"step {steps}, in checkpoint step-{steps:08d}."
+    )
+    kinds = {each.folder.name: each.manifest.kinds for each in client.run_checkpoints(info.id)}
+    assert kinds == {f"step-{steps:08d}": ("best",), f"step-{3 * steps:08d}": ("last",)}
+
+    client.resume(info.id, spec=replace(wanted, patience=4))
+    info = wait_for_end(info.id)
+    assert (info.status.epoch, info.state) == (5, RunState.FINISHED)
+    assert "has not improved for 4 epochs" in info.reason

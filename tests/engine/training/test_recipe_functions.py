@@ -1,0 +1,38 @@
+"""Functions of a recipe that the engine could not call are refused by name."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from engine.training.errors import TrainingFailed
+from engine.training.recipe_functions import check_call
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "own"),
+    [
+        ("optimizer", lambda learning_rate: 1, r"optimizer\(learning_rate\)"),
+        ("optimizer", lambda parameters, *, learning_rate: 1, "optimizer"),
+        ("weight", lambda: 1, r"weight\(\)"),
+        ("step", 3, "step of the recipe is a int"),
+    ],
+)
+def test_a_function_that_does_not_fit_is_refused(name: str, function: object, own: str) -> None:
+    with pytest.raises(TrainingFailed, match=own):
+        check_call(name, function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda parameters, learning_rate, momentum=0.9: 1,
+        partial(lambda anything, rate, momentum: 1, momentum=0.5),
+        lambda *arguments: 1,
+        max,
+        None,
+    ],
+)
+def test_a_function_that_can_be_called_is_taken(function: object) -> None:
+    check_call("optimizer", function)

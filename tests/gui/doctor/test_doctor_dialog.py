@@ -1,0 +1,146 @@
+"""The dialog Doctor, with the checks of a double."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QScrollArea
+from pytestqt.qtbot import QtBot
+
+from engine.doctor.check import Check
+from gui.bridge.background import Background
+from gui.bridge.doctor import Doctor
+from gui.devices.device_list import DeviceList
+from gui.doctor.doctor_dialog import DoctorDialog
+
+GOOD = Check("driver", True, "It works.")
+BAD = Check("NCCL", False, "It hangs.", "Set this.")
+UNKNOWN = Check("XLA", None, "Not asked.")
+
+
+class AskedDoctor(Doctor):
+    """Notes what is asked of it; the test says what is found."""
+
+    def __init__(self, background: Background) -> None:
+        super().__init__(background)
+        self.asked: list[bool | str] = []
+
+    def examine(self, *, on_gpus: bool) -> None:
+        self.asked.append(on_gpus)
+        self.is_running = True
+        self.begun.emit(on_gpus)
+
+    def stop(self) -> None:
+        self.asked.append("stop")
+
+    def find(self, *checks: Check, complete: bool = True) -> None:
+        for check in checks:
+            self.checked.emit(check)
+        self.is_running = False
+        self.ended.emit(complete)
+
+
+@pytest.fixture
+def doctor(qtbot: QtBot) -> Iterator[AskedDoctor]:
+    background = Background()
+    yield AskedDoctor(background)
+    background.finish()
+
+
+@pytest.fixture
+def dialog(doctor: AskedDoctor, qtbot: QtBot) -> DoctorDialog:
+    made = DoctorDialog(doctor)
+    qtbot.addWidget(made)
+    return made
+
+
+def test_opened_it_touches_no_gpu_and_a_click_does(
+    dialog: DoctorDialog, doctor: AskedDoctor
+) -> None:
+    assert doctor.asked == []
+    dialog.show()
+    assert doctor.asked == [False]
+    assert not dialog.run_button.isEnabled()
+    assert dialog.stop_button.isEnabled()
+    doctor.progress.emit("driver")
+    assert dialog.state.text() == "Now: driver …"
+    doctor.find(GOOD)
+    assert not dialog.stop_button.isEnabled()
+    dialog.run_button.click()
+    assert doctor.asked == [False, True]
+    assert dialog.checks == []  # a new examination shows nothing old
+    dialog.stop_button.click()
+    doctor.find(GOOD, complete=False)
+    assert dialog.state.text() == "Stopped after 1."
+    dialog.hide()
+    dialog.show()
+    assert doctor.asked == [False, True, "stop"]  # what was found is still shown
+
+
+def test_each_check_has_its_state_sentence_and_remedy(
+    dialog: DoctorDialog, doctor: AskedDoctor
+) -> None:
+    dialog.show()
+    doctor.find(GOOD, BAD, UNKNOWN)
+    assert dialog.state.text() == "Checked 3: problems were found in 1."
+    good, bad, unknown = dialog.rows
+    assert [row.mark.text() for row in dialog.rows] == ["✓", "✕", "–"]
+    assert [row.remedy.isHidden() for row in dialog.rows] == [True, False, True]
+    assert bad.remedy.text() == "→ Set this."
+    assert bad.accessibleName() == "NCCL: a problem. It hangs. Set this."
+    assert good.accessibleName() == "driver: in order. It works."
+    assert unknown.accessibleName() == "XLA: not checked. Not asked."
+    assert bad.remedy.textInteractionFlags() & Qt.TextInteractionFlag.TextSelectableByMouse
+    dialog.copy_button.click()
+    text = QGuiApplication.clipboard().text()
+    assert "PROBLEM  NCCL: It hangs." in text
+    assert "-> Set this." in text
+
+
+def test_enter_does_not_begin_to_compute_on_the_gpus(
+    dialog: DoctorDialog, doctor: AskedDoctor, qtbot: QtBot
+) -> None:
+    dialog.show()
+    doctor.find(GOOD)
+    QTest.keyClick(dialog, Qt.Key.Key_Return)
+    assert True not in doctor.asked
+    assert not dialog.isVisible()
+
+
+def test_checks_that_fit_are_not_scrolled(
+    dialog: DoctorDialog, doctor: AskedDoctor, qtbot: QtBot
+) -> None:
+    dialog.show()
+    long = " ".join(["This sentence needs the whole width."] * 2)
+    doctor.find(*(Check(f"check {number}", True, long) for number in range(7)))
+    qtbot.waitUntil(lambda: dialog.rows[-1].geometry().top() > 0)
+    area = dialog.findChild(QScrollArea)
+    assert area is not None
+    assert not area.verticalScrollBar().isVisible()
+
+
+def test_a_closed_dialog_computes_nothing_more(dialog: DoctorDialog, doctor: AskedDoctor) -> None:
+    dialog.show()
+    QTest.keyClick(dialog, Qt.Key.Key_Escape)
+    assert doctor.asked == [False, "stop"]
+    assert not dialog.isVisible()
+
+
+def test_the_devices_offer_the_doctor_in_a_quiet_line_if_something_is_odd(qtbot: QtBot) -> None:
+    devices = DeviceList()
+    qtbot.addWidget(devices)
+    devices.show()
+    assert devices.doctor_button.isHidden()
+    devices.show_odd([BAD])
+    assert devices.doctor_button.text() == "⚠ NCCL: see the doctor"
+    assert "It hangs." in devices.doctor_button.toolTip()
+    with qtbot.waitSignal(devices.doctor_wanted):
+        devices.doctor_button.click()
+    devices.show_odd([BAD, BAD, BAD])
+    assert devices.doctor_button.text() == "⚠ NCCL, NCCL and 1 more: see the doctor"
+    devices.show_odd([])
+    assert devices.doctor_button.isHidden()

@@ -1,0 +1,33 @@
+"""Series of scripts: those of several optimizers, and those that a logger has named."""
+
+from __future__ import annotations
+
+from gui.plots.data.series_style import LEARNING_RATE, LOSS, style_of
+
+
+def test_several_optimizers_share_the_plots_of_loss_and_learning_rate() -> None:
+    losses = [style_of(f"train/loss/{name}") for name in ("generator", "critic")]
+    assert [style.plot for style in losses if style] == [LOSS, LOSS]
+    assert [style.curve_name for style in losses if style] == ["generator", "critic"]
+    rate = style_of("train/learning_rate/critic")
+    assert rate is not None
+    assert (rate.plot, rate.curve_name) == (LEARNING_RATE, "critic")
+
+
+def test_a_logger_s_series_is_drawn_under_its_own_name() -> None:
+    for name in ("loss", "Loss/train", "episode reward", "sys/x"):
+        style = style_of(name)
+        assert style is not None
+        assert style.plot.title == name
+        assert style.factor == 1.0, "whether it is a share or per cent is not known"
+    assert style_of("Loss").plot != LOSS  # type: ignore[union-attr]
+
+
+def test_a_validation_loss_is_beside_the_training_loss_and_not_smoothed() -> None:
+    style = style_of("val/loss")
+    assert style is not None
+    assert (style.plot, style.curve_name, style.smooth) == (LOSS, "val/loss", False)
+
+
+def test_a_name_without_a_figure_is_not_drawn() -> None:
+    assert [style_of(name) for name in ("train/", "validation/", "", "rank/0/x")] == [None] * 4

@@ -1,0 +1,128 @@
+"""Loops of other shapes resume bit for bit, and the oldest Python that a script may have."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.resources.in_script.traindeck.conftest import Bare, Start
+
+PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+PYTHONS_39 = sorted(map(str, PYENV.glob("versions/3.9.*/bin/python")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["gan", "accumulate", "zip", "break", "steps", "sampler"])
+def test_a_loop_of_this_shape_resumes(start: Start, bare: Bare, shape: str) -> None:
+    run = start("shapes.py", shape, every={"steps": 4})
+    assert run.wait() == [0], run.output()
+    if shape != "sampler":  # a sampler of one's own draws apart from the training
+        assert run.lines() == bare("shapes.py", shape)
+    steps = 6 if shape == "accumulate" else 24 if shape == "break" else 15
+    assert run.frames("points")[-1]["step"] == steps  # optimizer steps
+    again = start("shapes.py", shape, folder="again", checkpoint=run.saved(4))
+    assert again.wait() == [0], again.output()
+    done = 9 if shape == "accumulate" else 4  # batches: 5 in an epoch, of which the last waits
+    assert again.lines() == run.lines()[done:]
+
+
+def test_a_step_whose_body_ends_with_break_counts_and_is_saved(start: Start) -> None:
+    run = start("shapes.py", "break in the last body", every={"steps": 4})
+    assert run.wait() == [0], run.output()
+    assert run.frames("points")[-1]["step"] == 4
+    [saved] = run.frames("saved")
+    assert (saved["step"], saved["kinds"]) == (4, ["last", "steps"])
+
+
+@pytest.mark.parametrize(
+    ("last", "saves"),
+    [("break", True), ("return", True), ("raise ValueError", False), ("1 / 0", False)],
+)
+@pytest.mark.parametrize("python", [sys.executable, *PYTHONS_39[-1:]])
+def test_only_a_loop_that_the_script_leaves_on_purpose_is_saved(
+    start: Start, tmp_path: Path, python: str, last: str, saves: bool
+) -> None:
+    """After an error, the other ranks do not come to a checkpoint."""
+    (tmp_path / "left.py").write_text(
+        "import traindeck\ntraindeck.keep(state={})\n"
+        "def bar(of):\n    for one in of: yield one\n"
+        "def train():\n"
+        "    for step in bar(traindeck.steps(9)):\n"
+        f"        if step == 2:\n            {last}\n"
+        "train()\n"
+    )
+    run = start("left.py", python=python)
+    assert run.wait() == [0 if saves else 1], run.output()
+    assert [frame["kinds"] for frame in run.frames("saved")] == [["last"]] * saves
+
+
+@pytest.mark.skipif(not PYTHONS_39, reason="there is no Python 3.9")
+def test_python_3_9_without_any_library_resumes(start: Start, bare: Bare, tmp_path: Path) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text(
+        """
+import random, traindeck
+random.seed(1)
+state = {"sum": 0.0}
+traindeck.keep(state=state)
+for epoch in traindeck.epochs(2):
+    for number, value in traindeck.batches([0.1, 0.2, 0.3], numbered=True):
+        state["sum"] += value * random.random()
+        traindeck.log(loss=state["sum"])
+        print(epoch, number, state["sum"].hex(), flush=True)
+"""
+    )
+    run = start("plain.py", python=PYTHONS_39[-1], every={"steps": 2})
+    assert run.wait() == [0], run.output()
+    assert run.lines() == bare(script, python=PYTHONS_39[-1])
+    again = start("plain.py", python=PYTHONS_39[-1], folder="b", checkpoint=run.saved(4))
+    assert again.wait() == [0], again.output()
+    assert again.lines() == run.lines()[4:]
+
+
+COUNTS = """
+import traindeck
+state = {"sum": 0.0}
+traindeck.keep(state=state)
+for epoch in traindeck.epochs(2):
+    for number, value in enumerate(
+        traindeck.batches([0.1, 0.2, 0.3])
+    ):
+        state["sum"] += number * value
+        print(epoch, number, flush=True)
+"""
+
+
+def test_batches_that_are_counted_from_zero_are_not_resumed_within_an_epoch(
+    start: Start, bare: Bare, tmp_path: Path
+) -> None:
+    script = tmp_path / "counts.py"
+    script.write_text(COUNTS)
+    run = start("counts.py", every={"steps": 1})
+    assert run.wait() == [0], run.output()
+    assert run.lines() == bare(script)
+    [notice] = run.frames("notice")
+    assert "with enumerate" in notice["text"]
+    assert "numbered=True" in notice["text"]
+    within = start("counts.py", folder="within", checkpoint=run.saved(2))
+    assert within.wait() == [1]
+    assert "2 batches of the epoch are done" in within.output()
+    between = start("counts.py", folder="between", checkpoint=run.saved(3))
+    assert between.wait() == [0], between.output()
+    assert between.lines() == run.lines()[3:]
+
+
+def test_batches_with_their_numbers_are_not_taken_for_counted(tmp_path: Path, start: Start) -> None:
+    (tmp_path / "counts.py").write_text(
+        "import traindeck\ntraindeck.keep(state={})\n"
+        "names = list(enumerate('ab'))\n"
+        "for number, value in traindeck.batches([1, 2], numbered=True): print(number)\n"
+        "for number, value in enumerate(traindeck.batches([1, 2]), 5): print(number)\n"
+    )
+    run = start("counts.py")
+    assert run.wait() == [0], run.output()
+    assert run.lines() == ["0", "1", "5", "6"]
+    assert not run.frames("notice")

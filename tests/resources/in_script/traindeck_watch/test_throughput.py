@@ -1,0 +1,135 @@
+"""The samples per second of a script: of the samples that there were, in the time of its steps."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from traindeck_watch import throughput
+from traindeck_watch.pytorch import Loading
+from traindeck_watch.throughput import Throughput
+from traindeck_watch.trainers import samples_of_step
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(throughput, "time", clock)
+    return clock
+
+
+def steps(measured: Throughput, clock: Clock, count: int, samples: float, seconds: float) -> None:
+    for _ in range(count):
+        clock.now += seconds
+        measured.add(samples)
+        measured.stepped()
+
+
+def test_the_rate_is_that_of_the_samples_that_there_were(clock: Clock) -> None:
+    measured = Throughput()
+    steps(measured, clock, 1, 1437, 9.0)
+    assert measured.look(1) is None, "the first step imports and compiles"
+    steps(measured, clock, 4, 1437, 0.1)
+    assert measured.look(5) == pytest.approx(14_370)
+    assert measured.step_seconds == pytest.approx(0.1)
+
+
+def test_what_is_no_step_takes_none_of_the_time(clock: Clock) -> None:
+    measured = Throughput()
+    steps(measured, clock, 2, 10, 0.1)
+    measured.look(2)
+    measured.interrupted()
+    clock.now += 60.0
+    steps(measured, clock, 3, 10, 0.1)
+    assert measured.look(5) == pytest.approx(100)
+    clock.now += 60.0
+    measured.goes_on()
+    steps(measured, clock, 2, 10, 0.1)
+    assert measured.look(7) == pytest.approx(100)
+
+
+def test_without_known_samples_there_is_the_time_of_a_step_only(clock: Clock) -> None:
+    measured = Throughput()
+    for step in range(1, 4):
+        clock.now += 0.5
+        measured.stepped()
+        assert measured.look(step) is None
+    assert measured.step_seconds == pytest.approx(0.5)
+
+
+class Adapter:
+    batch_size, num_batches, partial_batch_size = 32, 3, 7
+
+
+class Data:
+    data_adapter = Adapter()
+
+
+def test_keras_tells_the_sizes_of_its_batches() -> None:
+    def fit() -> list[float]:
+        epoch_iterator = Data()
+        sizes = throughput.fit_sizes()
+        assert sizes is not None
+        assert epoch_iterator
+        return [sizes(batch) for batch in range(3)]
+
+    assert fit() == [32, 32, 7]
+    assert throughput.fit_sizes() is None
+
+
+class Loader:
+    batch_sampler = None
+
+    def __init__(self, batch_size: int) -> None:
+        self.batch_size = batch_size
+
+
+class Tensor:
+    def __init__(self, rows: int) -> None:
+        self.shape = (rows, 3)
+
+
+@pytest.mark.parametrize(
+    ("size", "length", "batches", "samples"),
+    [(5000, 1437, 1, 1437), (32, 100, 4, 100), (32, 96, 3, 96), (16, 64, 2, 32)],
+)
+def test_a_loader_tells_the_samples_of_each_batch(
+    size: int, length: int, batches: int, samples: int
+) -> None:
+    loading, iterator = Loading(), Data()
+    for epoch in (1, 2):
+        loading.begin_epoch(Loader(size), iterator, length)
+        for _ in range(batches):
+            loading.took([Tensor(3)])
+        assert (loading.samples, loading.batches) == (epoch * samples, epoch * batches)
+
+
+def test_of_a_stream_the_batches_themselves_are_counted() -> None:
+    loading, iterator = Loading(), Data()
+    loading.begin_epoch(Loader(32), iterator, None)
+    for batch in ([Tensor(32), Tensor(1)], {"x": (Tensor(7),)}, "what has no shape"):
+        loading.took(batch)
+    assert loading.samples == 32 + 7 + 32
+
+
+@pytest.mark.parametrize(
+    ("step", "count", "drops", "samples"),
+    [(1, 100, False, 32), (4, 100, False, 4), (5, 100, False, 32), (4, 100, True, 32)],
+)
+def test_a_trainer_of_hugging_face_tells_the_last_batch_of_an_epoch(
+    step: int, count: int, drops: bool, samples: int
+) -> None:
+    arguments = SimpleNamespace(dataloader_drop_last=drops)
+    handler = SimpleNamespace(train_dataloader=SimpleNamespace(dataset=range(count)))
+    state = SimpleNamespace(global_step=step)
+    assert samples_of_step(arguments, state, handler, 32) == samples
+    assert samples_of_step(arguments, state, handler, 5000) == count
+    assert samples_of_step(arguments, state, None, 32) == 32, "a stream"
