@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Literal, get_args
 
@@ -53,6 +53,19 @@ def is_better(value: float, best: float | None, *, lowest: bool) -> bool:
     if not math.isfinite(value):
         return False
     return best is None or (value < best if lowest else value > best)
+
+
+def best_as_shown(values: Sequence[float], shown: Sequence[str], *, lowest: bool) -> frozenset[int]:
+    """Return the places of the best of `values`, which stand side by side as `shown`.
+
+    Nobody can tell apart what is shown alike: such values are best together. If all finite ones
+    are shown alike, none of them is.
+    """
+    finite = {place: value for place, value in enumerate(values) if math.isfinite(value)}
+    if len({shown[place] for place in finite}) < 2:
+        return frozenset()
+    best = shown[(min if lowest else max)(finite, key=finite.__getitem__)]
+    return frozenset(place for place in finite if shown[place] == best)
 
 
 def bare_name(metric: str) -> str:

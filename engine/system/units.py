@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 
 GIB = 2**30
+LARGEST_SHARE = 1.0 + 1e-6
+"""Of a part of 1, which rounding may lift above it; a larger value was logged in percent."""
+
 _PREFIXES = ("B", "KiB", "MiB", "GiB", "TiB")
 
 

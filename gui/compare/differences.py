@@ -10,7 +10,7 @@ from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import RunInfo
 from engine.runs.table.columns import own_settings, setting_value
 from engine.spec.device_names import all_on_cpu, is_logical_cpu
-from engine.spec.metric_direction import lower_is_better, merged_overrides
+from engine.spec.metric_direction import best_as_shown, lower_is_better, merged_overrides
 from engine.spec.run_spec import FIELDS
 from engine.system import units
 from gui.run_list.filter_sort import duration
@@ -144,17 +144,8 @@ def _text_row(
 def _number_row(
     label: str, values: Sequence[float], format_value: Callable[[float], str], *, less: bool
 ) -> ComparisonRow:
-    finite = [value for value in values if math.isfinite(value)]
     texts = tuple(NOTHING if math.isnan(value) else format_value(value) for value in values)
-    # A single value, or one of equal values, is not marked as the best. What looks equal is equal.
-    if len({format_value(value) for value in finite}) < 2:
-        return ComparisonRow(label, texts)
-    top = format_value(min(finite) if less else max(finite))
-    return ComparisonRow(
-        label,
-        texts,
-        frozenset(i for i, value in enumerate(values) if math.isfinite(value) and texts[i] == top),
-    )
+    return ComparisonRow(label, texts, best_as_shown(values, texts, lowest=less))
 
 
 def _format_setting(value: object) -> str:

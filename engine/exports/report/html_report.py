@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ from engine.exports.report.report_run import (
 from engine.exports.run_source import RunSource
 from engine.exports.tables import Tick
 from engine.runs.run_info import RunInfo
+from engine.spec.metric_direction import best_as_shown, lower_is_better, merged_overrides
 from engine.system import units
 
 MOST_RUNS = 60
@@ -86,7 +88,15 @@ def _several(runs: Sequence[ReportRun], drawn: Html) -> Iterable[Html]:
 
 def _table_of_runs(runs: Sequence[ReportRun]) -> Html:
     series = main_series(runs)[:12]
-    best = {name: _winners(runs, name) for name in series}
+    directions = merged_overrides(run.info.status.metric_directions for run in runs)
+    best = {
+        name: best_as_shown(
+            [_best(run, name) for run in runs],
+            [run_tables.best_or_last(run, name) for run in runs],
+            lowest=lower_is_better(name, directions),
+        )
+        for name in series
+    }
     rows = []
     for place, run in enumerate(runs):
         dot = element("span", class_="dot", style=f"background:{plots.colour_of(place)}")
@@ -97,7 +107,7 @@ def _table_of_runs(runs: Sequence[ReportRun]) -> Html:
         ]
         for name in series:
             value = run_tables.best_or_last(run, name)
-            star = said("span", " ★", class_="best") if run.info.id in best[name] else Html("")
+            star = said("span", " ★", class_="best") if place in best[name] else Html("")
             row.append(cell(value, number=True, more=star))
         epochs = f"{status.epoch}/{status.epochs}" if status.epochs else ""
         row += [
@@ -108,26 +118,18 @@ def _table_of_runs(runs: Sequence[ReportRun]) -> Html:
         ]
         rows.append(row)
     titles = [
-        f"{name} ({'best' if any(_best(run, name) for run in runs) else 'last'})" for name in series
+        f"{name} ({'last' if all(math.isnan(_best(run, name)) for run in runs) else 'best'})"
+        for name in series
     ]
-    note = said("p", "★ is the best of these runs, at the first step that has it.", class_="muted")
+    note = said("p", "★ is the best of these runs; equal figures share it.", class_="muted")
     head = ("Run", "State", *titles, "Epoch", "Step", "Duration", "Tags")
     return joined((table(head, rows), note if any(best.values()) else Html("")))
 
 
-def _best(run: ReportRun, series: str) -> float | None:
+def _best(run: ReportRun, series: str) -> float:
+    """Return the best value of a series; NaN: it is of no validation, or was never finite."""
     found = run.figures.get(series)
-    return found.best.value if found is not None and found.best is not None else None
-
-
-def _winners(runs: Sequence[ReportRun], series: str) -> set[str]:
-    """Return the runs with the best value; none where all have the same."""
-    known = {run.info.id: value for run in runs if (value := _best(run, series)) is not None}
-    if len(set(known.values())) < 2:
-        return set()
-    first = next(run for run in runs if run.info.id in known)
-    best = (min if first.lowest(series) else max)(known.values())
-    return {run_id for run_id, value in known.items() if value == best}
+    return found.best.value if found is not None and found.best is not None else math.nan
 
 
 def _differing(
@@ -169,12 +171,12 @@ def _plots(runs: Sequence[ReportRun], sources: Sequence[RunSource], date: str, t
             left_out.append(title)
             continue
         curves = []
-        for place, series, label, factor in wanted:
+        for place, series, label in wanted:
             reader, figures = sources[place].reader, runs[place].figures[series]
             if reader is not None:
-                curves.append(plots.read_curve(reader, series, label, factor, figures.best))
+                curves.append(plots.read_curve(reader, series, label, figures.factor, figures.best))
             tick(figures.points)
-        colours = {label: place for place, (_, _, label, _) in enumerate(wanted)}
+        colours = {label: place for place, (_, _, label) in enumerate(wanted)}
         if len(runs) > 1:
             colours = {run.label: place for place, run in enumerate(runs)}
         source = runs[wanted[0][0]].label
@@ -197,13 +199,13 @@ def _plots(runs: Sequence[ReportRun], sources: Sequence[RunSource], date: str, t
     return joined((*(drawn if found else ()), note))
 
 
-Wanted = tuple[str, str, list[tuple[int, str, str, float]]]
-"""Title and unit of a plot; for each curve the place of its run, series, label, factor."""
+Wanted = tuple[str, str, list[tuple[int, str, str]]]
+"""Title and unit of a plot; for each curve the place of its run, series, label."""
 
 
 def _of_one(run: ReportRun) -> Iterable[Wanted]:
     for place, series in plots.groups_of(list(run.figures)).items():
-        curves = [(0, name, each.label, each.factor) for name, each in series]
+        curves = [(0, name, each.label) for name, each in series]
         yield place.title, place.unit, curves
 
 
@@ -218,9 +220,5 @@ def _of_several(runs: Sequence[ReportRun]) -> Iterable[Wanted]:
         yield (
             title,
             place.unit,
-            [
-                (number, name, run.label, place.factor)
-                for number, run in enumerate(runs)
-                if name in run.figures
-            ],
+            [(number, name, run.label) for number, run in enumerate(runs) if name in run.figures],
         )

@@ -17,6 +17,7 @@ from engine.drawing.figure import (
 )
 from engine.exports.report.markup import COLOURS
 from engine.runs.best_metrics import BestFigure
+from engine.runs.run_state import ENERGY
 from engine.runs.store.store_reader import RunReader
 from engine.system.units import GIB
 
@@ -76,6 +77,8 @@ def place_of(series: str) -> Place:
             return Place("Gradient norm", "train", rank=4)
         case "train" | "validation" if name:
             return Place(_title(name), group, unit, factor, rank=1)
+        case "device" if series == ENERGY:
+            return Place("Energy", "all devices", "Wh", rank=6)
         case "device" | "rank" if "/" in name:
             who, _, figure = name.rpartition("/")
             title, unit, factor = _OF_MACHINE.get(figure, (_title(figure), "", 1.0))
@@ -91,7 +94,9 @@ def place_of(series: str) -> Place:
 _OF_MACHINE = {
     "utilisation": ("Device utilisation", "%", 1.0),
     "memory": ("Device memory", "GiB", 1 / GIB),
+    "process_memory": ("Memory of the run's processes", "GiB", 1 / GIB),
     "temperature": ("Device temperature", "°C", 1.0),
+    "clock": ("Device clock", "MHz", 1.0),
     "power": ("Device power", "W", 1.0),
     "data_share": ("Data loading in a step", "%", 100.0),
     "compute_share": ("Compute in a step", "%", 100.0),
@@ -112,8 +117,6 @@ def read_curve(
 ) -> Curve:
     """Return a series of a run, in the unit of its plot. Raises sqlite3.Error."""
     points = reader.history(series, MOST_POINTS)
-    if "accuracy" in series and (points.value > 1).any():  # it was logged in percent
-        factor = 1.0
     values = [value * factor for value in points.value.tolist()]
     if best is not None:
         best = best._replace(value=best.value * factor)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.exports import run_source
+from engine.exports.report.plots import place_of
 from engine.exports.run_source import RunSource
 from engine.facts.history import History, Mark, MarkKind, Span
 from engine.facts.run_facts import RunFacts, read_facts
@@ -15,11 +17,12 @@ from engine.messages.events import Notice
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import RunInfo
 from engine.spec import catalog, recipe_copy
-from engine.spec.metric_direction import lower_is_better, primary_metric
+from engine.spec.metric_direction import primary_metric
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import UnreadableSpec, read_spec, stored_environment
 from engine.system import paths
+from engine.system.units import LARGEST_SHARE
 
 
 class SeriesFigures(NamedTuple):
@@ -28,6 +31,8 @@ class SeriesFigures(NamedTuple):
     points: int
     last: float
     best: BestFigure | None
+    factor: float
+    """Value in the unit that it is shown in = value of the series times this factor."""
 
 
 class Happening(NamedTuple):
@@ -64,10 +69,6 @@ class ReportRun(NamedTuple):
         """The series that summarises the run; empty: it has no metric of a validation."""
         return primary_metric(self.figures, self.info.status.metric_directions)
 
-    def lowest(self, series: str) -> bool:
-        """Whether lower values of `series` are better."""
-        return lower_is_better(series, self.info.status.metric_directions)
-
 
 def read_run(source: RunSource) -> ReportRun:
     """Read a run. Raises sqlite3.Error."""
@@ -98,7 +99,9 @@ def read_run(source: RunSource) -> ReportRun:
         facts=facts,
         environment=_environment(info),
         figures={
-            name: SeriesFigures(count, last.get(name, float("nan")), best.get(name))
+            name: SeriesFigures(
+                count, last.get(name, math.nan), best.get(name), _factor(source, name)
+            )
             for name, count in counts.items()
         },
         spans=history.spans(None if history.is_over else now),
@@ -120,6 +123,15 @@ def main_series(runs: Sequence[ReportRun]) -> list[str]:
 def is_of_machine(series: str) -> bool:
     """Whether a series belongs to a device or a rank: its name differs from run to run."""
     return series.startswith(("device/", "rank/"))
+
+
+def _factor(source: RunSource, series: str) -> float:
+    place = place_of(series)
+    if "accuracy" in series and source.reader is not None:
+        highest = source.reader.best(series, lowest=False)
+        if highest is not None and highest[0] > LARGEST_SHARE:
+            return 1.0  # it was logged in percent
+    return place.factor
 
 
 def _happening(mark: Mark) -> Happening:

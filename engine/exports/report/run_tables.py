@@ -59,9 +59,10 @@ def cards(run: ReportRun) -> Html:
     for name in list(dict.fromkeys(filter(None, metrics)))[:3]:
         best = run.figures[name].best
         if best is not None:
-            found.append((value_text(name, best.value), f"best {name}, step {best.step:,}"))
+            value = value_text(name, best.value, run.figures[name].factor)
+            found.append((value, f"best {name}, step {best.step:,}"))
     if "train/loss" in run.figures:
-        found.append((value_text("", run.figures["train/loss"].last), "last train/loss"))
+        found.append((value_text("train/loss", run.figures["train/loss"].last), "last train/loss"))
     if status.epochs:
         found.append((f"{status.epoch} of {status.epochs}", "epochs"))
     found.append((f"{status.step:,}", "steps"))
@@ -82,11 +83,12 @@ def figures(run: ReportRun) -> Html:
     for name, each in run.figures.items():
         best, step = "", ""
         if each.best is not None:
-            best, step = value_text(name, each.best.value), f"{each.best.step:,}"
+            best = value_text(name, each.best.value, each.factor)
+            step = f"{each.best.step:,}"
         rows.append(
             [
                 row_title(name),
-                cell(value_text(name, each.last), number=True),
+                cell(value_text(name, each.last, each.factor), number=True),
                 cell(best, number=True),
                 cell(step, number=True),
                 cell(f"{each.points:,}", number=True),
@@ -100,15 +102,15 @@ def best_or_last(run: ReportRun, series: str) -> str:
     found = run.figures.get(series)
     if found is None:
         return "–"
-    return value_text(series, found.best.value if found.best is not None else found.last)
+    value = found.best.value if found.best is not None else found.last
+    return value_text(series, value, found.factor)
 
 
-def value_text(series: str, value: float) -> str:
-    """Return a value with its unit, with enough digits to quote it."""
+def value_text(series: str, value: float, factor: float = 1.0) -> str:
+    """Return a value times `factor` with its unit, with enough digits to quote it."""
     if not math.isfinite(value):
         return {math.inf: "∞", -math.inf: "−∞"}.get(value, "NaN")
-    place = place_of(series)
-    return f"{value * place.factor:.5g} {place.unit}".rstrip()
+    return f"{value * factor:.5g} {place_of(series).unit}".rstrip()
 
 
 def settings(run: ReportRun) -> Html:

@@ -24,6 +24,9 @@ moving the slider never blocks the window."""
 _POINTS_PER_COLUMN = 4
 """Points in a column of pixels of which only the lowest and the highest one are drawn."""
 
+_FEW_GAPS = 1000
+"""Points after a block among which the next one is sought: there may be gaps between."""
+
 MAX_DRAWABLE = 1e300
 """Larger values are drawn as a gap, like infinity: the distance between them overflows float64."""
 
@@ -42,6 +45,10 @@ class PointReading(NamedTuple):
 
     smoothed: float = math.nan
     """The moving average there; NaN: the curve is not smoothed, or not there yet."""
+
+    last_step: float = math.nan
+    """The last step that the values may be of, where the point stands for a block of points; NaN:
+    it is a single one."""
 
 
 class Series:
@@ -67,6 +74,10 @@ class Series:
         self._raw = Pyramid(lowest, highest)
         self._statistics: list[tuple[int, BlockStatistics]] = []
         self._low = self._high = self._low_positive = math.nan
+        self.not_positive = 0
+        """How many of the points have a finite value of 0 or below: a logarithmic axis has no place
+        for them. Of a block, its lowest and its highest value count."""
+
         self.last = math.nan
         """The newest value, unchanged; NaN without points."""
 
@@ -113,6 +124,7 @@ class Series:
         self._high = float(np.fmax(self._high, np.fmax.reduce(finite)))
         positive = np.where(finite > 0, finite, np.nan)
         self._low_positive = float(np.fmin(self._low_positive, np.fmin.reduce(positive)))
+        self.not_positive += int(np.count_nonzero(finite <= 0))
         self.last = float(values[-1])
 
     @property
@@ -264,7 +276,10 @@ class Series:
             return point
         values = self._raw.values[first:last]
         low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
-        return point if math.isnan(low) else point._replace(low=low, high=high)
+        if math.isnan(low):
+            return point
+        begin, end = float(self._steps.values[first]), self._last_step(int(last) - 1)
+        return point._replace(step=begin, low=low, high=high, last_step=end)
 
     def newest_point(self) -> PointReading | None:
         """Return the last point, with its value unchanged; None without points."""
@@ -275,6 +290,7 @@ class Series:
 
     def _point(self, index: int) -> PointReading:
         step = self._steps.values[index]
+        end = math.nan
         low = high = float(self._raw.values[index])
         if not math.isnan(low):
             # The lowest and the highest value of a block have the step at which it begins.
@@ -283,6 +299,8 @@ class Series:
             low = float(np.fmin.reduce(self._raw.values[first:last]))
             high = float(np.fmax.reduce(self._raw.values[first:last]))
             index = last - 1
+            if self._block_size(index) > 1:
+                end = self._last_step(index)
         else:
             low = high = self._undrawable.get(index, math.nan)
         smoothed = math.nan
@@ -290,7 +308,29 @@ class Series:
             self._smooth_more()
             if index < len(self._smoothed):
                 smoothed = float(self._smoothed.values[index])
-        return PointReading(float(self._x.values[index]), float(step), low, high, smoothed)
+        return PointReading(float(self._x.values[index]), float(step), low, high, smoothed, end)
+
+    def _block_size(self, index: int) -> int:
+        """Return how many stored points the block has whose lowest or highest value is `index`; 1:
+        it is a point."""
+        for first, statistics in self._statistics:
+            if first <= index < first + len(statistics.size):
+                return round(2 * statistics.size[index - first])
+        return 1
+
+    def _last_step(self, index: int) -> float:
+        """Return the last step that the point `index`, or its block, may be of: a block is known by
+        its first step, and ends before the next one."""
+        step = float(self._steps.values[index])
+        size = self._block_size(index)
+        if size == 1:
+            return step
+        after = int(np.searchsorted(self._steps.values, step, "right"))
+        # A value that is no number stands by itself, also within a block.
+        known = np.flatnonzero(~np.isnan(self._raw.values[after : after + _FEW_GAPS]))
+        if len(known):
+            return float(self._steps.values[after + known[0]]) - 1
+        return step + size - 1
 
     def _with_breaks(
         self, xs: Array, ys: Array, first: int, size: int = 1, corners: int = 1

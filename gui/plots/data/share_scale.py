@@ -7,9 +7,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from engine.runs.store.stored_points import StoredPoints
-
-_LARGEST_SHARE = 1.0 + 1e-6
-"""A part of 1 may be above it by rounding."""
+from engine.system.units import LARGEST_SHARE
 
 
 class ShareScale:
@@ -45,7 +43,7 @@ class ShareScale:
             kept.clear()
         kept.append(points)
         finite = points.value[np.isfinite(points.value)]
-        is_percent = len(finite) > 0 and finite.max() > _LARGEST_SHARE
+        is_percent = len(finite) > 0 and finite.max() > LARGEST_SHARE
         if curve not in self._logged_in_percent and is_percent:
             self._logged_in_percent.add(curve)
             return list(kept), True

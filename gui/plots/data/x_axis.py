@@ -93,11 +93,12 @@ class XScale:
                     np.full(len(times), np.nan) if self.training is None else self.training(times)
                 )
 
-    def name(self, x: float) -> str:
-        """Name the position `x` as the axis counts: `step 1,200`, `epoch 2.50`, a time."""
+    def name(self, x: float, last_step: float = math.nan) -> str:
+        """Name the position `x` as the axis counts: `step 1,200`, `epoch 2.50`, a time; of a block
+        of steps from there to `last_step`, `steps 1,200 to 1,215`."""
         match self.kind:
             case XKind.STEP:
-                return _step(x)
+                return _steps(x, last_step)
             case XKind.EPOCH:
                 return translate("XScale", "epoch {epoch:.2f}").format(epoch=x)
             case XKind.RELATIVE:
@@ -105,10 +106,12 @@ class XScale:
             case XKind.WALL:
                 return date_and_time(x)
 
-    def number(self, x: float) -> str:
-        """Return the position `x` as a number of steps or epochs; empty on an axis of time, where
-        hardly two points have one place."""
+    def number(self, x: float, last_step: float = math.nan) -> str:
+        """Return the position `x` as a number of steps or epochs, a block of steps as
+        `1,200–1,215`; empty on an axis of time, where hardly two points have one place."""
         match self.kind:
+            case XKind.STEP if last_step > x:
+                return f"{x:,.0f}–{last_step:,.0f}"
             case XKind.STEP:
                 return f"{x:,.0f}"
             case XKind.EPOCH:
@@ -116,15 +119,16 @@ class XScale:
             case _:
                 return ""
 
-    def describe(self, x: float, step: float) -> str:
-        """Describe the position `x` with the step of the nearest point (NaN: unknown)."""
+    def describe(self, x: float, step: float, last_step: float = math.nan) -> str:
+        """Describe the position `x` with the step of the nearest point (NaN: unknown), or the steps
+        of its block."""
         if self.kind is XKind.STEP:
             done = self.epochs(np.array([x]))[0] if self.epochs else math.nan
             text = translate("XScale", "epoch {epoch:.1f}")
             more = "" if math.isnan(done) else text.format(epoch=done)
         else:
-            more = "" if math.isnan(step) else _step(step)
-        return " · ".join(part for part in (self.name(x), more) if part)
+            more = "" if math.isnan(step) else _steps(step, last_step)
+        return " · ".join(part for part in (self.name(x, last_step), more) if part)
 
 
 def axis_title(kind: XKind, *, full: bool = False) -> str:
@@ -144,5 +148,8 @@ def axis_title(kind: XKind, *, full: bool = False) -> str:
             return translate("XScale", "clock")
 
 
-def _step(step: float) -> str:
+def _steps(step: float, last: float) -> str:
+    if last > step:
+        text = translate("XScale", "steps {first:,.0f} to {last:,.0f}")
+        return text.format(first=step, last=last)
     return translate("XScale", "step {step:,.0f}").format(step=step)

@@ -49,6 +49,8 @@ def figure_of(plot: CurvePlot, source: str) -> Figure:
     if smoothing:
         said = translate("PlotExport", "lines smoothed by {smoothing:.2f}")
         source = f"{source} · {said.format(smoothing=smoothing)}"
+    if plot.left_out:
+        source = f"{source} · {plot.left_out}"
     title = name + unit
     return Figure(
         width=width,

@@ -93,7 +93,11 @@ class BandCurve(Curve):
         """Return the mean nearest to `x`; None where no run has a value. A position has no step of
         its own."""
         found = super().point_at(x, width)
-        return None if found is None or np.isnan(found.low) else found._replace(step=np.nan)
+        return (
+            None
+            if found is None or np.isnan(found.low)
+            else found._replace(step=np.nan, last_step=np.nan)
+        )
 
     def spread_at(self, point: PointReading) -> Spread | None:
         """Return the deviation at a point of the mean."""

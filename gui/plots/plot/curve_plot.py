@@ -252,7 +252,8 @@ class CurvePlot(QFrame):
     def readings(self, x: float) -> tuple[str, list[Reading]]:
         """Return the description of the position `x`, and the values of the visible curves
         there."""
-        return self.curves.place(x)[1], self.curves.readings(x, self._theme, self.canvas.pixels(1))
+        pixel = self.canvas.pixels(1)
+        return self.curves.place(x, pixel)[0], self.curves.readings(x, self._theme, pixel)
 
     @property
     def is_empty(self) -> bool:
@@ -274,6 +275,7 @@ class CurvePlot(QFrame):
             if missing:
                 self.zoom_points_wanted.emit(name, *missing)
         self.viewport.fit_values()
+        self._show_unit()
         self.canvas.draw_gaps(self.curves.curves())
         self.canvas.draw_best_markers(self.curves.best_markers(self._theme))
         self.header.show_headline(" · ".join(filter(None, (self._headline_text, self._note))))
@@ -299,14 +301,16 @@ class CurvePlot(QFrame):
 
     def _show_values(self) -> None:
         x, marked = self._crosshair or (None, "")
-        readings = self.curves.readings(x, self._theme, self.canvas.pixels(1))
-        place, missing = ("", ""), ""
+        pixel = self.canvas.pixels(1)
+        readings = self.curves.readings(x, self._theme, pixel)
+        place: list[str] = []
+        missing = ""
         is_visible = self.canvas.show_crosshair(x, readings, marked)
         if x is not None and not is_visible:
             readings = self.curves.readings(None, self._theme)
         elif x is not None:
-            place, missing = self.curves.place(x), NO_VALUE
-        self.header.show_place(*place)
+            place, missing = self.curves.place(x, pixel), NO_VALUE
+        self.header.show_place(place)
         self.legend.show_values(
             {each.name: (_with_place(each), each.smoothed) for each in readings}, missing
         )
@@ -322,10 +326,29 @@ class CurvePlot(QFrame):
         self.curves[name].visible = visible
         self._dirty = True
 
+    @property
+    def left_out(self) -> str:
+        """How many of the points a logarithmic axis has no place for; empty: it draws all."""
+        shown = [curve for curve in self.curves.curves() if curve.visible]
+        count = sum(curve.series.not_positive for curve in shown) if self.canvas.log_y else 0
+        if count and any(curve.coarse_count for curve in shown):
+            return self.tr("values ≤ 0 not drawn")  # a block does not tell how many it has
+        if count == 1:
+            return self.tr("1 point ≤ 0 not drawn")
+        return self.tr("{count} points ≤ 0 not drawn").format(count=f"{count:,}") if count else ""
+
     def _show_offset(self, offset: str) -> None:
-        """Say in the header to what each tick label is added."""
-        added = self.tr("{number} + …").format(number=offset) if offset else ""
-        self.header.show_unit(", ".join(filter(None, (self.unit, added))))
+        self._offset = offset
+        self._show_unit()
+
+    def _show_unit(self) -> None:
+        """Say in the header the unit, to what each tick label is added, and what is not drawn."""
+        added = self.tr("{number} + …").format(number=self._offset) if self._offset else ""
+        left_out = self.left_out
+        tip = self.tr("A logarithmic axis has no place for values at or below 0.")
+        self.header.show_unit(
+            ", ".join(filter(None, (self.unit, added, left_out))), tip if left_out else ""
+        )
 
     def _show_focus(self, focused: bool) -> None:
         self.setProperty("focused", focused)

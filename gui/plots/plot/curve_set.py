@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from gui.plots.data.best_point import BestMarker
 from gui.plots.data.ranges import Range, union
-from gui.plots.data.x_axis import XScale
+from gui.plots.data.series import PointReading
+from gui.plots.data.x_axis import XKind, XScale
 from gui.plots.plot.crosshair import Reading
 from gui.plots.plot.curve import Curve, Spread
 from gui.style.theme import Theme
@@ -122,14 +123,17 @@ class CurveSet:
             if (found := curve.best_marker())
         ]
 
-    def place(self, x: float) -> tuple[str, str]:
-        """Name the point nearest to the position `x` as the axis counts, and describe it; it is a
-        point of the first visible curve that covers `x`."""
+    def place(self, x: float, pixel: float = 0.0) -> list[str]:
+        """Describe the point, or the block of points, nearest to the position `x`; it is one of the
+        first visible curve that covers `x`. The texts say less and less. `pixel`: as for
+        `readings`."""
         shown = (curve for curve in self._curves.values() if curve.visible)
-        found = next(filter(None, (curve.point_at(x) for curve in shown)), None)
+        found = next(filter(None, (curve.point_at(x, pixel) for curve in shown)), None)
         if found is None:
-            return self.scale.name(x), self.scale.describe(x, math.nan)
-        return self.scale.name(found.x), self.scale.describe(found.x, found.step)
+            return [self.scale.describe(x, math.nan), self.scale.name(x)]
+        begin, last = self._begin(found), found.last_step
+        texts = [self.scale.describe(begin, found.step, last), self.scale.name(begin, last)]
+        return [*texts, self.scale.number(begin, last)] if last > found.step else texts
 
     def readings(self, x: float | None, theme: Theme, pixel: float = 0.0) -> list[Reading]:
         """Return the values of the visible curves at their points nearest to the position `x`; the
@@ -141,8 +145,8 @@ class CurveSet:
         ]
         edges = [0.0, *(point.low if point else 0.0 for _, _, point in found)]
         below = edges if self._is_stacked else [0.0] * len(edges)
-        shown = (point.x for _, curve, point in found if point is not None and curve.visible)
-        place = math.nan if x is None else next(shown, math.nan)
+        shown = (self._number(point) for _, curve, point in found if point and curve.visible)
+        place = "" if x is None else next(shown, "")
         return [
             Reading(
                 name,
@@ -153,17 +157,21 @@ class CurveSet:
                 self._unit,
                 theme.curve(curve.colour_index),
                 point.x,
-                self._elsewhere(point.x, place),
+                self._number(point) if place and self._number(point) != place else "",
                 (point.low, point.high),
             )
             for (name, curve, point), edge in zip(found, below, strict=False)
             if point is not None and curve.visible
         ]
 
-    def _elsewhere(self, x: float, place: float) -> str:
-        """Return the place of a point at `x` if it is another one than `place` (NaN: none)."""
-        number = "" if math.isnan(place) else self.scale.number(x)
-        return number if number and number != self.scale.number(place) else ""
+    def _begin(self, point: PointReading) -> float:
+        """Return the position of a point; of a block, where it begins if that is known."""
+        of_steps = self.scale.kind is XKind.STEP and not math.isnan(point.step)
+        return point.step if of_steps else point.x
+
+    def _number(self, point: PointReading) -> str:
+        """Return the place of a point, or of its block, as the axis counts; empty: it has none."""
+        return self.scale.number(self._begin(point), point.last_step)
 
     def _text(self, low: float, high: float) -> str:
         """Format a value, or the lowest and the highest value of a block of points."""

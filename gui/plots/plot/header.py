@@ -3,6 +3,8 @@ values belong to, and the menu."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QMimeData, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QDrag, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import (
@@ -49,10 +51,10 @@ class PlotHeader(QWidget):
         self._name = title
         self._wide_legend = wide_legend
         self._headline = ""
-        self._place = ("", "")
+        self._place: Sequence[str] = ()
         self.title = Label(display_name(title))
         self.unit = Label()
-        """The unit of the values, and what each tick label is added to."""
+        """The unit of the values, what each tick label is added to, and what is not drawn."""
 
         self.unit.setObjectName("mut")
         self.unit.hide()
@@ -93,10 +95,12 @@ class PlotHeader(QWidget):
         layout.addWidget(self.legend)
         self._is_beside = False
 
-    def show_unit(self, text: str) -> None:
-        """Show the unit of the values behind the title."""
+    def show_unit(self, text: str, tip: str = "") -> None:
+        """Show the unit of the values behind the title, and what is to be known of the axis; `tip`:
+        why, in a sentence."""
         if text != self.unit.text():
             self.unit.setText(text)
+            self.unit.setToolTip(plain_tip(tip))
             self.unit.setVisible(bool(text))
             self.arrange()
 
@@ -106,11 +110,11 @@ class PlotHeader(QWidget):
             self._headline = text
             self.arrange()
 
-    def show_place(self, short: str, full: str) -> None:
-        """Show at the right where the crosshair is: `full`, or `short` where that does not fit; if
-        both are empty, the headline again."""
-        if (short, full) != self._place:
-            self._place = (short, full)
+    def show_place(self, forms: Sequence[str]) -> None:
+        """Show at the right where the crosshair is: the first of `forms` that fits; without any,
+        the headline again."""
+        if forms != self._place:
+            self._place = forms
             self._show_right()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -143,11 +147,10 @@ class PlotHeader(QWidget):
 
     def _show_right(self) -> None:
         """A text that does not fit is left out: of a number that is cut, another one is read."""
-        short, full = self._place
         room = self._room() - _SPACING
         if self._is_beside:
             room -= self.legend.used_width + _SPACING
-        forms = (full, short) if full else (self._headline,)
+        forms = self._place or (self._headline,)
         self.headline.setText(next((text for text in forms if self._width(text) <= room), ""))
         self.headline.setToolTip(plain_tip(forms[0]))
 

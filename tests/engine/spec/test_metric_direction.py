@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from engine.spec.metric_direction import (
+    best_as_shown,
     direction_overrides,
     lower_is_better,
     merged_overrides,
@@ -56,6 +59,24 @@ def test_the_recipe_and_before_it_the_user_decide_otherwise() -> None:
 )
 def test_a_direction_follows_the_name(text: str, found: tuple[str, str | None]) -> None:
     assert split_direction(text) == found
+
+
+@pytest.mark.parametrize(
+    ("values", "shown", "lowest", "best"),
+    [
+        ((0.2, 0.1), ("0.2", "0.1"), True, {1}),
+        ((0.2, 0.1), ("0.2", "0.1"), False, {0}),
+        ((0.14, 0.11, 0.3), ("0.1", "0.1", "0.3"), True, {0, 1}),
+        ((0.14, 0.11), ("0.1", "0.1"), True, set()),
+        ((math.nan, math.inf, 0.1), ("–", "∞", "0.1"), True, set()),
+        ((math.nan, 0.2, 0.1), ("–", "0.2", "0.1"), True, {2}),
+        ((), (), True, set()),
+    ],
+)
+def test_values_that_are_shown_alike_are_best_together_or_not_at_all(
+    values: tuple[float, ...], shown: tuple[str, ...], lowest: bool, best: set[int]
+) -> None:
+    assert best_as_shown(values, shown, lowest=lowest) == best
 
 
 def test_of_several_runs_the_first_that_says_something_counts() -> None:

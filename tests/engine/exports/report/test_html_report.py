@@ -154,6 +154,32 @@ def test_a_comparison_says_what_differs_and_which_run_is_best(tmp_path):
     assert page.svg_texts.count("second #" + runs[1].id) >= 3  # in the legend of each plot
 
 
+def test_runs_whose_best_figures_look_equal_share_the_star(tmp_path):
+    """A star at one of two figures that are printed alike would be decided by bits unseen."""
+    best = (0.123456, 0.123459, 0.9)
+    ids = [a_run(name, (0.95, value)).id for name, value in zip("abc", best, strict=True)]
+    content, page = report(tmp_path, *ids)
+    runs = content.partition("<h2>Plots")[0]
+    assert [row.count("★") for row in runs.partition("★ is")[0].split("<tr>")[2:]] == [2, 2, 0]
+    assert "equal figures share it" in page.words
+    (tmp_path / "report.html").unlink()
+    content, _ = report(tmp_path, *ids[:2])
+    assert "★" not in content.partition("<h2>Plots")[0]
+
+
+def test_an_accuracy_that_was_logged_in_percent_is_not_multiplied_again(tmp_path):
+    run = RecordedRun(RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",)))
+    run.begin()
+    for series in ("validation/accuracy", "train/accuracy"):
+        points = Points(series, [1, 2], [0.9, 62.5], [BEGIN, BEGIN])
+        run.add(Metrics(BEGIN, BEGIN, [points]))
+    run.add(RunEnded("finished", "All epochs are done."))
+    run.store.close()
+    _, page = report(tmp_path, run.id)
+    assert "62.5 %" in page.words
+    assert "6250" not in page.words
+
+
 def test_curves_that_cannot_be_drawn_are_named(tmp_path):
     run = a_run(values=(math.nan, math.inf))
     _, page = report(tmp_path, run.id)

@@ -12,12 +12,24 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from engine.runs.store.downsampling import BlockStatistics
+from engine.runs.store.stored_points import StoredPoints
+from gui.plots.data.growing_pyramid import Array
+from gui.plots.data.x_axis import XKind, XScale
+from gui.plots.export.figure_of import figure_of
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.theme import DARK, LIGHT
 from tests.gui.plots.conftest import Inked, has_crosshair, in_sight, place_of, read_out
 from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(100.0)
+
+
+def blocks(first: Array, low: float, high: float) -> StoredPoints:
+    """Blocks of 16 points, with their step as their time."""
+    steps, values = np.repeat(first, 2), np.tile([low, high], len(first))
+    statistics = BlockStatistics(np.full(len(steps), (low + high) / 2), np.full(len(steps), 8.0))
+    return StoredPoints(steps, steps, values, 16 * len(first), statistics)
 
 
 def test_it_paints_only_what_is_new_and_only_when_it_can_be_seen(plot: CurvePlot) -> None:
@@ -279,6 +291,63 @@ def test_a_headline_can_be_given(plot: CurvePlot) -> None:
     plot.set_headline("")
     plot.refresh()
     assert plot.headline.text() == ""
+
+
+def test_a_logarithmic_axis_says_how_many_points_it_has_no_place_for(plot: CurvePlot) -> None:
+    values = STEPS / STEPS[-1]
+    values[[1, 3, 5]] = 0.0, -0.5, -1e-30
+    plot.add_points("train", stored_points(STEPS, values))
+    plot.add_points("val", stored_points(np.array([10.0]), np.array([0.0])))
+    plot.refresh()
+    assert plot.header.unit.text() == "nats"
+    plot.set_log_y(True)
+    plot.refresh()
+    assert plot.header.unit.text() == f"nats, {3 + 1 + (values[0] == 0)} points ≤ 0 not drawn"
+    assert "no place" in plot.header.unit.toolTip()
+    assert plot.left_out in figure_of(plot, "run 1").source, "a picture says it too"
+    plot.legend.chip("train").click()
+    plot.refresh()
+    assert plot.header.unit.text() == "nats, 1 point ≤ 0 not drawn", "of the visible curves"
+    plot.legend.chip("val").click()
+    plot.refresh()
+    assert plot.header.unit.text() == "nats"
+
+
+def test_of_blocks_it_is_not_known_how_many_points_are_at_or_below_0(plot: CurvePlot) -> None:
+    plot.add_points("train", blocks(STEPS, -1.0, 1.0))
+    plot.set_log_y(True)
+    plot.refresh()
+    assert plot.header.unit.text() == "nats, values ≤ 0 not drawn"
+
+
+def test_a_block_of_steps_is_called_by_its_steps(plot: CurvePlot) -> None:
+    """Its lowest and highest value are not those of the step at which it begins."""
+    first = 16.0 * np.arange(8)
+    plot.add_points("train", blocks(first, 1.0, 2.0))
+    plot.add_points("train", stored_points(np.array([128.0, 129.0]), np.array([3.0, 4.0])))
+    plot.add_points("val", stored_points(first, first))
+    plot.refresh()
+    plot.set_crosshair(32)
+    assert plot.headline.text() == "steps 32 to 47"
+    assert read_out(plot) == "train 1.00–2.00, val 32.00 @ 32", "a point is of one step"
+    assert plot.readings(112.0)[0] == "steps 112 to 127", "up to the next point"
+    plot.set_crosshair(128)
+    assert plot.headline.text() == "step 128"
+    plot.set_x_scale(XScale(XKind.WALL))
+    assert plot.readings(32.0)[0].endswith("steps 32 to 47")
+
+
+def test_a_column_of_pixels_with_many_points_is_called_by_their_steps(plot: CurvePlot) -> None:
+    count = 100_000
+    steps = np.arange(float(count))
+    plot.add_points("train", stored_points(steps, steps))
+    plot.refresh()
+    plot.set_crosshair(50_000)
+    words = plot.headline.text().replace(",", "").split(" · ")[0].split()
+    first, last = float(words[1]), float(words[3])
+    assert first < 50_000 < last
+    low, high = (float(each) for each in read_out(plot).split()[1].split("–"))
+    assert (low, high) == (first, last), "the values of these steps, each of which is its own value"
 
 
 def test_another_theme_changes_every_colour(plot: CurvePlot, inked: Inked) -> None:
