@@ -21,6 +21,13 @@ PROCESS_MEMORY = "device/cpu/process_memory"
 """The bytes that the processes of a run on the CPU hold; `device/cpu/memory` is what all processes
 of the machine use."""
 
+
+def process_memory(measured: Measurement, step: int) -> Metrics:
+    """Return the point at `step` of what the processes of a run held."""
+    points = Points(PROCESS_MEMORY, [step], [float(measured.size)], [measured.time])
+    return Metrics(measured.time, measured.time, [points])
+
+
 _SURE = 3
 """Snapshots without the power of a device, after which it is clear that it does not tell it."""
 
@@ -45,12 +52,9 @@ class DeviceRecorder:
         self._has_value: dict[str, bool] = {}
         """For each series with points: whether its last point is a value and not a gap."""
 
-    def metrics(
-        self, snapshot: Snapshot, step: int, of_processes: Measurement | None = None
-    ) -> Metrics:
+    def metrics(self, snapshot: Snapshot, step: int) -> Metrics:
         """Make points at `step`: utilisation (percent), memory (bytes) and, for GPUs, temperature
-        (°C), power (W) and clock (MHz). The same snapshot a second time makes none. `of_processes`:
-        a new measurement of the run's processes."""
+        (°C), power (W) and clock (MHz). The same snapshot a second time makes none."""
         seconds = snapshot.time - self._last_time
         points: list[Points] = []
         if seconds != 0:
@@ -58,9 +62,6 @@ class DeviceRecorder:
             for device in rows:
                 points += self._points(device, step, after_gap=seconds > _GAP_SECONDS)
             points += self._use(rows, seconds, step)
-        if of_processes is not None:
-            value, at = float(of_processes.size), of_processes.time
-            points.append(Points(PROCESS_MEMORY, [step], [value], [at]))
         self._last_time = snapshot.time
         return Metrics(snapshot.time, snapshot.time, points)
 

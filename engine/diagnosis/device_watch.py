@@ -8,7 +8,6 @@ from pathlib import Path
 
 from engine.diagnosis.deadlines import AwakeClock
 from engine.diagnosis.device_metrics import DeviceRecorder
-from engine.diagnosis.process_memory import Measurement
 from engine.diagnosis.root_cause import tail
 from engine.diagnosis.run_devices import RunDevices
 from engine.messages.events import (
@@ -110,11 +109,8 @@ class DeviceWatch:
         """Whether the run trains on the CPU, whose memory is that of the machine."""
         return "cpu" in self._devices.ids
 
-    def add_snapshot(
-        self, snapshot: Snapshot, status: RunStatus, of_processes: Measurement | None = None
-    ) -> list[Event]:
-        """Return the alarms and points of the run that follow from `snapshot`, and from a new
-        measurement of the run's processes."""
+    def add_snapshot(self, snapshot: Snapshot, status: RunStatus) -> list[Event]:
+        """Return the alarms and points of the run that follow from `snapshot`."""
         run_snapshot = Snapshot(time=snapshot.time, devices=self._devices.rows(snapshot))
         for device in run_snapshot.devices:
             # A reason that holds for all GPUs is a problem of the driver, not of this device.
@@ -127,7 +123,7 @@ class DeviceWatch:
             for alarm, is_raised, text in self._alarms.update(run_snapshot, busy)
         ]
         if is_running:
-            events.append(self._recorder.metrics(snapshot, status.step, of_processes))
+            events.append(self._recorder.metrics(snapshot, status.step))
         return events
 
     def fatal_lost_device(self, status: RunStatus) -> DeviceSnapshot | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,11 +15,9 @@ import psutil
 from engine.processes import process_tree
 from engine.processes.process_tree import Identity
 
-EVERY_SECONDS = 5.0
-"""Time between two measurements."""
-
-FIRST_SECONDS = 0.25
-"""The same while there is nothing to measure: a run may be over within seconds."""
+FIRST_SECONDS, EVERY_SECONDS = 0.25, 5.0
+"""Time between two measurements after the first step; each pause is twice the one before, because a
+run may be over within seconds."""
 
 REST = 200
 """A measurement is followed by at least so many times its own computing time: the kernel walks all
@@ -37,33 +36,69 @@ class Measurement(NamedTuple):
     """Bytes."""
 
 
+class _Pages(NamedTuple):
+    """The bytes of a process whose pages belong to no file; see proc(5) on `smaps_rollup`."""
+
+    anonymous: int
+    """All of its own memory, also what it shares with the process that has forked it."""
+
+    proportional: int
+    """The same, but 1/n of each page that n processes share."""
+
+    private: int
+    """What no other process has."""
+
+    shared_memory: int
+    """Its part of the shared memory by which processes exchange batches."""
+
+
 def memory_of(workers: Iterable[Identity]) -> int | None:
     """Return the bytes of memory that `workers` and all processes below them hold; None: unknown.
 
-    Each page that n processes share counts as 1/n of a page for each of them: forked ranks and
-    loaders share most of theirs. Elsewhere than on Linux, pages that are shared do not count.
+    On Linux, a page that several of them share counts once, and one that they share with the
+    template that has forked them counts as their own: without it they would have made the same.
+    Pages of files, such as the code of libraries, do not count: all programs share them, and the
+    system drops them when memory is short. So the size depends neither on how the workers started
+    nor on what else runs. Elsewhere, only pages that are not shared count.
     """
-    sizes: list[int | None]
-    if process_tree.ON_LINUX:
-        alive = [each for each in workers if process_tree.is_alive(each)]
-        below = process_tree.descendants([pid for pid, _ in alive])
-        sizes = [_proportional(pid) for pid, _ in dict.fromkeys([*alive, *below])]
-    else:
+    if not process_tree.ON_LINUX:
         sizes = [size for pid, created in workers for size in _unshared(pid, created)]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if known else None
+        return sum(sizes) if sizes else None
+    alive = [each for each in workers if process_tree.is_alive(each)]
+    below = process_tree.descendants([pid for pid, _ in alive])
+    found = [_pages(pid) for pid, _ in dict.fromkeys([*alive, *below])]
+    known = [pages for pages in found if pages is not None]
+    return _together(known) if known else None
 
 
-def _proportional(pid: int) -> int | None:
-    with contextlib.suppress(OSError):  # it has ended, or belongs to another user
-        for line in Path(_ROLLUP.format(pid=pid)).read_bytes().splitlines():
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
-    return None
+def _together(processes: Sequence[_Pages]) -> int:
+    """Return what the processes hold together.
+
+    The kernel tells how many bytes a process shares, and what part of them is its own, but not with
+    whom. Together the processes share at least as many as one of them does.
+    """
+    private = sum(each.private for each in processes)
+    parts = sum(each.proportional - each.private for each in processes)
+    most = max(each.anonymous - each.private for each in processes)
+    return private + max(parts, most) + sum(each.shared_memory for each in processes)
 
 
-def _unshared(pid: int, created: float) -> list[int | None]:
-    found: list[int | None] = []
+def _pages(pid: int) -> _Pages | None:
+    try:
+        content = Path(_ROLLUP.format(pid=pid)).read_bytes()
+    except OSError:  # it has ended, or belongs to another user
+        return None
+    rows = (line.split() for line in content.splitlines()[1:])
+    size = {row[0].decode().rstrip(":"): int(row[1]) * 1024 for row in rows}
+    anonymous = size.get("Anonymous", 0)
+    # Kernels before 5.3 do not divide the proportional size into kinds of pages.
+    proportional = min(size.get("Pss_Anon", size.get("Pss", 0)), anonymous)
+    private = min(size.get("Private_Dirty", 0), proportional)
+    return _Pages(anonymous, proportional, private, size.get("Pss_Shmem", 0))
+
+
+def _unshared(pid: int, created: float) -> list[int]:
+    found: list[int] = []
     with contextlib.suppress(psutil.Error):
         worker = psutil.Process(pid)
         if abs(worker.create_time() - created) < 0.5:
@@ -76,30 +111,40 @@ def _unshared(pid: int, created: float) -> list[int | None]:
 class ProcessMemory:
     """A thread that measures the processes of a run until `close` is called."""
 
-    def __init__(self, workers: Callable[[], Sequence[Identity]]) -> None:
-        """`workers` returns the processes to measure, from any thread; none: there is nothing to
-        measure now. Raises RuntimeError at a limit for threads."""
-        self._workers = workers
-        self._newest: Measurement | None = None
-        self._is_closed = threading.Event()
+    def __init__(
+        self,
+        workers: Callable[[], Sequence[Identity]],
+        tell: Callable[[Measurement], None],
+    ) -> None:
+        """Both are called from the thread: `workers` returns the processes to measure (none: there
+        is nothing to measure now), `tell` gets each measurement. Raises RuntimeError at a limit for
+        threads."""
+        self._workers, self._tell = workers, tell
+        self._is_due = threading.Event()
+        self._is_closed = False
         threading.Thread(target=self._measure, daemon=True, name="process-memory").start()
 
-    def take(self) -> Measurement | None:
-        """Return the newest measurement, once; None: there is no new one."""
-        newest, self._newest = self._newest, None
-        return newest
+    def note_first_step(self) -> None:
+        """Measure now, and then at first more often: an attempt has done its first step."""
+        self._is_due.set()
 
     def close(self) -> None:
         """End the thread; do not wait for it."""
-        self._is_closed.set()
+        self._is_closed = True
+        self._is_due.set()
 
     def _measure(self) -> None:
-        pause = FIRST_SECONDS
-        while not self._is_closed.wait(pause):
+        pause = math.inf
+        while True:
+            begins_anew = self._is_due.wait(None if pause == math.inf else pause)
+            self._is_due.clear()
+            if self._is_closed:
+                return
             begin = time.thread_time()
             workers = self._workers()
             size = memory_of(workers) if workers else None
             if size is not None:
-                self._newest = Measurement(time.time(), size)
+                self._tell(Measurement(time.time(), size))
             cost = time.thread_time() - begin
-            pause = max(EVERY_SECONDS if size else FIRST_SECONDS, REST * cost)
+            pause = FIRST_SECONDS if begins_anew else min(2 * pause, EVERY_SECONDS)
+            pause = max(pause, REST * cost)

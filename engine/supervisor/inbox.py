@@ -1,4 +1,4 @@
-"""The one queue of a supervisor: connections, messages, exits, snapshots and signals."""
+"""The one queue of a supervisor: connections, messages, exits, measurements and signals."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from engine.diagnosis.process_memory import Measurement
 from engine.messages.channel import (
     CLOSED,
     Channel,
@@ -81,6 +82,12 @@ class SnapshotReceived(NamedTuple):
     snapshot: Snapshot
 
 
+class MemoryMeasured(NamedTuple):
+    """The processes of a run on the CPU were measured."""
+
+    measurement: Measurement
+
+
 class SignalReceived(NamedTuple):
     """The system asks the supervisor itself to end (SIGTERM, SIGINT, SIGHUP)."""
 
@@ -102,6 +109,7 @@ InboxItem = (
     | Launch
     | WorkerExited
     | SnapshotReceived
+    | MemoryMeasured
     | SignalReceived
     | Told
 )

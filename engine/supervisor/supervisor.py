@@ -17,6 +17,7 @@ from typing import assert_never
 import msgspec
 
 from engine.diagnosis.deadlines import AwakeClock
+from engine.diagnosis.device_metrics import process_memory
 from engine.diagnosis.device_watch import DeviceWatch
 from engine.diagnosis.process_memory import ProcessMemory
 from engine.facts.recorder import Code, FactsRecorder
@@ -56,6 +57,7 @@ from engine.supervisor.inbox import (
     LaunchedCold,
     LaunchEnded,
     LaunchFailed,
+    MemoryMeasured,
     MessageReceived,
     SignalReceived,
     SnapshotReceived,
@@ -143,7 +145,10 @@ class Supervisor:
                 lambda snapshot: self._inbox.put(SnapshotReceived(snapshot))
             )
             if self._device_watch.uses_cpu:
-                self._process_memory = ProcessMemory(self._training_workers)
+                self._process_memory = ProcessMemory(
+                    self._training_workers,
+                    lambda measured: self._inbox.put(MemoryMeasured(measured)),
+                )
             self._facts.begin(self._store.status.attempt)
             self._store.prepare_for_points()
             ended = self._follow_attempt()
@@ -300,6 +305,8 @@ class Supervisor:
             if item is not None:
                 self._handle(item)
             if self._attempt.has_stepped and not had_stepped:
+                if self._process_memory is not None:
+                    self._process_memory.note_first_step()
                 break  # the user waits for the first step
         self._store.commit()
         if time.monotonic() >= self._acknowledge_at:
@@ -347,10 +354,11 @@ class Supervisor:
                 attempt.exited(rank, code)
             case SnapshotReceived(snapshot):
                 self._facts.show_snapshot(snapshot)
-                measured = self._process_memory.take() if self._process_memory else None
-                status = self._store.status
-                for event in self._device_watch.add_snapshot(snapshot, status, measured):
+                for event in self._device_watch.add_snapshot(snapshot, self._store.status):
                     self._store.append(event)
+            case MemoryMeasured(measurement):
+                if self._store.status.state is RunState.RUNNING:
+                    self._store.append(process_memory(measurement, self._store.status.step))
             case SignalReceived(signal):
                 self._store.append(Notice(f"The supervisor got {signal}: the run is stopped."))
                 attempt.stop(Stop())

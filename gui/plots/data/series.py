@@ -315,7 +315,7 @@ class Series:
         it is a point."""
         for first, statistics in self._statistics:
             if first <= index < first + len(statistics.size):
-                return round(2 * statistics.size[index - first])
+                return round(2 * float(statistics.size[index - first]))
         return 1
 
     def _last_step(self, index: int) -> float:
