@@ -18,7 +18,7 @@ from rich.text import Text
 from engine import client
 from engine.client import RunInfo
 from engine.runs.run_info import failure_of
-from engine.runs.run_state import RunState
+from engine.runs.run_state import STEP_SECONDS, THROUGHPUT, RunState
 from engine.runs.store.store_reader import RunReader
 from engine.scripts.secrets import shown_words
 from engine.spec.validation import Problem
@@ -145,7 +145,7 @@ def one_run_as_json(info: RunInfo) -> dict[str, Any]:
     return run_as_json(info) | script | ({"failure": failure} if failure else {})
 
 
-_NO_RESULTS = ("device/", "rank/")
+_NO_RESULTS = ("device/", "rank/", STEP_SECONDS, THROUGHPUT)
 """Series that no script has captured or logged."""
 
 

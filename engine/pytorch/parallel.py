@@ -254,8 +254,8 @@ class Parallel(ABC):
         """Restore the state that `rank_state` returned."""
         return
 
-    def communication_share(self, seconds: float) -> float:
-        """Return the fraction of communication in the `seconds` of training since the last call."""
+    def communication_seconds(self, steps: int) -> float:
+        """Return the seconds of communication in the `steps` since the last call."""
         return 0.0
 
     def free_devices(self) -> None:

@@ -148,7 +148,7 @@ class TorchTrainer:
         self._validated: str | None = None
         self._carried_in_validation: list[Carried] = []
         self._offload: memory.HostOffload | None = None
-        self._step_seconds = 0.0
+        self._steps, self._step_seconds = 0, 0.0
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         begin = time.perf_counter()
@@ -177,14 +177,17 @@ class TorchTrainer:
         on_host = {name: _to_host(values).tolist() for name, values in figures.items()}
         self._add_to_epoch(position, means)
         self._explain_not_finite(position, means["loss"])
+        self._steps += len(means["loss"])
         self._step_seconds += time.perf_counter() - begin
         return means | on_host
 
     def rank_metrics(self) -> dict[str, float]:
         seconds = self._step_seconds
         data = min(1.0, self._train.waiting_seconds / seconds) if seconds else 0.0
-        communication = min(1 - data, self._parallel.communication_share(seconds))
+        communicated = self._parallel.communication_seconds(self._steps)
+        communication = min(1 - data, communicated / seconds) if seconds else 0.0
         self._train.waiting_seconds = self._step_seconds = 0.0
+        self._steps = 0
         return {
             "data_share": data,
             "communication_share": communication,

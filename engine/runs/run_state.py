@@ -88,6 +88,9 @@ def is_on_this_machine(status: RunStatus) -> bool:
 
 
 TRAINING_LOSS = "train/loss"
+STEP_SECONDS, THROUGHPUT = "train/step_seconds", "train/samples_per_second"
+"""Mean seconds of a step, and samples of all replicas per second; no validation is part of them."""
+
 ENERGY = "device/energy"
 """The series of `RunStatus.energy`."""
 

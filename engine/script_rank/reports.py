@@ -28,6 +28,7 @@ from engine.messages.events import (
 )
 from engine.messages.merged_metrics import LARGEST_STEP
 from engine.processes.process_tree import Identity, is_alive
+from engine.runs.run_state import STEP_SECONDS, THROUGHPUT
 from engine.runs.script_files import ScriptFile, note_file
 from engine.script_rank.figures import Figure
 from engine.script_rank.frames import (
@@ -68,6 +69,9 @@ _EPISODE_STEPS = 100
 
 RESIDENT_SECONDS = 1.0
 
+SPEED_SECONDS = 1.0
+"""Least time between two points of the step time and of the throughput."""
+
 
 class Reports:
     """The events of one rank. Only its main thread uses it."""
@@ -96,6 +100,10 @@ class Reports:
         self._media_bytes = 0
         self._last_not_finite: int | None = None
         self._resident_due = 0.0
+        self._timed = 0, 0.0
+        """Steps since the last point of the step time, and their seconds."""
+
+        self._speed_due = 0.0
 
     @property
     def has_stepped(self) -> bool:
@@ -156,6 +164,7 @@ class Reports:
             found = [points for points in found if points.series.startswith("rank/")]
         if found:
             self._session.emit(Metrics(now, now, found))
+        before = self.step
         if 0 <= new.step <= LARGEST_STEP:
             self.step = max(self.step, new.step)
         if new.epoch is not None and 0 <= new.epoch <= LARGEST_STEP:
@@ -163,6 +172,7 @@ class Reports:
         if new.step_seconds is not None and 0 <= new.step_seconds < math.inf:
             self.step_seconds = new.step_seconds
         self._progress(new.samples_per_second)
+        self._tell_speed(self.step - before)
         for points in found:
             if points.series == "train/loss":
                 self._check_finite(points)
@@ -311,6 +321,22 @@ class Reports:
                 seconds_left=max(0, total - self.step) * self.step_seconds if total else 0.0,
             )
         )
+
+    def _tell_speed(self, steps: int) -> None:
+        """Report step time and throughput, about every second; `steps` more are done."""
+        if self._rank or not steps or not self.step_seconds:
+            return
+        done, seconds = self._timed
+        done, seconds = done + steps, seconds + steps * self.step_seconds
+        self._timed = done, seconds
+        now = time.monotonic()
+        if now < self._speed_due:
+            return
+        self._speed_due, self._timed = now + SPEED_SECONDS, (0, 0.0)
+        values = {STEP_SECONDS: seconds / done, THROUGHPUT: self._speed}
+        points = [Points(name, [self.step], [value]) for name, value in values.items() if value]
+        begin = time.time()
+        self._session.emit(Metrics(begin, begin, points))
 
     def _rank_metrics(self, values: dict[str, float]) -> None:
         now = time.time()

@@ -18,7 +18,8 @@ _PREFIXES = ("train/", "validation/")
 # A name may contain words of both lists: the last one decides, because it is the noun
 # (`error_detection_accuracy`, `accuracy_loss`). A name without such a word counts as `max`.
 _LOWER_WORDS = """
-loss losses error errors err cost penalty regret deviance residual divergence distance latency
+loss losses error errors err cost penalty regret deviance residual divergence distance
+latency seconds
 mae mse rmse nrmse msle rmsle mape smape mdape wape mase rae rse mre crps
 nll bce entropy crossentropy logloss kl kld brier ece bpb bpc bpd perplexity ppl aic bic
 wer cer ter der eer fpr fnr hamming

@@ -53,6 +53,8 @@ class Pace:
         self._recent_step = _MeanSeconds(RATE_HALF_LIFE)
         self._step = _MeanSeconds()
         self._validation = _MeanSeconds()
+        self._untaken: tuple[int, float] | None = None
+        """Steps since the last `take_step_seconds`, and their seconds; None: no chunk is done."""
 
     @property
     def step_seconds(self) -> float:
@@ -72,7 +74,22 @@ class Pace:
         self._sample.add(samples, seconds)
         self._recent_step.add(steps, seconds)
         self._step.add(steps, seconds)
+        if self._untaken is None:
+            self._untaken = 0, 0.0
+        else:
+            self._untaken = self._untaken[0] + steps, self._untaken[1] + seconds
         self.chunk = _next_chunk(steps, seconds / steps)
+
+    def take_step_seconds(self) -> float | None:
+        """Return the mean seconds of the steps since the last call; None if there was none.
+
+        The first chunk, which also compiles and imports, does not count.
+        """
+        steps, seconds = self._untaken or (0, 0.0)
+        if not steps:
+            return None
+        self._untaken = 0, 0.0
+        return seconds / steps
 
     def validated(self, batches: int, seconds: float) -> None:
         """Note that `batches` validation batches took `seconds`."""

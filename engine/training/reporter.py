@@ -8,13 +8,14 @@ from collections.abc import Mapping
 
 from engine.messages.events import EpochEnded, Metrics, Notice, Points, Progress
 from engine.runs.checkpoint_files import Position
+from engine.runs.run_state import STEP_SECONDS, THROUGHPUT
 from engine.training import run_length
 from engine.training.errors import LossNotFinite
 from engine.training.pace import Pace
 from engine.training.protocols import Session, Trainer
 
 RANK_METRICS_SECONDS = 1.0
-"""Least time between two reports of a rank's own metrics."""
+"""Least time between two reports of a rank's own metrics, and of the step time."""
 
 EPISODE_GAP_STEPS = 100
 """An episode of losses that are not finite is reported once; this many finite losses end it."""
@@ -29,6 +30,7 @@ class Reporter:
         self._pace = pace
         self._is_rank_zero = session.rank == 0
         self._rank_metrics_due = 0.0
+        self._is_first_chunk = True
         self._last_not_finite: int | None = None
 
     def trained(
@@ -46,10 +48,15 @@ class Reporter:
                 steps = list(range(step - len(values) + 1, step + 1))
                 points.append(Points(f"train/{name}", steps, values))
             speed = self._pace.samples_per_second
-            points.append(Points("train/samples_per_second", [step], [speed]))
+            points.append(Points(THROUGHPUT, [step], [speed]))
         now = time.monotonic()
         if now >= self._rank_metrics_due:
-            self._rank_metrics_due = now + RANK_METRICS_SECONDS
+            # What the first chunk takes, which also compiles, is not mixed with what follows.
+            self._rank_metrics_due = now + (0 if self._is_first_chunk else RANK_METRICS_SECONDS)
+            self._is_first_chunk = False
+            seconds = self._pace.take_step_seconds()
+            if self._is_rank_zero and seconds is not None:
+                points.append(Points(STEP_SECONDS, [step], [seconds]))
             for name, value in self._trainer.rank_metrics().items():
                 points.append(Points(f"rank/{self._session.rank}/{name}", [step], [value]))
         if points:

@@ -302,7 +302,7 @@ def comparison_style(
     style = style_of(series, metric_directions)
     if style is None:
         return None
-    kind = style.plot
+    kind = style.plot._replace(is_stacked=False)  # the curves are those of several runs
     is_validation = series.startswith("validation/")
     if is_named_by_script(series):
         return style._replace(plot=kind._replace(title=series, rank=kind.rank + 1))

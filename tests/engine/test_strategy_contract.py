@@ -134,6 +134,15 @@ def test_every_rank_reports_its_shares_of_time(strategy: Strategy, trained: Trai
 
 
 @pytest.mark.usefixtures("processes")
+def test_the_step_time_is_a_curve(strategy: Strategy, trained: TrainedRuns) -> None:
+    info = trained[probe(strategy)]
+    steps, seconds = curve(info, "train/step_seconds")
+    assert steps
+    assert steps[0] > 1, "the first step also compiles"
+    assert min(seconds) > 0
+
+
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=name_of)
 def test_every_rank_reports_its_memory(strategy: Strategy, trained: TrainedRuns) -> None:
     info = trained[probe(strategy)]

@@ -17,7 +17,7 @@ from engine.drawing.figure import (
 )
 from engine.exports.report.markup import COLOURS
 from engine.runs.best_metrics import BestFigure
-from engine.runs.run_state import ENERGY
+from engine.runs.run_state import ENERGY, STEP_SECONDS, THROUGHPUT
 from engine.runs.store.store_reader import RunReader
 from engine.system.units import GIB
 
@@ -69,8 +69,10 @@ def place_of(series: str) -> Place:
     match group:
         case "train" | "validation" if name == "loss":
             return Place("Loss", group, rank=0)
-        case "train" if name == "samples_per_second":
+        case "train" if series == THROUGHPUT:
             return Place("Throughput", "train", "samples/s", rank=2)
+        case "train" if series == STEP_SECONDS:
+            return Place("Step time", "train", "ms", 1000.0, rank=2)
         case "train" if name == "learning_rate":
             return Place("Learning rate", "train", rank=3)
         case "train" if name == "gradient_norm":

@@ -15,6 +15,9 @@ from engine.pytorch.parallel import ONLY, Objective, Rank, RecipeFunction, Whole
 from engine.pytorch.recipe.torch_recipe import Turn, Values
 from engine.training.errors import TrainingFailed
 
+NANOSECONDS = 1e9
+"""In a second; DDP logs its times in nanoseconds."""
+
 _UNUSED = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")
 """In the message of DDP: the numbers of parameters without a gradient."""
 
@@ -85,20 +88,17 @@ class DDPModel(WholeModel):
             stack.enter_context(ddp.no_sync())
         return stack
 
-    def communication_share(self, seconds: float) -> float:
-        """Return the fraction that DDP measures: communication that overlaps no computation."""
-        if not self._ddps or self.replicas == 1:
+    def communication_seconds(self, steps: int) -> float:
+        """Return the seconds that the gradients took beyond the backward pass: DDP measures them in
+        its last sampled step, one of 100, and the others count as that one."""
+        if self.replicas == 1:
             return 0.0
-        computed = waited = 0.0
+        waited = 0.0
         for ddp in self._ddps.values():
             logged = ddp._get_ddp_logging_data()  # type: ignore[no-untyped-call]
-            computed += sum(
-                float(logged.get(f"{phase}_compute_time", 0)) for phase in ("forward", "backward")
-            )
             hidden = float(logged.get("backward_compute_comm_overlap_time", 0))
             waited += max(0.0, float(logged.get("backward_comm_time", 0)) - hidden)
-        total = computed + waited
-        return waited / total if total > 0 else 0.0
+        return steps * waited / NANOSECONDS
 
     def free_devices(self) -> None:
         self._ddps = {}  # their buckets hold as much memory as the gradients

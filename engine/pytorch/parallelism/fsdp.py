@@ -71,9 +71,9 @@ class FSDPModel(WholeModel):
             if isinstance(unit, FSDPModule):
                 unit.reshard()
 
-    def communication_share(self, seconds: float) -> float:
-        """Return the fraction of `seconds` in all-gather and reduce-scatter."""
-        return min(1.0, self._stopwatch.read_and_reset() / seconds) if seconds else 0.0
+    def communication_seconds(self, steps: int) -> float:
+        """Return the seconds in all-gather and reduce-scatter."""
+        return self._stopwatch.read_and_reset()
 
     def count_parameters(self) -> int:
         return self._parameter_count

@@ -155,10 +155,10 @@ class PipelineModel(Parallel):
         distributed.all_reduce(squares)  # in the group of the devices: the host does not wait
         return squares.sqrt().float()
 
-    def communication_share(self, seconds: float) -> float:
-        """Return the fraction of `seconds` in which this rank waited for other stages."""
+    def communication_seconds(self, steps: int) -> float:
+        """Return the seconds in which this rank waited for other stages."""
         waited = self._schedule_stopwatch.read_and_reset() - self._stage_stopwatch.read_and_reset()
-        return min(1.0, max(0.0, waited / seconds)) if seconds else 0.0
+        return max(0.0, waited)
 
     def free_devices(self) -> None:
         self._schedules.clear()  # their buffers hold activations and gradients

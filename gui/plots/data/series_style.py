@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from engine.runs.run_state import STEP_SECONDS, THROUGHPUT
 from engine.spec.metric_direction import NO_OVERRIDES, lower_is_better, primary_metric
 from engine.system.units import GIB
 from gui.style import formatting
 from gui.style.translation import QT_TRANSLATE_NOOP, translate
 
-THROUGHPUT = "train/samples_per_second"
 PROCESS_MEMORY, MACHINE_MEMORY = "device/cpu/process_memory", "device/cpu/memory"
 """What the processes of a run on the CPU hold, and what all processes of the machine use. An old
 run has the latter only; where there are both, the curve of the CPU shows the former."""
@@ -79,9 +79,12 @@ METRIC_RANK = 1
 """Rank of the plots of metrics: plots of a higher rank show how a run trains, not how well."""
 
 STEP_TIME = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Step time"), 2, "%", ".0f", (0.0, 100.0), is_stacked=True
+    QT_TRANSLATE_NOOP("Plots", "Step time"), 2, "ms", ".4g", (0.0, None), is_stacked=True
 )
-"""The mean of all ranks."""
+"""The parts are the mean of all ranks; the upper edge is what a step takes."""
+
+STEP_SHARES = STEP_TIME._replace(unit="%", value_format=".0f", y_range=(0.0, 100.0))
+"""In the place of `STEP_TIME` for an old run, whose step time was not recorded."""
 
 DEVICE_MEMORY = PlotKind(QT_TRANSLATE_NOOP("Plots", "Device memory"), 3, "GiB", ".1f", (0.0, None))
 DEVICE_UTILISATION = PlotKind(
@@ -136,11 +139,12 @@ _RANK_STYLES = {
     ),
 }
 STEP_PARTS = {
+    STEP_SECONDS: (QT_TRANSLATE_NOOP("Plots", "step"), 0),
     "compute_share": (QT_TRANSLATE_NOOP("Plots", "compute"), 0),
     "communication_share": (QT_TRANSLATE_NOOP("Plots", "comm."), 3),
     "data_share": (QT_TRANSLATE_NOOP("Plots", "data"), 4),
 }
-"""Label and colour of each part of the stacked step time."""
+"""Label and colour of each part of the stacked step time, or of the whole where there are none."""
 
 _TRAIN, _VAL = QT_TRANSLATE_NOOP("Plots", "train"), QT_TRANSLATE_NOOP("Plots", "val")
 _VALIDATION_GROUPS = ("val", "valid", "eval", "test", "dev")
@@ -180,6 +184,8 @@ def style_of(
             return SeriesStyle(LOSS, _VAL, 1, smooth=False, best_sign=sign, marks_gaps=True)
         case "train" if series == THROUGHPUT:
             return SeriesStyle(THROUGHPUT_PLOT, _TRAIN, 0)
+        case "train" if series == STEP_SECONDS:
+            return SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "step"), 0, 1000.0)
         case "train" if name == "learning_rate":
             return SeriesStyle(LEARNING_RATE, _TRAIN, 0, smooth=False)
         case "train" if name == "gradient_norm":

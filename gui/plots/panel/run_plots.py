@@ -10,6 +10,7 @@ from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QWidget
 
 from engine.messages.events import TrainingStarted
+from engine.runs.run_state import STEP_SECONDS
 from engine.runs.store.store_reader import StoredEvent
 from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.headlines import Headlines
@@ -22,6 +23,7 @@ from gui.plots.data.series_style import (
     MACHINE_MEMORY,
     METRIC_RANK,
     STEP_PARTS,
+    STEP_SHARES,
     STEP_TIME,
     STEP_TIME_BY_RANK,
     PlotKind,
@@ -153,8 +155,16 @@ class RunPlots(PlotPanel):
             self._draw_breakdown(parts)
         return super().tick()
 
+    def _breakdown_plot(self) -> CurvePlot:
+        """Return the plot of the step time, in ms once that is known."""
+        if not self._breakdown.is_timed:
+            return self.plot_of(STEP_SHARES)
+        if STEP_SHARES in self._plots:
+            self._remove(STEP_SHARES)
+        return self.plot_of(STEP_TIME)
+
     def _draw_breakdown(self, parts: Parts) -> None:
-        plot = self.plot_of(STEP_TIME)
+        plot = self._breakdown_plot()
         if list(plot.curves) != list(parts.points):
             plot.clear()
         for place, (part, points) in enumerate(parts.points.items()):
@@ -168,6 +178,9 @@ class RunPlots(PlotPanel):
                     order=(0, place),
                 )
             (plot.set_points if parts.replaces else plot.add_points)(part, points)
+            if self._breakdown.is_timed and len(points.value):
+                newest = f"{points.value[-1]:{STEP_TIME.value_format}} {STEP_TIME.unit}"
+                plot.set_headline(newest)
 
     def _set_metric_directions(self, metric_directions: Mapping[str, str]) -> None:
         """Move the best markers to the best values by the run's `min` or `max` of each metric."""
@@ -184,10 +197,14 @@ class RunPlots(PlotPanel):
         style = style_of(series, self._metric_directions)
         if style is None:
             return
+        if series == STEP_SECONDS:
+            self._breakdown.add_step_seconds(points, replace=replace)
+            self._breakdown_plot()
+            return
         if style.plot == STEP_TIME_BY_RANK and style.rank is not None:
             part = series.rpartition("/")[2]
             self._breakdown.add(style.rank, part, points, replace=replace)
-            self.plot_of(STEP_TIME)
+            self._breakdown_plot()
         plot = self.plot_of(style.plot)
         curve = style.plot, style.curve_name
         if self._series.get(curve, series) != series:
@@ -285,7 +302,7 @@ class RunPlots(PlotPanel):
     def _export(self, kind: PlotKind, action: PlotAction) -> None:
         plot = self._plots[kind]
         series = [self._series[kind, name] for name in plot.curves if (kind, name) in self._series]
-        if kind == STEP_TIME:
+        if kind in (STEP_TIME, STEP_SHARES):
             series = self._breakdown.series
         self.export_wanted.emit(action, plot, series)
 

@@ -76,6 +76,52 @@ def test_a_loss_that_is_no_number_ends_the_run_when_that_is_asked_for(tmp_path: 
     assert "Error" not in failure.message
 
 
+def test_the_parts_of_the_step_time_are_what_the_steps_of_two_ranks_take(tmp_path: Path) -> None:
+    """A sleep never ends early, so these bounds hold on a machine of any speed."""
+    recipe = tmp_path / "slow.py"
+    recipe.write_text(
+        """
+import time
+import torch
+from torch import nn
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 128
+
+    def __getitem__(self, index):
+        time.sleep(0.00125)  # 20 ms for 16 samples of a rank
+        return torch.ones(4), torch.ones(1)
+
+class Model(nn.Linear):
+    def forward(self, inputs):
+        time.sleep(0.03)
+        return super().forward(inputs)
+
+def model():
+    return Model(4, 1)
+
+def datasets():
+    return Data(), None
+
+def loss(outputs, targets):
+    return ((outputs - targets) ** 2).mean()
+"""
+    )
+    info = finished(recipe=str(recipe), strategy="torch/ddp", devices=2)
+    steps, seconds = curve(info, "train/step_seconds")
+    assert steps
+    assert min(seconds) >= 0.05
+    shares = {}
+    for part in ("data", "compute", "communication"):
+        of_step = dict(zip(*curve(info, f"rank/0/{part}_share"), strict=True))
+        shares[part] = [of_step[step] for step in steps]
+    for step_time, data, compute, communication in zip(seconds, *shares.values(), strict=True):
+        assert data * step_time >= 0.02
+        assert (compute + communication) * step_time >= 0.03
+        assert data + compute + communication == pytest.approx(1)
+
+
 def test_out_of_memory_says_how_much_and_what_to_try(tmp_path: Path) -> None:
     recipe = tmp_path / "huge.py"
     recipe.write_text(

@@ -202,6 +202,10 @@ def test_what_a_script_reports_is_in_the_store(
     assert (steps, losses[0], losses[2], math.isnan(losses[1])) == ([1, 2, 2], 2.0, 1.0, True)
     assert curve(info, "val/acc") == ([2], [0.5])
     assert curve(info, "rank/0/memory_allocated")[1] == [5.0]
+    steps, seconds = curve(info, "train/step_seconds")
+    assert steps[0] == 1, "and then every second"
+    assert seconds == pytest.approx([0.01] * len(seconds))
+    assert set(curve(info, "train/samples_per_second")[1]) == {64.0}
     happened = events(info)
     assert EpochEnded(1, 2, {"validation/loss": 0.25}) in happened
     assert HistogramLogged("weights", 2, [0, 1, 2], [3, 4]) in happened

@@ -18,7 +18,8 @@ from engine.spec.metric_direction import (
 LOWER = """loss validation/loss train/loss Top1_Error word_errors err top5err mae MAE val_mse rmse
 mape wer WER cer perplexity ppl FID kl_divergence categorical_crossentropy valLoss valloss
 mean_squared_error MeanAbsoluteError accuracy_loss hamming_loss neg_log_likelihood nll latency
-false_positive_error loss_2 chamfer_distance"""
+false_positive_error loss_2 chamfer_distance
+step_seconds train/step_seconds"""
 HIGHER = """accuracy validation/accuracy top_5 f1 auc precision recall iou mIoU bleu r2 psnr ssim
 mAP score ndcg@10 error_detection_accuracy neg_mean_squared_error lossless_ratio tokens_per_second
 negative_predictive_value dice 1 损失"""

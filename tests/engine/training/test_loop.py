@@ -118,13 +118,27 @@ def test_the_metrics_of_a_rank_are_reported_once_a_second(
     training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training.run()
-    assert training.curve("rank/0/batches") == [(1, 1.0)], "at once, and then every second"
+    told = training.curve("rank/0/batches")
+    assert told == [(1, 1.0), (2, 2.0)], "at once, without that first chunk, and then every second"
     monkeypatch.setattr(reporter, "RANK_METRICS_SECONDS", 0.0)
     often = Training(training.session.folder)
     often.run()
     steps, batches = zip(*often.curve("rank/0/batches"), strict=True)
     assert steps == tuple(range(1, 9))
     assert list(batches) == sorted(set(batches))
+
+
+def test_the_step_time_is_a_curve_beside_the_metrics_of_rank_0(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(10_000))
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr(reporter, "RANK_METRICS_SECONDS", 0.0)
+    training.run()
+    steps, seconds = zip(*training.curve("train/step_seconds"), strict=True)
+    assert steps == tuple(range(2, 9)), "the first step also compiles"
+    told = [event for event in training.emitted(Progress) if isinstance(event, Progress)]
+    assert set(seconds) == {event.step_seconds for event in told}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

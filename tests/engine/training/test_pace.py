@@ -83,6 +83,17 @@ def test_step_time_and_throughput_say_the_same() -> None:
     assert pace.samples_per_second * pace.step_seconds == pytest.approx(64.0)
 
 
+def test_the_step_time_is_that_of_the_steps_since_it_was_taken() -> None:
+    pace = Pace()
+    pace.trained(1, 32.0, 60.0)
+    assert pace.take_step_seconds() is None, "the first chunk also compiles"
+    pace.trained(2, 64.0, 1.0)
+    pace.trained(3, 96.0, 0.5)
+    pace.validated(10, 60.0)
+    assert pace.take_step_seconds() == 0.3
+    assert pace.take_step_seconds() is None
+
+
 def test_the_time_left_includes_the_validations_that_are_still_to_come() -> None:
     pace = Pace()
     pace.trained(1, 32.0, 9.0)

@@ -15,7 +15,12 @@ from traindeck_watch.loggers import media
 from traindeck_watch.recorder import as_number
 from traindeck_watch.watch import Watch, nested
 
-_TAKEN = ("train/loss", "train/learning_rate", "train/samples_per_second")
+_TAKEN = (
+    "train/loss",
+    "train/learning_rate",
+    "train/samples_per_second",
+    "train/step_seconds",
+)
 _FRAMEWORKS = ("torch", "keras", "tf_keras", "tensorflow")
 
 

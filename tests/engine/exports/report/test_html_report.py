@@ -9,6 +9,7 @@ import pytest
 
 from engine.exports.export_runs import CannotExport, Format, export, proposed_name, refusal
 from engine.exports.report.html_report import MOST_RUNS
+from engine.exports.report.plots import place_of
 from engine.facts import run_facts
 from engine.facts.git_state import GitState
 from engine.facts.run_facts import AttemptFacts, Layer, ModelFacts, Parent
@@ -178,6 +179,12 @@ def test_an_accuracy_that_was_logged_in_percent_is_not_multiplied_again(tmp_path
     _, page = report(tmp_path, run.id)
     assert "62.5 %" in page.words
     assert "6250" not in page.words
+
+
+def test_the_step_time_is_in_milliseconds_in_a_plot_of_its_own():
+    place = place_of("train/step_seconds")
+    assert (place.title, place.unit, place.factor) == ("Step time", "ms", 1000.0)
+    assert place_of("train/samples_per_second").title == "Throughput"
 
 
 def test_curves_that_cannot_be_drawn_are_named(tmp_path):

@@ -152,8 +152,8 @@ def figures(pool: Pool) -> Found:
         "parameters": parallel.count_parameters(),
         "norm": parallel.gradient_norm([p.grad for p in parallel.parameters()]),  # type: ignore[misc]
         "norm by hand": nn.utils.get_total_norm(expected),
-        "waiting": parallel.communication_share(1e-9),
-        "waiting of nothing": parallel.communication_share(1.0),
+        "waiting": parallel.communication_seconds(1),
+        "waiting of nothing": parallel.communication_seconds(1),
     }
     parallel.evaluate()
     for size in SIZES:
@@ -161,7 +161,7 @@ def figures(pool: Pool) -> Found:
         found[f"validation {size}"] = parallel.validate_batch((inputs, targets), objective())
         with torch.no_grad():
             found[f"by hand {size}"] = objective().loss_and_metrics(model(inputs), targets)
-    found["waiting in validation"] = parallel.communication_share(1.0)
+    found["waiting in validation"] = parallel.communication_seconds(1)
     return found
 
 

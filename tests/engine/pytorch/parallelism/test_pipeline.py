@@ -123,7 +123,7 @@ def test_a_rank_has_its_weights_under_their_names_in_the_whole_model(pool: list[
 
 def test_waiting_is_measured_in_training_only(pool: list[Found]) -> None:
     for rank in pool:
-        assert rank["figures"]["waiting"] == 1.0  # of a nanosecond
+        assert rank["figures"]["waiting"] > 0.0
         assert rank["figures"]["waiting of nothing"] == 0.0
         assert rank["figures"]["waiting in validation"] == 0.0
 

@@ -1,4 +1,4 @@
-"""The stacked step time: edges of the parts, several ranks, blocks and rewinds."""
+"""The stacked step time: edges of the parts, milliseconds, several ranks, blocks and rewinds."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engine.runs.run_state import STEP_SECONDS
 from engine.runs.store.downsampling import BlockStatistics
+from gui.compare.comparison_plots import comparison_style
 from gui.plots.data.step_breakdown import PARTS, Parts, StepBreakdown
 from gui.plots.panel.run_plots import RunPlots
-from tests.gui.plots.conftest import Inked, paint, read_out
+from tests.gui.plots.conftest import Inked, paint, read_out, titles
 from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(1.0, 5.0)
@@ -78,6 +80,46 @@ def test_points_of_blocks_count_with_their_means_and_only_new_points_are_given()
     assert len(again.points["compute_share"].step) == 4
 
 
+def test_with_the_step_time_the_parts_are_in_milliseconds_and_it_is_their_upper_edge() -> None:
+    made = StepBreakdown()
+    feed(made, 0, SHARES)
+    assert edges(made.take())["data_share"] == pytest.approx(100), "percent of an older version"
+    made.add_step_seconds(stored_points(STEPS[1:], np.array([0.04, 0.06, 0.05])), replace=False)
+    timed = made.take()
+    assert timed is not None
+    assert timed.replaces
+    assert list(timed.points["data_share"].value) == pytest.approx([40, 60, 50])
+    assert list(timed.points["data_share"].step) == list(STEPS[1:]), "none before the first one"
+    assert edges(timed) == pytest.approx(dict(zip(PARTS, (25, 35, 50), strict=True)))
+    assert made.series == [STEP_SECONDS, *(f"rank/0/{part}" for part in PARTS)]
+
+
+def test_a_step_time_waits_for_its_parts() -> None:
+    made = StepBreakdown()
+    feed(made, 0, SHARES)
+    made.add_step_seconds(stored_points(np.arange(1.0, 7.0), np.full(6, 0.1)), replace=False)
+    first = made.take()
+    assert first is not None
+    assert list(first.points["data_share"].step) == list(STEPS)
+    for part, share in SHARES.items():
+        made.add(0, part, stored_points(np.array([5.0, 6.0]), np.full(2, share)), replace=False)
+    later = made.take()
+    assert later is not None
+    assert not later.replaces
+    assert list(later.points["data_share"].step) == [5, 6]
+
+
+def test_a_step_time_without_parts_is_one_area_until_there_are_parts() -> None:
+    made = StepBreakdown()
+    made.add_step_seconds(stored_points(STEPS, np.full(4, 0.1)), replace=False)
+    assert edges(made.take()) == pytest.approx({STEP_SECONDS: 100})
+    feed(made, 0, SHARES)
+    parts = made.take()
+    assert parts is not None
+    assert parts.replaces
+    assert list(parts.points) == list(PARTS)
+
+
 def test_the_legend_says_the_parts_and_the_areas_are_filled(
     run_plots: RunPlots, inked: Inked
 ) -> None:
@@ -98,3 +140,29 @@ def test_the_legend_says_the_parts_and_the_areas_are_filled(
     for rank in (0, 1):
         run_plots.add_points(f"rank/{rank}/data_share", stored_points(STEPS + 4, np.full(4, 0.3)))
     assert run_plots.plot("Step time by rank").isVisible()
+
+
+def test_the_plot_turns_to_milliseconds_when_the_step_time_comes(run_plots: RunPlots) -> None:
+    for part, share in SHARES.items():
+        run_plots.add_points(f"rank/0/{part}", stored_points(STEPS, np.full(4, share)))
+    run_plots.add_points("train/loss", stored_points(STEPS, np.ones(4)))
+    run_plots.resize(1000, 900)
+    paint(run_plots)
+    assert titles(run_plots)[:2] == ["Loss", "Step time"]
+    run_plots.add_points(STEP_SECONDS, stored_points(STEPS, np.full(4, 0.05)))
+    paint(run_plots)
+    assert titles(run_plots).count("Step time") == 1
+    plot = run_plots.plot("Step time")
+    assert read_out(plot) == "compute 25, comm. 10, data 15"
+    assert plot.headline.text() == "50 ms"
+    run_plots.clear()
+    run_plots.add_points(STEP_SECONDS, stored_points(STEPS, np.full(4, 0.002)))
+    paint(run_plots)
+    assert read_out(run_plots.plot("Step time")) == "step 2", "of TensorFlow, or of a script"
+
+
+def test_the_comparison_shows_the_step_time_of_each_run_as_a_line() -> None:
+    style = comparison_style(STEP_SECONDS)
+    assert style is not None
+    assert (style.plot.title, style.plot.unit, style.factor) == ("Step time", "ms", 1000.0)
+    assert not style.plot.is_stacked
