@@ -39,6 +39,8 @@ def print_summary(console: Console, info: RunInfo) -> None:
     table.add_row("time", format_duration(status.seconds(end)))
     if status.samples_per_second > 0:
         table.add_row("throughput", f"{status.samples_per_second:,.0f} samples/s")
+    if status.energy:
+        table.add_row("energy", f"{status.energy:.4g} Wh")
     for name, value in sorted(status.metrics.items()):
         table.add_row(name, format_number(value))
     if status.checkpoint:

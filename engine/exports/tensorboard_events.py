@@ -13,9 +13,15 @@ EXACT_VALUE = 5001
 """The field of a value that holds a point with all its bits, where TensorBoard's own field, a
 32-bit float, does not. TensorBoard leaves it out; our import reads it."""
 
+METRIC_DIRECTIONS = "traindeck/metric_directions"
+"""The tag of a text that tells which way each metric is better, one in a line: `mae: min`.
+TensorBoard shows it among its texts; our import reads it."""
+
 _FILE_VERSION = "brain.Event:2"
 _SESSION_START = 1
 _SUCCESS = 1
+_STRING = 7
+"""The type of a tensor of texts."""
 
 
 def first_event(time: float) -> bytes:
@@ -76,6 +82,19 @@ def end_event(time: float) -> bytes:
     return _hparams("session_end_info", time, 4, varint(1, _SUCCESS) + double(2, time))
 
 
+def directions_event(time: float, directions: Mapping[str, str]) -> bytes:
+    """Return the event of the text that tells which way each metric is better."""
+    lines = "\n".join(f"{name}: {direction}" for name, direction in sorted(directions.items()))
+    tensor = varint(1, _STRING) + content(2, b"") + content(8, lines)
+    fields = content(1, METRIC_DIRECTIONS) + content(8, tensor) + content(9, _plugin("text", b""))
+    return _summary(0, time, fields)
+
+
+def _plugin(name: str, body: bytes) -> bytes:
+    """Return the metadata that tell which part of TensorBoard shows a value."""
+    return content(1, content(1, name) + content(2, body))
+
+
 def _plain_value(value: bool | float | str) -> bytes:
     """Return a `google.protobuf.Value`."""
     if isinstance(value, bool):
@@ -84,8 +103,8 @@ def _plain_value(value: bool | float | str) -> bytes:
 
 
 def _hparams(name: str, time: float, field: int, body: bytes) -> bytes:
-    plugin = content(1, "hparams") + content(2, content(field, body))
-    fields = content(1, f"_hparams_/{name}") + content(9, content(1, plugin))
+    plugin = _plugin("hparams", content(field, body))
+    fields = content(1, f"_hparams_/{name}") + content(9, plugin)
     return _summary(0, time, fields)
 
 

@@ -15,7 +15,7 @@ from engine.exports.run_source import Histogram, Image
 from engine.files.atomic_file import create_folders, write_atomically
 from engine.files.disk_errors import short_reason
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
-from engine.messages.events import Rewound, RunEnded
+from engine.messages.events import Rewound, RunEnded, TrainingStarted
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.spec.field_info import Setting
@@ -128,6 +128,9 @@ class TensorBoardLog:
             written += self._write_points(file, reader, series, count, tick)
         for stored in new_events:
             # A run that failed may be resumed, and readers believe the first end that they read.
+            if isinstance(stored.event, TrainingStarted) and stored.event.metric_directions:
+                directions = stored.event.metric_directions
+                file.write(record(tensorboard_events.directions_event(stored.time, directions)))
             if isinstance(stored.event, RunEnded) and stored.event.state == RunState.FINISHED:
                 file.write(record(tensorboard_events.end_event(stored.time)))
             position.seq = stored.seq

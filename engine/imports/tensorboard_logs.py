@@ -12,11 +12,13 @@ from typing import NamedTuple
 from engine.exports import protobuf_wire as wire
 from engine.exports.event_records import CutRecord, DamagedRecord, records
 from engine.exports.protobuf_wire import DamagedMessage, Value
-from engine.exports.tensorboard_events import EXACT_VALUE
+from engine.exports.tensorboard_events import EXACT_VALUE, METRIC_DIRECTIONS
 from engine.files.regular_file import open_regular
 from engine.imports.found_run import (
+    LONGEST_NAME,
     MOST_POINTS,
     MOST_RUNS,
+    MOST_SERIES,
     CannotImport,
     FoundHistogram,
     FoundImage,
@@ -25,6 +27,7 @@ from engine.imports.found_run import (
     readable,
 )
 from engine.spec.field_info import Setting
+from engine.spec.metric_direction import DIRECTIONS
 
 KIND = "tensorboard"
 MOST_FILES = 20_000
@@ -173,6 +176,9 @@ class _LogReader:
         if plugin == "hparams":
             self._read_settings(plugin_content)
             return
+        if tag == METRIC_DIRECTIONS and tensor is not None:
+            self._read_directions(tensor)
+            return
         if (
             tensor is not None
             and plugin in ("scalars", "")
@@ -205,6 +211,14 @@ class _LogReader:
                     setting = _plain_value(wire.body(parts.get(2, b"")))
                     if setting is not None:
                         self._run.set(wire.text(parts.get(1, b"")), setting)
+
+    def _read_directions(self, tensor: _Tensor) -> None:
+        """Take over which way each metric of the run was better: its name may not tell it."""
+        text = b"".join(tensor.texts[:1]).decode("utf-8", "replace")
+        for line in text.splitlines()[:MOST_SERIES]:
+            name, _, direction = line.rpartition(": ")
+            if name and direction in DIRECTIONS:
+                self._run.directions[readable(name)[:LONGEST_NAME]] = direction
 
     def _add_image(self, tag: str, step: int, time: float, png: bytes) -> None:
         if not png.startswith(_PNG) or len(png) < 24:

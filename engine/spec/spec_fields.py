@@ -173,9 +173,10 @@ EarlyStopping = Annotated[
     Meta(
         title="Early stopping (metric)",
         description="A validation metric, such as loss or accuracy: the training ends when it has "
-        "not improved for the epochs of the patience. The best checkpoint is kept. Its name "
-        "decides whether lower or higher is better; mae:min or score:max overrides this. Of a "
-        "script, each value that it logs counts as an epoch. Empty: off.",
+        "not improved for the evaluations of the patience. A recipe is evaluated after each epoch, "
+        "a script each time that it logs the metric. The best checkpoint is kept. The name of the "
+        "metric decides whether lower or higher is better; mae:min or score:max overrides this. "
+        "Empty: off.",
         extra={**_STOPPING, "zero": "off"},
     ),
 ]
@@ -183,8 +184,9 @@ EarlyStopping = Annotated[
 Patience = Annotated[
     int,
     Meta(
-        title="Patience (epochs)",
-        description="Epochs without an improvement after which early stopping ends the training.",
+        title="Patience (evaluations)",
+        description="Evaluations without an improvement after which early stopping ends the "
+        "training: validations of a recipe, logged values of a script.",
         ge=1,
         le=LARGEST,
         extra=_STOPPING,

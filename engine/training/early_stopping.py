@@ -29,13 +29,16 @@ class _Found(msgspec.Struct, array_like=True):
     """The value that the next ones must be better than, by the minimum change."""
 
     without: int = 0
-    """Epochs since then without a better value."""
+    """Evaluations since then without a better value."""
 
     last_step: int = -1
 
 
 class EarlyStopping:
-    """Counts the epochs without a better value. Without a metric in the spec, it does nothing."""
+    """Counts the evaluations without a better value. Without a metric in the spec, it does nothing.
+
+    An evaluation is a validation of a recipe that has the metric, or a value that a script logs.
+    """
 
     def __init__(self, spec: RunSpec, directions: Mapping[str, str], state: str = "") -> None:
         """`directions`: `min` or `max` by metric; `state`: from the attempt before, or empty."""
@@ -73,8 +76,8 @@ class EarlyStopping:
             )
 
     def validated(self, step: int, metrics: Mapping[str, float], folder: Path) -> str:
-        """Note the metrics of an epoch. Return why the training ends now, in a sentence; empty: it
-        goes on. All ranks decide alike. Raises TrainingFailed if the metric is not among them.
+        """Note the metrics of a validation. Return why the training ends now, in a sentence; empty:
+        it goes on. All ranks decide alike. Raises TrainingFailed if the metric is not among them.
 
         `folder` of the run: a checkpoint of the best value is named.
         """
@@ -92,7 +95,7 @@ class EarlyStopping:
         )
 
     def add(self, step: int, value: float, folder: Path | None = None) -> str:
-        """Note the value of one epoch, as `validated` does."""
+        """Note the value of one evaluation, as `validated` does."""
         found = self._found
         if step <= found.last_step:
             return ""
@@ -113,9 +116,9 @@ class EarlyStopping:
 
     def _reason(self, folder: Path | None) -> str:
         found = self._found
-        epochs = "1 epoch" if found.without == 1 else f"{found.without} epochs"
+        count = "1 evaluation" if found.without == 1 else f"{found.without} evaluations"
         by = f" by more than {self._change:g}" if self._change else ""
-        text = f"Stopped early: {self.metric} has not improved{by} for {epochs}."
+        text = f"Stopped early: {self.metric} has not improved{by} for {count}."
         if found.best is None:
             return f"{text} It was never a finite number."
         saved = ""

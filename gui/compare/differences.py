@@ -77,6 +77,11 @@ def figure_rows(
             less=False,
         ),
         _text_row(
+            translate("Differences", "Energy"),
+            infos,
+            lambda info: f"{info.status.energy:.4g} Wh" if info.status.energy else "",
+        ),
+        _text_row(
             translate("Differences", "Parameters"),
             infos,
             lambda info: f"{info.status.parameters:,}",

@@ -620,7 +620,7 @@ class RunsPage(QWidget):
         layout.addWidget(self._splitter)
 
 
-_UNGROUPED = frozenset(("id", "note", "created", "ended", "time", "step", "throughput"))
+_UNGROUPED = frozenset(("id", "note", "created", "ended", "time", "step", "throughput", "energy"))
 
 
 def run_groups(infos: Sequence[RunInfo], column: Column) -> list[RunGroup]:

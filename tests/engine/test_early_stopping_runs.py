@@ -25,8 +25,8 @@ def test_a_run_ends_early_and_counts_on_when_it_goes_on(recipe: str, strategy: s
     assert (info.status.epoch, len(losses)) == (3, 3)
     steps = info.status.steps_per_epoch
     assert info.reason == (
-        f"Stopped early: loss has not improved for 2 epochs. The best was {losses[0]:.4g} after "
-        f"step {steps}, in checkpoint step-{steps:08d}."
+        "Stopped early: loss has not improved for 2 evaluations. "
+        f"The best was {losses[0]:.4g} after step {steps}, in checkpoint step-{steps:08d}."
     )
     kinds = {each.folder.name: each.manifest.kinds for each in client.run_checkpoints(info.id)}
     assert kinds == {f"step-{steps:08d}": ("best",), f"step-{3 * steps:08d}": ("last",)}
@@ -34,4 +34,4 @@ def test_a_run_ends_early_and_counts_on_when_it_goes_on(recipe: str, strategy: s
     client.resume(info.id, spec=replace(wanted, patience=4))
     info = wait_for_end(info.id)
     assert (info.status.epoch, info.state) == (5, RunState.FINISHED)
-    assert "has not improved for 4 epochs" in info.reason
+    assert "has not improved for 4 evaluations" in info.reason

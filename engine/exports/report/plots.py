@@ -80,7 +80,7 @@ def place_of(series: str) -> Place:
         case "train" | "validation" if name:
             return Place(_title(name), group, unit, factor, rank=1)
         case "device" if series == ENERGY:
-            return Place("Energy", "all devices", "Wh", rank=6)
+            return Place("Energy", "GPUs", "Wh", rank=6)
         case "device" | "rank" if "/" in name:
             who, _, figure = name.rpartition("/")
             title, unit, factor = _OF_MACHINE.get(figure, (_title(figure), "", 1.0))

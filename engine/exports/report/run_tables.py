@@ -69,6 +69,8 @@ def cards(run: ReportRun) -> Html:
     found.append((units.duration(run.seconds), "wall time"))
     if status.samples_per_second:
         found.append((f"{status.samples_per_second:,.0f} samples/s", "throughput at the end"))
+    if status.energy:
+        found.append((f"{status.energy:.4g} Wh", "energy of the GPUs"))
     if status.parameters:
         found.append((f"{status.parameters:,}", "parameters"))
     made = [

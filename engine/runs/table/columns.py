@@ -226,6 +226,7 @@ def _run_columns(device_names: Mapping[str, str]) -> list[Column]:
         Column("epoch", "Epoch", Kind.NUMBER, part, lambda info: info.status.epoch or None),
         Column("step", "Step", Kind.NUMBER, part, lambda info: info.status.step or None),
         Column("throughput", "Samples/s", Kind.NUMBER, part, _throughput),
+        Column("energy", "Energy (Wh)", Kind.NUMBER, part, lambda info: info.status.energy or None),
         Column("parameters", "Parameters", Kind.NUMBER, part, _parameters),
         Column("attempts", "Attempts", Kind.NUMBER, part, lambda info: info.status.attempt or None),
         Column("reason", "Reason", Kind.TEXT, part, lambda info: info.reason or None),

@@ -118,4 +118,4 @@ class CurveBatch(QObject):
 
 def is_compared(series: str) -> bool:
     """Whether the comparison shows `series`: it does not show curves of devices or ranks."""
-    return series.startswith(("train/", "validation/", "test/"))
+    return not series.startswith(("device/", "rank/"))

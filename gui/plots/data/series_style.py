@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from engine.runs.run_state import STEP_SECONDS, THROUGHPUT
+from engine.runs.run_state import ENERGY, STEP_SECONDS, THROUGHPUT
 from engine.spec.metric_direction import NO_OVERRIDES, lower_is_better, primary_metric
 from engine.system.units import GIB
 from gui.style import formatting
@@ -103,6 +103,9 @@ STEP_TIME_BY_RANK = PlotKind(
 WORKER_MEMORY = PlotKind(
     QT_TRANSLATE_NOOP("Plots", "Worker memory"), 11, "GiB", ".2f", (0.0, None), per_rank=True
 )
+ENERGY_PLOT = PlotKind(QT_TRANSLATE_NOOP("Plots", "Energy"), 10, "Wh", ".4g", (0.0, None))
+"""What the GPUs of the run have used until then, in all attempts."""
+
 DEVICE_PLOTS = (DEVICE_UTILISATION, DEVICE_MEMORY, DEVICE_TEMPERATURE, DEVICE_POWER)
 """Plots with one curve per device, in the colours of `device_labels`."""
 
@@ -114,7 +117,7 @@ _TITLES = {
     kind.title
     for kind in (
         *(LOSS, THROUGHPUT_PLOT, LEARNING_RATE, GRADIENT_NORM, STEP_TIME, WORKER_MEMORY),
-        STEP_TIME_BY_RANK,
+        *(STEP_TIME_BY_RANK, ENERGY_PLOT),
         *(TRAIN_LOSS, VALIDATION_LOSS, *DEVICE_PLOTS),
     )
 }
@@ -202,6 +205,8 @@ def style_of(
             return SeriesStyle(
                 _metric_plot(series), _VAL, 1, factor, is_share, smooth=False, best_sign=sign
             )
+        case "device" if series == ENERGY:
+            return SeriesStyle(ENERGY_PLOT, QT_TRANSLATE_NOOP("Plots", "GPUs"), 0, smooth=False)
         case "device":
             device, _, figure = name.rpartition("/")
             style = _DEVICE_STYLES.get(figure)

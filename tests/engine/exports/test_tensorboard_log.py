@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.exports.run_source import settings_of
+from engine.exports.tensorboard_events import METRIC_DIRECTIONS
 from engine.exports.tensorboard_live import TensorBoardFollower, log_folder
 from engine.exports.tensorboard_log import POSITION_FILE, TensorBoardLog
 from engine.messages.events import (
@@ -17,6 +18,7 @@ from engine.messages.events import (
     Points,
     Rewound,
     RunEnded,
+    TrainingStarted,
 )
 from engine.runs import run_info
 from engine.runs.store.store_reader import RunReader
@@ -65,6 +67,19 @@ def test_tensorboard_reads_points_with_their_steps_and_times(tmp_path):
         (2, BEGIN + 0.1, -2.0),
         (7, BEGIN + 9, math.inf),
     ]
+
+
+def test_tensorboard_shows_which_way_metrics_are_better_as_a_text(tmp_path):
+    run = RecordedRun()
+    directions = {"mae": "min", "a: b": "max"}
+    run.add(TrainingStarted(0, 10, 2, 1, parameters=650, metric_directions=directions))
+    run.add_points("validation/mae", [0.5])
+    with RunReader(run.folder) as reader, log_of(run, tmp_path / "log") as log:
+        log.catch_up(reader)
+    found = accumulated(tmp_path / "log")
+    (event,) = found.Tensors(METRIC_DIRECTIONS)
+    assert event.tensor_proto.string_val == [b"a: b: max\nmae: min"]
+    assert METRIC_DIRECTIONS in found.PluginTagToContent("text")
 
 
 def test_tensorboard_reads_images_histograms_and_settings(tmp_path):

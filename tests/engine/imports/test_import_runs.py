@@ -105,7 +105,10 @@ def test_name_tags_and_note_come_back_from_our_csv(name, tmp_path):
     assert (info.notes.tags, info.notes.note) == (("x", "y"), "two\nlines")
 
 
-def test_an_imported_run_has_the_settings_and_directions_of_its_file_alone(tmp_path, capsys):
+@pytest.mark.parametrize("format", [Format.CSV, Format.TENSORBOARD])
+def test_an_imported_run_has_the_settings_and_directions_of_its_file_alone(
+    format, tmp_path, capsys
+):
     record_epochs(
         "finished",
         (0.5, 0.25),
@@ -113,9 +116,10 @@ def test_an_imported_run_has_the_settings_and_directions_of_its_file_alone(tmp_p
         settings={"width": 3},
         metric_directions={"loss": "max"},
     )
-    export([run_info.get_run("1")], Format.CSV, tmp_path / "out")
+    export([run_info.get_run("1")], format, tmp_path / "out")
     foreign = write(tmp_path / "mine.csv", "step,validation/loss\n1,0.5\n2,0.25\n")
-    import_runs([tmp_path / "out" / "points.csv"])
+    table = tmp_path / "out" / "points.csv"
+    import_runs([table if format is Format.CSV else tmp_path / "out"])
     import_runs([foreign])
     infos = sorted(RunIndex().runs(), key=lambda info: int(info.id))
     columns = columns_of(infos)

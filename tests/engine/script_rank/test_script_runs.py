@@ -376,7 +376,9 @@ def test_a_script_ends_early_by_what_it_logs_and_when_it_goes_on_its_time_is_lim
 ) -> None:
     info = scripts.run(VALIDATES, early_stopping="val/loss", patience=4)
     assert info.state is RunState.FINISHED
-    early = "Stopped early: val/loss has not improved for 4 epochs. The best was 0.4 after step 2"
+    early = (
+        "Stopped early: val/loss has not improved for 4 evaluations. The best was 0.4 after step 2"
+    )
     assert info.reason.startswith(early)
     step = info.status.step
     assert info.reason.endswith(f" Ended after step {step}, with its weights saved.")

@@ -23,7 +23,7 @@ def stopping(metric: str, state: str = "", **changes: Any) -> EarlyStopping:
 
 
 def ends_after(early: EarlyStopping, values: list[float]) -> int:
-    """The epochs, from 1, after which the training ends; 0: it does not."""
+    """The evaluations, from 1, after which the training ends; 0: it does not."""
     return next((n for n, value in enumerate(values, 1) if early.add(n, value)), 0)
 
 
@@ -41,7 +41,7 @@ def ends_after(early: EarlyStopping, values: list[float]) -> int:
         ("loss", 2, 0.0, [0.5, math.nan, 0.4, math.inf, math.nan], 5),
     ],
 )
-def test_after_so_many_epochs_without_an_improvement_it_ends(
+def test_after_so_many_evaluations_without_an_improvement_it_ends(
     metric: str, patience: int, min_delta: float, values: list[float], epochs: int
 ) -> None:
     early = stopping(metric, patience=patience, min_delta=min_delta)
@@ -58,7 +58,9 @@ def test_the_next_attempt_counts_on() -> None:
     before.add_all([(1, 0.5), (2, 0.6), (3, 0.7)])
     after = stopping("loss", before.state, patience=3)
     assert not after.add(3, 0.7), "the validation of the checkpoint is repeated, and counts once"
-    assert "loss has not improved for 3 epochs. The best was 0.5 after step 1." in after.add(4, 0.6)
+    assert "loss has not improved for 3 evaluations. The best was 0.5 after step 1." in after.add(
+        4, 0.6
+    )
 
 
 def test_a_training_ends_with_its_epoch_and_the_best_checkpoint_is_kept_and_named(
@@ -70,7 +72,8 @@ def test_a_training_ends_with_its_epoch_and_the_best_checkpoint_is_kept_and_name
     assert isinstance(ended, TrainingEnded)
     assert (ended.step, ended.completed) == (4 * STEPS, True)
     assert (
-        "for 2 epochs. The best was 0.4 after step 8, in checkpoint step-00000008" in ended.reason
+        "for 2 evaluations. The best was 0.4 after step 8, in checkpoint step-00000008"
+        in ended.reason
     )
     assert training.kinds() == {2 * STEPS: ("best",), 4 * STEPS: ("last",)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from engine.runs.table.columns import Kind, columns_of, options_in
@@ -25,6 +26,14 @@ def test_settings_options_and_metrics_of_all_runs_are_columns() -> None:
     assert read["time"] == [60.0, 60.0]
     assert columns["train/loss"].lower_is_better
     assert columns["compile"].kind is Kind.FLAG
+
+
+def test_the_energy_of_a_run_is_a_column_and_empty_where_it_is_not_known() -> None:
+    known, unknown = made_run(1), made_run(2)
+    known = known._replace(status=msgspec.structs.replace(known.status, energy=12.5))
+    column = columns_of([known, unknown])["energy"]
+    assert [column.read(info) for info in (known, unknown)] == [12.5, None]
+    assert compile_filter("energy > 10", columns_of([known]))(known)
 
 
 def test_a_metric_with_the_name_of_a_column_leaves_that_to_all_runs() -> None:

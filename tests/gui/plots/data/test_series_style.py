@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.runs.run_state import ENERGY
 from gui.plots.data.series_style import LEARNING_RATE, LOSS, style_of
 
 
@@ -27,6 +28,13 @@ def test_a_validation_loss_is_beside_the_training_loss_and_not_smoothed() -> Non
     style = style_of("val/loss")
     assert style is not None
     assert (style.plot, style.curve_name, style.smooth) == (LOSS, "val/loss", False)
+
+
+def test_the_energy_of_a_run_has_a_plot_with_its_unit() -> None:
+    style = style_of(ENERGY)
+    assert style is not None
+    assert (style.plot.title, style.plot.unit, style.is_device) == ("Energy", "Wh", False)
+    assert style_of("device/GPU-1/energy") is None
 
 
 def test_a_name_without_a_figure_is_not_drawn() -> None:
