@@ -126,6 +126,9 @@ class Attempt:
         self.has_stepped = False
         """Whether a step was done."""
 
+        self._stopped_before_training = False
+        """Whether a stop began before the training did."""
+
         self.stop_reason = ""
         """Why the attempt is stopped without a command, for the user; empty otherwise."""
 
@@ -304,6 +307,8 @@ class Attempt:
         status = self._store.status
         self._stop_number = command.number
         is_training = status.state in (RunState.RUNNING, RunState.PAUSED)
+        if not self.is_stopping:
+            self._stopped_before_training = not self._training_started
         if command.now or (not is_training and not self._escalation.is_stopping):
             self._escalation.escalate_to("terminate")
         else:
@@ -383,13 +388,7 @@ class Attempt:
         if self.training_ended and not self._bad_exit_codes:
             return self._end_without_failure(self.training_ended)
         if self.is_stopping and not self._failure_reports and not self._bad_exit_codes:
-            if not self._training_started and (step := self._store.status.step):
-                return RunEnded(
-                    "stopped", f"Stopped before the training went on after step {step}."
-                )
-            if not self._training_started:
-                return RunEnded("stopped", "Stopped before the training began.")
-            return RunEnded("stopped", f"{self.stop_reason}Stopped at once, {self._what_is_saved}.")
+            return RunEnded("stopped", self._how_it_was_stopped)
         workers = self._plan.workers
         logs = {worker.rank: self._pool.log_file(worker.rank) for worker in workers}
         if lost := self._device_watch.lost_device_to_blame():
@@ -417,6 +416,18 @@ class Attempt:
         if self._finish_reason:
             return RunEnded("finished", reason, early=True)
         return RunEnded("stopped", reason)
+
+    @property
+    def _how_it_was_stopped(self) -> str:
+        """Say when workers that did not end their training by themselves were stopped.
+
+        A training that began after the stop, and did no step, does not count.
+        """
+        if self._training_started and (self.has_stepped or not self._stopped_before_training):
+            return f"{self.stop_reason}Stopped at once, {self._what_is_saved}."
+        if step := self._store.status.step:
+            return f"Stopped before the training went on after step {step}."
+        return "Stopped before the training began."
 
     @property
     def _what_is_saved(self) -> str:

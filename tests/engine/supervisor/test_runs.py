@@ -11,7 +11,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from msgspec.structs import replace
 
 from engine import client
 from engine.messages.commands import SaveCheckpoint, Stop
@@ -131,13 +130,14 @@ os._exit(5)
 
 
 def test_workers_end_when_their_supervisor_is_killed_and_the_run_resumes() -> None:
-    run_id = client.start(spec("probe_torch", "torch/ddp", 2, epochs=10_000))
+    wanted = spec("probe_torch", "torch/ddp", 2, epochs=10_000, orphan_seconds=3600)
+    run_id = client.start(wanted)
     wait_for(run_id, is_training)
     seq = client.send(run_id, SaveCheckpoint())
     saved = wait_for_event(run_id, CheckpointSaved, seq)
     info = client.get_run(run_id)
     os.kill(info.status.supervisor_pid, signal.SIGKILL)
-    wait_until_gone(info, seconds=5)
+    wait_until_gone(info)
 
     interrupted = client.get_run(run_id)
     assert interrupted.state is RunState.INTERRUPTED
@@ -152,20 +152,24 @@ def test_workers_end_when_their_supervisor_is_killed_and_the_run_resumes() -> No
     assert steps == list(range(1, resumed.status.step + 1))
 
 
-def test_stop_while_the_workers_start_ends_them_at_once() -> None:
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+def test_stop_while_the_workers_start_ends_them_at_once(recipe: Path) -> None:
+    recipe.write_text(HEAD + "time.sleep(1000)\n")
+    run_id = client.start(spec(str(recipe), "torch/single"))
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
     assert (info.state, info.reason) == (RunState.STOPPED, "Stopped before the training began.")
     wait_until_gone(info)
 
 
-def test_a_resumed_run_that_is_stopped_while_its_workers_start_says_where_it_stands() -> None:
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+def test_a_resumed_run_that_is_stopped_while_its_workers_start_says_where_it_stands(
+    recipe: Path,
+) -> None:
+    recipe.write_text(HEAD + "if os.environ['TRAINDECK_ATTEMPT'] == '2': time.sleep(1000)\n")
+    run_id = client.start(spec(str(recipe), "torch/single", epochs=10_000))
     wait_for(run_id, lambda info: info.status.step > 3)
     client.send(run_id, Stop())
     stopped = wait_for_end(run_id)
-    client.resume(run_id, spec=replace(stopped.spec, cold_start=True))
+    client.resume(run_id)
     wait_for(run_id, lambda info: info.status.attempt == 2)
     client.send(run_id, Stop())
     info = wait_for_end(run_id)

@@ -23,8 +23,10 @@ from engine.messages.channel import (
     Message,
     Server,
 )
+from engine.messages.commands import Stop
 from engine.messages.events import (
     Alarm,
+    Event,
     Paused,
     Progress,
     RunEnded,
@@ -125,7 +127,7 @@ def test_a_flush_is_answered_when_the_disk_has_what_came_before_it_and_nothing_w
     answers: list[Message] = []
 
     def sync(descriptor: int) -> None:
-        assert disk_may_answer.wait(30)
+        assert disk_may_answer.wait(60)
 
     class Line:
         def send(self, message: Message) -> None:
@@ -140,14 +142,14 @@ def test_a_flush_is_answered_when_the_disk_has_what_came_before_it_and_nothing_w
     run.supervisor._process_inbox()
     assert not answers
     disk_may_answer.set()
-    assert answered.wait(30)
+    assert answered.wait(60)
     assert answers == [Flushed(7)]
 
 
 def left_of(run: SupervisedRun) -> list[psutil.Process]:
-    """The workers that have not ended within 30 s."""
+    """The workers that have not ended within a minute."""
     pids = filter(psutil.pid_exists, run.store.status.worker_pids)
-    _, alive = psutil.wait_procs(map(psutil.Process, pids), timeout=30)
+    _, alive = psutil.wait_procs(map(psutil.Process, pids), timeout=60)
     return list(alive)
 
 
@@ -188,6 +190,28 @@ def failed_because_of_the_gpu(ended: RunEnded) -> bool:
     return ended.state == "failed" and ended.reason.startswith(
         f"GPU 3 ({GPU}) stopped answering, so the run was ended. GPU is lost. There is no check"
     )
+
+
+@pytest.mark.parametrize(
+    ("late", "reason"),
+    [
+        ([TrainingStarted(0, 10, 0, 1, 1234)], "Stopped before the training began."),
+        (
+            [TrainingStarted(0, 10, 0, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0)],
+            "Stopped at once, without saving.",
+        ),
+    ],
+    ids=["no step", "a few steps"],
+)
+def test_a_training_that_begins_while_the_run_is_stopped_counts_once_it_has_done_a_step(
+    tmp_path: Path, late: list[Event], reason: str
+) -> None:
+    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/single", 1)) as run:
+        attempt = run.supervisor._attempt
+        attempt.stop(Stop())
+        for event in late:
+            attempt.received(0, event)
+        assert attempt.verdict() == RunEnded("stopped", reason)
 
 
 def test_a_lost_gpu_ends_the_run_and_no_worker_is_left(

@@ -30,7 +30,7 @@ from engine.templates.kinds import TemplateKind
 from engine.templates.protocol import Fork
 from tests.support.runs import spec
 
-SECONDS = 30.0
+SECONDS = 60.0
 """Longest wait; only a test that fails gets there."""
 
 
