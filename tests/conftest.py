@@ -13,10 +13,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partialmethod
 from pathlib import Path
 
 import psutil
 import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from engine import client
 from engine.runs.run_state import RunState
@@ -35,8 +38,11 @@ sys.dont_write_bytecode = False
 READ_AT_IMPORT = frozenset(read_at_import(os.environ))
 """The names of what templates are started with."""
 
-TEMPLATES_END_SECONDS = 30.0
+TEMPLATES_END_SECONDS = 60.0
 """Longest wait for the templates to end; then they are killed."""
+
+QT_MILLISECONDS = 60_000
+"""Longest wait for Qt; only a test that fails waits so long."""
 
 MAY_START = ("git", "uname")
 """Programs that take milliseconds: a spec records the recipe's commit and the machine."""
@@ -131,12 +137,32 @@ def own_templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 
 @pytest.fixture(autouse=True)
-def garbage_waits() -> Iterator[None]:
-    """Cyclic garbage is collected between two tests, as the window does it between two events: it
-    may hold widgets, and a call into Qt that collects them can wait for its own lock."""
+def garbage_waits() -> None:
+    """Cyclic garbage is collected here only, as the window does it between two events.
+
+    It may hold widgets. A call into Qt that collects them can wait for its own lock, a painter can
+    lose what it paints, and a thread must not delete them at all.
+    """
     gc.disable()
-    yield
-    gc.enable()
+    due = [new > limit for new, limit in zip(gc.get_count(), gc.get_threshold(), strict=True)]
+    if any(due):
+        gc.collect(max(generation for generation, is_due in enumerate(due) if is_due))
+
+
+class PatientBot(QtBot):
+    """Waits as long as a busy machine needs; a test that expects nothing to happen sets a time."""
+
+    waitSignal = partialmethod(QtBot.waitSignal, timeout=QT_MILLISECONDS)
+    waitSignals = partialmethod(QtBot.waitSignals, timeout=QT_MILLISECONDS)
+    waitUntil = partialmethod(QtBot.waitUntil, timeout=QT_MILLISECONDS)
+    waitExposed = partialmethod(QtBot.waitExposed, timeout=QT_MILLISECONDS)
+    waitActive = partialmethod(QtBot.waitActive, timeout=QT_MILLISECONDS)
+
+
+@pytest.fixture
+def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> PatientBot:
+    """The one of pytest-qt, whose waits last at most 5 s, with more patience."""
+    return PatientBot(request)
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,7 @@ AT_THE_END = "all runs at the end"
 KILLS_PER_RUN = 25
 """After so many kills, a run is checked as a whole, and a new one is started."""
 
-GONE_WITHIN = 45.0
+GONE_WITHIN = 90.0
 """Seconds after a kill in which all processes of the run must be gone; its workers have 30."""
 
 WAIT_SECONDS = 120.0

@@ -204,7 +204,7 @@ def test_what_a_recipe_has_started_lives_during_the_run_and_ends_with_it(
         info, left = started(attempt)
         end(info)
         wait_for_end(run_id)
-        _, left = psutil.wait_procs(left, 15.0)
+        _, left = psutil.wait_procs(left, 60.0)
         assert not left, f"{end.__name__}: {left}"
         wait_until_gone(info)
 
@@ -241,9 +241,9 @@ def test_nothing_is_left_of_a_run_in_a_control_group_if_all_its_parents_are_kill
     wait_until_gone(info)
     assert all(process.is_running() for process in left)
     guardian.resume()
-    _, left = psutil.wait_procs(left, 15.0)
+    _, left = psutil.wait_procs(left, 60.0)
     assert not left
-    guardian.wait(15.0)
+    guardian.wait(60.0)
     assert not any((mount / group).exists() for mount in control_group._MOUNTS)
 
 

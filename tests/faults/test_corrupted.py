@@ -137,9 +137,7 @@ def test_the_window_opens_lists_a_damaged_run_and_shows_the_others(
     assert "cannot be read" in window.window.statusBar().currentMessage()
     assert not history.resume.isEnabled()
     history.setCurrentIndex(rows[1])
-    qtbot.waitUntil(
-        lambda: window.reader._info is not None and window.reader._info.id == "1", timeout=60_000
-    )
+    qtbot.waitUntil(lambda: window.reader._info is not None and window.reader._info.id == "1")
 
 
 def test_damaged_settings_of_the_window_are_set_aside(

@@ -158,7 +158,6 @@ def crafted(record: Record) -> Callable[[Callable[[Path], object]], Path]:
 
 
 @pytest.mark.parametrize("what", UNREADABLE)
-@pytest.mark.timeout(60)
 def test_a_crafted_run_is_unreadable_and_the_others_are_listed(
     what: str,
     crafted: Callable[[Callable[[Path], object]], Path],
@@ -185,7 +184,6 @@ def test_a_crafted_run_is_unreadable_and_the_others_are_listed(
 
 
 @pytest.mark.parametrize("what", READABLE)
-@pytest.mark.timeout(60)
 def test_a_run_with_a_crafted_file_beside_its_store_is_listed(
     what: str,
     crafted: Callable[[Callable[[Path], object]], Path],
@@ -218,7 +216,6 @@ def test_a_slow_crafted_run_is_not_read_at_every_refresh(
     assert len(index.unreadable) == 1
 
 
-@pytest.mark.timeout(120)
 def test_the_window_shows_crafted_runs_as_unreadable(
     crafted: Callable[[Callable[[Path], object]], Path],
     open_app: Callable[[], AppController],
@@ -242,7 +239,6 @@ def test_a_queue_file_that_is_a_pipe_is_rebuilt(
     assert "No run is active" in capsys.readouterr().out
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", ["/dev/zero", "../../../../../dev/zero", "rank0.pt", "\0"])
 def test_a_manifest_names_only_files_of_its_checkpoint(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "checkpoints" / "step-00000001"

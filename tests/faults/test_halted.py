@@ -30,9 +30,6 @@ from tests.support.runs import is_training, spec, wait_for, wait_for_end
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-LONG = 60_000
-"""Milliseconds; only a test that fails waits so long."""
-
 
 @pytest.fixture
 def open_app(qapp: QApplication) -> Iterator[Callable[[], AppController]]:
@@ -74,7 +71,7 @@ def test_a_halted_run_does_not_take_the_window_along(
     said: list[str] = []
     app.engine_client.failed.connect(said.append)
     app.open(halted.id)
-    qtbot.waitUntil(app.controls.stop.isEnabled, timeout=LONG)
+    qtbot.waitUntil(app.controls.stop.isEnabled)
     for _ in range(3):
         app.controls.checkpoint.click()
         app.controls.stop.click()
@@ -82,20 +79,20 @@ def test_a_halted_run_does_not_take_the_window_along(
     begun: list[str] = []
     app.engine_client.started.connect(begun.append)
     app.engine_client.start(spec("probe_torch", "torch/single", epochs=1))
-    qtbot.waitUntil(lambda: bool(begun), timeout=LONG)
-    with qtbot.waitSignal(app.engine_client.runs_listed, timeout=LONG) as listed:
+    qtbot.waitUntil(lambda: bool(begun))
+    with qtbot.waitSignal(app.engine_client.runs_listed) as listed:
         app.engine_client.refresh_runs()
     assert {info.id for info in listed.args[0]} == {halted.id, begun[0]}
 
     pid = halted.status.supervisor_pid
-    qtbot.waitUntil(lambda: bool(said), timeout=LONG)
+    qtbot.waitUntil(lambda: bool(said))
     assert said[0] == (
         f"Run {halted.id} does not answer: its supervisor, process {pid}, was halted. "
         f"`kill -CONT {pid}` lets it go on."
     )
     app.open(halted.id)
     headline = app.controls.headline.state
-    qtbot.waitUntil(lambda: "does not answer, halted for" in headline.text(), timeout=LONG)
+    qtbot.waitUntil(lambda: "does not answer, halted for" in headline.text())
     assert f"kill -CONT {pid}" in headline.toolTip()
     wait_for_end(begun[0])
 
@@ -108,9 +105,10 @@ def test_a_window_with_commands_that_wait_closes_at_once(
 ) -> None:
     """As if the supervisor was halted after it was asked whether it is."""
     monkeypatch.setattr(client, "is_halted", lambda pid: False)
+    monkeypatch.setattr(client, "LONGEST_ANSWER", 120.0)
     app = open_app()
     app.open(halted.id)
-    qtbot.waitUntil(app.controls.stop.isEnabled, timeout=LONG)
+    qtbot.waitUntil(app.controls.stop.isEnabled)
     for _ in range(4):
         app.controls.checkpoint.click()
         app.controls.stop.click()

@@ -66,7 +66,7 @@ def fetch():
     while not go.exists() and not os.environ.get("TRAINDECK_RESUME"):
         time.sleep(0.02)  # asleep
 """
-LIMIT = 0.05
+LIMIT = 0.1
 """Minutes; the shortest that no slow step of a busy machine reaches."""
 
 

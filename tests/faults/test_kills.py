@@ -1,4 +1,4 @@
-"""Processes of a run are killed: the others end within seconds, and the run can be resumed.
+"""Processes of a run are killed: the others end by themselves, and the run can be resumed.
 
 If the newest checkpoint was damaged, it is resumed from the one before."""
 
@@ -27,9 +27,6 @@ from tests.support.runs import (
     wait_until_gone,
 )
 
-LONGEST = 5.0
-"""Seconds from the kill until no process is left."""
-
 pytestmark = [
     pytest.mark.usefixtures("processes"),
     pytest.mark.slow,
@@ -38,7 +35,8 @@ pytestmark = [
 
 
 def test_after_any_process_is_killed_the_others_end_and_the_run_resumes() -> None:
-    run_id = client.start(spec("slow_phases", "torch/ddp", 2, epochs=10_000, checkpoint_steps=5))
+    options = {"epochs": 10_000, "checkpoint_steps": 5, "orphan_seconds": 3600}
+    run_id = client.start(spec("slow_phases", "torch/ddp", 2, **options))
     info = wait_for_work(run_id, 1)
     seconds = kill(info, info.status.worker_pids[1], signal.SIGSEGV)
     print(f"worker killed by SIGSEGV: pool gone after {seconds:.2f} s")
@@ -101,5 +99,5 @@ def kill(info: RunInfo, pid: int, killer: signal.Signals) -> float:
     """Seconds from the signal to the end of every process of the run."""
     begun = time.monotonic()
     os.kill(pid, killer)
-    wait_until_gone(info, LONGEST)
+    wait_until_gone(info)
     return time.monotonic() - begun

@@ -24,7 +24,6 @@ from engine.system import paths
 from tests.support.broken_disk import ext4_disk
 from tests.support.lost_files import LostFiles
 from tests.support.runs import (
-    TIMEOUT_SECONDS,
     curve,
     is_training,
     spec,
@@ -82,7 +81,7 @@ def test_a_disk_that_fails_leaves_a_supervisor_that_can_be_ended(
         with pytest.raises(psutil.TimeoutExpired):
             supervisor.wait(3.0)
         supervisor.send_signal(signal.SIGTERM)
-        wait_until_gone(info, TIMEOUT_SECONDS)
+        wait_until_gone(info)
 
 
 def test_a_run_that_cannot_be_read_names_its_supervisor_and_can_be_stopped(

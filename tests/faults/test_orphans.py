@@ -51,7 +51,7 @@ def halt_supervisor(info: RunInfo) -> None:
 
 def orphans_ended(info: RunInfo) -> RunInfo:
     """The run once all its processes are gone."""
-    wait_until_gone(info, 40.0)
+    wait_until_gone(info)
     until(lambda: not client.get_run(info.id).has_orphans, "it has orphans")
     after = client.get_run(info.id)
     assert after.state is RunState.INTERRUPTED

@@ -110,7 +110,7 @@ def test_the_power_is_cut_while_runs_start_train_end_and_are_copied(disk: str) -
     done = subprocess.run(
         [
             *(sys.executable, "-m", "tests.faults.power_cuts"),
-            *("--disk", disk, "--cuts", "4", "--lost-seconds", "5"),
+            *("--disk", disk, "--cuts", "4", "--lost-seconds", "15"),
         ],
         cwd=PROJECT,
         stdout=subprocess.PIPE,

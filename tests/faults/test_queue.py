@@ -22,7 +22,6 @@ from engine.processes.process import PROJECT
 from engine.runs import device_queue
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import RunReader
-from engine.supervisor.queue_admission import POLL_SECONDS
 from engine.system import paths
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
 
@@ -146,7 +145,6 @@ def test_runs_on_one_device_wait_for_each_other_also_when_some_are_killed() -> N
     seconds = until(
         lambda: client.get_run(moved).state is not RunState.QUEUED, "no run left the queue"
     )
-    assert seconds < 20 * POLL_SECONDS
     print(f"the next run left the queue {seconds:.2f} s after the one before was killed")
 
     ends = [wait_for_end(run) for run in (moved, first)]

@@ -55,7 +55,7 @@ def prepare():
     if os.environ.get("TRAINDECK_RESUME") and steps == 12 and int(os.environ["RANK"]) == last:
         threading.Event().wait()  # for ever
 """
-LIMIT = 0.05
+LIMIT = 0.1
 """Minutes; the workers of a busy machine do several steps in that."""
 
 
@@ -104,7 +104,7 @@ def test_a_killed_supervisor_costs_a_cluster_no_step() -> None:
     run_id = client.start(spec("digits_keras", "tf/parameter_server", 2, epochs=10_000))
     info = wait_for(run_id, is_training)
     os.kill(info.status.supervisor_pid, signal.SIGKILL)
-    wait_until_gone(info, 45.0)
+    wait_until_gone(info)
     client.resume(run_id)
     again = wait_for(run_id, lambda info: info.status.attempt == 2 and is_training(info))
     assert again.status.checkpoint_step >= info.status.step

@@ -24,8 +24,6 @@ from tests.support.runs import events, is_training, spec, wait_for, wait_for_end
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-LONG = 60_000
-
 
 class Window:
     """The parts of a window that follow a run: its reader, its commands, and what was read."""
@@ -79,16 +77,14 @@ def test_two_windows_and_a_command_line_on_one_run(
     windows = [Window(run_id), Window(run_id)]
     one, other = windows
     try:
-        qtbot.waitUntil(lambda: all(len(each.losses) > 20 for each in windows), timeout=LONG)
+        qtbot.waitUntil(lambda: all(len(each.losses) > 20 for each in windows))
         one.controller.pause()
-        qtbot.waitUntil(lambda: all(each.state == "paused" for each in windows), timeout=LONG)
+        qtbot.waitUntil(lambda: all(each.state == "paused" for each in windows))
         other.controller.save_checkpoint()
-        qtbot.waitUntil(
-            lambda: all(each.has_event(CheckpointSaved) for each in windows), timeout=LONG
-        )
+        qtbot.waitUntil(lambda: all(each.has_event(CheckpointSaved) for each in windows))
         result = command_line("resume", run_id)
         assert result.returncode == 0, result.stderr
-        qtbot.waitUntil(lambda: all(each.state == "running" for each in windows), timeout=LONG)
+        qtbot.waitUntil(lambda: all(each.state == "running" for each in windows))
 
         # Another start is refused.
         with pytest.raises(CannotStart, match=f"Run {run_id} is running: stop it first"):
@@ -96,7 +92,7 @@ def test_two_windows_and_a_command_line_on_one_run(
 
         one.controller.stop()
         other.controller.stop()
-        qtbot.waitUntil(lambda: all(each.state == "stopped" for each in windows), timeout=LONG)
+        qtbot.waitUntil(lambda: all(each.state == "stopped" for each in windows))
         assert one.events == other.events
         assert one.losses == other.losses
         assert len(one.losses) == client.get_run(run_id).status.step

@@ -32,9 +32,6 @@ pytestmark = pytest.mark.usefixtures("processes")
 LARGE = 2**40
 """Bytes that take ten minutes; the file has none on the disk."""
 
-LONG = 60_000
-"""Milliseconds; only a test that fails waits so long."""
-
 
 @pytest.fixture
 def checkpoint() -> Iterator[Path]:
@@ -92,12 +89,12 @@ def test_the_window_shows_it_and_can_cancel_it(
         app.engine_client.failed.connect(said.append)
         for _ in range(2):
             app.resume_dialogs.resume("1")
-            qtbot.waitUntil(lambda: any(d.isVisible() for d in dialogs(app)), timeout=LONG)
+            qtbot.waitUntil(lambda: any(d.isVisible() for d in dialogs(app)))
             [dialog] = dialogs(app)
             assert "1.0 TiB" in dialog.labelText()
             [cancel] = dialog.findChildren(QPushButton)
             QTest.mouseClick(cancel, Qt.MouseButton.LeftButton)
-            qtbot.waitUntil(lambda: bool(said) and not dialogs(app), timeout=LONG)
+            qtbot.waitUntil(lambda: bool(said) and not dialogs(app))
             assert said.pop() == "Run 1 was not resumed: you have cancelled it."
     finally:
         app.window.close()
@@ -109,7 +106,7 @@ def test_the_window_shows_it_and_can_cancel_it(
 def test_the_window_closes_meanwhile(checkpoint: Path, qapp: QApplication, qtbot: QtBot) -> None:
     app = AppController(ThemeController(qapp))
     app.window.show()
-    with qtbot.waitSignal(app.engine_client.verifying, timeout=LONG):
+    with qtbot.waitSignal(app.engine_client.verifying):
         app.resume_dialogs.resume("1")
     app.window.close()
     app.shut_down()  # it waits for the thread that verifies

@@ -22,7 +22,7 @@ from engine.processes.process import is_alive
 from engine.runs.run_state import RunState
 from gui.app import AppController
 from gui.style.theme import ThemeController
-from tests.gui.test_end_to_end import LONG, Spectator
+from tests.gui.test_end_to_end import Spectator
 from tests.support.runs import (
     curve,
     is_training,
@@ -103,7 +103,7 @@ def test_a_run_goes_on_when_its_window_is_killed_or_closed(
         seen = Spectator(app)
         app.window.show()
         app.open(run_id)
-        qtbot.waitUntil(lambda: len(seen.steps) > before, timeout=LONG)
+        qtbot.waitUntil(lambda: len(seen.steps) > before)
         print(f"another window shows it {time.monotonic() - killed:.2f} s after the first died")
         _click_everything(app, seen, qtbot)
         assert seen.steps == list(range(1, len(seen.steps) + 1)), "every point, none twice"
@@ -133,6 +133,6 @@ def _click_everything(app: AppController, seen: Spectator, qtbot: QtBot) -> None
         (controls.pause, "Pause", Paused),
         (controls.pause, "Resume", Resumed),
     ):
-        qtbot.waitUntil(lambda b=button, t=text: b.isEnabled() and b.text() == t, timeout=LONG)
+        qtbot.waitUntil(lambda b=button, t=text: b.isEnabled() and b.text() == t)
         button.click()
-        qtbot.waitUntil(lambda kind=answer: kind in seen.events, timeout=LONG)
+        qtbot.waitUntil(lambda kind=answer: kind in seen.events)

@@ -111,7 +111,7 @@ def use_strategies(monkeypatch: pytest.MonkeyPatch) -> UseStrategies:
 
 def wait_for_runs(app: AppController, qtbot: QtBot) -> None:
     """Wait until a window that has just been made lists the runs."""
-    with qtbot.waitSignal(app.engine_client.runs_listed, timeout=60_000):
+    with qtbot.waitSignal(app.engine_client.runs_listed):
         pass
 
 

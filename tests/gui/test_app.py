@@ -378,7 +378,7 @@ def test_the_program_loads_a_framework_after_the_first_paint(
     def execute(_: QApplication) -> int:
         (window,) = [each for each in qapp.topLevelWidgets() if isinstance(each, MainWindow)]
         window.first_painted.connect(lambda: painted.append(len(templates.starts)))
-        qtbot.waitUntil(lambda: bool(templates.starts), timeout=60_000)
+        qtbot.waitUntil(lambda: bool(templates.starts))
         window.repaint()
         window.close()
         qapp.aboutToQuit.emit()

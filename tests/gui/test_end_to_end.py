@@ -19,9 +19,6 @@ from gui.app import AppController
 
 pytestmark = pytest.mark.slow
 
-LONG = 90_000
-"""Milliseconds: importing a framework on a busy machine takes a while."""
-
 
 class Spectator:
     """What has come out of a window's reader."""
@@ -64,21 +61,21 @@ def test_click_train_watch_checkpoint_stop_and_come_back(
     QTest.keyClicks(epochs, "2000")
 
     def click(button: QPushButton) -> None:
-        qtbot.waitUntil(button.isEnabled, timeout=LONG)
+        qtbot.waitUntil(button.isEnabled)
         QTest.mouseClick(button, Qt.MouseButton.LeftButton)
 
     click(app.form.start_button)
-    qtbot.waitUntil(lambda: len(seen.steps) > 20, timeout=LONG)
+    qtbot.waitUntil(lambda: len(seen.steps) > 20)
     assert seen.state is RunState.RUNNING
     click(app.controls.checkpoint)
-    qtbot.waitUntil(lambda: CheckpointSaved in seen.events, timeout=LONG)
+    qtbot.waitUntil(lambda: CheckpointSaved in seen.events)
     click(app.controls.empty_cache)
-    qtbot.waitUntil(lambda: CacheEmptied in seen.events, timeout=LONG)
+    qtbot.waitUntil(lambda: CacheEmptied in seen.events)
     click(app.controls.pause)
-    qtbot.waitUntil(lambda: Paused in seen.events, timeout=LONG)
-    qtbot.waitUntil(lambda: app.controls.pause.text() == "Resume", timeout=LONG)
+    qtbot.waitUntil(lambda: Paused in seen.events)
+    qtbot.waitUntil(lambda: app.controls.pause.text() == "Resume")
     click(app.controls.pause)
-    qtbot.waitUntil(lambda: seen.state is RunState.RUNNING, timeout=LONG)
+    qtbot.waitUntil(lambda: seen.state is RunState.RUNNING)
 
     app.window.close()
     app.shut_down()
@@ -91,11 +88,11 @@ def test_click_train_watch_checkpoint_stop_and_come_back(
     assert seen_again.steps[0] == 1
 
     click(again.controls.stop)
-    qtbot.waitUntil(lambda: seen_again.state is RunState.STOPPED, timeout=LONG)
+    qtbot.waitUntil(lambda: seen_again.state is RunState.STOPPED)
     assert seen_again.steps == list(range(1, len(seen_again.steps) + 1))
     assert again.controls.resume.isVisible()
     steps = len(seen_again.steps)
     click(again.controls.resume)
-    qtbot.waitUntil(lambda: len(seen_again.steps) > steps, timeout=LONG)
+    qtbot.waitUntil(lambda: len(seen_again.steps) > steps)
     click(again.controls.stop)
-    qtbot.waitUntil(lambda: seen_again.state is RunState.STOPPED, timeout=LONG)
+    qtbot.waitUntil(lambda: seen_again.state is RunState.STOPPED)

@@ -146,13 +146,13 @@ def is_template(process: psutil.Process) -> bool:
     return False
 
 
-def wait_until_gone(info: RunInfo, seconds: float = 10.0) -> None:
-    """Fail unless every process of the run (its workers, its supervisor) ends within `seconds`."""
+def wait_until_gone(info: RunInfo) -> None:
+    """Wait until every process of the run (its workers, its supervisor) has ended."""
     processes = []
     for pid in (*info.status.worker_pids, info.status.supervisor_pid):
         with contextlib.suppress(psutil.NoSuchProcess):
             processes.append(psutil.Process(pid))
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     pause = threading.Event()
     while left := [process for process in processes if _is_alive(process)]:
         assert time.monotonic() < deadline, f"orphans: {left}"
@@ -161,7 +161,7 @@ def wait_until_gone(info: RunInfo, seconds: float = 10.0) -> None:
 
 def delete_folder(info: RunInfo) -> None:
     """Delete the folder of a run, again if the run has written into it meanwhile."""
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while info.folder.exists():
         assert time.monotonic() < deadline, f"{info.folder} comes again and again"
         shutil.rmtree(info.folder, ignore_errors=True)

@@ -17,7 +17,7 @@ from engine.environments.registry import CannotChange
 from engine.processes.process import PROJECT
 from tests.engine.environments.conftest import FakePython
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 def _left() -> list[str]:

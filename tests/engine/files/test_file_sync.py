@@ -13,7 +13,7 @@ import pytest
 from engine.files import file_sync
 from engine.files.file_sync import FileSync
 
-SECONDS = 20.0
+SECONDS = 60.0
 """Longest wait; only a test that fails waits so long."""
 
 

@@ -22,8 +22,11 @@ pytestmark = [
     pytest.mark.skipif(not process_tree.ON_LINUX, reason="of Linux"),
 ]
 
+SECONDS = 2.0
+"""For the workers to leave, and for a save to get on: no pause of a busy machine is so long."""
+
 MARKS = 40
-MARK_SECONDS = 0.05
+MARK_SECONDS = 0.1
 
 
 @pytest.fixture
@@ -42,7 +45,7 @@ def test_a_worker_is_not_killed_while_its_save_gets_on(
     folder = tmp_path / "check points" / "step-00000003.tmp"
     folder.mkdir(parents=True)
     reading, writing = os.pipe()
-    lines = f"seconds 0.6\ncheckpoints {folder.parent}\n"
+    lines = f"seconds {SECONDS}\ncheckpoints {folder.parent}\n"
     lines += f"worker {worker.pid} {start_time(worker.pid)!r}\n"
     os.write(writing, lines.encode())
     os.close(writing)  # the supervisor was killed
@@ -63,6 +66,8 @@ def test_a_worker_is_not_killed_while_its_save_gets_on(
     made.end_workers()
     ended = time.monotonic()
     saving.join()
-    assert worker.wait(30) < 0
-    assert marked - begun > 0.8, "it saved for longer than it has time to leave"
+    assert worker.wait(60) < 0
+    assert marked - begun > SECONDS + guardian.MARGIN_SECONDS, (
+        "it saved for longer than it has time to leave"
+    )
     assert ended > marked, "and was not killed in it"

@@ -50,11 +50,11 @@ def test_frames_arrive_in_order_and_the_greeting_is_sent(
     with connected(link) as client:
         client.sendall(framed({"kind": "points", "points": [["a", [1], [float("nan")], []]]}))
         client.sendall(framed({"kind": "notice", "text": "ü"}))
-        frames = [inbox.get(timeout=10).frame for _ in range(3)]
+        frames = [inbox.get(timeout=60).frame for _ in range(3)]
         assert [type(frame) for frame in frames] == [Hello, NewPoints, Said]
         assert frames[2].text == "ü"
         assert client.recv(100)[4:] == b'{"kind": "save_every"}'
-    assert isinstance(inbox.get(timeout=10), Closed)
+    assert isinstance(inbox.get(timeout=60), Closed)
 
 
 def test_nonsense_is_left_out_and_the_rest_arrives(link: Link, inbox: queue.Queue[Any]) -> None:
@@ -62,10 +62,10 @@ def test_nonsense_is_left_out_and_the_rest_arrives(link: Link, inbox: queue.Queu
         for nonsense in (b"", b"\xff", b"[" * 100_000, {"kind": "points", "step": "x"}, {}, 3):
             client.sendall(framed(nonsense))
         client.sendall(framed({"kind": "notice", "text": "after"}))
-        assert isinstance(inbox.get(timeout=10).frame, Hello)
-        assert inbox.get(timeout=10).frame == Said("after")
+        assert isinstance(inbox.get(timeout=60).frame, Hello)
+        assert inbox.get(timeout=60).frame == Said("after")
         client.sendall(struct.pack(">I", 2**31))
-        assert isinstance(inbox.get(timeout=10), Closed), "where the next frame begins is unknown"
+        assert isinstance(inbox.get(timeout=60), Closed), "where the next frame begins is unknown"
 
 
 def test_without_the_key_there_is_no_connection(link: Link, inbox: queue.Queue[Any]) -> None:
@@ -76,7 +76,7 @@ def test_without_the_key_there_is_no_connection(link: Link, inbox: queue.Queue[A
 
 def test_the_first_that_trains_leads(link: Link, inbox: queue.Queue[Any]) -> None:
     one, two = connected(link), connected(link, pid=2)
-    found: list[Received] = [inbox.get(timeout=10) for _ in range(2)]
+    found: list[Received] = [inbox.get(timeout=60) for _ in range(2)]
     first, second = sorted((each.connection for each in found), key=lambda each: each.hello.pid)
     assert link.leads(first, NewPoints(step=0))
     assert link.leader is None

@@ -22,7 +22,7 @@ from engine.templates.kinds import SHARED_ENVIRONMENT
 from engine.templates.protocol import Files, Fork, TemplateState
 from tests.support.light_templates import LIGHT_KINDS
 
-SECONDS = 40.0
+SECONDS = 60.0
 """Longest wait; only a test that fails gets there."""
 
 

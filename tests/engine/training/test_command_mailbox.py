@@ -60,7 +60,6 @@ class Telling(threading.Condition):
         return super().wait(timeout)
 
 
-@pytest.mark.timeout(20)
 def test_waiting_ends_when_something_is_posted() -> None:
     mailbox = CommandMailbox()
     poster = threading.Thread(target=mailbox.post, args=(Resume(),))

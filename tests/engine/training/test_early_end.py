@@ -14,7 +14,7 @@ from engine.training import early_end
 from engine.training.early_end import AHEAD, EarlyEnd
 
 COUNT = 400
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 @pytest.fixture

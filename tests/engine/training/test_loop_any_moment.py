@@ -62,7 +62,6 @@ class Rank:
         return noted
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_hundred_commands_at_random_moments(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

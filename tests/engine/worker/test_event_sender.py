@@ -210,10 +210,10 @@ def test_a_checkpoint_waits_for_its_points_while_the_supervisor_takes_messages(
     for number in range(50):
         sender.put(losses([float(number)] * LARGE * 10))
     number = sender.request_flush()
-    waiting = threading.Thread(target=sender.wait_for_flush, args=(number, 0.2))
+    waiting = threading.Thread(target=sender.wait_for_flush, args=(number, 2.0))
     waiting.start()
     for _ in range(50):  # slowly: together longer than the time after which it gives up
-        waiting.join(0.02)
+        waiting.join(0.05)
         assert isinstance(supervisor.receive(SECONDS), Metrics)
         assert waiting.is_alive()
     assert supervisor.receive(SECONDS) == Flush(1)

@@ -81,7 +81,7 @@ def theirs():
     queue = context.Queue()
     child = context.Process(target=utils.in_child, args=(queue, Thing()))
     child.start()
-    found = queue.get(timeout=20)
+    found = queue.get(timeout=60)
     child.join()
     found += [ENGINE.__file__, ENGINE.training.__file__, ENGINE.late.__file__]
     return found + [each.__file__ for each in (gui, main, resources, helpers, tools)]

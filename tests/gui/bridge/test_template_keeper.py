@@ -96,7 +96,7 @@ def test_it_starts_one_at_a_time(
     def start(kind: TemplateKind, *, at_low_priority: bool) -> None:
         at_work.add(kind.name)
         most.append(len(at_work))
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         at_work.remove(kind.name)
         templates.start(kind, at_low_priority=at_low_priority)
 

@@ -31,7 +31,7 @@ class View(NamedTuple):
     def read(self) -> None:
         """Wait until everything that the stores hold is drawn."""
         self.comparison.poll()
-        deadline = time.monotonic() + 20.0
+        deadline = time.monotonic() + 60.0
         while self.comparison.is_reading:
             assert time.monotonic() < deadline
             QApplication.processEvents()

@@ -291,5 +291,5 @@ def test_zoom_points_are_read_in_the_background(view: View, qtbot: QtBot) -> Non
     view.comparison.plots.zoom_points_wanted.emit("1", "validation/loss", 0.0, 20.0)
     curve = plot.curves["1"]
     curve.set_zoom_points = found.append  # type: ignore[method-assign]
-    qtbot.waitUntil(lambda: bool(found), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(found))
     assert list(found[0].step) == [10.0, 20.0, 30.0]

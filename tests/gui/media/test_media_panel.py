@@ -99,12 +99,12 @@ def test_only_images_in_sight_are_read(panel: MediaPanel, run: Path, qtbot: QtBo
     panel._files.preview.connect(lambda file, _: read.append(file))
     logged(panel, *(image(run, 1, series=f"s{number:02}") for number in range(30)))
     last, first = images(panel, "s29"), images(panel, "s00")
-    qtbot.waitUntil(lambda: "media/s00-1-0.png" in read, timeout=10_000)
+    qtbot.waitUntil(lambda: "media/s00-1-0.png" in read)
     panel.load_visible()
     qtbot.wait(200)
     assert "media/s29-1-0.png" not in read
     panel.area.verticalScrollBar().setValue(panel.area.verticalScrollBar().maximum())
-    qtbot.waitUntil(lambda: "media/s29-1-0.png" in read, timeout=10_000)
+    qtbot.waitUntil(lambda: "media/s29-1-0.png" in read)
     assert not last.grid.missing()
     assert first.grid.missing(), "what is out of sight keeps no memory"
 
@@ -113,7 +113,7 @@ def test_a_hidden_panel_reads_nothing(panel: MediaPanel, run: Path, qtbot: QtBot
     panel.hide()
     with qtbot.assertNotEmitted(panel._files.preview, wait=300):
         logged(panel, image(run, 1))
-    with qtbot.waitSignal(panel._files.preview, timeout=10_000):
+    with qtbot.waitSignal(panel._files.preview):
         panel.show()
 
 
@@ -175,7 +175,7 @@ def test_images_of_a_step_are_chosen_and_opened_by_keys(
     assert "Image 2 of 4 at step 1" in grid.accessibleName()
     QTest.keyClick(grid, Qt.Key.Key_Return)
     dialog = next(each for each in panel.findChildren(ImageDialog))
-    qtbot.waitUntil(lambda: not dialog.view.image.isNull(), timeout=10_000)
+    qtbot.waitUntil(lambda: not dialog.view.image.isNull())
     assert "2 of 4" in dialog.note.text()
     QTest.keyClick(dialog, Qt.Key.Key_PageDown)
     assert "3 of 4" in dialog.note.text()
@@ -195,5 +195,5 @@ def test_an_image_that_is_gone_is_said_in_the_dialog(
     logged(panel, ImageLogged("samples", 1, "media/gone.png", 6, 4))
     panel.open_image(images(panel), 0)
     dialog = next(each for each in panel.findChildren(ImageDialog))
-    qtbot.waitUntil(lambda: "not there any more" in dialog.note.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "not there any more" in dialog.note.text())
     dialog.close()

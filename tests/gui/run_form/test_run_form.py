@@ -320,7 +320,7 @@ def test_a_recipe_that_changes_on_disk_is_read_again_and_keeps_what_was_typed(
     line(form, "batch_size").setText("12")
     new = own.with_suffix(".new")
     new.write_text(OWN.format(epochs=11, settings="depth: int = 4, wide: bool = True, rate=0.6"))
-    with qtbot.waitSignal(form.message, timeout=10_000) as said:
+    with qtbot.waitSignal(form.message) as said:
         new.replace(own)
     assert "mine has changed on disk" in said.args[0]
     assert "read again" in form.recipe_note.text()

@@ -34,13 +34,13 @@ def test_the_button_really_trains_and_the_page_makes_way(open_app: OpenApp, qtbo
     QTest.mouseClick(app.welcome_page.button, Qt.MouseButton.LeftButton)
     assert not app.welcome_page.button.isEnabled(), "a second click starts no second run"
     assert app.window.focusWidget() is app.run_list
-    qtbot.waitUntil(lambda: app.plots.isVisible(), timeout=30_000)
+    qtbot.waitUntil(lambda: app.plots.isVisible())
     assert not app.welcome_page.isVisible()
-    qtbot.waitUntil(lambda: client.get_run("1").status.step > 0, timeout=90_000)
+    qtbot.waitUntil(lambda: client.get_run("1").status.step > 0)
     assert last_beat(paths.run_folder("1")) > 0
     client.send("1", Stop(now=True))
-    qtbot.waitUntil(lambda: client.get_run("1").state.is_over, timeout=30_000)
-    qtbot.waitUntil(lambda: last_beat(paths.run_folder("1")) == 0.0, timeout=30_000)
+    qtbot.waitUntil(lambda: client.get_run("1").state.is_over)
+    qtbot.waitUntil(lambda: last_beat(paths.run_folder("1")) == 0.0)
 
 
 def test_why_it_did_not_start_is_said_on_the_page(

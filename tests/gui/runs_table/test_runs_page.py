@@ -50,7 +50,7 @@ class Page:
 
     def settle(self) -> None:
         """Wait until the table shows what was asked for."""
-        deadline = time.monotonic() + 20.0
+        deadline = time.monotonic() + 60.0
         while self.page.is_arranging:
             assert time.monotonic() < deadline
             QApplication.processEvents()

@@ -330,7 +330,7 @@ def test_nothing_is_cut_or_overlaps_at_any_size(app: AppController, qtbot: QtBot
         assert (app.window.width(), app.window.height()) == size
         for show in (lambda: None, app.window.show_log, app.window.show_form):
             show()
-            qtbot.waitUntil(lambda: not faults(app.window), timeout=3000)
+            qtbot.waitUntil(lambda: not faults(app.window))
         app.window.body.close_over()
 
 

@@ -112,7 +112,7 @@ def test_the_editor_of_the_settings_opens_the_file(
     file = tmp_path / "it.py"
     file.touch()
     made.open(Place(file, 7))
-    qtbot.waitUntil(told.exists, timeout=10_000)
+    qtbot.waitUntil(told.exists)
     assert told.read_text() == f"7 {file}\n"
 
 
@@ -123,7 +123,7 @@ def test_an_editor_that_fails_is_heard_of(
     settings = QSettings(str(tmp_path / "window.ini"), QSettings.Format.IniFormat)
     made = Editor(settings, background)
     made.set_command(program(tmp_path, "exit 3"))
-    with qtbot.waitSignal(made.failed, timeout=10_000) as failed:
+    with qtbot.waitSignal(made.failed) as failed:
         made.open(Place(Path(__file__), 7))
     assert "ended with the code 3" in failed.args[0]
 

@@ -36,13 +36,13 @@ def test_a_file_that_is_written_or_replaced_is_noticed_each_time(
     watch: FileWatch, file: Path, qtbot: QtBot
 ) -> None:
     for text in ("epochs = 22\n", "epochs = 333\n"):
-        with qtbot.waitSignal(watch.changed, timeout=10_000) as told:
+        with qtbot.waitSignal(watch.changed) as told:
             file.write_text(text)
         assert told.args == [str(file)]
     for text in ("epochs = 4444\n", "epochs = 55555\n"):
-        with qtbot.waitSignal(watch.changed, timeout=10_000):
+        with qtbot.waitSignal(watch.changed):
             replace(file, text)
-    with qtbot.waitSignal(watch.changed, timeout=10_000):
+    with qtbot.waitSignal(watch.changed):
         file.write_text("epochs = 666666\n")
 
 
@@ -51,7 +51,7 @@ def test_a_file_that_was_deleted_is_noticed_when_it_is_back(
 ) -> None:
     file.unlink()
     watch.check()
-    with qtbot.waitSignal(watch.changed, timeout=10_000):
+    with qtbot.waitSignal(watch.changed):
         file.write_text("epochs = 7\n")
 
 

@@ -109,12 +109,12 @@ def test_previews_are_read_once_and_those_of_another_run_are_not_shown(
     files: MediaFiles, run: Path, qtbot: QtBot
 ) -> None:
     (run / "media" / "a.png").write_bytes(png())
-    with qtbot.waitSignal(files.preview, timeout=10_000) as shown:
+    with qtbot.waitSignal(files.preview) as shown:
         files.want(["media/a.png"])
     file, image = shown.args
     assert (file, image.width()) == ("media/a.png", 4)
     assert files.known("media/a.png") is image
-    with qtbot.waitSignal(files.preview, timeout=10_000) as shown:
+    with qtbot.waitSignal(files.preview) as shown:
         files.want(["media/a.png", "media/b.png"])
     assert "not there any more" in shown.args[1]
     files.watch(None)
@@ -133,5 +133,5 @@ def test_the_memory_for_previews_is_limited(
     got: list[str] = []
     files.preview.connect(lambda file, _: got.append(file))
     files.want(names)
-    qtbot.waitUntil(lambda: len(got) == 6, timeout=10_000)
+    qtbot.waitUntil(lambda: len(got) == 6)
     assert sum(files.known(name) is not None for name in names) == 3

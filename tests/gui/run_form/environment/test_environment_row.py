@@ -22,7 +22,7 @@ from gui.run_form.environment.making_dialog import MakingDialog
 from gui.run_form.run_form import RunForm
 from tests.gui.run_form.test_run_form import GPUS, snapshot
 
-SECONDS = 20.0
+SECONDS = 60.0
 TF = "/of/tensorflow/bin/python"
 FACTS = Facts("3.12.4", {"tensorflow": "2.21.0"})
 
