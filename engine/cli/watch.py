@@ -14,7 +14,7 @@ from engine.cli.output import NoAnswer
 from engine.messages.events import AttemptStarted, CommandRefused, Event
 from engine.runs import run_info
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store.store_follower import StoreFollower
+from engine.runs.store.store_follower import StoreCursor, StoreFollower
 from engine.runs.store.store_reader import MOST_EVENTS, RunReader, StoredEvent
 from engine.system import paths
 
@@ -116,7 +116,7 @@ def newest_attempt(folder: Path) -> tuple[int, int]:
 
 def _open(run_id: str, after: int) -> StoreFollower:
     """Open the store; wait if the supervisor has not created it yet. Raises NoAnswer."""
-    follower = StoreFollower(paths.run_folder(run_id), after=after)
+    follower = StoreFollower(paths.run_folder(run_id), StoreCursor(after))
     deadline = time.monotonic() + START_SECONDS
     while True:
         with suppress(sqlite3.OperationalError):  # it has no tables yet

@@ -15,11 +15,11 @@ from PySide6.QtWidgets import (
 )
 
 from engine.messages.events import AttemptStarted, Failure, RunEnded
+from engine.runs.log_tail import terminal_text
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import StoredEvent
 from gui.bridge.files.editor import Place, place_in
-from gui.bridge.log_tail import terminal_text
 from gui.style.device_labels import name_devices
 from gui.style.state_style import state_sentence
 from gui.style.theme import monospace_font

@@ -28,13 +28,13 @@ from engine.messages.events import (
 )
 from engine.messages.merged_metrics import count_points
 from engine.processes.process import start_time
+from engine.runs.log_tail import MAX_BYTES, MAX_LINE, LogTail
 from engine.runs.store.run_store import RunStore
 from engine.runs.store.store_follower import MOST_SHOWN
 from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.supervisor.inbox import MOST_UNREAD, Inbox, MessageReceived
 from engine.worker import event_sender
 from engine.worker.event_sender import EventSender
-from gui.bridge.log_tail import MAX_BYTES, MAX_LINE, LogTail
 from gui.bridge.store_reader import StoreReader
 from gui.log.event_model import MAX_ROWS, EventModel
 from gui.log.log_view import MAX_LINES, LogView

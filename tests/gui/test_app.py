@@ -21,12 +21,12 @@ from engine.messages.events import EpochEnded, Failure, RunEnded
 from engine.processes.process import start_time
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
+from engine.runs.log_tail import MAX_BYTES
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.app import NO_DISPLAY, AppController, run
 from gui.bridge import template_keeper
 from gui.bridge.liveness import Silence
-from gui.bridge.log_tail import MAX_BYTES
 from gui.bridge.telemetry_reader import TelemetryReader
 from gui.run_list.run_list_model import DETAIL
 from gui.window.application import has_display

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from engine.runs.run_state import RunStatus
 from engine.runs.store.downsampling import FACTOR
 from engine.runs.store.run_store import FILE_NAME
-from engine.runs.store.store_reader import RunReader, StoredEvent
+from engine.runs.store.store_reader import MOST_EVENTS, RunReader, StoredEvent
 from engine.runs.store.stored_points import StoredPoints
 
 MOST_AT_ONCE = 2000
@@ -42,20 +43,41 @@ class CurveUpdate(NamedTuple):
     """Whether these points replace all earlier points; else they are appended."""
 
 
+class StoreCursor(NamedTuple):
+    """How far a store was read; another follower of the same run goes on from it."""
+
+    seq: int = 0
+    """The number of the last event."""
+
+    generation: int = -1
+    """That of the points; with another one, every curve is read again."""
+
+    series: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    """By series, the number of points that were read, and the number of those that are shown."""
+
+
+BEGIN = StoreCursor()
+
+
 class StoreFollower:
     """Remembers the last event and the number of points that were read. For one thread."""
 
-    def __init__(self, folder: Path, *, after: int = 0) -> None:
-        """Follow the run in `folder` from the event after number `after`.
-
-        Its store need not exist yet.
-        """
+    def __init__(self, folder: Path, cursor: StoreCursor = BEGIN) -> None:
+        """Follow the run in `folder` from `cursor` on. Its store need not exist yet."""
         self.reader: RunReader | None = None
+        self.series: tuple[str, ...] = ()
+        """All series that there were when curves were read last."""
+
         self._folder = folder
-        self._last_seq = after
-        self._generation = -1
-        self._counts: dict[str, int] = {}
-        self._shown: dict[str, int] = {}
+        self._last_seq, self._generation, series = cursor
+        self._counts = {name: count for name, (count, _) in series.items()}
+        self._shown = {name: shown for name, (_, shown) in series.items()}
+
+    @property
+    def cursor(self) -> StoreCursor:
+        """How far this follower has read."""
+        series = {name: (count, self._shown[name]) for name, count in self._counts.items()}
+        return StoreCursor(self._last_seq, self._generation, series)
 
     def open(self) -> bool:
         """Open the store if it exists; return whether it is open. Raises sqlite3.Error."""
@@ -81,9 +103,12 @@ class StoreFollower:
         """
         return self.reader.status() if self.reader else RunStatus()
 
-    def new_events(self) -> list[StoredEvent]:
-        """Return the events since the last call, oldest first. Raises sqlite3.Error."""
-        events = self.reader.events_after(self._last_seq) if self.reader else []
+    def new_events(self, most: int = MOST_EVENTS) -> list[StoredEvent]:
+        """Return the events since the last call, oldest first, at most `most` of them.
+
+        Raises sqlite3.Error.
+        """
+        events = self.reader.events_after(self._last_seq, most) if self.reader else []
         if events:
             self._last_seq = events[-1].seq
         return events
@@ -107,16 +132,19 @@ class StoreFollower:
         if generation != self._generation:
             self._counts.clear()
         self._generation = generation
-        counts = {name: n for name, n in reader.counts().items() if is_wanted(name)}
-        unread = sum(counts.values()) - sum(self._counts.values())
+        all_counts = reader.counts()
+        self.series = tuple(all_counts)
+        counts = {name: count for name, count in all_counts.items() if is_wanted(name)}
+        read = {name: n for name, n in self._counts.items() if name in counts}
+        unread = sum(counts.values()) - sum(read.values())
         is_flood, shortened = unread > MOST_AT_ONCE and not to_the_end, False
-        turns = SERIES_AT_ONCE if is_flood and self._counts else len(counts)
-        for series in [*(name for name in counts if name not in self._counts), *self._counts]:
+        turns = SERIES_AT_ONCE if is_flood and read else len(counts)
+        for series in [*(name for name in counts if name not in read), *read]:
             if not turns:
                 break
-            known = self._counts.get(series, 0)
-            new, shown = counts.get(series, 0) - known, self._shown.get(series, 0)
-            read_whole = series not in self._counts or new > LONGEST_ADDITION
+            known = read.get(series, 0)
+            new, shown = counts[series] - known, self._shown.get(series, 0)
+            read_whole = series not in read or new > LONGEST_ADDITION
             if not read_whole and new and shown + new > MOST_SHOWN and not shortened:
                 read_whole = shortened = True
             if read_whole:

@@ -143,11 +143,11 @@ class RunReader:
         return int(row[0]) if row else 0
 
     @_reports_damage
-    def events_after(self, seq: int) -> list[StoredEvent]:
-        """Return the events after number `seq` (0 for all), oldest first, at most MOST_EVENTS."""
+    def events_after(self, seq: int, most: int = MOST_EVENTS) -> list[StoredEvent]:
+        """Return the events after number `seq` (0 for all), oldest first, at most `most`."""
         rows = self._query(
             "SELECT seq, time, body FROM event WHERE seq > ? ORDER BY seq LIMIT ?",
-            (seq, MOST_EVENTS),
+            (seq, most),
         )
         return [self._stored_event(*row) for row in rows]
 

@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from engine.messages import channel, heartbeat, status_question
 from engine.messages.events import EpochEnded, RunEnded
 from engine.runs import run_info
+from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.runs.store import store_follower
 from engine.runs.store.store_reader import RunReader
@@ -29,12 +30,14 @@ class Screen:
     def __init__(self, reader: StoreReader) -> None:
         self.curves: dict[str, list[float]] = {}
         self.events: list[Any] = []
+        self.infos: list[RunInfo] = []
         self.states: list[RunState] = []
         self.log: list[tuple[int, str]] = []
         self.troubles: list[str] = []
         reader.curve.connect(lambda name, new: self.curves.update({name: list(new.step)}))
         reader.points.connect(lambda name, new: self.curves[name].extend(new.step))
         reader.events.connect(lambda new: self.events.extend(each.event for each in new))
+        reader.status_changed.connect(self.infos.append)
         reader.status_changed.connect(lambda info: self.states.append(info.state))
         reader.log_lines.connect(lambda rank, new: self.log.extend((rank, line) for line in new))
         reader.trouble.connect(self.troubles.append)
@@ -103,9 +106,8 @@ def test_a_silent_run_shows_what_its_supervisor_tells_and_no_poll_waits_for_that
         may_answer.set()
         qtbot.waitUntil(lambda: screen.states[-1] is RunState.PAUSED)
     assert patience == {0.0}, "the thread of the window waits for no answer"
-    assert reader._info is not None
-    assert not reader._info.is_recorded
-    assert "the disk is read-only" in reader._info.status.troubles[run_info.SUPERVISOR]
+    assert not screen.infos[-1].is_recorded
+    assert "the disk is read-only" in screen.infos[-1].status.troubles[run_info.SUPERVISOR]
 
 
 def test_points_taken_away_replace_every_curve(
@@ -150,8 +152,8 @@ def test_who_hears_that_a_run_is_over_has_heard_everything_else(
     reader.watch(run.id)
     read = RunReader.events_after
 
-    def end_just_after(store: RunReader, seq: int) -> Any:
-        found = read(store, seq)
+    def end_just_after(store: RunReader, seq: int, most: int) -> Any:
+        found = read(store, seq, most)
         run.add(RunEnded("stopped", ""))
         return found
 

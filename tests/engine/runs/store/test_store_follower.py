@@ -11,7 +11,7 @@ import pytest
 from engine.messages.events import Metrics, Notice, Points, RunEnded
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store.run_store import RunStore
-from engine.runs.store.store_follower import CurveUpdate, StoreFollower
+from engine.runs.store.store_follower import CurveUpdate, StoreCursor, StoreFollower
 
 Read = list[tuple[str, list[float], bool]]
 
@@ -114,7 +114,7 @@ def test_only_what_is_wanted_is_read_and_earlier_events_are_skipped(
     store.append(Notice("one"), 1.0)
     store.append(Notice("two"), 1.0)
     store.commit()
-    with closing(StoreFollower(tmp_path, after=1)) as follower:
+    with closing(StoreFollower(tmp_path, StoreCursor(1))) as follower:
         follower.open()
         assert [stored.event for stored in follower.new_events()] == [Notice("two")]
         curves = follower.new_curves(lambda series: series.startswith("train/"))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-
-from gui.style.translation import translate
+from typing import NamedTuple
 
 MAX_BYTES = 256 * 1024
 """If more bytes than this are new, the older ones are skipped: a person cannot read lines that
@@ -24,18 +23,31 @@ MAX_LINE = 2000
 """Maximum number of characters of a line: Qt needs seconds to lay out a line of 1 MB."""
 
 
+class LogPlace(NamedTuple):
+    """How far a log was read."""
+
+    offset: int
+    """Bytes."""
+
+    is_in_long_line: bool = False
+    """Whether the next bytes belong to a line whose first MAX_LINE characters were returned."""
+
+
 class LogTail:
     """Follows one log file, also after the file was truncated."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, place: LogPlace | None = None) -> None:
+        """Read on from the `place` of an earlier LogTail; None: from the beginning."""
         self._path = path
-        self._offset = -1
+        self._offset, self._is_in_long_line = place or LogPlace(-1)
         self._rest = b""
         self.has_gaps = False
         """Whether a part of the log was skipped."""
 
-        self._is_in_long_line = False
-        """Whether the next bytes belong to a line whose first MAX_LINE characters were returned."""
+    @property
+    def place(self) -> LogPlace:
+        """Up to where lines were returned; an unfinished line is read again from here."""
+        return LogPlace(max(self._offset, 0) - len(self._rest), self._is_in_long_line)
 
     def read(self, *, whole: bool = False) -> list[str]:
         """Return the complete lines since the last call; if bytes were skipped, the first returned
@@ -57,8 +69,7 @@ class LogTail:
             new = file.read(MAX_BYTES if is_first or whole else PIECE_BYTES)
         notes = []
         if skipped:
-            text = translate("LogTail", "[{count:,} bytes skipped: see {path}]")
-            notes.append(text.format(count=skipped, path=self._path))
+            notes.append(f"[{skipped:,} bytes skipped: see {self._path}]")
         self._offset = max(self._offset, 0) + len(new)
         *lines, self._rest = (self._rest + new).split(b"\n")
         if skipped or self._is_in_long_line:  # the new bytes begin in the middle of a line
@@ -81,8 +92,27 @@ class LogTail:
         text = _visible(line)
         if len(text) <= MAX_LINE:
             return text.decode(errors="replace")
-        rest = translate("LogTail", "[the rest: {path}]").format(path=self._path)
-        return text[:MAX_LINE].decode(errors="replace") + f" … {rest}"
+        return f"{text[:MAX_LINE].decode(errors='replace')} … [the rest: {self._path}]"
+
+
+def lines_before(path: Path, end: int) -> tuple[int, list[str]]:
+    """Return the lines in the MAX_BYTES before the byte `end`, and where the first one begins.
+
+    `end` is where a line begins; -1: the end of the file. Raises OSError.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        end = size if end < 0 else min(end, size)
+        begin = max(0, end - MAX_BYTES)
+        file.seek(begin)
+        content = file.read(end - begin)
+    if begin:  # the first bytes are the rest of a line, unless that is longer than all of them
+        cut = content.find(b"\n") + 1
+        begin, content = begin + cut, content[cut:]
+    lines = [_visible(line)[:MAX_LINE] for line in content.split(b"\n")]
+    if not lines[-1]:
+        lines.pop()
+    return begin, [line.decode(errors="replace") for line in lines]
 
 
 def terminal_text(text: str) -> str:
