@@ -269,6 +269,8 @@ def _parser() -> Parser:
         metavar="NAME|PATH",
         help="check the frameworks of this environment (default: of the one that trains recipes)",
     )
+    serve = add("serve", "what another Traindeck starts here over SSH; not for people")
+    serve.add_argument("nonce", metavar="NONCE", help="what its first line ends with")
     desktop = add("desktop-entry", "add Traindeck to this user's menu of applications (Linux)")
     desktop.add_argument("--remove", action="store_true", help="remove it from the menu")
     if IN_CHECKOUT:  # an installed package has no tools/
@@ -651,6 +653,10 @@ def _run(options: argparse.Namespace) -> int:
             from engine.cli.commands.doctor import doctor
 
             return doctor(json=options.json, full=options.full, environment=options.environment)
+        case "serve":
+            from engine.cli.commands.serve import serve
+
+            return serve(options.nonce)
         case "desktop-entry":
             return desktop_entry.remove() if options.remove else desktop_entry.install()
         case "record-gpus":

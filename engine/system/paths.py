@@ -20,6 +20,7 @@ _ENTRIES = (
     *("runs", "trash", "presets", "templates", "logs"),
     *("queue.json", "queue.lock", "index.sqlite", "window.ini"),
     *("environments", "environments.json", "environments.lock"),
+    *("machines.toml", "machines.lock", "received"),
 )
 """What lies in the data folder; other files there are of no concern to us."""
 

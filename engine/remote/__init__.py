@@ -1,0 +1,4 @@
+"""Another machine over SSH: which ones there are, the program there, and the connection to it.
+
+Imports `client` and what is below it.
+"""

@@ -1,0 +1,504 @@
+"""The connection to one machine: made, kept, and made again by itself when it breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from engine.remote import packed_points, requests, ssh
+from engine.remote.askpass import Ask, Askpass
+from engine.remote.machines import RemoteMachine
+from engine.remote.requests import DevicesNews, FollowNews, Hello, Packed, Request, RunsNews
+from engine.remote.run_rows import run_info, stored_event
+from engine.remote.session import Broken, NotConnected, OtherProtocol, Session
+from engine.remote.ssh import Failure
+from engine.remote.watches import digest_of
+from engine.runs.run_follower import Output, RunNews
+from engine.runs.run_info import RunInfo, UnreadableRun
+from engine.runs.store.store_follower import CurveUpdate
+from engine.runs.store.store_reader import StoredEvent
+from engine.telemetry.snapshot import Snapshot
+
+_log = logging.getLogger(__name__)
+
+A = TypeVar("A")
+
+
+class LinkState(StrEnum):
+    """The state of a connection.
+
+    CONNECTING goes to CONNECTED; to WAITING if it may work later, and back by itself; to ASKING
+    while a person types a password, and back; to FAILED if only a person can help, until `retry`.
+    CONNECTED goes to WAITING when the connection breaks. CLOSED is the end of all.
+    """
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    WAITING = "waiting"
+    ASKING = "asking"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+class LinkStatus(NamedTuple):
+    """The state of a connection, for a person."""
+
+    state: LinkState
+    sentence: str = ""
+    """Why it is not connected."""
+
+    next_try: float = 0.0
+    """While WAITING: seconds since the epoch."""
+
+    round_trip: float | None = None
+    """While CONNECTED: seconds from a question to its answer; None: not measured yet."""
+
+    hello: Hello | None = None
+    """While CONNECTED: what the Traindeck there says of itself."""
+
+
+class Timing(NamedTuple):
+    """Seconds."""
+
+    ping: float = 5.0
+    """Between two questions whether the other side is there."""
+
+    silence: float = 15.0
+    """Without a word from there, the connection is given up."""
+
+    connect: float = 30.0
+    """For the whole of a connection, beside the time in which a person types."""
+
+    first_wait: float = 1.0
+    longest_wait: float = 30.0
+    """Between two tries; the wait doubles."""
+
+    tick: float = 0.5
+    sleep: float = 5.0
+    """By how much the time of day runs ahead of the machine's clock when it has slept."""
+
+
+class _Watch(ABC):
+    """What is watched there, also over several connections."""
+
+    number = 0
+    """That of the call in the present session."""
+
+    @abstractmethod
+    def request(self) -> Request[None]:
+        """Return what begins or continues it."""
+
+    @abstractmethod
+    def take(self, news: Packed) -> None:
+        """Pass news on. Raises ValueError if they cannot be read."""
+
+    def refused(self, text: str) -> None:
+        """It cannot be watched, or news could not be read."""
+        _log.info("nothing is watched: %s", text)
+
+
+class RemoteFollow(_Watch):
+    """One run that is followed. News come in the thread of the connection."""
+
+    def __init__(
+        self, run_id: str, series: Sequence[str], most: int, on_news: Callable[[RunNews], None]
+    ) -> None:
+        self.run_id = run_id
+        self.series = tuple(series)
+        self.most = most
+        self._on_news = on_news
+        self._cursor: Packed = b""
+
+    def request(self) -> requests.Follow:
+        return requests.Follow(self.run_id, self.series, self.most, self._cursor)
+
+    def take(self, news: Packed) -> None:
+        found = _decode_follow(news)
+        self._on_news(_run_news(found))
+        self._cursor = found.cursor
+
+    def refused(self, text: str) -> None:
+        self._on_news(RunNews(trouble=text))
+
+
+class _RunsWatch(_Watch):
+    def __init__(self, on_runs: Callable[[list[RunInfo], list[UnreadableRun]], None]) -> None:
+        self._on_runs = on_runs
+        self._rows: dict[str, Packed] = {}
+        self._infos: dict[str, RunInfo | UnreadableRun] = {}
+
+    def request(self) -> requests.WatchRuns:
+        return requests.WatchRuns({each: digest_of(row) for each, row in self._rows.items()})
+
+    def take(self, news: Packed) -> None:
+        found = _decode_runs(news)
+        self._rows.update(found.changed)
+        for run_id, row in found.changed.items():
+            self._infos[run_id] = _run_or_reason(run_id, row)
+        self._rows = {each: self._rows[each] for each in found.ids if each in self._rows}
+        self._infos = {each: self._infos[each] for each in self._rows}
+        reasons = [UnreadableRun(each, _NOWHERE, why) for each, why in found.unreadable.items()]
+        infos = [each for each in self._infos.values() if isinstance(each, RunInfo)]
+        others = [each for each in self._infos.values() if isinstance(each, UnreadableRun)]
+        self._on_runs(infos, [*others, *reasons])
+
+
+class _DevicesWatch(_Watch):
+    def __init__(self, on_snapshot: Callable[[Snapshot], None]) -> None:
+        self._on_snapshot = on_snapshot
+
+    def request(self) -> requests.WatchDevices:
+        return requests.WatchDevices()
+
+    def take(self, news: Packed) -> None:
+        self._on_snapshot(_decode_devices(news).snapshot)
+
+
+W = TypeVar("W", bound=_Watch)
+
+
+class Connection:
+    """Keeps a connection to `machine` until it is closed. May be used from any thread.
+
+    All callbacks come in threads of the connection, and should return soon: the next news come
+    after that.
+    """
+
+    def __init__(
+        self,
+        machine: RemoteMachine,
+        on_status: Callable[[LinkStatus], None] = lambda status: None,
+        ask: Ask | None = None,
+        *,
+        command: Sequence[str] | None = None,
+        timing: Timing = Timing(),  # noqa: B008  # it is immutable
+    ) -> None:
+        """`ask` gets what `ssh` asks, such as for a password, and returns the answer, which is not
+        kept; None: it was cancelled. Without it, nobody can be asked. `command`: what speaks the
+        protocol, in the place of `ssh`."""
+        self.machine = machine
+        self.status = LinkStatus(LinkState.CONNECTING)
+        self._on_status = on_status
+        self._ask = ask
+        self._command = command
+        self._timing = timing
+        self._lock = threading.RLock()
+        self._session: Session | None = None
+        self._watches: list[_Watch] = []
+        self._closing = False
+        self._wake = threading.Event()
+        self._begun = time.monotonic()
+        self._asking = 0
+        self._keeper = threading.Thread(target=self._keep, daemon=True, name=f"keep {machine.name}")
+        self._pulse = threading.Thread(
+            target=self._watch_over, daemon=True, name=f"pulse {machine.name}"
+        )
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self._keeper.start()
+        self._pulse.start()
+
+    def close(self) -> None:
+        """Ask everything to end; `join` waits for it. `ssh` never outlives that."""
+        with self._lock:
+            self._closing = True
+            session = self._session
+        if session is not None:
+            session.stop()
+        self._wake.set()
+
+    def join(self, seconds: float = 2.0) -> None:
+        """Wait until everything has ended; after `seconds`, `ssh` is killed."""
+        self._keeper.join(seconds)
+        if self._keeper.is_alive():
+            if (session := self._session) is not None:
+                session.kill("it was closed here")
+            self._keeper.join()
+        self._ended.set()
+        self._pulse.join()
+
+    def retry(self) -> None:
+        """Try to connect now, if it is WAITING or FAILED."""
+        self._wake.set()
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """The bytes that were sent and received by the present session."""
+        session = self._session
+        return session.traffic if session is not None else (0, 0)
+
+    @property
+    def pid(self) -> int:
+        """That of `ssh`; 0: it does not run now."""
+        session = self._session
+        return session.pid if session is not None else 0
+
+    def call(
+        self,
+        request: Request[A],
+        timeout: float = 20.0,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> A:
+        """Ask the other machine, wait for the answer and return it. Not for callbacks.
+
+        Raises what `engine.client` raises for the same, and RemoteError: NotConnected,
+        CallCancelled.
+        """
+        return self._connected().call(request, timeout, progress=progress, cancelled=cancelled)
+
+    def begin(self, request: Request[A]) -> Callable[[float], A]:
+        """Ask, and return a function that waits for the answer, as `call` does, so many seconds.
+
+        Raises NotConnected.
+        """
+        session = self._connected()
+        number, pending = session.begin(request)
+
+        def end(timeout: float) -> A:
+            answer: A = session.end(number, pending, timeout)
+            return answer
+
+        return end
+
+    def follow(
+        self,
+        run_id: str,
+        series: Sequence[str],
+        on_news: Callable[[RunNews], None],
+        *,
+        most: int = 2000,
+    ) -> RemoteFollow:
+        """Follow a run from its beginning; the points of `series` only. `unwatch` ends it."""
+        return self._watch(RemoteFollow(run_id, series, most, on_news))
+
+    def show(self, follow: RemoteFollow, series: Sequence[str], most: int = 2000) -> None:
+        """Get the points of other series from now on."""
+        with self._lock:
+            follow.series, follow.most = tuple(series), most
+            if follow.number:
+                self._ask_for(requests.Show(follow.number, follow.series, most))
+
+    def watch_runs(self, on_runs: Callable[[list[RunInfo], list[UnreadableRun]], None]) -> _Watch:
+        """Get all runs, newest first, whenever one has changed. `unwatch` ends it."""
+        return self._watch(_RunsWatch(on_runs))
+
+    def watch_devices(self, on_snapshot: Callable[[Snapshot], None]) -> _Watch:
+        """Get the devices, about every second. `unwatch` ends it."""
+        return self._watch(_DevicesWatch(on_snapshot))
+
+    def unwatch(self, watch: _Watch) -> None:
+        """Get no more news. A callback that is under way ends."""
+        with self._lock:
+            if watch in self._watches:
+                self._watches.remove(watch)
+            number, watch.number = watch.number, 0
+            if number:
+                self._ask_for(requests.Unwatch(number))
+
+    def _watch(self, watch: W) -> W:
+        with self._lock:
+            self._watches.append(watch)
+            if self.status.state is LinkState.CONNECTED and self._session is not None:
+                self._begin_watch(self._session, watch)
+        return watch
+
+    def _begin_watch(self, session: Session, watch: _Watch) -> None:
+        def answered(answer: requests.Answered) -> None:
+            if answer.refusal is not None:
+                watch.refused(answer.refusal.text)
+
+        with contextlib.suppress(NotConnected):  # it begins with the next session
+            watch.number, _ = session.begin(watch.request(), on_answer=answered)
+
+    def _ask_for(self, request: Request[Any]) -> None:
+        """Send a request whose answer tells nothing."""
+        if self._session is not None:
+            with contextlib.suppress(NotConnected):  # then there is nothing to change
+                self._session.begin(request)
+
+    def _connected(self) -> Session:
+        session = self._session
+        if session is None or self.status.state is not LinkState.CONNECTED:
+            raise NotConnected(
+                self.status.sentence or f"There is no connection to {self.machine.name} yet."
+            )
+        return session
+
+    def _keep(self) -> None:
+        """Connect, and connect again; the thread of all callbacks but those of `_watch_over`."""
+        wait, asks = self._timing.first_wait, False
+        while not self._closing:
+            self._tell(LinkStatus(LinkState.CONNECTING))
+            self._wake.clear()
+            failure, was_connected = self._one_session(asks=asks)
+            if self._closing:
+                break
+            if was_connected:
+                wait = self._timing.first_wait
+            if failure.wants_answer and self._ask is not None and not asks:
+                asks = True
+                continue
+            asks = False
+            if failure.is_lasting:
+                self._tell(LinkStatus(LinkState.FAILED, failure.sentence))
+                self._wake.wait()
+                wait = self._timing.first_wait
+                continue
+            next_try = time.time() + wait
+            self._tell(LinkStatus(LinkState.WAITING, failure.sentence, next_try))
+            if self._wake.wait(wait):
+                wait = self._timing.first_wait
+            else:
+                wait = min(2 * wait, self._timing.longest_wait)
+        self._tell(LinkStatus(LinkState.CLOSED))
+        self._ended.set()
+
+    def _one_session(self, *, asks: bool) -> tuple[Failure, bool]:
+        """Connect and stay connected; return why that has ended, and whether it was connected."""
+        with contextlib.ExitStack() as stack:
+            environment = None
+            try:
+                if asks:
+                    assert self._ask is not None
+                    askpass = stack.enter_context(Askpass(self._ask_person))
+                    environment = askpass.environment
+                command = self._command or ssh.serve_command(self.machine, asks=asks)
+                session = Session(command, environment=environment, on_push=self._take)
+            except OSError as error:
+                text = f"`ssh` cannot be started on this machine: {error}."
+                return Failure(text, is_lasting=True), False
+            with self._lock:
+                self._session, self._begun = session, time.monotonic()
+                if self._closing:
+                    session.stop()
+            try:
+                session.run(lambda hello: self._ready(session, hello))
+            except OtherProtocol as error:
+                return ssh.explain_protocol(self.machine, error.hello), False
+            except Broken as error:
+                return self._explain(error), error.greeted
+            finally:
+                with self._lock:
+                    self._session = None
+                    for watch in self._watches:
+                        watch.number = 0
+        raise AssertionError("a session ends by an exception")
+
+    def _explain(self, error: Broken) -> Failure:
+        if error.is_garbled:
+            return ssh.explain_noise(self.machine, str(error))
+        errors = error.errors or error.noise
+        return ssh.explain(
+            self.machine, error.exit_code, errors, why=str(error), greeted=error.greeted
+        )
+
+    def _ready(self, session: Session, hello: Hello) -> None:
+        with self._lock:
+            self._tell(LinkStatus(LinkState.CONNECTED, hello=hello))
+            for watch in self._watches:
+                self._begin_watch(session, watch)
+
+    def _take(self, number: int, news: Packed) -> None:
+        with self._lock:
+            watch = next((each for each in self._watches if each.number == number), None)
+            session = self._session
+        if watch is not None:
+            try:
+                watch.take(news)
+            except ValueError as error:  # also of msgspec
+                watch.refused(f"What comes from {self.machine.name} cannot be read: {error}.")
+        if session is not None:
+            session.acknowledge(number)
+
+    def _ask_person(self, prompt: str) -> str | None:
+        assert self._ask is not None
+        before = self.status
+        self._asking += 1
+        self._tell(LinkStatus(LinkState.ASKING, prompt))
+        try:
+            return self._ask(prompt)
+        finally:
+            self._asking -= 1
+            self._begun = time.monotonic()
+            self._tell(before)
+
+    def _watch_over(self) -> None:
+        """Notice that the other side is silent, and that this machine has slept."""
+        ahead, asked_at = time.time() - time.monotonic(), 0.0
+        while not self._ended.wait(self._timing.tick):
+            now = time.monotonic()
+            has_slept = time.time() - now > ahead + self._timing.sleep
+            ahead = time.time() - now
+            session = self._session
+            if session is None or self._asking:
+                if has_slept and self.status.state is LinkState.WAITING:
+                    self._wake.set()
+                continue
+            if self.status.state is not LinkState.CONNECTED:
+                if now - self._begun > self._timing.connect:
+                    session.kill(f"it took longer than {self._timing.connect:g} s")
+                continue
+            if now - session.heard_at > self._timing.silence:
+                session.kill(f"nothing came from there for {self._timing.silence:g} s")
+            elif has_slept or now - asked_at >= self._timing.ping:
+                asked_at = now
+                self._ping(session, now)
+
+    def _ping(self, session: Session, now: float) -> None:
+        def answered(_: requests.Answered) -> None:
+            with self._lock:
+                if self.status.state is LinkState.CONNECTED:
+                    taken = time.monotonic() - now
+                    self._tell(self.status._replace(round_trip=taken))
+
+        with contextlib.suppress(NotConnected):  # `_keep` says so
+            session.begin(requests.Ping(), on_answer=answered)
+
+    def _tell(self, status: LinkStatus) -> None:
+        if status.state is not self.status.state:
+            _log.info("%s: %s %s", self.machine.name, status.state, status.sentence)
+        self.status = status
+        self._on_status(status)
+
+
+def _run_news(found: FollowNews) -> RunNews:
+    """Return news as a `RunFollower` of this machine does. Raises ValueError."""
+    story: list[Sequence[StoredEvent] | Output] = []
+    for part in found.story:
+        if part.events:
+            story.append([stored_event(*event) for event in part.events])
+        else:
+            story.append(Output(part.rank, part.lines, part.has_gaps))
+    curves = [
+        CurveUpdate(curve.series, packed_points.unpack(curve.points), curve.replaces)
+        for curve in found.curves
+    ]
+    info = run_info(found.run) if found.run else None
+    return RunNews(curves, story, info, found.series, found.trouble)
+
+
+_NOWHERE = Path()
+_decode_follow = msgspec.msgpack.Decoder(FollowNews).decode
+_decode_runs = msgspec.msgpack.Decoder(RunsNews).decode
+_decode_devices = msgspec.msgpack.Decoder(DevicesNews).decode
+
+
+def _run_or_reason(run_id: str, row: Packed) -> RunInfo | UnreadableRun:
+    try:
+        return run_info(row)
+    except ValueError as error:
+        text = f"Run {run_id} can only be read by the Traindeck of its machine: {error}."
+        return UnreadableRun(run_id, _NOWHERE, text)

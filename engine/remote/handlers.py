@@ -1,0 +1,265 @@
+"""Carries out the requests of another machine, by what the window and the command line use here."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, assert_never
+
+import msgspec
+
+from engine import client
+from engine.client import CannotStart, CheckpointUnusable, CommandFailed, NoSuchRun, RecipeChanged
+from engine.exports import export_runs
+from engine.exports.export_runs import CannotExport, Format
+from engine.files.regular_file import open_regular, read_regular
+from engine.remote import packed_points, requests
+from engine.remote.offered_files import offered_files
+from engine.remote.requests import PIECE, Checkpoint, Code, Exported, LogLines, Refusal, Spec
+from engine.remote.run_rows import unpacked_spec
+from engine.remote.sent_code import is_plain, keep
+from engine.runs import checkpoint_files, device_queue, log_tail, trash
+from engine.runs.run_notes import write_notes
+from engine.runs.store.store_reader import RunReader
+from engine.runs.store.stored_points import StoredPoints
+from engine.spec.run_spec import RunSpec
+from engine.spec.validation import Problem
+from engine.system import paths
+
+PROGRESS_SECONDS = 0.2
+"""Between two messages about the progress of one call."""
+
+LARGEST_MEDIA = 32 * 2**20
+"""Bytes of a picture."""
+
+MOST_POINTS = 50_000
+"""Largest number of points that one question may ask for."""
+
+
+class Cancelled(Exception):
+    """The other side does not want the answer any more, or is gone."""
+
+
+class Refused(Exception):
+    """The request cannot be carried out; the text is a sentence."""
+
+
+class Job:
+    """One call that is being carried out."""
+
+    def __init__(self, report: Callable[[int, int], None]) -> None:
+        self.cancelled = threading.Event()
+        self._report = report
+        self._reported = time.monotonic()
+
+    def progress(self, done: int, total: int) -> None:
+        """Tell the other side how far this is. Raises Cancelled."""
+        if self.cancelled.is_set():
+            raise Cancelled
+        if total and time.monotonic() > self._reported + PROGRESS_SECONDS:
+            self._reported = time.monotonic()
+            self._report(done, total)
+
+
+class _Waiting(NamedTuple):
+    """An export that waits to be downloaded."""
+
+    folder: Path
+    """Where it is alone."""
+
+    target: Path
+
+
+class Handlers:
+    """What one connection may ask for; the subscriptions are in `watches`."""
+
+    def __init__(self) -> None:
+        self._exports: dict[int, _Waiting] = {}
+        self._lock = threading.Lock()
+        self._last_number = 0
+
+    def close(self) -> None:
+        """Delete the exports that were not downloaded."""
+        with self._lock:
+            waiting, self._exports = self._exports, {}
+        for each in waiting.values():
+            shutil.rmtree(each.folder, ignore_errors=True)
+
+    def carry_out(self, request: requests.Question, job: Job) -> Any:
+        """Return the answer to `request`; what it raises, `refusal_of` says."""
+        match request:
+            case requests.Ping():
+                return None
+            case requests.Window(series=series, first_step=first, last_step=last):
+                most = min(request.most, MOST_POINTS)
+                return _points(request.run, lambda run: run.window(series, first, last, most))
+            case requests.History(series=series):
+                most = min(request.most, MOST_POINTS)
+                return _points(request.run, lambda run: run.history(series, most))
+            case requests.Lines():
+                log = _folder(request.run) / "logs" / f"rank{int(request.rank)}.log"
+                return LogLines(*log_tail.lines_before(log, request.before))
+            case requests.Send():
+                return client.send(request.run, request.command)
+            case requests.Keep():
+                return str(keep(request.code))
+            case requests.Check():
+                return client.check(_spec(request.spec, request.code))
+            case requests.Start():
+                return client.start(_spec(request.spec, request.code), request.tags)
+            case requests.Resume():
+                return _resume(request, job)
+            case requests.Checkpoints():
+                found = client.run_checkpoints(_folder(request.run).name)
+                return [Checkpoint(each.folder.name, each.manifest) for each in found]
+            case requests.ReadCheckpoint():
+                return _piece(_checkpoint(request), request.file, request.offset)
+            case requests.Export():
+                return self._export(request, job)
+            case requests.ReadExport():
+                return self._read_export(request)
+            case requests.Discard():
+                with self._lock:
+                    waiting = self._exports.pop(request.number, None)
+                if waiting is not None:
+                    shutil.rmtree(waiting.folder, ignore_errors=True)
+                return None
+            case requests.Media():
+                return _media(request)
+            case requests.WriteNotes():
+                return write_notes(_folder(request.run), request.notes)
+            case requests.MoveInQueue():
+                return device_queue.move(request.run, request.where)
+            case requests.Delete():
+                return trash.delete(request.run)
+            case requests.Restore():
+                return trash.restore(request.run)
+            case _:
+                assert_never(request)
+
+    def _export(self, request: requests.Export, job: Job) -> Exported:
+        infos = [client.get_run(run_id) for run_id in dict.fromkeys(request.runs)]
+        try:
+            format = Format(request.format)
+        except ValueError:
+            raise Refused(f"The Traindeck there does not write {request.format!r}.") from None
+        folder = Path(tempfile.mkdtemp(prefix="traindeck-export-"))
+        try:
+            target = folder / export_runs.proposed_name(infos, format)
+            done = export_runs.export(infos, format, target, job.progress)
+            with self._lock:
+                self._last_number += 1
+                number = self._last_number
+                self._exports[number] = _Waiting(folder, target)
+            return Exported(
+                number,
+                target.name,
+                format.is_file,
+                offered_files(target, partial(job.progress, 0)),
+                done.points,
+                done.remarks,
+            )
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def _read_export(self, request: requests.ReadExport) -> bytes:
+        with self._lock:
+            waiting = self._exports.get(request.number)
+        if waiting is None:
+            raise Refused("This export is not there any more: export again.")
+        inside = waiting.target if waiting.target.is_dir() else waiting.folder
+        return _piece(inside, request.file, request.offset)
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """Return what the other side is told about `error`."""
+    text = str(error)
+    match error:
+        case RecipeChanged(changes=changes):
+            return Refusal(text, "recipe_changed", error.problems, changes=changes)
+        case CheckpointUnusable(damaged=damaged, previous=previous):
+            name = previous.name if previous else ""
+            found = error.problems
+            return Refusal(text, "checkpoint_unusable", found, damaged=damaged, previous=name)
+        case CannotStart(problems=problems):
+            return Refusal(text, "cannot_start", problems)
+        case NoSuchRun():
+            return Refusal(text, "no_such_run")
+        case CommandFailed():
+            return Refusal(text, "command_failed")
+        case Cancelled():
+            return Refusal("It was cancelled.", "cancelled")
+        case Refused() | CannotExport() | trash.CannotDelete() | device_queue.CannotMoveRun():
+            return Refusal(text)
+        case sqlite3.Error() | OSError():
+            return Refusal(f"This could not be done there: {error}.")
+        case ValueError():  # settings or code that do not fit
+            return Refusal(text)
+        case _:
+            return Refusal(
+                f"This failed there by an error of Traindeck: {type(error).__name__}: {error}."
+            )
+
+
+def _folder(run_id: str) -> Path:
+    """Return the folder of a run that exists. Raises NoSuchRun."""
+    if not paths.is_run(run_id):
+        raise NoSuchRun(f"There is no run {run_id} there.")
+    return paths.run_folder(run_id)
+
+
+def _points(run_id: str, read: Callable[[RunReader], StoredPoints]) -> packed_points.PackedPoints:
+    with RunReader(_folder(run_id)) as reader:
+        return packed_points.pack(read(reader))
+
+
+def _spec(settings: Spec, code: Code | None) -> RunSpec:
+    spec = unpacked_spec(settings)
+    return spec if code is None else msgspec.structs.replace(spec, recipe=str(keep(code)))
+
+
+def _resume(request: requests.Resume, job: Job) -> str:
+    folder = _folder(request.run)
+    checkpoint = None
+    if request.checkpoint:
+        if not is_plain(request.checkpoint) or "/" in request.checkpoint:
+            raise CannotStart([Problem("", f"There is no checkpoint {request.checkpoint!r}.")])
+        checkpoint = folder / checkpoint_files.FOLDER / request.checkpoint
+    spec = None if request.spec is None else unpacked_spec(request.spec)
+    arguments = (request.run, checkpoint, spec, job.progress, request.recipe)
+    if request.as_new:
+        return client.resume_as_new(*arguments)
+    client.resume(*arguments)
+    return request.run
+
+
+def _checkpoint(request: requests.ReadCheckpoint) -> Path:
+    for folder in checkpoint_files.folders(_folder(request.run)).values():
+        if folder.name == request.checkpoint:
+            return folder
+    raise Refused(f"Run {request.run} has no checkpoint {request.checkpoint} any more.")
+
+
+def _piece(folder: Path, name: str, offset: int) -> bytes:
+    """Return a piece of a file in `folder`. Raises Refused, OSError."""
+    path = folder / name
+    if not is_plain(name) or not path.parent.resolve().is_relative_to(folder.resolve()):
+        raise Refused(f"{name!r} is no file of {folder.name}.")
+    with open_regular(path) as file:
+        file.seek(max(0, offset))
+        return file.read(PIECE)
+
+
+def _media(request: requests.Media) -> bytes:
+    folder = _folder(request.run) / "media"
+    name = request.file.removeprefix("media/")
+    if not is_plain(name) or not (folder / name).parent.resolve().is_relative_to(folder.resolve()):
+        raise Refused(f"{request.file!r} is not in the folder of images of this run.")
+    return read_regular(folder / name, LARGEST_MEDIA)

@@ -1,0 +1,463 @@
+"""What is asked of a remote Traindeck, and what it answers: typed, tagged messages.
+
+The major number of the protocol is equal on both sides. A newer minor number only adds: fields with
+defaults, which the older side ignores, and requests, which it refuses in a sentence. Events, runs
+and cursors travel packed by themselves (`Packed`), so that one that the other side cannot read
+costs nothing but itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import msgspec
+
+from engine.messages.commands import Command
+from engine.messages.events import RecipeVersion
+from engine.remote.packed_points import PackedPoints
+from engine.runs.checkpoint_files import Manifest
+from engine.runs.run_notes import RunNotes
+from engine.spec.validation import Problem
+from engine.telemetry.snapshot import Snapshot
+
+MAJOR, MINOR = 1, 0
+"""The version of the protocol; see `docs/compatibility.md`."""
+
+PIECE = 256 * 2**10
+"""Bytes of a file in one answer."""
+
+Packed = bytes
+"""A part of a message that was encoded by itself; empty: there is none."""
+
+Spec = dict[str, Any]
+"""The settings of a `RunSpec` that are not the defaults."""
+
+Answer = TypeVar("Answer")
+
+
+class Request(msgspec.Struct, Generic[Answer], frozen=True):
+    """Asks for an `Answer`, once."""
+
+    answer: ClassVar[Any] = None
+    """The type of the answer."""
+
+
+class Ping(Request[None], frozen=True, tag="ping"):
+    """Is the other side there?"""
+
+
+class WatchRuns(Request[None], frozen=True, tag="watch_runs"):
+    """Push `RunsNews` from now on."""
+
+    known: dict[str, int] = {}
+    """The digests of the runs that the asking side has, by id: these are not sent."""
+
+
+class WatchDevices(Request[None], frozen=True, tag="watch_devices"):
+    """Push `DevicesNews` from now on, about every second."""
+
+
+class Follow(Request[None], frozen=True, tag="follow"):
+    """Push `FollowNews` of a run from now on."""
+
+    run: str
+    series: tuple[str, ...] = ()
+    """Those whose points are wanted; they need not exist yet."""
+
+    most: int = 2000
+    """Points in which a long curve is read, about."""
+
+    cursor: Packed = b""
+    """The last one that came; empty: from the beginning of the run."""
+
+
+class Show(Request[None], frozen=True, tag="show"):
+    """From now on, other series of a followed run are wanted."""
+
+    watch: int
+    """The number of the call that began it."""
+
+    series: tuple[str, ...]
+    most: int = 2000
+
+
+class Unwatch(Request[None], frozen=True, tag="unwatch"):
+    """Push no more of what a call began."""
+
+    watch: int
+
+
+class Window(Request[PackedPoints], frozen=True, tag="window"):
+    """The points of a series between two steps, and one more on each side."""
+
+    answer: ClassVar[Any] = PackedPoints
+    run: str
+    series: str
+    first_step: float
+    last_step: float
+    most: int = 2000
+
+
+class History(Request[PackedPoints], frozen=True, tag="history"):
+    """A whole series in about `most` points."""
+
+    answer: ClassVar[Any] = PackedPoints
+    run: str
+    series: str
+    most: int = 2000
+
+
+class LogLines(msgspec.Struct, frozen=True):
+    """A part of the log of a rank."""
+
+    begin: int
+    """The byte at which the first line begins."""
+
+    lines: list[str]
+
+
+class Lines(Request[LogLines], frozen=True, tag="lines"):
+    """The lines of a log before one of its bytes."""
+
+    answer: ClassVar[Any] = LogLines
+    run: str
+    rank: int
+    before: int = -1
+    """-1: the end of the log."""
+
+
+class Send(Request[int], frozen=True, tag="send"):
+    """Send a command to a run; its answer will be an event after the number that is returned."""
+
+    answer: ClassVar[Any] = int
+    run: str
+    command: Command
+
+
+class Code(msgspec.Struct, frozen=True):
+    """A recipe or script with the modules beside it that it imports."""
+
+    name: str
+    """Of its file."""
+
+    content: bytes
+    modules: dict[str, bytes] = {}
+    """By the path relative to the recipe's folder, with `/`."""
+
+
+class Keep(Request[str], frozen=True, tag="keep"):
+    """Keep a recipe there; returns the path of its file."""
+
+    answer: ClassVar[Any] = str
+    code: Code
+
+
+class Check(Request[list[Problem]], frozen=True, tag="check"):
+    """Every reason why a run cannot be started there now."""
+
+    answer: ClassVar[Any] = list[Problem]
+    spec: Spec
+    code: Code | None = None
+    """The recipe; None: the spec names one of that machine."""
+
+
+class Start(Request[str], frozen=True, tag="start"):
+    """Start a run; returns its id."""
+
+    answer: ClassVar[Any] = str
+    spec: Spec
+    tags: tuple[str, ...] = ()
+    code: Code | None = None
+
+
+class Resume(Request[str], frozen=True, tag="resume"):
+    """Let an ended run go on; returns the id of the run that goes on.
+
+    `Progress` tells the bytes of its checkpoint that were verified.
+    """
+
+    answer: ClassVar[Any] = str
+    run: str
+    checkpoint: str = ""
+    """The name of one; empty: the newest."""
+
+    spec: Spec | None = None
+    as_new: bool = False
+    recipe: RecipeVersion | None = None
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """A complete checkpoint."""
+
+    name: str
+    manifest: Manifest
+
+
+class Checkpoints(Request[list[Checkpoint]], frozen=True, tag="checkpoints"):
+    """The complete checkpoints of a run, oldest first."""
+
+    answer: ClassVar[Any] = list[Checkpoint]
+    run: str
+
+
+class ReadCheckpoint(Request[bytes], frozen=True, tag="read_checkpoint"):
+    """At most PIECE bytes of a file of a checkpoint; empty at its end."""
+
+    answer: ClassVar[Any] = bytes
+    run: str
+    checkpoint: str
+    file: str
+    offset: int
+
+
+class OfferedFile(msgspec.Struct, frozen=True):
+    """A file that can be downloaded."""
+
+    path: str
+    """Relative to the folder that is downloaded, with `/`."""
+
+    bytes: int
+    sha256: str
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """An export that waits there to be downloaded; it is deleted when the connection ends."""
+
+    number: int
+    name: str
+    """A proposed name for the file or the folder."""
+
+    is_file: bool
+    """Whether it is one file, and no folder."""
+
+    files: list[OfferedFile]
+    points: int = 0
+    remarks: tuple[str, ...] = ()
+
+
+class Export(Request[Exported], frozen=True, tag="export"):
+    """Write runs in the format of another program, there. `Progress` counts points."""
+
+    answer: ClassVar[Any] = Exported
+    runs: tuple[str, ...]
+    format: str
+
+
+class ReadExport(Request[bytes], frozen=True, tag="read_export"):
+    """At most PIECE bytes of a file of an export; empty at its end."""
+
+    answer: ClassVar[Any] = bytes
+    number: int
+    file: str
+    offset: int
+
+
+class Discard(Request[None], frozen=True, tag="discard"):
+    """Delete an export there."""
+
+    number: int
+
+
+class Media(Request[bytes], frozen=True, tag="media"):
+    """A picture that a script has logged."""
+
+    answer: ClassVar[Any] = bytes
+    run: str
+    file: str
+
+
+class WriteNotes(Request[None], frozen=True, tag="write_notes"):
+    """Replace the notes on a run."""
+
+    run: str
+    notes: RunNotes
+
+
+class MoveInQueue(Request[None], frozen=True, tag="move_in_queue"):
+    """Move a waiting run."""
+
+    run: str
+    where: Literal["up", "down", "first"]
+
+
+class Delete(Request[None], frozen=True, tag="delete"):
+    """Move a run to the trash of that machine."""
+
+    run: str
+
+
+class Restore(Request[None], frozen=True, tag="restore"):
+    """Bring a run back from the trash."""
+
+    run: str
+
+
+Question = (
+    Ping
+    | Window
+    | History
+    | Lines
+    | Send
+    | Keep
+    | Check
+    | Start
+    | Resume
+    | Checkpoints
+    | ReadCheckpoint
+    | Export
+    | ReadExport
+    | Discard
+    | Media
+    | WriteNotes
+    | MoveInQueue
+    | Delete
+    | Restore
+)
+"""What is answered once."""
+
+Subscription = WatchRuns | WatchDevices | Follow
+"""What begins a watch: from then on, news are pushed."""
+
+AnyRequest = Question | Subscription | Show | Unwatch
+"""All requests; a `match` on it ends in `assert_never`."""
+
+
+class RunsNews(msgspec.Struct, frozen=True):
+    """What is new in the list of runs."""
+
+    ids: list[str]
+    """All readable runs, newest first."""
+
+    changed: dict[str, Packed]
+    """The `RunRow` of each run that is new or has changed."""
+
+    unreadable: dict[str, str] = {}
+    """Why runs cannot be read, by id."""
+
+
+class DevicesNews(msgspec.Struct, frozen=True):
+    """The devices now."""
+
+    snapshot: Snapshot
+
+
+class Curve(msgspec.Struct, frozen=True, omit_defaults=True):
+    """New points of a series."""
+
+    series: str
+    points: PackedPoints
+    replaces: bool = False
+
+
+class StoryPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Events, or lines of a rank."""
+
+    events: list[tuple[int, float, Packed]] = []
+    """Number, time (seconds since the epoch) and event."""
+
+    rank: int = 0
+    lines: list[str] = []
+    has_gaps: bool = False
+
+
+class FollowNews(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is new of a followed run."""
+
+    cursor: Packed
+    """How far it was read; see `Follow.cursor`."""
+
+    curves: list[Curve] = []
+    story: list[StoryPart] = []
+    run: Packed = b""
+    """A `RunRow`, if it has changed."""
+
+    series: list[str] | None = None
+    trouble: str = ""
+
+
+News = RunsNews | DevicesNews | FollowNews
+
+
+class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a request was not carried out."""
+
+    text: str
+    """Sentences."""
+
+    kind: str = ""
+    """`cannot_start`, `recipe_changed`, `checkpoint_unusable`, `no_such_run`, `command_failed`,
+    `cancelled`, `unknown`: the request is not known; empty: none of these."""
+
+    problems: list[Problem] = []
+    changes: str = ""
+    """In what the recipe has changed."""
+
+    damaged: str = ""
+    """The name of a damaged checkpoint."""
+
+    previous: str = ""
+    """The name of the intact one before it."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """The first message of each side."""
+
+    major: int
+    minor: int
+    version: str
+    """Of Traindeck."""
+
+    host: str = ""
+    """The name that the machine gives itself."""
+
+
+class Call(msgspec.Struct, frozen=True, tag="call"):
+    """A request; it is answered by an `Answered` of the same number."""
+
+    number: int
+    request: Packed
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    """The answer to a call is not wanted any more."""
+
+    number: int
+
+
+class Acknowledge(msgspec.Struct, frozen=True, tag="acknowledge"):
+    """A push has arrived: the next one of the same watch may follow."""
+
+    watch: int
+
+
+class Answered(msgspec.Struct, frozen=True, tag="answered", omit_defaults=True):
+    """The answer to a call."""
+
+    number: int
+    answer: Packed = b""
+    refusal: Refusal | None = None
+
+
+class Progress(msgspec.Struct, frozen=True, tag="progress"):
+    """How far a call is carried out; the request says in what unit."""
+
+    number: int
+    done: int
+    total: int
+
+
+class Push(msgspec.Struct, frozen=True, tag="push"):
+    """News of what a call began to watch. The next one comes only after its `Acknowledge`."""
+
+    watch: int
+    news: Packed
+
+
+ToRemote = Hello | Call | Cancel | Acknowledge
+FromRemote = Hello | Answered | Progress | Push
+
+
+class Tagged(msgspec.Struct, frozen=True):
+    """What every message has."""
+
+    type: str = ""

@@ -1,0 +1,138 @@
+"""Runs and settings in messages, between two versions of Traindeck that may differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from engine.messages.events import Event, Notice
+from engine.remote.requests import Packed, Spec
+from engine.runs.best_metrics import BestFigure
+from engine.runs.run_info import Origin, RunInfo
+from engine.runs.run_notes import RunNotes
+from engine.runs.run_state import RunState, RunStatus
+from engine.runs.store.store_reader import StoredEvent
+from engine.spec.run_spec import RunSpec
+
+
+class RunRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A `RunInfo`."""
+
+    id: str
+    folder: str
+    spec: Spec
+    status: RunStatus
+    state: RunState
+    reason: str = ""
+    notes: RunNotes = RunNotes()
+    best: dict[str, BestFigure] = {}
+    has_orphans: bool = False
+    is_recorded: bool = True
+    origin: Origin = Origin()
+
+
+class UnknownSetting(ValueError):
+    """A spec has settings that only another version of Traindeck knows; the text is a sentence."""
+
+
+def plain(value: Any) -> Any:
+    """Return what msgspec cannot encode by itself in a form that it can."""
+    if isinstance(value, MappingProxyType):
+        return dict(value)
+    if isinstance(value, Path):
+        return str(value)
+    raise NotImplementedError(type(value))
+
+
+encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
+"""Encodes a message, or a part of one."""
+
+
+def row_of(info: RunInfo) -> RunRow:
+    """Return `info` for a message."""
+    return RunRow(
+        id=info.id,
+        folder=str(info.folder),
+        spec=packed_spec(info.spec),
+        status=info.status,
+        state=info.state,
+        reason=info.reason,
+        notes=info.notes,
+        best=dict(info.best),
+        has_orphans=info.has_orphans,
+        is_recorded=info.is_recorded,
+        origin=info.origin,
+    )
+
+
+def run_info(row: Packed) -> RunInfo:
+    """Return the run in a message; its folder is a path of the other machine.
+
+    Raises ValueError if only a newer version can read it.
+    """
+    found = _decode_row(row)
+    known = {name: value for name, value in found.spec.items() if name in _FIELDS}
+    return RunInfo(
+        id=found.id,
+        folder=Path(found.folder),
+        spec=msgspec.convert(known, RunSpec),
+        status=found.status,
+        state=found.state,
+        reason=found.reason,
+        notes=found.notes,
+        best=found.best,
+        has_orphans=found.has_orphans,
+        is_recorded=found.is_recorded,
+        origin=found.origin,
+    )
+
+
+def packed_spec(spec: RunSpec) -> Spec:
+    """Return the settings of `spec` that are not the defaults."""
+    defaults = _defaults()
+    settings: Spec = msgspec.to_builtins(spec)
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in defaults or value != defaults[name]
+    }
+
+
+def unpacked_spec(settings: Spec) -> RunSpec:
+    """Return the spec in a request. Raises UnknownSetting, or ValueError."""
+    if unknown := [name for name in settings if name not in _FIELDS]:
+        raise UnknownSetting(
+            f"The Traindeck of this machine does not know the setting {', '.join(unknown)}: "
+            "update it, or leave that setting at its default."
+        )
+    return msgspec.convert(settings, RunSpec)
+
+
+def stored_event(seq: int, time: float, event: Packed) -> StoredEvent:
+    """Return the event in a message; of a kind that only a newer version knows, a notice."""
+    try:
+        return StoredEvent(seq, time, _decode_event(event))
+    except (msgspec.DecodeError, RecursionError):
+        text = "An event that only a newer version of Traindeck reads."
+        return StoredEvent(seq, time, Notice(text))
+
+
+def _defaults() -> Spec:
+    named = zip(
+        RunSpec.__struct_fields__[::-1], RunSpec.__struct_defaults__[::-1], strict=False
+    )  # those with defaults are the last ones
+    found = {}
+    for name, default in named:
+        if default is msgspec.NODEFAULT:
+            continue
+        made = default.factory() if hasattr(default, "factory") else default
+        found[name] = msgspec.to_builtins(made)
+    return found
+
+
+_FIELDS = frozenset(RunSpec.__struct_fields__)
+_decode_row = msgspec.msgpack.Decoder(RunRow).decode
+_decode_event: Any = msgspec.msgpack.Decoder(Event).decode

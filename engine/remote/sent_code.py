@@ -1,0 +1,94 @@
+"""A recipe that goes with a request: collected on this side, and kept on the other one."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path, PurePosixPath
+
+from engine.files.atomic_file import sync_tree
+from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
+from engine.remote.requests import Code
+from engine.spec.local_modules import MOST_FILES, local_modules
+from engine.spec.recipe_file import LARGEST_RECIPE, RecipeInfo
+from engine.system import paths
+
+FOLDER = "received"
+"""The folder, in the data folder, of the recipes that other machines have sent."""
+
+
+class UnfitCode(ValueError):
+    """What was sent is no recipe that can be kept; the text is a sentence."""
+
+
+def code_of(recipe: RecipeInfo) -> Code | None:
+    """Return the file of `recipe` and its local modules; None for one that every Traindeck has.
+
+    Raises OSError, or UnfitCode for a script, which needs more than its own file.
+    """
+    if recipe.builtin:
+        return None
+    if recipe.is_script:
+        raise UnfitCode(
+            f"{recipe.path} is a script, which is run where its files are: copy its folder to that "
+            "machine, and name it as it is called there."
+        )
+    path = Path(recipe.path)
+    content = read_regular(path, LARGEST_RECIPE, follow_links=True)
+    return Code(path.name, content, local_modules(path, content))
+
+
+def keep(code: Code) -> Path:
+    """Write the recipe and its modules to a folder named by their content; return its file.
+
+    Raises UnfitCode, OSError.
+    """
+    files = {code.name: code.content, **code.modules}
+    if len(files) != len(code.modules) + 1 or len(files) > MOST_FILES + 1:
+        raise UnfitCode("The recipe was not kept: it has too many modules.")
+    for name in files:
+        if not is_plain(name) or not name.endswith(".py"):
+            raise UnfitCode(f"The recipe was not kept: {name!r} is no name of a module.")
+    if "/" in code.name:
+        raise UnfitCode(f"The recipe was not kept: {code.name!r} is no name of a file.")
+    folder = paths.private_folder(FOLDER) / _digest(files)
+    if not _holds(folder, files):
+        new = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+        try:
+            for name, content in files.items():
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                (new / name).write_bytes(content)
+            sync_tree(new)
+            shutil.rmtree(folder, ignore_errors=True)  # somebody has changed it
+            new.rename(folder)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+    return folder / code.name
+
+
+def is_plain(name: str) -> bool:
+    """Whether `name`, with `/`, is a path that stays in its folder on every system."""
+    parts = PurePosixPath(name).parts
+    is_whole = "/".join(parts) == name and bool(parts)
+    has_others = any(character in '\\:*?"<>|' or character < " " for character in name)
+    return is_whole and not has_others and all(part not in ("/", "..", ".") for part in parts)
+
+
+def _digest(files: dict[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        digest.update(f"{len(name.encode())} {name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16]
+
+
+def _holds(folder: Path, files: dict[str, bytes]) -> bool:
+    try:
+        return all(
+            read_regular(folder / name, LARGEST_JSON + LARGEST_RECIPE) == content
+            for name, content in files.items()
+        )
+    except (OSError, UnfitFile):
+        return False
