@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
     QHBoxLayout,
-    QPushButton,
     QSizePolicy,
     QStackedWidget,
     QVBoxLayout,
@@ -136,7 +135,7 @@ class RunForm(QFrame):
         self._continuation_requested = self._start_requested = False
         self.heading = FormHeading()
         self.heading.show_mode(self._mode)
-        self.start_button = QPushButton(self._mode.start_text)
+        self.start_button = SteadyButton((self._mode.start_text,), "")
         self.start_button.setObjectName("go")
         self.start_button.setProperty("pictured", True)
         self.advanced_button = SteadyButton((self.tr("Advanced"), self.tr("Options")), "")
@@ -263,6 +262,7 @@ class RunForm(QFrame):
         if self._start_requested:
             self._start_requested = False
             self.name_row.take_back_name()
+        self.start_button.let_settle(keys=True, clicks=True)  # a double click starts one run
 
     def _fill(
         self, spec: RunSpec, recipe: RecipeInfo | None = None, *, is_known: bool = False

@@ -28,6 +28,7 @@ class RunActions(QObject):
         super().__init__(controls)
         self._controls, self._buttons = controls, dict(buttons)
         for action in buttons:
+            action.setAutoRepeat(False)  # a second Stop ends the run at once
             action.triggered.connect(partial(self._press, action))
         menu.aboutToShow.connect(self._follow_buttons)
         menu.aboutToHide.connect(self._enable_all)  # a disabled action does not hear its key

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from typing import NamedTuple
 
 from PySide6.QtCore import QSize, Signal
@@ -33,7 +31,7 @@ from gui.widgets.steady_button import MoreButton, SteadyButton
 _TITLE_WIDTH, _REST_WIDTH = 190, 110
 """Logical pixels for the title, and for the gaps, the theme and the dot of the state."""
 
-_COMPACT_WIDTH = 520
+_COMPACT_WIDTH = 420
 """Width in logical pixels that is enough with icons."""
 
 
@@ -51,10 +49,6 @@ class AvailableCommands(NamedTuple):
     while_training: bool = False
     """Save a checkpoint, and empty the cache."""
 
-
-_SETTLE_SECONDS = 1.0
-"""A click that follows a change of the button below the mouse so closely was meant for the one
-before."""
 
 _AVAILABLE = {
     RunState.QUEUED: AvailableCommands(stop=True),
@@ -89,9 +83,6 @@ class RunControls(QFrame):
         self._theme = theme
         self._info: RunInfo | None = None
         self._facts: ScriptFacts | None = None
-        self._changed_at = -math.inf
-        """When another button came below the mouse, by the monotonic clock."""
-
         self.headline = RunHeadline(theme)
         resume, pause, again = self.tr("Resume"), self.tr("Pause"), self.tr("Run again")
         self.pause = SteadyButton(
@@ -170,14 +161,17 @@ class RunControls(QFrame):
         self.pause_and_free.setEnabled(available.pause and not reason)
         self.pause_and_free.setToolTip(wrapped(reason or self._free_tip))
         self.pause_more.setEnabled(available.pause)
-        self.stop.setText(self.tr("Stop now") if available.stop_now else self.tr("Stop"))
+        stop = self.tr("Stop now") if available.stop_now else self.tr("Stop")
+        if stop != self.stop.text():
+            self.stop.setText(stop)
+            self.stop.let_settle(keys=self.stop is focused, clicks=self.stop.underMouse())
         self.stop.setEnabled(available.stop)
         self.checkpoint.setEnabled(available.while_training)
         self.empty_cache.setEnabled(available.while_training)
         if _page(info) != self._pause_resume_stack.currentIndex():
-            was_aimed_at = self._pause_resume_stack.underMouse()
-            self._changed_at = time.monotonic() if was_aimed_at else -math.inf
             self._pause_resume_stack.setCurrentIndex(_page(info))
+            shown = (self.pause, self.resume, self.run_again)[_page(info)]
+            shown.let_settle(clicks=self._pause_resume_stack.underMouse())
         begins_again = bool(info and not info.status.checkpoint)
         tip = self._facts.resuming if self._facts else self._resume_tips[begins_again]
         self.resume.setToolTip(plain_tip(tip))
@@ -235,6 +229,7 @@ class RunControls(QFrame):
         for button in (self.resume, self.run_again, self.pause, self.stop):
             if button.isEnabled() and button.isVisible():
                 button.setFocus()
+                button.let_settle(keys=True)
                 return
 
     def _pause_or_resume(self) -> None:
@@ -244,16 +239,12 @@ class RunControls(QFrame):
             self.pause_clicked.emit()
 
     def _resume(self) -> None:
-        if self._info is not None and self._is_settled():
+        if self._info is not None:
             self.resume_clicked.emit(self._info.id)
 
     def _run_again(self) -> None:
-        if self._info is not None and self._is_settled():
+        if self._info is not None:
             self.run_again_clicked.emit(self._info.spec)
-
-    def _is_settled(self) -> bool:
-        """Whether the user has seen which of Pause, Resume and Run again is below the mouse."""
-        return time.monotonic() - self._changed_at > _SETTLE_SECONDS
 
     def _lay_out(self) -> None:
         for button, more in (

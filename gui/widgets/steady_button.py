@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, QTimer
-from PySide6.QtGui import QCursor
+from PySide6.QtGui import QCursor, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QMenu, QPushButton, QToolButton
 
 from gui.widgets.plain_text import plain_tip
+
+_SETTLE_SECONDS = 1.0
 
 
 class SteadyButton(QPushButton):
@@ -20,6 +24,7 @@ class SteadyButton(QPushButton):
         self._texts = texts
         self._text = texts[0]
         self._is_compact = False
+        self._no_keys_until = self._no_clicks_until = -math.inf
         self.setToolTip(plain_tip(tip))
 
     def set_compact(self, compact: bool) -> None:
@@ -42,9 +47,29 @@ class SteadyButton(QPushButton):
             self._text = text
             self._show()
 
+    def let_settle(self, *, keys: bool = False, clicks: bool = False) -> None:
+        """Ignore the keys, or the mouse, for a moment: what the user presses now was meant for
+        the button that stood here, or for the meaning that this one had."""
+        until = time.monotonic() + _SETTLE_SECONDS
+        if keys:
+            self._no_keys_until = until
+        if clicks:
+            self._no_clicks_until = until
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Press the button, unless it has just changed."""
+        is_press = event.key() in (Qt.Key.Key_Space, Qt.Key.Key_Select)
+        if not is_press or time.monotonic() >= self._no_keys_until:
+            super().keyPressEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Press the button, unless it has just changed."""
+        if time.monotonic() >= self._no_clicks_until:
+            super().mousePressEvent(event)
+
     def full_width(self) -> int:
         """The width with the longest text, also where only the icon is shown."""
-        longest = max(self._width(text) for text in self._texts)
+        longest = max(self._width(text) for text in (*self._texts, self._text))
         shown = self._width("" if self._is_compact else self._text)
         return super().sizeHint().width() + longest - shown
 

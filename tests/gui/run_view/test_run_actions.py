@@ -40,6 +40,7 @@ def test_an_entry_looks_and_acts_as_its_button(state: RunState | None, qtbot: Qt
     assert action.isEnabled() == (state is RunState.RUNNING)
     menu.aboutToHide.emit()
     assert action.isEnabled(), "its key is heard"
+    assert not action.autoRepeat(), "a key that is held presses once"
     action.trigger()
     assert len(pressed) == (state is RunState.RUNNING)
     assert (

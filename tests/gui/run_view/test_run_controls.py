@@ -222,7 +222,7 @@ def test_a_click_on_pause_that_comes_too_late_starts_no_run(
     controls: RunControls, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("gui.run_view.run_controls.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("gui.widgets.steady_button.time.monotonic", lambda: now[0])
     controls.show_info(info(RunState.RUNNING))
     QTest.mouseMove(controls.pause)
     qtbot.waitUntil(controls._pause_resume_stack.underMouse)
@@ -235,6 +235,43 @@ def test_a_click_on_pause_that_comes_too_late_starts_no_run(
     with qtbot.waitSignal(controls.run_again_clicked):
         QTest.mouseClick(controls.run_again, left)
     QTest.mouseMove(controls, QPoint(1, 1))
+
+
+@pytest.mark.parametrize("pressed", ["pause", "stop"])
+def test_a_key_for_pause_or_stop_that_comes_too_late_starts_no_run(
+    controls: RunControls, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot, pressed: str
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("gui.widgets.steady_button.time.monotonic", lambda: now[0])
+    controls.show_info(info(RunState.RUNNING))
+    controls.activateWindow()
+    getattr(controls, pressed).setFocus()
+    controls.show_info(info(RunState.FINISHED))
+    assert QApplication.focusWidget() is controls.run_again
+    now[0] += 0.5
+    with qtbot.assertNotEmitted(controls.run_again_clicked):
+        QTest.keyClick(controls.run_again, Qt.Key.Key_Space)
+    with qtbot.waitSignal(controls.run_again_clicked):  # the mouse was not on its way there
+        QTest.mouseClick(controls.run_again, Qt.MouseButton.LeftButton)
+    now[0] += 1.0
+    with qtbot.waitSignal(controls.run_again_clicked):
+        QTest.keyClick(controls.run_again, Qt.Key.Key_Space)
+
+
+def test_a_stop_that_is_pressed_twice_by_mistake_still_saves(
+    controls: RunControls, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("gui.widgets.steady_button.time.monotonic", lambda: now[0])
+    controls.show_info(info(RunState.RUNNING))
+    controls.activateWindow()
+    controls.stop.setFocus()
+    controls.show_info(info(RunState.STOPPING))
+    with qtbot.assertNotEmitted(controls.stop_clicked):
+        QTest.keyClick(controls.stop, Qt.Key.Key_Space)
+    now[0] += 1.5
+    with qtbot.waitSignal(controls.stop_clicked):
+        QTest.keyClick(controls.stop, Qt.Key.Key_Space)
 
 
 def test_nobody_is_told_that_there_is_no_run_while_one_is_read(controls: RunControls) -> None:
