@@ -8,7 +8,8 @@ import shlex
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from importlib.util import decode_source
-from itertools import chain
+from itertools import chain, takewhile
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -303,7 +304,29 @@ def _describe(code: RecipeCode, info: RecipeInfo) -> RecipeInfo:
 
 
 def _first_paragraph(tree: ast.Module) -> str:
-    return (ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " ")
+    return _plain((ast.get_docstring(tree) or "").partition("\n\n")[0])
+
+
+def _plain(text: str) -> str:
+    """Return a text of a docstring as one line for people: without the marks around names."""
+    return " ".join(text.replace("`", "").split())
+
+
+def _argument_doc(doc: str, name: str) -> str:
+    """Return what the docstring of a function says about an argument: its own entry, in the style
+    of Google, NumPy or Sphinx, otherwise the first paragraph."""
+    lines = doc.splitlines()
+    google = rf"(?P<indent> *){name}(?: ?\(.*?\))?:(?P<text>.*)"
+    sphinx = rf"(?P<indent> *):param (?:.+ )?{name}:(?P<text>.*)"
+    numpy = rf"(?P<indent> *){name} : .*(?P<text>)"
+    for number, line in enumerate(lines):
+        forms = (re.fullmatch(form, line) for form in (google, sphinx, numpy))
+        if found := next(filter(None, forms), None):
+            is_deeper = methodcaller("startswith", found["indent"] + " ")
+            below = takewhile(is_deeper, lines[number + 1 :])
+            if text := _plain(" ".join([found["text"], *below])):
+                return text
+    return _plain("\n".join(lines).partition("\n\n")[0])
 
 
 def _is_recipe(found: Mapping[str, Sequence[Function | Foreign]]) -> bool:
@@ -405,7 +428,7 @@ def _fields_of(function: Function) -> list[FieldInfo]:
     for argument, default in (*left, *by_keyword):
         value = function.bound.get(argument.arg, default)
         if value is not None and argument.arg not in _ENGINE_ARGUMENTS:
-            field = _field(argument, value, function.doc.strip())
+            field = _field(argument, value, _argument_doc(function.doc, argument.arg))
             found += [field] if field else []
     return found
 

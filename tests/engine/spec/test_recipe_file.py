@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 from typing import Any
 
 import pytest
@@ -73,6 +73,26 @@ def test_everything_that_a_recipe_says_about_itself(folder: Path) -> None:
         epochs=7,
         batch_size=32,
         learning_rate=1.0,
+    )
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        "Args:\n    p: No.\n    width (int): Channels of\n        the first layer.\n    q: No.",
+        "Parameters\n----------\nwidth : int, optional\n    Channels of the first layer.\np : str",
+        ":param p: No.\n:param int width: Channels of the\n    ``first`` layer.\n:return: A.",
+        "More words, also about width: none of them are its entry.",
+        "width:",
+    ],
+)
+def test_a_setting_is_described_in_plain_words(folder: Path, entries: str) -> None:
+    text = indent(f"A net of `width` channels.\n\n{entries}", "    ").lstrip()
+    source = f'import torch\ndef model(width=8):\n    """{text}"""\ndef datasets(): ...'
+    [field] = read(folder, source).fields
+    has_entry = "first" in entries
+    assert field.doc == (
+        "Channels of the first layer." if has_entry else "A net of width channels."
     )
 
 
