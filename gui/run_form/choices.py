@@ -34,6 +34,7 @@ class RecipeChoice(Combo):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setAccessibleName(self.tr("Recipe"))
         self._recipes = {recipe.reference: recipe for recipe in builtin_recipes()}
         for recipe in self._recipes.values():
             self._insert(recipe)
@@ -97,6 +98,7 @@ class ScriptChoice(Combo):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setAccessibleName(self.tr("Script"))
         self._script = self._nothing()
         self.addItem(self.tr("No script yet"), None)
         self.addItem(self.tr("Open file…"), "")
@@ -159,6 +161,7 @@ class StrategyChoice(Combo):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setAccessibleName(self.tr("Strategy"))
         self._strategies = catalog.recipe_strategies()
         self._before = ""
         """The strategy that was chosen when those of scripts, or of recipes, were listed last."""

@@ -4,55 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QEvent, QSize
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 _LINES = 2
-"""Lines that are reserved, so that nothing moves when a warning comes or goes."""
+"""Lines that are in sight. Their room is kept when they are empty, and more of them scroll: the
+button below must not move under the pointer."""
 
 _GAP = 1
 _FONT_PIXELS = 11
 
 
-class NoticeArea(QWidget):
-    """Labels above each other; those without a text take no room.
-
-    It does not offer `heightForWidth` to the layout: the layout would then give the form its full
-    height, and the side panel would scroll instead of the form.
-    """
+class NoticeArea(QScrollArea):
+    """Labels above each other; those without a text take no room."""
 
     def __init__(self, labels: Iterable[QWidget], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setObjectName("notices")
-        layout = QVBoxLayout(self)
+        self.content = QWidget()
+        self.content.setObjectName("notices")
+        self.content.setAccessibleName(self.tr("Problems and notes"))
+        layout = QVBoxLayout(self.content)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(_GAP)
         for label in labels:
             layout.addWidget(label)
         layout.addStretch(1)
-
-    def hasHeightForWidth(self) -> bool:
-        return False
-
-    def minimumSizeHint(self) -> QSize:
-        font = self.font()
-        font.setPixelSize(_FONT_PIXELS)
-        reserved = _LINES * (QFontMetrics(font).height() + _GAP) - _GAP
-        layout = self.layout()
-        needed = layout.totalHeightForWidth(self.width()) if layout is not None else 0
-        return QSize(0, max(reserved, needed))
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setWidgetResizable(True)
+        self.setWidget(self.content)
+        self.verticalScrollBar().rangeChanged.connect(self._overflow)
 
     def sizeHint(self) -> QSize:
-        return self.minimumSizeHint()
+        """The room of the lines in sight, whatever they say."""
+        font = self.font()
+        font.setPixelSize(_FONT_PIXELS)
+        return QSize(0, _LINES * (QFontMetrics(font).height() + _GAP) - _GAP)
 
-    def event(self, event: QEvent) -> bool:
-        """Tell the form when a label has appeared, has gone, or has another height."""
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        """Show the first sentence when there are others."""
         if event.type() is QEvent.Type.LayoutRequest:
-            self.updateGeometry()
-        return super().event(event)
+            self.verticalScrollBar().setValue(0)
+        return super().viewportEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        if event.size().width() != event.oldSize().width():
-            self.updateGeometry()
+        self.verticalScrollBar().setSingleStep(self.sizeHint().height() // _LINES)
+
+    def _overflow(self, _least: int, most: int) -> None:
+        """Let the arrow keys scroll where there is more than what is in sight."""
+        policy = Qt.FocusPolicy.TabFocus if most > 0 else Qt.FocusPolicy.NoFocus
+        self.content.setFocusPolicy(policy)

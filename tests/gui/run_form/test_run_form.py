@@ -419,6 +419,14 @@ def test_nothing_moves_when_a_warning_or_a_problem_comes(qtbot: QtBot, qapp: QAp
     line(form, "batch_size").setText("0")
     assert form.spec() is None
     assert places() == before
+    notices = form._notices
+    assert notices.verticalScrollBar().maximum() == 0
+    line(form, "epochs").setText("0")
+    line(form, "learning_rate").setText("0")
+    form.note.set_problem("There is more to say about these settings than fits here. " * 5)
+    assert places() == before
+    assert notices.verticalScrollBar().maximum() > 0
+    assert notices.content.focusPolicy() is Qt.FocusPolicy.TabFocus, "the keys scroll"
     qapp.setStyleSheet("")
     qapp.setPalette(QPalette())
 
