@@ -56,7 +56,7 @@ class FigureLabel(Label):
         base = (self.height() - metrics.height()) // 2 + metrics.ascent()
         painter.setPen(self.palette().color(self.foregroundRole()))
         painter.drawText(0, base, number)
-        if unit:
+        if unit and self.sizeHint().width() <= self.width():  # the tooltip has it too
             painter.setFont(self._unit_font())
             painter.setPen(QColor(theme_of(QGuiApplication.palette()).muted))
             painter.drawText(self._unit_left(), base, unit)

@@ -202,6 +202,7 @@ class RunPage(QWidget):
         self._splitter = QSplitter(Qt.Orientation.Vertical)
         self._splitter.setChildrenCollapsible(False)
         self._splitter.setHandleWidth(8)
+        content.setMinimumHeight(_MIN_HEIGHT)
         self._splitter.addWidget(content)
         self._splitter.addWidget(panel)
         self._splitter.setStretchFactor(0, 1)

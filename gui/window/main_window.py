@@ -40,6 +40,10 @@ from gui.window.tab_order import TabOrder
 from gui.window.template_label import TemplateLabel
 from gui.window.window_layout import WindowLayout
 
+_PLOTS_HEIGHT, _RUNS_HEIGHT = 150, 400
+"""Least height of the plots of a run, and of the page with all runs, in logical pixels: where less
+is left, the page scrolls."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WindowParts:
@@ -148,8 +152,12 @@ class MainWindow(QMainWindow):
         self.run_page = RunPage(self._run_content(parts), self.bottom)
         self._pages = QStackedWidget()
         self._pages.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self._pages.setAccessibleName(self.tr("Page"))
+        parts.runs_page.setObjectName("scrolled")
+        parts.runs_page.setMinimumHeight(_RUNS_HEIGHT)
+        self._runs_page = _scrolled(parts.runs_page)
         self._pages.addWidget(self.run_page)
-        self._pages.addWidget(parts.runs_page)
+        self._pages.addWidget(self._runs_page)
         self.rail = Rail(parts.devices.rail)
         self.rail.set_settings(theme_menu, self.choose_editor, self.keep_loaded, self.reset_layout)
         self.column = self._column(parts)
@@ -173,7 +181,7 @@ class MainWindow(QMainWindow):
         self._layout = WindowLayout(self, self.body, self.run_page, self.bottom, settings)
         self.reset_layout.triggered.connect(self._layout.reset)
         self._layout.restore()
-        self._pages.setFocus()  # otherwise a button has the focus, and the first Space presses it
+        self.strip.pages["run"].setFocus()  # a Space there does no harm: the page is shown
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Save size and layout. The runs continue: they do not depend on the window."""
@@ -208,7 +216,7 @@ class MainWindow(QMainWindow):
     @property
     def page(self) -> PageName:
         """Which page is shown."""
-        return "runs" if self._pages.currentWidget() is self._parts.runs_page else "run"
+        return "runs" if self._pages.currentWidget() is self._runs_page else "run"
 
     def show_page(self, page: PageName) -> None:
         """Show the watched run with its log (`run`), or all runs (`runs`)."""
@@ -216,9 +224,9 @@ class MainWindow(QMainWindow):
             return
         focused = self.focusWidget()
         is_lost = focused is not None and self._pages.isAncestorOf(focused)
-        self._pages.setCurrentWidget(self._parts.runs_page if page == "runs" else self.run_page)
+        self._pages.setCurrentWidget(self._runs_page if page == "runs" else self.run_page)
         if is_lost:  # Qt would move it to an arbitrary widget
-            self._pages.setFocus()
+            self.strip.pages[page].setFocus()
         self.body.set_page(page)
         self.strip.show_page(page)
         self.page_changed.emit(page)
@@ -324,11 +332,8 @@ class MainWindow(QMainWindow):
         inside.setContentsMargins(10, 5, 6, 5)
         inside.addWidget(parts.run_list)
         column.addWidget(runs, 1)
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll = _scrolled(content)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setWidget(content)
         fold = IconButton("sidebar", self.tr("Fold the left column"), "")
         fold.setToolTip(self.tr("Fold the left column (Ctrl+B)"))
         fold.clicked.connect(self.fold_column.trigger)
@@ -337,15 +342,17 @@ class MainWindow(QMainWindow):
 
     def _run_content(self, parts: WindowParts) -> QWidget:
         content = QWidget()
+        content.setObjectName("scrolled")
         column = QVBoxLayout(content)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
+        parts.plots.setMinimumHeight(_PLOTS_HEIGHT)
         column.addWidget(parts.banner)
         column.addWidget(parts.script_bar)
         column.addWidget(parts.welcome_page, 1)
         column.addWidget(parts.figures)
         column.addWidget(parts.plots, 1)
-        return content
+        return _scrolled(content)
 
     def _lower_panel(self, parts: WindowParts) -> LowerPanel:
         panel = LowerPanel()
@@ -402,6 +409,15 @@ class MainWindow(QMainWindow):
     def _fill_page(self) -> None:
         self.show_page("run")
         self.run_page.choose("open" if self.bottom.fold == "full" else "full")
+
+
+def _scrolled(content: QWidget) -> QScrollArea:
+    """Return a place for `content` that scrolls where the screen has too little room for it."""
+    scroll = QScrollArea()
+    scroll.setWidgetResizable(True)
+    scroll.setFrameShape(QFrame.Shape.NoFrame)
+    scroll.setWidget(content)
+    return scroll
 
 
 class _Card(QFrame):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Signal
@@ -41,6 +42,9 @@ class PlotToolbar(QWidget):
         self._value = Label()
         self._value.setMinimumWidth(32)
         self.x_buttons = {kind: _segment(*texts) for kind, texts in _x_choices().items()}
+        self.x_choice = _XChoice(self.x_buttons)
+        """In the place of the buttons where they do not fit."""
+
         self.log_y = _toggle(self.tr("Log y"), self.tr("Logarithmic values"))
         self.raw = _toggle(self.tr("Raw"), self.tr("Show the values behind the smoothed lines"))
         self.markers = _toggle(
@@ -121,21 +125,25 @@ class PlotToolbar(QWidget):
         self._choose_style()
 
     def _choose_style(self) -> None:
-        for style in (_ICON_AND_TEXT, Qt.ToolButtonStyle.ToolButtonIconOnly):
+        icons = Qt.ToolButtonStyle.ToolButtonIconOnly
+        for style, is_menu in ((_ICON_AND_TEXT, False), (icons, False), (icons, True)):
             for button in self._text_buttons:
                 button.setToolButtonStyle(style)
+            self._segments.setHidden(is_menu)
+            self.x_choice.setHidden(not is_menu)
             if self._row.sizeHint().width() <= self.width():
                 return
 
     def minimumSizeHint(self) -> QSize:
-        """The size without the texts of the buttons."""
-        whole = self._row.sizeHint()
-        if self.fit.toolButtonStyle() is not _ICON_AND_TEXT:
-            return whole
-        texts = (
-            button.fontMetrics().horizontalAdvance(button.text()) for button in self._text_buttons
-        )
-        return QSize(whole.width() - sum(texts), whole.height())
+        """The size with icons and a menu."""
+        row = self._row.sizeHint()
+        width = row.width()
+        if self.fit.toolButtonStyle() is _ICON_AND_TEXT:
+            metrics = self.fontMetrics()
+            width -= sum(metrics.horizontalAdvance(each.text()) for each in self._text_buttons)
+        if self.x_choice.isHidden():
+            width += self.x_choice.sizeHint().width() - self._segments.sizeHint().width()
+        return QSize(width, row.height())
 
     def _draw_icons(self) -> None:
         for button, name in self._buttons.items():
@@ -158,10 +166,13 @@ class PlotToolbar(QWidget):
         x_caption = Label(self.tr("&X"))
         x_caption.setObjectName("mut")
         x_caption.setBuddy(self.x_buttons[XKind.STEP])
-        segments = QHBoxLayout()
+        self._segments = QWidget()
+        segments = QHBoxLayout(self._segments)
+        segments.setContentsMargins(0, 0, 0, 0)
         segments.setSpacing(0)
         for button in self.x_buttons.values():
             segments.addWidget(button)
+        self.x_choice.hide()
         layout = self._row
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
@@ -171,7 +182,8 @@ class PlotToolbar(QWidget):
         layout.addWidget(self._value)
         layout.addWidget(x_caption)
         layout.addSpacing(2)
-        layout.addLayout(segments)
+        layout.addWidget(self._segments)
+        layout.addWidget(self.x_choice)
         layout.addStretch(1)
         for button in self._buttons:
             layout.addWidget(button)
@@ -204,6 +216,28 @@ def _x_choices() -> dict[XKind, tuple[str, str]]:
             ),
         ),
     }
+
+
+class _XChoice(QToolButton):
+    """One button with a menu for the buttons of the horizontal axis; it shows the chosen one."""
+
+    def __init__(self, buttons: Mapping[XKind, QToolButton]) -> None:
+        super().__init__()
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setObjectName("axis")
+        menu = QMenu(self)
+        menu.setToolTipsVisible(True)
+        for button in buttons.values():
+            menu.addAction(button.text(), button.click).setToolTip(plain_tip(button.toolTip()))
+            button.toggled.connect(partial(self._show, button))
+        self.setMenu(menu)
+        let_go_of_menu(self)
+
+    def _show(self, button: QToolButton, chosen: bool) -> None:
+        if chosen:
+            self.setText(button.text())
+            self.setAccessibleName(button.accessibleName())
+            self.setToolTip(plain_tip(button.toolTip()))
 
 
 def _segment(text: str, tip: str) -> QToolButton:

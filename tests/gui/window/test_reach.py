@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QPoint, QRect, Qt
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QAccessible, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -61,6 +61,8 @@ def test_a_window_is_reached_and_seen_by_everybody(
 ) -> None:
     with window_in_state(state, qapp) as app:
         whatever_is_no_text_has_a_name(app)
+        it_fits_a_small_screen(app.window)
+        assert app.window.focusWidget() is app.window.strip.pages["run"], "a named control"
         with qtbot.waitActive(app.window):
             app.window.activateWindow()
         stops = go_round(app.window)
@@ -101,6 +103,27 @@ def whatever_is_no_text_has_a_name(app: AppController) -> None:
     assert not [called(widget) for widget in seen if is_cut_off(widget)]
     doubled = [key for key, count in mnemonics(app.window).items() if count > 1]
     assert not doubled, "Alt and this letter would only move the focus to and fro"
+
+    unnamed = [
+        called(widget)
+        for widget in seen
+        if widget.focusPolicy() is not Qt.FocusPolicy.NoFocus
+        and not isinstance(widget.parentWidget(), QGraphicsView)
+        and not spoken_name(widget)
+    ]
+    assert not unnamed, "it takes the focus, and a screen reader says nothing"
+
+
+def spoken_name(widget: QWidget) -> str:
+    """What Qt tells a screen reader: the accessible name, the text, or that of the label beside."""
+    return QAccessible.queryAccessibleInterface(widget).text(QAccessible.Text.Name)
+
+
+def it_fits_a_small_screen(window: QWidget) -> None:
+    """At 200 %, 1280 x 800 pixels are 640 x 400; a frame and a panel take some of them."""
+    least = window.minimumSizeHint()
+    assert least.width() <= 628
+    assert least.height() <= 340
 
 
 def needs_a_name(widget: QWidget) -> bool:
