@@ -13,6 +13,10 @@ RATE_HALF_LIFE = 5.0
 """The same for the samples per second and the step time: short enough to show a change, and longer
 than a last batch that has fewer samples."""
 
+WARM_UP_CHUNKS = 2
+"""Chunks whose steps take longer than those that follow: the first one compiles and imports, and
+before the second one it is found out whether a checkpoint can be saved."""
+
 _FORWARD_ONLY = 1 / 3
 """Estimated time of a validation batch in steps, until one is measured: it has no backward pass."""
 
@@ -53,8 +57,14 @@ class Pace:
         self._recent_step = _MeanSeconds(RATE_HALF_LIFE)
         self._step = _MeanSeconds()
         self._validation = _MeanSeconds()
-        self._untaken: tuple[int, float] | None = None
-        """Steps since the last `take_step_seconds`, and their seconds; None: no chunk is done."""
+        self._chunks = 0
+        self._untaken = 0, 0.0
+        """Steps since the last `take_step_seconds`, and their seconds."""
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether the last steps were as those that follow, and no part of the warm-up."""
+        return self._chunks > WARM_UP_CHUNKS
 
     @property
     def step_seconds(self) -> float:
@@ -74,18 +84,15 @@ class Pace:
         self._sample.add(samples, seconds)
         self._recent_step.add(steps, seconds)
         self._step.add(steps, seconds)
-        if self._untaken is None:
-            self._untaken = 0, 0.0
-        else:
+        self._chunks += 1
+        if self.is_warm:
             self._untaken = self._untaken[0] + steps, self._untaken[1] + seconds
         self.chunk = _next_chunk(steps, seconds / steps)
 
     def take_step_seconds(self) -> float | None:
-        """Return the mean seconds of the steps since the last call; None if there was none.
-
-        The first chunk, which also compiles and imports, does not count.
-        """
-        steps, seconds = self._untaken or (0, 0.0)
+        """Return the mean seconds of the steps since the last call; None if there was none after
+        the warm-up."""
+        steps, seconds = self._untaken
         if not steps:
             return None
         self._untaken = 0, 0.0

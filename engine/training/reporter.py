@@ -30,7 +30,6 @@ class Reporter:
         self._pace = pace
         self._is_rank_zero = session.rank == 0
         self._rank_metrics_due = 0.0
-        self._is_first_chunk = True
         self._last_not_finite: int | None = None
 
     def trained(
@@ -51,9 +50,8 @@ class Reporter:
             points.append(Points(THROUGHPUT, [step], [speed]))
         now = time.monotonic()
         if now >= self._rank_metrics_due:
-            # What the first chunk takes, which also compiles, is not mixed with what follows.
-            self._rank_metrics_due = now + (0 if self._is_first_chunk else RANK_METRICS_SECONDS)
-            self._is_first_chunk = False
+            # The chunks of the warm-up are told apart: their times are not those that follow.
+            self._rank_metrics_due = now + (RANK_METRICS_SECONDS if self._pace.is_warm else 0.0)
             seconds = self._pace.take_step_seconds()
             if self._is_rank_zero and seconds is not None:
                 points.append(Points(STEP_SECONDS, [step], [seconds]))

@@ -138,7 +138,7 @@ def test_the_step_time_is_a_curve(strategy: Strategy, trained: TrainedRuns) -> N
     info = trained[probe(strategy)]
     steps, seconds = curve(info, "train/step_seconds")
     assert steps
-    assert steps[0] > 1, "the first step also compiles"
+    assert steps[0] > 2, "the first steps also compile"
     assert min(seconds) > 0
 
 

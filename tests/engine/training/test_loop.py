@@ -119,7 +119,7 @@ def test_the_metrics_of_a_rank_are_reported_once_a_second(
 ) -> None:
     training.run()
     told = training.curve("rank/0/batches")
-    assert told == [(1, 1.0), (2, 2.0)], "at once, without that first chunk, and then every second"
+    assert told == [(1, 1.0), (2, 2.0), (3, 3.0)], "at once, after the warm-up, and every second"
     monkeypatch.setattr(reporter, "RANK_METRICS_SECONDS", 0.0)
     often = Training(training.session.folder)
     often.run()
@@ -136,7 +136,7 @@ def test_the_step_time_is_a_curve_beside_the_metrics_of_rank_0(
     monkeypatch.setattr(reporter, "RANK_METRICS_SECONDS", 0.0)
     training.run()
     steps, seconds = zip(*training.curve("train/step_seconds"), strict=True)
-    assert steps == tuple(range(2, 9)), "the first step also compiles"
+    assert steps == tuple(range(3, 9)), "the first ones also compile"
     told = [event for event in training.emitted(Progress) if isinstance(event, Progress)]
     assert set(seconds) == {event.step_seconds for event in told}
 

@@ -86,7 +86,8 @@ def test_step_time_and_throughput_say_the_same() -> None:
 def test_the_step_time_is_that_of_the_steps_since_it_was_taken() -> None:
     pace = Pace()
     pace.trained(1, 32.0, 60.0)
-    assert pace.take_step_seconds() is None, "the first chunk also compiles"
+    pace.trained(2, 64.0, 6.0)
+    assert pace.take_step_seconds() is None, "the first steps also compile"
     pace.trained(2, 64.0, 1.0)
     pace.trained(3, 96.0, 0.5)
     pace.validated(10, 60.0)
