@@ -22,6 +22,7 @@ from engine.exports.report.markup import (
     table,
     text,
 )
+from engine.exports.report.media import media
 from engine.exports.report.report_run import (
     ReportRun,
     is_of_machine,
@@ -60,15 +61,16 @@ def _report(runs: Sequence[ReportRun], sources: Sequence[RunSource], tick: Tick)
     single = runs[0] if len(runs) == 1 else None
     title = single.label if single else f"Comparison of {len(runs)} runs"
     drawn = _plots(runs, sources, now, tick)
-    parts = _one(single, drawn) if single else _several(runs, drawn)
+    parts = _one(single, drawn, media(single, now)) if single else _several(runs, drawn)
     made = f"Made by Traindeck on {now}. Times are those of the machine that made this page."
     return page(title, joined((*parts, element("footer", said("p", made)))))
 
 
-def _one(run: ReportRun, drawn: Html) -> Iterable[Html]:
+def _one(run: ReportRun, drawn: Html, logged: Html) -> Iterable[Html]:
     yield run_tables.head(run)
     yield run_tables.cards(run)
     yield section("Plots", drawn)
+    yield section("Images and histograms", logged)
     yield section("Figures", run_tables.figures(run))
     yield section("Settings", run_tables.settings(run))
     yield section("Environment", run_tables.environment(run))

@@ -15,7 +15,7 @@ _UNREADABLE = re.compile(
 )
 """Control characters, halves of characters, and what no document may hold."""
 
-_WITHOUT_END = frozenset(("meta", "br"))
+_WITHOUT_END = frozenset(("meta", "br", "img"))
 
 
 def text(value: str) -> Html:
@@ -81,7 +81,10 @@ def details(title: str, *content: Html) -> Html:
 
 def page(title: str, body: Html) -> Html:
     """Return the whole document. A browser that reads it loads and runs nothing."""
-    policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
+        "form-action 'none'"
+    )
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -130,6 +133,9 @@ margin:16px 0}}
 .plots{{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(520px,100%),1fr));gap:12px}}
 figure{{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;
 padding:4px;overflow:hidden}}
+figure img{{display:block;max-width:100%;margin:auto}}
+figure img.small{{width:160px;image-rendering:pixelated}}
+figcaption{{padding:6px 8px;font-size:12px;overflow-wrap:anywhere}}
 figure svg{{display:block;width:100%;height:auto}}
 .wide{{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:8px;
 margin-bottom:10px}}

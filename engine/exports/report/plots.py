@@ -167,6 +167,43 @@ def figure_of(
     )
 
 
+def histogram_of(
+    title: str, source: str, date: str, edges: Sequence[float], counts: Sequence[float]
+) -> Figure | None:
+    """Return the picture of a histogram; None: there is nothing to draw."""
+    bins = list(zip(edges, edges[1:], counts, strict=False))
+    if not bins or not all(map(math.isfinite, (*edges, *counts))) or edges[0] >= edges[-1]:
+        return None
+    low, high = _room([0.0, *counts], is_log=False)
+    places = ticks.linear(edges[0], edges[-1], _MOST_TICKS)
+    labels, offset = ticks.labels(places, may_have_offset=True)
+    outline = FigureLine(
+        xs=[edge for left, right, _ in bins for edge in (left, right)],
+        ys=[count for _, _, count in bins for _ in range(2)],
+        colour=colour_of(0),
+        base=colour_of(0),
+        width=1.6,
+    )
+    return Figure(
+        width=_WIDTH,
+        height=_HEIGHT,
+        title=title,
+        source=source,
+        date=date,
+        x=FigureAxis(
+            title=f"Value − {offset}" if offset else "Value",
+            low=edges[0],
+            high=edges[-1],
+            ticks=list(zip(places, labels, strict=True)),
+        ),
+        y=_value_axis("Count", low, high, is_log=False),
+        lines=[outline],
+        legend=[],
+        marks=[],
+        colours=_THEME,
+    )
+
+
 def colour_of(place: int) -> str:
     """Return the colour of the curve number `place`, as a value of CSS."""
     return f"var(--c{place % COLOURS})"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from engine.exports import run_source
 from engine.exports.report.plots import place_of
-from engine.exports.run_source import RunSource
+from engine.exports.run_source import Histogram, Image, RunSource
 from engine.facts.history import History, Mark, MarkKind, Span
 from engine.facts.run_facts import RunFacts, read_facts
 from engine.facts.settings import Described, SettingRow, setting_rows
@@ -62,7 +62,8 @@ class ReportRun(NamedTuple):
     spans: list[Span]
     happened: list[Happening]
     seconds: float
-    logged_images: int
+    media: list[Image | Histogram]
+    """What a script has logged and no rewind has taken back, oldest first."""
 
     @property
     def primary(self) -> str:
@@ -107,7 +108,7 @@ def read_run(source: RunSource) -> ReportRun:
         spans=history.spans(None if history.is_over else now),
         happened=sorted(happened, key=lambda each: each.time),
         seconds=run_source.seconds_of(info, now),
-        logged_images=sum(1 for each in run_source.media(events)),
+        media=run_source.media(events),
     )
 
 

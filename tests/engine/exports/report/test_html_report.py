@@ -1,5 +1,6 @@
 """The page about a run or a comparison: it needs nothing but itself, and says only texts."""
 
+import base64
 import math
 import re
 from html.parser import HTMLParser
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.exports.export_runs import CannotExport, Format, export, proposed_name, refusal
+from engine.exports.report import media
 from engine.exports.report.html_report import MOST_RUNS
 from engine.exports.report.plots import place_of
 from engine.facts import run_facts
@@ -15,7 +17,16 @@ from engine.facts.git_state import GitState
 from engine.facts.run_facts import AttemptFacts, Layer, ModelFacts, Parent
 from engine.imports.csv_tables import ColumnNames
 from engine.imports.import_runs import import_runs
-from engine.messages.events import EpochEnded, Metrics, Notice, Points, RunEnded
+from engine.messages.events import (
+    EpochEnded,
+    Event,
+    HistogramLogged,
+    ImageLogged,
+    Metrics,
+    Notice,
+    Points,
+    RunEnded,
+)
 from engine.runs import run_info
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.spec.run_spec import RunSpec
@@ -41,7 +52,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.names.add(tag)
         self.attributes += [(name, value or "") for name, value in attrs]
-        if tag not in ("meta", "br"):
+        if tag not in ("meta", "br", "img"):
             self._open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
@@ -228,6 +239,62 @@ def test_secrets_of_a_command_are_not_in_a_report(tmp_path):
     content, _ = report(tmp_path, run.id)
     assert "train.py" in content
     assert "hunter2pass" not in content
+
+
+PNG = b"\x89PNG\r\n\x1a\n and the rest"
+
+
+def a_run_with_media(images: dict[str, bytes], *events: Event) -> RecordedRun:
+    run = a_run()
+    run.store = type(run.store)(run.folder)
+    (run.folder / "media").mkdir()
+    for number, (name, content) in enumerate(images.items()):
+        (run.folder / "media" / f"{number}.png").write_bytes(content)
+        run.add(ImageLogged(name, number, f"media/{number}.png", 4, 3, BAD))
+    run.add(*events)
+    run.store.close()
+    return run
+
+
+def test_the_newest_image_and_histogram_of_each_name_are_in_the_page(tmp_path):
+    histograms = [HistogramLogged("weights", 10 * n, [-1.0, 0, 2], [3.0, 4]) for n in (1, 2)]
+    run = a_run_with_media({"samples": PNG + b"old"}, *histograms)
+    run.store = type(run.store)(run.folder)
+    (run.folder / "media" / "new.png").write_bytes(PNG)
+    run.add(ImageLogged("samples", 40, "media/new.png", 4, 3))
+    run.store.close()
+    content, page = report(tmp_path, run.id)
+    data = base64.b64encode(PNG).decode()
+    assert [value for name, value in page.attributes if name == "src"] == [
+        f"data:image/png;base64,{data}"
+    ]
+    assert any("img-src data:;" in value for _, value in page.attributes)
+    assert "samples, step 40" in page.words
+    assert "weights, step 20" in page.svg_texts
+    assert "weights, step 10" not in page.svg_texts
+    assert "Left out: 2 older ones of the same names." in page.words
+    assert "<script>" not in content
+
+
+def test_what_is_no_image_or_too_large_is_left_out_and_counted(monkeypatch, tmp_path):
+    monkeypatch.setattr(media, "LARGEST_IMAGE", 100)
+    monkeypatch.setattr(media, "LARGEST_TOGETHER", 120)
+    monkeypatch.setattr(media, "MOST_SHOWN", 5)
+    contents = {"a": b"<svg/>", "b": PNG + bytes(100), BAD: PNG, "c": PNG + bytes(60)}
+    contents |= {"d": PNG + bytes(60), "e": PNG}
+    elsewhere = ImageLogged("A", 3, "../../spec.toml", 4, 3)
+    nothing = HistogramLogged("n", 3, [0.0, math.inf], [1.0])
+    content, page = report(tmp_path, a_run_with_media(contents, elsewhere, nothing).id)
+    assert sum(name == "src" for name, _ in page.attributes) == 2
+    for words in (
+        "2 after the first 5 names",
+        "2 that cannot be read",
+        "1 too large for a page",
+        "1 without a finite number",
+    ):
+        assert words in page.words.partition("Left out: ")[2], words
+    assert "<script>" not in content
+    assert not page.names & {"script"}
 
 
 def test_more_runs_than_a_page_can_show_are_refused(tmp_path):

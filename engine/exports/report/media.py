@@ -1,0 +1,94 @@
+"""The newest images and histograms that a script has logged, inside the page itself."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypeVar
+
+from engine.drawing.svg import svg
+from engine.exports import run_source
+from engine.exports.report import plots
+from engine.exports.report.markup import Html, element, joined, said
+from engine.exports.report.report_run import ReportRun
+from engine.exports.run_source import Histogram, Image
+
+MOST_SHOWN = 12
+"""Images of a page, and histograms: one of each name."""
+
+LARGEST_IMAGE, LARGEST_TOGETHER = 2**20, 4 * 2**20
+"""Bytes of one image and of all of them: a page goes by mail."""
+
+Logged = TypeVar("Logged", Image, Histogram)
+
+_ENLARGED = 160
+"""Pixels: a narrower image is shown as wide as that."""
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def media(run: ReportRun, date: str) -> Html:
+    """Return the newest image and histogram of each name, and what is left out, in a sentence."""
+    images = [each for each in run.media if isinstance(each, Image)]
+    histograms = [each for each in run.media if isinstance(each, Histogram)]
+    left_out: Counter[str] = Counter()
+    found: list[Html] = []
+    room = LARGEST_TOGETHER
+    for image in _newest(images, left_out):
+        png = _content(run, image, left_out)
+        if len(png) > min(room, LARGEST_IMAGE):
+            left_out["too large for a page"] += 1
+        elif png:
+            room -= len(png)
+            found.append(_shown(image, png))
+    for histogram in _newest(histograms, left_out):
+        event = histogram.event
+        title = f"{event.series}, step {event.step:,}"
+        figure = plots.histogram_of(title, run.label, date, event.edges, event.counts)
+        if figure is None:
+            left_out["without a finite number"] += 1
+        else:
+            found.append(element("figure", Html(svg(figure)), role="img", aria_label=title))
+    note = ""
+    if left_out:
+        note = f"Left out: {', '.join(f'{count:,} {why}' for why, count in left_out.items())}."
+    return joined(
+        (
+            element("div", *found, class_="plots") if found else Html(""),
+            said("p", note, class_="muted") if note else Html(""),
+        )
+    )
+
+
+def _newest(logged: Sequence[Logged], left_out: Counter[str]) -> list[Logged]:
+    """Return the newest one of each name, in the order of the names, and count the others."""
+    by_name = {each.event.series: each for each in logged}
+    shown = [by_name[name] for name in sorted(by_name)][:MOST_SHOWN]
+    if len(logged) > len(by_name):
+        left_out["older ones of the same names"] += len(logged) - len(by_name)
+    if len(by_name) > len(shown):
+        left_out[f"after the first {MOST_SHOWN} names"] += len(by_name) - len(shown)
+    return shown
+
+
+def _content(run: ReportRun, image: Image, left_out: Counter[str]) -> bytes:
+    """Return the PNG; empty, and counted: there is none."""
+    try:
+        png = run_source.read_image(run.info.folder, image.event)
+    except OSError:
+        png = b""
+    if not png.startswith(_PNG):
+        left_out["that cannot be read"] += 1
+        return b""
+    return png
+
+
+def _shown(image: Image, png: bytes) -> Html:
+    event = image.event
+    name = f"{event.series}, step {event.step:,}"
+    source = f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+    words = f"{name}: {event.caption}" if event.caption else name
+    small = "small" if event.width < _ENLARGED else ""
+    picture = element("img", src=source, alt=name, class_=small)
+    return element("figure", picture, said("figcaption", words))
