@@ -44,6 +44,7 @@ def figure_of(plot: CurvePlot, source: str) -> Figure:
     name = display_name(plot.title)
     unit = f" ({plot.unit})" if plot.unit else ""
     curves = [curve for curve in plot.curves.curves() if curve.visible]
+    painted = sorted(curves, key=lambda curve: curve.items[0].zValue())
     ratio = plot.devicePixelRatioF()
     smoothing = max((curve.series.smoothing for curve in curves), default=0.0)
     if smoothing:
@@ -67,7 +68,7 @@ def figure_of(plot: CurvePlot, source: str) -> Figure:
         ),
         lines=[
             *(_area(curve, theme) for curve in curves if isinstance(curve, BandCurve)),
-            *(line for curve in curves for line in _lines(curve, ratio)),
+            *(line for curve in painted for line in _lines(curve, ratio)),
         ],
         legend=[
             FigureLegend(
@@ -99,7 +100,8 @@ def _area(curve: BandCurve, theme: Theme) -> FigureLine:
 
 
 def _lines(curve: Curve, ratio: float) -> list[FigureLine]:
-    """Return the drawn lines of a curve: its pale values, and the line with its dots."""
+    """Return the drawn lines of a curve: its pale values, and the line with its dots and, in a
+    stack, with the area below it."""
     lines = []
     for item in curve.lines:
         xs, ys = item.getData()
@@ -108,6 +110,8 @@ def _lines(curve: Curve, ratio: float) -> list[FigureLine]:
         pen = QPen(item.opts["pen"])
         # The pens are in device pixels; the thin ones are as thin as possible.
         width = max(1.0, pen.widthF() / ratio)
+        is_filled = item.opts["fillLevel"] is not None
+        fill = item.opts["brush"].color().name(QColor.NameFormat.HexRgb) if is_filled else ""
         lines.append(
             FigureLine(
                 xs=(np.asarray(xs) + item.pos().x()).tolist(),
@@ -117,6 +121,8 @@ def _lines(curve: Curve, ratio: float) -> list[FigureLine]:
                 width=width,
                 dashes=_dashes(curve, width) if pen.dashPattern() else (),
                 dot=curve.dot_size if item is curve.lines[-1] else 0.0,
+                base=fill,
+                lower=np.where(np.isnan(ys), np.nan, 0.0).tolist() if is_filled else (),
             )
         )
     return lines

@@ -178,7 +178,7 @@ class RunPlots(PlotPanel):
                     order=(0, place),
                 )
             (plot.set_points if parts.replaces else plot.add_points)(part, points)
-            if self._breakdown.is_timed and len(points.value):
+            if part != STEP_SECONDS and self._breakdown.is_timed and len(points.value):
                 newest = f"{points.value[-1]:{STEP_TIME.value_format}} {STEP_TIME.unit}"
                 plot.set_headline(newest)
 

@@ -11,6 +11,7 @@ from engine.runs.run_state import STEP_SECONDS
 from engine.runs.store.downsampling import BlockStatistics
 from gui.compare.comparison_plots import comparison_style
 from gui.plots.data.step_breakdown import PARTS, Parts, StepBreakdown
+from gui.plots.export.figure_of import figure_of
 from gui.plots.panel.run_plots import RunPlots
 from tests.gui.plots.conftest import Inked, paint, read_out, titles
 from tests.gui.stored_points import stored_points
@@ -155,10 +156,17 @@ def test_the_plot_turns_to_milliseconds_when_the_step_time_comes(run_plots: RunP
     plot = run_plots.plot("Step time")
     assert read_out(plot) == "compute 25, comm. 10, data 15"
     assert plot.headline.text() == "50 ms"
+    lines = figure_of(plot, "").lines
+    assert [line.ys[0] for line in lines] == pytest.approx([50, 35, 25]), (
+        "the lowest is painted last"
+    )
+    assert all(line.base and set(line.lower) == {0} for line in lines), "areas in a picture too"
     run_plots.clear()
     run_plots.add_points(STEP_SECONDS, stored_points(STEPS, np.full(4, 0.002)))
     paint(run_plots)
-    assert read_out(run_plots.plot("Step time")) == "step 2", "of TensorFlow, or of a script"
+    plot = run_plots.plot("Step time")
+    assert read_out(plot) == "step 2", "of TensorFlow, or of a script"
+    assert not plot.headline.text(), "the legend has said it"
 
 
 def test_the_comparison_shows_the_step_time_of_each_run_as_a_line() -> None:
