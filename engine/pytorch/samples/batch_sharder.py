@@ -96,7 +96,8 @@ class Sharder(Protocol):
     """Global batches per epoch; 0: unknown until the data end."""
 
     waiting_seconds: float
-    """Seconds in which training waited for samples; the trainer resets them."""
+    """Seconds in which training waited for samples, and for the host's part of their copy to the
+    device; the trainer resets them."""
 
     def local_batches(self, epoch: int, batch: int) -> Iterator[LocalBatch]:
         """Yield this replica's local batches of global batch `batch`: one per accumulation step.

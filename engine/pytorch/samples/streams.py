@@ -176,7 +176,10 @@ class StreamSharder:
                 "train on one device. Every rank reads the whole stream; the engine divides it."
             )
         for number, samples in enumerate(parts.samples):
-            yield self._place.local_batch(parts.batches[number], samples, parts.global_size)
+            begin = time.perf_counter()
+            local = self._place.local_batch(parts.batches[number], samples, parts.global_size)
+            self.waiting_seconds += time.perf_counter() - begin
+            yield local
 
     def state(self) -> dict[str, Any]:
         """Return where the stream is, for a checkpoint; {}: a resumed run skips what was read."""

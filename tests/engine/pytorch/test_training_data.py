@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -336,3 +337,30 @@ def test_a_tensor_data_set_with_its_own_samples_is_asked_for_them() -> None:
 
     data = loaded(Doubled(torch.from_numpy(INPUTS), torch.from_numpy(TARGETS)))
     assert sorted(numbers(epoch_of(data))) == [2 * number for number in range(COUNT)]
+
+
+class SlowlyCopied:
+    """A batch that takes 10 ms to its device."""
+
+    def __init__(self, samples: list[Any]) -> None:
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: Any) -> Any:
+        return SlowlyCopied(self.samples[index])
+
+    def to(self, device: torch.device) -> SlowlyCopied:
+        time.sleep(0.01)
+        return self
+
+
+@pytest.mark.parametrize("dataset", [Dicts(), Streamed()], ids=["by index", "stream"])
+def test_the_copy_to_the_device_is_part_of_the_wait_for_data(dataset: Dataset[Any]) -> None:
+    data = loaded(DataLoader(dataset, 4, collate_fn=SlowlyCopied))
+    sharder = data.train_sharder(parallel())
+    for batch in range(2):
+        assert list(sharder.local_batches(0, batch))
+    assert sharder.waiting_seconds >= 0.02
+    sharder.close()
