@@ -12,7 +12,15 @@ import numpy as np
 from engine.runs.store.downsampling import BlockStatistics
 from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.best_point import BestPoint, find_best
-from gui.plots.data.growing_pyramid import Array, GrowingArray, Pyramid, highest, lowest, mean
+from gui.plots.data.growing_pyramid import (
+    FACTOR,
+    Array,
+    GrowingArray,
+    Pyramid,
+    highest,
+    lowest,
+    mean,
+)
 from gui.plots.data.smoothing import MovingAverage
 from gui.plots.data.x_axis import XKind, XScale
 
@@ -26,6 +34,10 @@ _POINTS_PER_COLUMN = 4
 
 _FEW_GAPS = 1000
 """Points after a block among which the next one is sought: there may be gaps between."""
+
+_SMOOTHED_COLUMN = 3
+"""Width (pixels) of the widest column of the smoothed line, whose pen is two or more wide: narrower
+columns could not be seen."""
 
 MAX_DRAWABLE = 1e300
 """Larger values are drawn as a gap, like infinity: the distance between them overflows float64."""
@@ -215,8 +227,12 @@ class Series:
         if rest < last:
             low = np.append(low, np.fmin.reduce(values[rest:last]))
             high = np.append(high, np.fmax.reduce(values[rest:last]))
-        both = np.column_stack((low, high)).ravel()
-        return self._with_breaks(np.repeat(xs, 2), both, start, size, corners=2)
+        both = np.column_stack((low, high))
+        # Every second column begins at the top: from low to high each time, the line would cross
+        # every column twice.
+        odd = 1 - start // size % 2
+        both[odd::2] = both[odd::2, ::-1]
+        return self._with_breaks(np.repeat(xs, 2), both.ravel(), start, size, corners=2)
 
     def smoothed_view(self, x0: float, x1: float, pixels: int) -> tuple[Array, Array]:
         """Return the same for the smoothed curve: the mean of each column, and the newest point."""
@@ -226,9 +242,10 @@ class Series:
         last = min(last, len(values))
         if last <= first:
             return np.empty(0), np.empty(0)
-        if last - first < _POINTS_PER_COLUMN * pixels:
+        least = max(pixels // _SMOOTHED_COLUMN, 1)
+        if last - first < FACTOR * least:
             return self._with_breaks(positions[first:last], values[first:last], first)
-        start, size, (middle,) = self._smoothed.columns(first, last, pixels // 2)
+        start, size, (middle,) = self._smoothed.columns(first, last, least)
         # The mean of a column belongs to its middle: at its beginning the curve would precede the
         # points.
         xs = positions[start + size // 2 : start + size * len(middle) : size]

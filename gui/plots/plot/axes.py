@@ -25,8 +25,8 @@ _LEAST_TICKS = 4
 _TIME_TICK_WIDTH = 80
 """Width of a time label, which has neighbours to the left and right, in logical pixels."""
 
-_NUMBER_WIDTH = 40
-"""The same for a short number."""
+_NUMBER_WIDTH = 70
+"""The same for a short number. Each label takes time in each frame."""
 
 _LABEL_GAP, _LEAST_GAP = 16, 5
 """Usual and least space between two labels of a horizontal axis, in logical pixels."""

@@ -11,7 +11,7 @@ from gui.plots.data.growing_pyramid import Array
 from gui.plots.data.ranges import Range, union
 from gui.plots.data.series import PointReading
 from gui.plots.data.x_axis import XScale
-from gui.plots.plot.curve import Curve, Spread, set_origin
+from gui.plots.plot.curve import Curve, Spread, show_item
 from gui.style.theme import Theme
 
 Mask = npt.NDArray[np.bool_]
@@ -75,12 +75,11 @@ class BandCurve(Curve):
         self.drawn_area = xs[part], low, high
         here = xs[part] - x0
         self._drawn += [(here, high)] if log else [(here, low), (here, high)]
-        if not known.any():
-            self._area.clear()
-            return
-        outline = _outline(here, low, high, known)
-        self._area.setData(*outline, fillLevel="enclosed", brush=self._brush)
-        set_origin(self._area, x0)
+        has_area = bool(known.any())
+        show_item(self._area, x0, is_shown=has_area)
+        if has_area:
+            outline = _outline(here, low, high, known)
+            self._area.setData(*outline, fillLevel="enclosed", brush=self._brush)
 
     def bounds(self, *, positive: bool = False) -> Range | None:
         """Return the lowest and the highest value of the area and the mean."""

@@ -18,7 +18,7 @@ from gui.plots.data.run_timeline import Marker
 from gui.plots.data.x_axis import XScale
 from gui.plots.plot.axes import AXIS_WIDTH, Axis
 from gui.plots.plot.crosshair import Crosshair, Reading
-from gui.plots.plot.curve import Curve, set_origin
+from gui.plots.plot.curve import Curve, show_item
 from gui.plots.plot.gap_ticks import GapTicks
 from gui.plots.plot.markers import AXIS_STRIP, NEAR, Markers
 from gui.plots.plot.plot_area import PlotArea
@@ -26,6 +26,10 @@ from gui.style.theme import Theme
 
 _X_PADDING = (0.012, 0.03)
 _Y_PADDING = 0.06
+_STILL = 0.04
+"""How far the ends of a value axis may be from those of a fit, as a part of it: less than the
+padding."""
+
 _TOP_MARGIN, _BOTTOM_MARGIN = 13, 8
 """Minimum space (logical pixels) above the highest and below the lowest value: the markers and half
 a tick label need it."""
@@ -234,9 +238,13 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.area.setXRange(*positions, padding=0)
 
     def show_values(self, values: Range) -> None:
-        """Show these positions on the value axis with some padding."""
-        values = values if self.log_y else spread(values)
-        self.area.setYRange(*self._padded(values), padding=0)
+        """Show these positions on the value axis with some padding. An axis that would move by less
+        than its padding holds still, so that its labels can be read while the view moves along
+        x."""
+        low, high = self._padded(values if self.log_y else spread(values))
+        _, (first, last) = self.area.viewRange()
+        if max(abs(low - first), abs(high - last)) > _STILL * (last - first):
+            self.area.setYRange(low, high, padding=0)
 
     def show_all(self, positions: Range, values: Range) -> None:
         """Show these x and value ranges (values above 0 on a logarithmic axis) with some
@@ -271,11 +279,10 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._best_markers = shown = [
             marker for marker in best_markers if not (self.log_y and marker.value <= 0)
         ]
+        first = shown[0].x if shown else 0.0
+        show_item(self._best_item, first, is_shown=bool(shown))
         if not shown:
-            self._best_item.clear()
             return
-        first = shown[0].x
-        set_origin(self._best_item, first)
         self._best_item.setData(
             [marker.x - first for marker in shown],
             [self.height_of(marker.value) for marker in shown],

@@ -100,6 +100,7 @@ class Curve:
         self._requested: Range | None = None
         self._scale = XScale()
         self._raw = pg.PlotCurveItem(connect="finite", antialias=False)
+        self._raw.setZValue(-1)  # behind the smoothed lines of all curves
         self._line = pg.PlotCurveItem(connect="finite", antialias=True)
         self._dots = pg.ScatterPlotItem(size=_DOT, pen=None, antialias=True)
         self.lines = (self._raw, self._line)
@@ -129,22 +130,20 @@ class Curve:
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
         """Draw the part between the x positions `x0` and `x1`, decimated for `pixels` pixels."""
-        for item in self.items:
-            item.setVisible(self.visible)
-            set_origin(item, x0)
+        self._drawn = []
         if not self.visible:
-            self._drawn = []
+            for item in self.items:
+                show_item(item, x0, is_shown=False)
             return
         series = self._drawn_series = self._series_for(x0, x1)
         smoothed = bool(series.smoothing)
-        self._drawn = []
-        if smoothed and raw and not self.dash.pattern:
+        is_faint = smoothed and raw and not self.dash.pattern
+        show_item(self._raw, x0, is_shown=is_faint)
+        if is_faint:
             xs, ys = series.view(x0, x1, pixels)
             xs, ys = xs - x0, _scaled(ys, log)
             self._raw.setData(xs, ys, pen=self._faint)
             self._drawn.append((xs, ys))
-        else:
-            self._raw.clear()
         view = series.smoothed_view if smoothed else series.view
         # Only a path can be dashed, and a path is fast with few points only.
         xs, ys = view(x0, x1, min(pixels, MAX_PATH_POINTS // 4) if self.dash.pattern else pixels)
@@ -155,15 +154,16 @@ class Curve:
         self._line.setSegmentedLineMode("off" if few else "on")
         sharp = not smoothed and len(xs) > pixels and _is_band(ys)
         pen = self._thick if few or smoothed else self._thin
+        show_item(self._line, x0, is_shown=True)
         self._line.setData(xs, ys, pen=pen, antialias=not sharp)
         if self.is_filled:
             self._line.setFillLevel(0.0)
             self._line.setBrush(self._fill)
         known = ~np.isnan(ys)
-        if len(self.series) <= MAX_DOTTED_POINTS and known.any() and not self.is_filled:
+        has_dots = len(self.series) <= MAX_DOTTED_POINTS and known.any() and not self.is_filled
+        show_item(self._dots, x0, is_shown=bool(has_dots))
+        if has_dots:
             self._dots.setData(xs[known], ys[known])
-        else:
-            self._dots.clear()
 
     def set_best_sign(self, best_sign: int) -> None:
         """Set which value is the best one (see `best_sign`), for present and future points."""
@@ -192,7 +192,7 @@ class Curve:
     @property
     def dot_size(self) -> float:
         """Diameter of the dot at each point, in logical pixels; 0 if there are none."""
-        return _DOT if len(self._dots.points()) else 0.0
+        return _DOT if self._dots.isVisible() else 0.0
 
     @property
     def is_smoothed(self) -> bool:
@@ -299,9 +299,15 @@ class Curve:
         return [self.series, self._zoom_points.series] if self._zoom_points else [self.series]
 
 
-def set_origin(item: pg.GraphicsObject, x: float) -> None:
+def show_item(item: pg.GraphicsObject, x: float, *, is_shown: bool) -> None:
     """Draw `item` relative to the x position `x`: seconds since the epoch have more digits than an
-    SVG file keeps."""
+    SVG file keeps. Or empty and hide it: to paint one without points takes time as well."""
+    if not is_shown:
+        if item.isVisible():
+            item.setVisible(False)
+            item.clear()
+        return
+    item.setVisible(True)
     if item.pos().x() != x:
         item.setPos(x, 0.0)
         # pyqtgraph caches the visible range, and would leave out points that are now in it.

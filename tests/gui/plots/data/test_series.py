@@ -103,10 +103,17 @@ def test_a_view_keeps_every_peak_and_invents_none(count: int, x0: float, x1: flo
         for number in range(len(edges) - 2):
             part = finite[int(edges[number]) : int(edges[number + 1])]
             if np.isfinite(part).any():
-                assert ys[2 * number] == np.nanmin(part)
-                assert ys[2 * number + 1] == np.nanmax(part)
+                assert min(ys[2 * number : 2 * number + 2]) == np.nanmin(part)
+                assert max(ys[2 * number : 2 * number + 2]) == np.nanmax(part)
             else:
                 assert np.isnan(ys[2 * number : 2 * number + 2]).all()
+
+
+def test_the_line_of_a_view_crosses_each_column_once() -> None:
+    """What the line crosses, it paints: twice as long takes twice as long."""
+    values = np.random.default_rng(0).uniform(size=100_000)
+    _, ys = series(values).view(*ALL, 100)
+    assert np.abs(np.diff(ys)).sum() < 1.1 * np.abs(ys[1::2] - ys[::2]).sum()
 
 
 def test_few_points_are_drawn_as_they_are_with_a_neighbour_to_each_side() -> None:
@@ -131,7 +138,7 @@ def test_the_smoothed_view_is_the_mean_of_each_column_and_ends_at_the_newest_poi
     assert len(xs) < 500
     assert xs[-1] == 59_999
     known = ~np.isnan(ys)
-    assert 90 < known.sum() < len(ys)
+    assert 60 < known.sum() < len(ys)
     inner = np.flatnonzero(known)[1:]  # the first column is only partly known
     np.testing.assert_allclose(ys[inner], xs[inner] / 60_000, atol=2e-4)
 

@@ -94,6 +94,13 @@ def test_a_horizontal_axis_says_what_it_shows_and_no_label_touches_another(
         assert drawn(plot, "bottom")[0] == name
 
 
+def test_a_wide_axis_has_few_labels(plot: CurvePlot) -> None:
+    plot.resize(1200, 260)
+    plot.add_points("train", stored_points(STEPS, STEPS))
+    plot.refresh()
+    assert 8 < len(drawn(plot, "bottom")) < 18
+
+
 def test_a_vertical_axis_is_as_wide_as_its_labels(plot: CurvePlot, qtbot: QtBot) -> None:
     axis = plot.canvas.getAxis("left")
     plot.add_points("train", stored_points(np.arange(10.0), np.linspace(0.0, 1.0, 10)))

@@ -105,6 +105,34 @@ def test_many_points_are_a_faint_band_behind_a_smoothed_line(plot: CurvePlot, in
     assert inked(plot.canvas, DARK.cycle[0]) > 4 * line
 
 
+def test_the_raw_values_of_a_later_curve_do_not_cover_a_smoothed_line(
+    plot: CurvePlot, inked: Inked
+) -> None:
+    noise = np.random.default_rng(0).standard_normal(20_000)
+    plot.set_smoothing(0.99)
+    for name, offset in (("lower", 0.0), ("higher", 1.0)):
+        values = stored_points(np.arange(20_000.0), noise + offset)
+        plot.add_points(name, values)
+    plot.refresh()
+    lines = [inked(plot.canvas, colour) for colour in DARK.cycle[:2]]
+    assert lines[0] == pytest.approx(lines[1], rel=0.5)
+
+
+def test_an_item_without_points_is_not_painted(plot: CurvePlot) -> None:
+    """To paint an empty one takes as long as a short line."""
+    plot.add_points("train", stored_points(STEPS, STEPS))
+    items = plot.curves["train"].items
+    raw, line, _ = items
+    plot.refresh()
+    assert [item for item in items if item.isVisible()] == [line]
+    plot.set_smoothing(0.9)
+    plot.refresh()
+    assert [item for item in items if item.isVisible()] == [raw, line]
+    plot.set_show_raw(False)
+    plot.refresh()
+    assert [item for item in items if item.isVisible()] == [line]
+
+
 @pytest.mark.parametrize("count", [100, 40_000])
 def test_a_gap_stays_empty_and_infinity_does_not_stretch_the_axis(
     plot: CurvePlot, inked: Inked, count: int

@@ -174,6 +174,19 @@ def test_values_that_the_user_chose_stay_until_the_next_zoom_along_x(plot: Curve
     assert in_sight(plot)[3] != y1
 
 
+def test_the_values_hold_still_while_a_pan_changes_them_by_little(plot: CurvePlot) -> None:
+    waves = np.sin(STEPS) * (1 + STEPS / 10_000)
+    plot.add_points("train", stored_points(STEPS, waves))
+    plot.refresh()
+    plot.canvas.zoom_x(0.5)
+    plot.refresh()
+    before = in_sight(plot)
+    plot.canvas.pan(0.2, 0.0)
+    plot.refresh()
+    assert in_sight(plot)[0] > before[0]
+    assert in_sight(plot)[2:] == before[2:]
+
+
 def test_a_zoom_along_x_keeps_the_fixed_ends_of_the_values(qtbot: QtBot) -> None:
     plot = CurvePlot("Utilisation", y_range=(0.0, 100.0), theme=DARK)
     qtbot.addWidget(plot)
