@@ -144,11 +144,7 @@ class Supervisor:
             telemetry = TelemetryStream(
                 lambda snapshot: self._inbox.put(SnapshotReceived(snapshot))
             )
-            if self._device_watch.uses_cpu:
-                self._process_memory = ProcessMemory(
-                    self._training_workers,
-                    lambda measured: self._inbox.put(MemoryMeasured(measured)),
-                )
+            self._measure_memory()
             self._facts.begin(self._store.status.attempt)
             self._store.prepare_for_points()
             ended = self._follow_attempt()
@@ -366,6 +362,13 @@ class Supervisor:
                 self._store.append(Notice(text))
             case _:
                 assert_never(item)
+
+    def _measure_memory(self) -> None:
+        """Measure the processes of a run on the CPU, from its first step on."""
+        if self._device_watch.uses_cpu:
+            self._process_memory = ProcessMemory(
+                self._training_workers, lambda measured: self._inbox.put(MemoryMeasured(measured))
+            )
 
     def _training_workers(self) -> list[Identity]:
         """Return the processes of a run that trains now, with their start times; none otherwise."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from engine.diagnosis import deadlines, device_watch
+from engine.diagnosis import deadlines, device_watch, process_memory
+from engine.diagnosis.device_metrics import PROCESS_MEMORY
 from engine.files import file_sync
 from engine.messages.channel import (
     CONNECTING,
@@ -32,6 +34,7 @@ from engine.messages.events import (
     RunEnded,
     TrainingStarted,
     WorkerFailed,
+    WorkerStarted,
 )
 from engine.runs.store.run_store import RunStore
 from engine.runs.store.store_reader import RunReader
@@ -105,6 +108,27 @@ def test_the_first_step_can_be_read_before_a_commit_is_due(
     run.supervisor._process_inbox()
     with RunReader(run.folder) as reader:
         assert reader.status().step == 3
+
+
+def test_the_memory_of_a_run_on_the_cpu_is_known_at_its_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a run that is over before the telemetry has taken its first snapshot."""
+    monkeypatch.setattr(process_memory, "memory_of", lambda workers: 7 * len(workers))
+    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/single", 1)) as run:
+        run.supervisor._store.append(WorkerStarted(0, os.getpid(), ("cpu:0",), 1.0))
+        run.supervisor._measure_memory()
+        run.receive(TrainingStarted(0, 10, 3, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0))
+        measured = []
+        deadline = time.monotonic() + 60
+        while not measured and time.monotonic() < deadline:
+            run.supervisor._process_inbox()
+            with RunReader(run.folder) as reader:
+                points = reader.points_after(PROCESS_MEMORY, 0)
+                measured = list(zip(points.step.tolist(), points.value.tolist(), strict=True))
+        assert measured[0] == (3.0, 7.0)
+        assert run.supervisor._process_memory is not None
+        run.supervisor._process_memory.close()
 
 
 def test_a_window_that_disconnects_is_no_worker_that_is_cut_off(
