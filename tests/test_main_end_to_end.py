@@ -112,7 +112,7 @@ def test_ctrl_c_saves_and_stops_and_the_run_can_be_resumed() -> None:
     with traindeck(*ENDLESS) as process:
         run_id = wait_for_training(process)
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=120)
     assert process.returncode == 3, errors
     result = last_object(output)
     assert (result["id"], result["state"]) == (run_id, "stopped")
@@ -123,7 +123,7 @@ def test_ctrl_c_saves_and_stops_and_the_run_can_be_resumed() -> None:
     with traindeck("resume", run_id, "--json") as process:
         assert wait_for_training(process, attempt=2) == run_id
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=120)
     assert process.returncode == 3, errors
     assert last_object(output)["step"] > result["step"]
     wait_until_gone(client.get_run(run_id))

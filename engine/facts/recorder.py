@@ -106,12 +106,13 @@ class FactsRecorder:
             facts, devices=surroundings.device_facts(code.devices, self._snapshot)
         )
         diff = ""
+        write_attempt(self._run_folder, facts, diff)  # the run may end before git has answered
         if code.folder is not None:
             named = [os.environ[name] for name in code.secrets if name in os.environ]
             secrets = [*secret_values(os.environ), *named]
             if found := git_state.git_state(code.folder, secrets, stop=self._ends):
                 facts, diff = msgspec.structs.replace(facts, git=found.state), found.diff
-        write_attempt(self._run_folder, facts, diff)
+                write_attempt(self._run_folder, facts, diff)
         if self._snapshot is None and not all(each.startswith("cpu") for each in code.devices):
             self._has_snapshot.wait(SNAPSHOT_SECONDS)
             if self._snapshot is not None:

@@ -74,7 +74,7 @@ def test_every_precision_trains_on_a_gpu(precision: str, gpus: tuple[str, ...]) 
 @pytest.mark.parametrize("name", ["torch/single", "torch/ddp", "torch/fsdp"])
 def test_a_pause_can_free_the_gpus_and_take_them_back(name: str, gpus: tuple[str, ...]) -> None:
     devices = gpus[:1] if name == "torch/single" else gpus
-    run_id = client.start(spec("digits", name, devices, epochs=10_000, learning_rate=0.003))
+    run_id = client.start(spec("digits", name, devices, epochs=1_000_000, learning_rate=0.003))
     wait_for(run_id, is_training)
     seq = client.send(run_id, Pause(free_devices=True))
     paused = wait_for_event(run_id, Paused, seq)

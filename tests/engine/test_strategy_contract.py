@@ -35,7 +35,7 @@ from tests.support.runs import (
 )
 from tests.support.weights import largest_difference
 
-LONG = 10_000
+LONG = 1_000_000
 """Epochs of a run that ends only by a command."""
 
 DEMANDING: dict[str, Any] = {

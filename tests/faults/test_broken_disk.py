@@ -47,7 +47,7 @@ def is_told_to_be_paused(info: RunInfo) -> bool:
 def test_a_run_on_a_disk_that_became_read_only_tells_its_state_and_its_end(
     disk: BrokenDisk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     wait_for(run_id, is_training)
     disk.become_read_only()
     info = wait_for(run_id, is_told_to_be_paused)
@@ -70,7 +70,7 @@ def test_a_run_on_a_disk_that_became_read_only_tells_its_state_and_its_end(
 
 
 def test_a_locked_store_is_named_as_the_reason_and_the_training_goes_on_afterwards() -> None:
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     info = wait_for(run_id, is_training)
     with closing(sqlite3.connect(info.folder / FILE_NAME, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")

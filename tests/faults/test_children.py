@@ -90,7 +90,7 @@ def at_step_20():
 def test_a_forked_child_that_ends_does_not_end_the_connection(tmp_path: Path, cold: bool) -> None:
     recipe = tmp_path / "forks.py"
     recipe.write_text(RECIPE + FORKS)
-    run_id = client.start(spec(str(recipe), "torch/single", epochs=10_000, cold_start=cold))
+    run_id = client.start(spec(str(recipe), "torch/single", epochs=1_000_000, cold_start=cold))
     info = wait_for(run_id, lambda info: info.status.step > 60)
     assert (tmp_path / "seen").read_text() == "[3, 3, 1] 3"
     seq = client.send(run_id, SaveCheckpoint())
@@ -111,7 +111,7 @@ def test_a_worker_that_lives_without_its_connection_is_a_failure(
     recipe = tmp_path / "cuts.py"
     recipe.write_text(RECIPE + CUTS_LINE)
     run_id = client.start(
-        spec(str(recipe), strategy, devices, epochs=10_000, max_restarts=1, orphan_seconds=3600)
+        spec(str(recipe), strategy, devices, epochs=1_000_000, max_restarts=1, orphan_seconds=3600)
     )
     wait_for(run_id, lambda info: info.status.attempt == 2 and is_training(info))
     client.send(run_id, Stop())
@@ -172,7 +172,7 @@ def test_what_a_recipe_has_started_lives_during_the_run_and_ends_with_it(
     monkeypatch.setattr(client, "start_module", start)
     recipe = tmp_path / "starts.py"
     recipe.write_text(RECIPE + STARTS)
-    run_id = client.start(spec(str(recipe), "torch/single", epochs=10_000, cold_start=cold))
+    run_id = client.start(spec(str(recipe), "torch/single", epochs=1_000_000, cold_start=cold))
 
     def started(attempt: int) -> tuple[RunInfo, list[psutil.Process]]:
         pids = tmp_path / f"pids-{attempt}"
@@ -219,7 +219,7 @@ def test_nothing_is_left_of_a_run_in_a_control_group_if_all_its_parents_are_kill
     probe.remove()
     recipe = tmp_path / "starts.py"
     recipe.write_text(RECIPE + STARTS)
-    run_id = client.start(spec(str(recipe), "torch/single", epochs=10_000))
+    run_id = client.start(spec(str(recipe), "torch/single", epochs=1_000_000))
     pids = tmp_path / "pids-1"
     info = wait_for(run_id, lambda info: pids.exists())
     group = own_group(info.status.worker_pids[0])

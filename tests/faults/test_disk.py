@@ -48,7 +48,7 @@ def filler(traindeck_home: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_pauses_the_training_and_loses_nothing(filler: Path) -> None:
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000, settings=LARGE))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000, settings=LARGE))
     wait_for(run_id, is_training)
     full = time.monotonic()
     fill(filler)
@@ -84,7 +84,7 @@ def test_a_full_disk_pauses_the_training_and_loses_nothing(filler: Path) -> None
 
 def test_a_full_disk_stops_the_training_with_that_option(filler: Path) -> None:
     run_id = client.start(
-        spec("probe_torch", "torch/single", epochs=10_000, settings=LARGE, on_disk_full="stop")
+        spec("probe_torch", "torch/single", epochs=1_000_000, settings=LARGE, on_disk_full="stop")
     )
     wait_for(run_id, is_training)
     fill(filler)
@@ -118,7 +118,7 @@ def bound_by_permissions(work: Callable[[], str]) -> str:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere root ignores permissions")
 @pytest.mark.usefixtures("own_templates")  # the shared ones have all rights
 def test_a_run_folder_that_became_read_only_is_reported_and_no_point_is_lost() -> None:
-    wanted = spec("probe_torch", "torch/single", epochs=10_000)
+    wanted = spec("probe_torch", "torch/single", epochs=1_000_000)
     run_id = bound_by_permissions(lambda: client.start(wanted))
     info = wait_for(run_id, is_training)
     folders = [info.folder, info.folder / "checkpoints", info.folder / "logs"]
@@ -145,7 +145,7 @@ def test_a_run_folder_that_became_read_only_is_reported_and_no_point_is_lost() -
 def test_a_run_whose_folder_is_renamed_ends_with_a_checkpoint_in_it(
     traindeck_home: Path, is_home: bool
 ) -> None:
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000, max_restarts=5))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000, max_restarts=5))
     info = wait_for(run_id, is_training)
     old, new = (traindeck_home, "elsewhere") if is_home else (info.folder, "kept")
     moved = old.rename(old.with_name(new))
@@ -168,7 +168,7 @@ def test_a_run_whose_folder_is_renamed_ends_with_a_checkpoint_in_it(
 
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere a folder that is in use stays")
 def test_a_run_whose_folder_is_deleted_ends() -> None:
-    run_id = client.start(spec("slow_phases", "torch/single", epochs=10_000, max_restarts=5))
+    run_id = client.start(spec("slow_phases", "torch/single", epochs=1_000_000, max_restarts=5))
     info = wait_for(run_id, is_training)
     log = (info.folder / "logs" / "supervisor.log").open()
     with log:

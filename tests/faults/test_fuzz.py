@@ -98,7 +98,7 @@ def test_events_of_the_supervisor_are_not_accepted_from_a_worker(event: Event) -
 @pytest.fixture
 def training(processes: None) -> Iterator[str]:
     """A run that trains."""
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     wait_for(run_id, is_training)
     yield run_id
     client.send(run_id, Stop(now=True))

@@ -50,7 +50,7 @@ def open_app(qapp: QApplication) -> Iterator[Callable[[], AppController]]:
 @pytest.fixture
 def halted() -> Iterator[RunInfo]:
     """A run that trains, and whose supervisor is halted until the end of the test."""
-    run_id = client.start(spec("endless_counter", "torch/single", epochs=100_000))
+    run_id = client.start(spec("endless_counter", "torch/single", epochs=1_000_000))
     info = wait_for(run_id, is_training)
     supervisor = psutil.Process(info.status.supervisor_pid)
     supervisor.suspend()

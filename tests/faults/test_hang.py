@@ -79,7 +79,7 @@ def recipe_in(folder: Path) -> Path:
 def test_every_rank_says_where_it_is_and_nothing_is_ended(tmp_path: Path) -> None:
     recipe = recipe_in(tmp_path)
     run_id = client.start(
-        spec(str(recipe), "torch/ddp", 2, epochs=10_000, hang_minutes=LIMIT, batch_size=64)
+        spec(str(recipe), "torch/ddp", 2, epochs=1_000_000, hang_minutes=LIMIT, batch_size=64)
     )
     trouble = wait_for_event(run_id, Trouble)
     info = client.get_run(run_id)
@@ -110,7 +110,7 @@ def test_a_run_that_may_restart_does_not_hang_for_ever(tmp_path: Path) -> None:
         spec(
             str(recipe),
             "torch/single",
-            epochs=10_000,
+            epochs=1_000_000,
             hang_minutes=LIMIT,
             max_restarts=1,
             checkpoint_steps=5,

@@ -87,7 +87,7 @@ def test_a_run_that_finishes_leaves_nothing(
 def test_a_run_that_is_ended_at_once_leaves_nothing(temporary: Path, tmp_path: Path) -> None:
     recipe = tmp_path / "mine.py"
     recipe.write_text(RECIPE)
-    run_id = client.start(spec(str(recipe), "torch/single", 1, epochs=1000))
+    run_id = client.start(spec(str(recipe), "torch/single", 1, epochs=1_000_000))
     wait_for(run_id, lambda info: info.status.step > 2)
     assert left(temporary) != [], "it is in use"
     client.send(run_id, Stop(now=True))

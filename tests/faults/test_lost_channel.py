@@ -52,7 +52,7 @@ def send_until_accepted(run_id: str) -> int:
 def test_a_lost_channel_is_made_again_and_a_stop_works_in_between(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     info = wait_for(run_id, is_training)
     lose_channel(info)
     lost = time.monotonic()

@@ -44,7 +44,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LostFiles:
 
 
 def test_a_file_server_that_is_gone_ends_no_training(files: LostFiles) -> None:
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000, cold_start=True))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000, cold_start=True))
     wait_for(run_id, is_training)
     seq = 0
     for error in ERRORS:
@@ -74,7 +74,7 @@ def test_a_disk_that_fails_leaves_a_supervisor_that_can_be_ended(
     traindeck_home: Path, tmp_path: Path
 ) -> None:
     with ext4_disk(traindeck_home, tmp_path / "image") as disk:
-        run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
+        run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
         info = wait_for(run_id, is_training)
         supervisor = psutil.Process(info.status.supervisor_pid)
         disk.fail()
@@ -87,7 +87,7 @@ def test_a_disk_that_fails_leaves_a_supervisor_that_can_be_ended(
 def test_a_run_that_cannot_be_read_names_its_supervisor_and_can_be_stopped(
     files: LostFiles,
 ) -> None:
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000, cold_start=True))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000, cold_start=True))
     info = wait_for(run_id, is_training)
     files.lose(errno.EIO)
 
@@ -117,7 +117,7 @@ def test_an_error_of_the_supervisor_is_recorded_once_the_work_is_saved(
         return start_module("tests.support.failing_supervisor", *arguments, **named)
 
     monkeypatch.setattr(client, "start_module", start_failing)
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     info = wait_for(run_id, is_training)
     (info.folder / "fail").touch()
     ended = wait_for_end(run_id)

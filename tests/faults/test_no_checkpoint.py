@@ -44,7 +44,7 @@ def assert_trained_once(info: RunInfo) -> None:
 
 
 def test_a_run_whose_supervisor_is_killed_in_the_queue_queues_again() -> None:
-    holder = client.start(spec("probe_torch", "torch/single", epochs=10_000, queue="always"))
+    holder = client.start(spec("probe_torch", "torch/single", epochs=1_000_000, queue="always"))
     queued = client.start(spec("probe_torch", "torch/single", queue="always"))
     info = wait_for(queued, lambda info: info.state is RunState.QUEUED)
     assert kill_all(info).state is RunState.INTERRUPTED
@@ -61,7 +61,7 @@ def test_a_run_whose_supervisor_is_killed_in_the_queue_queues_again() -> None:
 
 
 def test_a_run_that_is_killed_before_its_first_checkpoint_trains_every_step_once() -> None:
-    wanted = spec("probe_torch", "torch/single", epochs=100_000)
+    wanted = spec("probe_torch", "torch/single", epochs=1_000_000)
     run_id = client.start(wanted)
     info = kill_all(wait_for(run_id, lambda info: is_training(info) and info.status.step > 3))
     assert (info.state, info.status.checkpoint) == (RunState.INTERRUPTED, "")

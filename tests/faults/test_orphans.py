@@ -91,7 +91,7 @@ def assert_whole(info: RunInfo) -> None:
 )
 def test_a_killed_supervisor_costs_no_step_and_no_point(strategy: str, devices: int) -> None:
     """It is halted first, so that it knows little of what its workers have done at its end."""
-    run_id = client.start(spec("endless_counter", strategy, devices, epochs=10_000))
+    run_id = client.start(spec("endless_counter", strategy, devices, epochs=1_000_000))
     info = wait_for(run_id, is_training)
     counted = info.folder / "counted"
     halt_supervisor(info)
@@ -118,7 +118,7 @@ def test_a_killed_supervisor_costs_no_step_and_no_point(strategy: str, devices: 
 
 
 def test_a_paused_run_saves_as_well() -> None:
-    run_id = client.start(spec("endless_counter", "torch/ddp", 2, epochs=10_000))
+    run_id = client.start(spec("endless_counter", "torch/ddp", 2, epochs=1_000_000))
     wait_for(run_id, is_training)
     client.send(run_id, Pause())
     info = wait_for(run_id, lambda info: info.state is RunState.PAUSED)
@@ -134,7 +134,7 @@ def test_a_supervisor_is_killed_in_a_validation_and_in_a_checkpoint(
 ) -> None:
     monkeypatch.setenv("TEST_DWELL", "validation")
     run_id = client.start(
-        spec("slow_phases", "torch/single", epochs=10_000, batch_size=64, checkpoint_steps=5)
+        spec("slow_phases", "torch/single", epochs=1_000_000, batch_size=64, checkpoint_steps=5)
     )
     info = wait_for(run_id, lambda info: (info.folder / "in-validation").exists())
     kill_supervisor(info)
@@ -173,7 +173,7 @@ def test_a_resume_and_the_queue_wait_for_the_workers_that_still_save(tmp_path: P
     """They are in a step that lasts until a file is removed."""
     recipe = tmp_path / "slow.py"
     recipe.write_text(SLOW)
-    wanted = spec(str(recipe), "torch/single", epochs=10_000, queue="always")
+    wanted = spec(str(recipe), "torch/single", epochs=1_000_000, queue="always")
     run_id = client.start(wanted)
     info = wait_for(run_id, is_training)
     hold = tmp_path / "wait"
@@ -209,7 +209,7 @@ def test_a_resume_and_the_queue_wait_for_the_workers_that_still_save(tmp_path: P
 def test_workers_that_cannot_save_leave_when_their_time_is_over(tmp_path: Path) -> None:
     recipe = tmp_path / "slow.py"
     recipe.write_text(SLOW)
-    run_id = client.start(spec(str(recipe), "torch/ddp", 2, epochs=10_000, orphan_seconds=0.5))
+    run_id = client.start(spec(str(recipe), "torch/ddp", 2, epochs=1_000_000, orphan_seconds=0.5))
     info = wait_for(run_id, is_training)
     (tmp_path / "wait").touch()
     until(lambda: len([*tmp_path.glob("waits-*")]) == 2, "both ranks are in a step that lasts")
@@ -219,7 +219,9 @@ def test_workers_that_cannot_save_leave_when_their_time_is_over(tmp_path: Path) 
 
 
 def test_a_rank_that_is_killed_with_the_supervisor_ends_the_others_at_once() -> None:
-    run_id = client.start(spec("slow_phases", "torch/ddp", 2, epochs=10_000, orphan_seconds=3600))
+    run_id = client.start(
+        spec("slow_phases", "torch/ddp", 2, epochs=1_000_000, orphan_seconds=3600)
+    )
     info = wait_for(run_id, is_training)
     for pid in (info.status.worker_pids[1], info.status.supervisor_pid):
         os.kill(pid, signal.SIGKILL)
@@ -229,7 +231,7 @@ def test_a_rank_that_is_killed_with_the_supervisor_ends_the_others_at_once() -> 
 def test_orphans_are_ended_by_a_stop(tmp_path: Path) -> None:
     recipe = tmp_path / "slow.py"
     recipe.write_text(SLOW)
-    run_id = client.start(spec(str(recipe), "torch/single", epochs=10_000, orphan_seconds=3600))
+    run_id = client.start(spec(str(recipe), "torch/single", epochs=1_000_000, orphan_seconds=3600))
     info = wait_for(run_id, is_training)
     (tmp_path / "wait").touch()
     kill_supervisor(info)
@@ -278,7 +280,7 @@ def test_a_worker_in_native_code_that_holds_the_gil_is_killed_with_its_children(
         spec(
             str(recipe),
             "torch/single",
-            epochs=10_000,
+            epochs=1_000_000,
             orphan_seconds=0.2,
             cold_start=also == "cold",
         )

@@ -100,7 +100,7 @@ def other_machine(tmp_path: Path) -> tuple[str, ...]:
 
 
 def test_a_run_in_another_container_keeps_its_devices_until_it_has_ended() -> None:
-    wanted = spec("probe_torch", "torch/single", epochs=10_000, queue="always")
+    wanted = spec("probe_torch", "torch/single", epochs=1_000_000, queue="always")
     folder = new_run_folder(wanted)
     with supervised(folder):
         found = client.get_run(folder.name)
@@ -121,7 +121,7 @@ def test_a_run_in_another_container_keeps_its_devices_until_it_has_ended() -> No
 def test_a_run_on_another_machine_is_left_alone_and_has_other_devices(
     other_machine: tuple[str, ...],
 ) -> None:
-    wanted = spec("probe_torch", "torch/single", epochs=10_000, queue="always")
+    wanted = spec("probe_torch", "torch/single", epochs=1_000_000, queue="always")
     folder = new_run_folder(wanted)
     with supervised(folder, *other_machine):
         found = client.get_run(folder.name)

@@ -63,7 +63,7 @@ def tear(path: Path) -> None:
 def test_after_a_power_cut_the_run_is_interrupted_and_goes_on_from_its_checkpoint(
     foreigner: psutil.Process,
 ) -> None:
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     wait_for(run_id, is_training)
     saved = wait_for_event(run_id, CheckpointSaved, client.send(run_id, SaveCheckpoint()))
     info = wait_for(run_id, is_training)

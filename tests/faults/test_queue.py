@@ -111,7 +111,7 @@ def test_runs_on_one_device_wait_for_each_other_also_when_some_are_killed() -> N
     The file of the queue is damaged, too.
     """
     wanted = spec("probe_torch", "torch/single", queue="always")
-    holder = client.start(spec("probe_torch", "torch/single", epochs=10_000, queue="always"))
+    holder = client.start(spec("probe_torch", "torch/single", epochs=1_000_000, queue="always"))
     with ThreadPoolExecutor(4) as pool:
         started = set(pool.map(client.start, [wanted] * 4))
     for run in started:

@@ -91,7 +91,7 @@ SECOND = ["module two", "recipe two with data"]
 
 
 def stopped_run(recipe: Path) -> RunInfo:
-    run_id = client.start(spec(str(recipe), "torch/single", epochs=10_000))
+    run_id = client.start(spec(str(recipe), "torch/single", epochs=1_000_000))
     wait_for(run_id, is_training)
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
@@ -110,7 +110,7 @@ def resume_and_stop(run_id: str, version: RecipeVersion | None = None) -> RunInf
 
 
 def test_a_recipe_that_is_edited_while_its_run_is_queued(recipe: Path) -> None:
-    first = client.start(spec("slow_phases", "torch/single", epochs=10_000, queue="always"))
+    first = client.start(spec("slow_phases", "torch/single", epochs=1_000_000, queue="always"))
     second = client.start(spec(str(recipe), "torch/single", queue="always"))
     wait_for(second, lambda info: info.state is RunState.QUEUED)
     edit(recipe)
@@ -122,7 +122,9 @@ def test_a_recipe_that_is_edited_while_its_run_is_queued(recipe: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL")
 def test_a_recipe_that_is_edited_before_an_automatic_restart(recipe: Path) -> None:
-    wanted = spec(str(recipe), "torch/single", epochs=10_000, max_restarts=1, checkpoint_steps=10)
+    wanted = spec(
+        str(recipe), "torch/single", epochs=1_000_000, max_restarts=1, checkpoint_steps=10
+    )
     run_id = client.start(wanted)
     info = wait_for(run_id, lambda info: info.status.checkpoint_step >= 20)
     edit(recipe)
@@ -134,7 +136,9 @@ def test_a_recipe_that_is_edited_before_an_automatic_restart(recipe: Path) -> No
 
 @pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL")
 def test_a_copy_that_changes_before_an_automatic_restart_does_not_train(recipe: Path) -> None:
-    wanted = spec(str(recipe), "torch/single", epochs=10_000, max_restarts=1, checkpoint_steps=10)
+    wanted = spec(
+        str(recipe), "torch/single", epochs=1_000_000, max_restarts=1, checkpoint_steps=10
+    )
     run_id = client.start(wanted)
     info = wait_for(run_id, lambda info: info.status.checkpoint_step >= 20)
     change_copy(info)
@@ -279,7 +283,7 @@ FAILS = """
 def test_a_traceback_shows_what_was_executed(tmp_path: Path) -> None:
     recipe = tmp_path / "fails.py"
     recipe.write_text(dedent(FAILS))
-    first = client.start(spec("slow_phases", "torch/single", epochs=10_000, queue="always"))
+    first = client.start(spec("slow_phases", "torch/single", epochs=1_000_000, queue="always"))
     second = client.start(spec(str(recipe), "torch/single", queue="always"))
     wait_for(second, lambda info: info.state is RunState.QUEUED)
     recipe.write_text("# something\n# else\n" + "x = 1\n" * 50)
@@ -341,7 +345,7 @@ GRAPH = """
 def test_autograph_reads_what_is_executed(tmp_path: Path) -> None:
     recipe = tmp_path / "graph.py"
     recipe.write_text(dedent(GRAPH))
-    first = client.start(spec("slow_phases", "torch/single", epochs=10_000, queue="always"))
+    first = client.start(spec("slow_phases", "torch/single", epochs=1_000_000, queue="always"))
     second = client.start(spec(str(recipe), "tf/single", queue="always"))
     wait_for(second, lambda info: info.state is RunState.QUEUED)
     recipe.write_text("\n" * 9 + "nothing here is code:\n" * 30)
@@ -372,7 +376,7 @@ SPAWNED = """
 
 def test_spawned_data_loaders_import_the_copy_too(tmp_path: Path, recipe: Path) -> None:
     recipe.write_text(dedent(SPAWNED))
-    first = client.start(spec("slow_phases", "torch/single", epochs=10_000, queue="always"))
+    first = client.start(spec("slow_phases", "torch/single", epochs=1_000_000, queue="always"))
     second = client.start(spec(str(recipe), "torch/single", queue="always", loader_workers=1))
     wait_for(second, lambda info: info.state is RunState.QUEUED)
     edit(recipe)

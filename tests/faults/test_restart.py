@@ -52,7 +52,7 @@ def loss(outputs, targets):
 @pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL")
 def test_a_killed_run_continues_from_its_last_checkpoint_with_one_curve() -> None:
     run_id = client.start(
-        spec("slow_phases", "torch/single", epochs=10_000, max_restarts=2, checkpoint_steps=10)
+        spec("slow_phases", "torch/single", epochs=1_000_000, max_restarts=2, checkpoint_steps=10)
     )
     before = wait_for(run_id, lambda info: info.status.checkpoint_step >= 20)
     killed = time.monotonic()
@@ -91,7 +91,7 @@ def test_a_killed_run_continues_from_its_last_checkpoint_with_one_curve() -> Non
 @pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL")
 def test_either_of_two_ranks_is_killed_and_both_train_again() -> None:
     run_id = client.start(
-        spec("slow_phases", "torch/ddp", 2, epochs=10_000, max_restarts=3, checkpoint_steps=10)
+        spec("slow_phases", "torch/ddp", 2, epochs=1_000_000, max_restarts=3, checkpoint_steps=10)
     )
     step, killed_ranks = 0, (1, 0, 1)
     for attempt, rank in enumerate(killed_ranks, 1):

@@ -49,7 +49,7 @@ def test_every_kind_of_end_at_every_moment_saves_a_checkpoint_first(
 ) -> None:
     """One run is ended at four moments and in four ways, and resumed each time."""
     monkeypatch.setenv("TEST_DWELL", "first-step")
-    run_id = client.start(spec("slow_phases", "torch/single", epochs=10_000, loader_workers=1))
+    run_id = client.start(spec("slow_phases", "torch/single", epochs=1_000_000, loader_workers=1))
     folder = client.get_run(run_id).folder
 
     def stop() -> None:
@@ -181,7 +181,7 @@ def test_a_stop_waits_for_a_slow_checkpoint_as_long_as_it_goes_on(
 ) -> None:
     path = tmp_path / "slow_save.py"
     path.write_text(SLOW_SAVE)
-    wanted = spec(str(path), "torch/single", epochs=10_000, stop_seconds=4.0)
+    wanted = spec(str(path), "torch/single", epochs=1_000_000, stop_seconds=4.0)
     runs = {}
     for grows in ("files", "synced", "nothing"):
         monkeypatch.setenv("TEST_GROWS", grows)

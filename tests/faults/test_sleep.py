@@ -33,7 +33,7 @@ def test_the_machine_is_awake_while_a_run_trains_and_a_sleep_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inhibitor = Inhibitor(tmp_path, monkeypatch)
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     info = wait_for(run_id, is_training)
     helper = psutil.Process(inhibitor.wait_for_call())
     assert inhibitor.calls() == [

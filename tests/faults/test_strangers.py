@@ -86,7 +86,7 @@ class PlantedCode:
 @as_root
 def test_another_user_is_refused_everywhere(open_home: Path) -> None:
     """The run's own folder protects it, even if the folders around it are open to all users."""
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     info = wait_for(run_id, is_training)
     control = msgspec.json.decode((info.folder / "control.json").read_bytes())
     control_folder = Path(control["address"]).parent
@@ -209,7 +209,7 @@ def test_a_checkpoint_that_holds_code_is_refused_and_the_code_not_run(tmp_path: 
     """Its checksums are right: its author wrote the manifest, too."""
     import torch
 
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     wait_for(run_id, is_training)
     client.send(run_id, Stop())
     wait_for_end(run_id)

@@ -18,7 +18,7 @@ pytestmark = [
 
 def test_killed_supervisors_cost_no_step_and_leave_no_process() -> None:
     outcome = Outcome()
-    wanted = spec("endless_counter", "torch/single", epochs=10_000, queue="always")
+    wanted = spec("endless_counter", "torch/single", epochs=1_000_000, queue="always")
     kill_supervisors(outcome, wanted, 4, seed=0)
     print(outcome.table())
     assert outcome.faults == []
@@ -29,7 +29,7 @@ def test_killed_supervisors_cost_no_step_and_leave_no_process() -> None:
 def test_lost_steps_are_found() -> None:
     """Workers that leave at once save nothing."""
     outcome = Outcome()
-    wanted = spec("endless_counter", "torch/single", epochs=10_000, orphan_seconds=0)
+    wanted = spec("endless_counter", "torch/single", epochs=1_000_000, orphan_seconds=0)
     kill_supervisors(outcome, wanted, 1, seed=0)
     [lost] = outcome.faults
     assert "steps were done, and 0 saved" in lost

@@ -103,7 +103,9 @@ def notices(info: RunInfo) -> list[str]:
 
 @pytest.mark.slow
 def test_a_template_is_killed_while_it_imports_forks_and_has_workers(own_templates: Path) -> None:
-    wanted = spec("slow_phases", "torch/ddp", 2, epochs=10_000, max_restarts=1, checkpoint_steps=10)
+    wanted = spec(
+        "slow_phases", "torch/ddp", 2, epochs=1_000_000, max_restarts=1, checkpoint_steps=10
+    )
     run_id = client.start(wanted)
     killed = kill_listening()
     info = wait_for(run_id, is_training)
@@ -112,7 +114,7 @@ def test_a_template_is_killed_while_it_imports_forks_and_has_workers(own_templat
     assert {parent(pid) for pid in info.status.worker_pids} == {state.pid}
     assert notices(info) == [], "a new template, and no cold start"
 
-    many = client.start(spec("probe_torch", "torch/ddp", 6, epochs=10_000))
+    many = client.start(spec("probe_torch", "torch/ddp", 6, epochs=1_000_000))
     wait_until(lambda: len(psutil.Process(state.pid).children()) > 2)
     kill_listening()
     info = wait_for(many, is_training)
@@ -146,7 +148,7 @@ def test_a_run_that_waits_for_a_template_ends_at_once(own_templates: Path) -> No
     wait_until(templates.states)
     [state] = templates.states()
     os.kill(state.pid, signal.SIGSTOP)
-    wanted = spec("probe_torch", "torch/ddp", 2, epochs=10_000)
+    wanted = spec("probe_torch", "torch/ddp", 2, epochs=1_000_000)
     stopped, terminated, killed, _deleted = runs = [client.start(wanted) for _ in range(4)]
     begun = time.monotonic()
     client.send(stopped, Stop())
@@ -169,7 +171,7 @@ def test_a_run_that_waits_for_a_template_ends_at_once(own_templates: Path) -> No
 
 @pytest.mark.slow
 def test_many_runs_start_at_once_and_share_one_new_template(own_templates: Path) -> None:
-    wanted = spec("probe_torch", "torch/ddp", 2, epochs=10_000)
+    wanted = spec("probe_torch", "torch/ddp", 2, epochs=1_000_000)
     begun = time.monotonic()
     with ThreadPoolExecutor(6) as at_once:
         runs = list(at_once.map(lambda _: client.start(wanted), range(6)))
@@ -267,7 +269,7 @@ def test_packages_that_change_while_a_run_trains(
     packages.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(packages))
     old = ready_template()
-    wanted = spec("slow_phases", "torch/single", epochs=10_000)
+    wanted = spec("slow_phases", "torch/single", epochs=1_000_000)
     first, second = client.start(wanted), client.start(wanted)
     for run_id in (first, second):
         info = wait_for(run_id, is_training)
@@ -330,7 +332,7 @@ def test_a_run_may_ask_for_cold_workers_and_is_resumed_with_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     options = {"recipe": RECIPES / "slow_phases.py", "strategy": "ddp", "devices": "cpu:0,cpu:1"}
-    asked = [f"--{name}={value}" for name, value in (options | {"epochs": 1000}).items()]
+    asked = [f"--{name}={value}" for name, value in (options | {"epochs": 1_000_000}).items()]
     assert main(["train", *asked, "--cold-start", "--detach"]) == 0
     run_id = capsys.readouterr().out.strip()
     for attempt in (1, 2):

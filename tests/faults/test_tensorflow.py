@@ -68,7 +68,7 @@ def test_a_killed_worker_is_restarted_and_one_that_hangs_is_named(tmp_path: Path
             str(recipe),
             "tf/multi_worker",
             2,
-            epochs=10_000,
+            epochs=1_000_000,
             batch_size=64,
             learning_rate=0.01,
             checkpoint_steps=5,
@@ -101,7 +101,7 @@ def test_a_killed_worker_is_restarted_and_one_that_hangs_is_named(tmp_path: Path
 
 
 def test_a_killed_supervisor_costs_a_cluster_no_step() -> None:
-    run_id = client.start(spec("digits_keras", "tf/parameter_server", 2, epochs=10_000))
+    run_id = client.start(spec("digits_keras", "tf/parameter_server", 2, epochs=1_000_000))
     info = wait_for(run_id, is_training)
     os.kill(info.status.supervisor_pid, signal.SIGKILL)
     wait_until_gone(info)

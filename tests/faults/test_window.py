@@ -82,7 +82,7 @@ def test_a_run_goes_on_when_its_window_is_killed_or_closed(
 ) -> None:
     """A second window, in this process, shows every point, and all its buttons work."""
     wanted = spec(
-        "endless_counter", "torch/single", epochs=100_000
+        "endless_counter", "torch/single", epochs=1_000_000
     )  # few points per read: all are shown
     fields = {"recipe": wanted.recipe, "strategy": wanted.strategy, "devices": wanted.devices}
     code = START_IN_WINDOW.format(spec=fields | {"epochs": wanted.epochs, "batch_size": 32})

@@ -15,6 +15,9 @@ from engine.facts.git_state import GitState, git_state
 
 pytestmark = pytest.mark.usefixtures("processes")
 
+SECONDS = 120.0
+"""For git to answer, which runs at the lowest priority."""
+
 
 def git(folder: Path, *arguments: str) -> None:
     identity = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b"}
@@ -41,7 +44,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def state_of(folder: Path, *secrets: str) -> GitState:
-    found = git_state(folder, secrets)
+    found = git_state(folder, secrets, seconds=SECONDS)
     assert found is not None
     return found.state
 
@@ -63,7 +66,7 @@ def test_a_clean_repository(repository: Path) -> None:
 def test_changes_are_counted_and_kept(repository: Path) -> None:
     (repository / "train.py").write_text("lr = 2\nsteps = 2\nmore = 'topsecretvalue'\n")
     (repository / "new file.py").write_text("x = 1\n")
-    found = git_state(repository, ["topsecretvalue"])
+    found = git_state(repository, ["topsecretvalue"], seconds=SECONDS)
     assert found is not None
     state, diff = found
     assert (state.changed, state.changed_files) == (("train.py",), 1)
@@ -81,7 +84,7 @@ def test_a_long_diff_is_cut_and_that_is_said(
 ) -> None:
     monkeypatch.setattr(module, "LARGEST_DIFF", 500)
     (repository / "train.py").write_text("line\n" * 100_000)
-    found = git_state(repository)
+    found = git_state(repository, seconds=SECONDS)
     assert found is not None
     assert found.state.diff_is_cut
     assert len(found.diff) == 500
@@ -98,7 +101,7 @@ def test_binary_files_and_files_of_secrets_are_named_only(repository: Path) -> N
     (repository / "weights.bin").write_bytes(b"\0\3\4")
     (repository / "config" / ".env").write_text("PASSWORD=hunter2\n")
     (repository / "secrets.py").write_text("def code(): pass\n")
-    found = git_state(repository)
+    found = git_state(repository, seconds=SECONDS)
     assert found is not None
     assert found.state.changed_files == 3
     assert found.state.binary_files == 1
@@ -116,7 +119,7 @@ def test_a_submodule_is_told_by_its_commits(repository: Path, tmp_path: Path) ->
     git(repository, "submodule", "add", "-q", str(other), "lib")
     git(repository, "commit", "-qm", "lib")
     git(repository / "lib", "commit", "-q", "--allow-empty", "-m", "two")
-    found = git_state(repository)
+    found = git_state(repository, seconds=SECONDS)
     assert found is not None
     assert found.state.changed == ("lib",)
     assert "+Subproject commit" in found.diff
@@ -143,12 +146,12 @@ def test_a_bare_repository(tmp_path: Path) -> None:
 
 
 def test_no_repository(tmp_path: Path) -> None:
-    assert git_state(tmp_path) is None
+    assert git_state(tmp_path, seconds=SECONDS) is None
 
 
 def test_no_git(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert git_state(repository) is None
+    assert git_state(repository, seconds=SECONDS) is None
 
 
 def test_a_repository_of_another_user_is_not_read(
@@ -177,7 +180,7 @@ def test_programs_of_the_repository_do_not_run(repository: Path, tmp_path: Path)
         git(repository, "config", name, str(program))
     (repository / ".gitattributes").write_text("*.py diff=x\n")
     (repository / "train.py").write_text("lr = 3\n")
-    assert "+lr = 3" in getattr(git_state(repository), "diff", "")
+    assert "+lr = 3" in getattr(git_state(repository, seconds=SECONDS), "diff", "")
     assert not mark.exists()
 
 
@@ -196,12 +199,12 @@ def test_a_git_that_hangs_is_ended_and_the_commit_is_known(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow_git(tmp_path, monkeypatch)
-    found = git_state(repository, seconds=0.5)
+    found = git_state(repository, seconds=5.0)
     assert found is not None
     assert len(found.state.commit) == 40
     assert found.state.changed_files == -1
     assert "`git status`" in found.state.problem
-    assert "0.5 s" in found.state.problem
+    assert "5 s" in found.state.problem
 
 
 def test_the_end_of_the_run_ends_git(
@@ -210,6 +213,6 @@ def test_the_end_of_the_run_ends_git(
     slow_git(tmp_path, monkeypatch)
     stop = threading.Event()
     stop.set()
-    found = git_state(repository, stop=stop)
+    found = git_state(repository, stop=stop, seconds=SECONDS)
     assert found is not None
     assert "run ended" in found.state.problem

@@ -20,6 +20,11 @@ CARD = DeviceSnapshot(
 SNAPSHOT = Snapshot(time=0.0, devices=(CARD,))
 
 
+@pytest.fixture(autouse=True)
+def machine_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "LAST_SECONDS", 60.0)
+
+
 def record(folder: Path, code: Code, snapshot: Snapshot | None = None) -> FactsRecorder:
     made = FactsRecorder(folder, code)
     made.begin(1)
@@ -93,6 +98,19 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_kept(
 def test_a_run_folder_that_is_gone_fails_nothing(tmp_path: Path) -> None:
     record(tmp_path / "gone", Code(None, "", ("cpu:0",))).end()
     assert not (tmp_path / "gone").exists()
+
+
+def test_what_is_known_is_there_while_git_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[bool] = []
+
+    def state(folder: Path, secrets: list[str], *, stop: threading.Event) -> None:
+        found.append(read_facts(tmp_path).attempt is not None)
+
+    monkeypatch.setattr(recorder.git_state, "git_state", state)
+    record(tmp_path, Code(tmp_path, "", ("cpu:0",))).end()
+    assert found == [True]
 
 
 def test_the_end_of_a_run_ends_the_question_to_git(

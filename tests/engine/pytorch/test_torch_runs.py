@@ -50,7 +50,7 @@ def finished(**changes: Any) -> RunInfo:
 
 @pytest.mark.parametrize("strategy", ["torch/ddp", "torch/fsdp", "torch/pipeline"])
 def test_a_killed_rank_is_named_within_seconds(strategy: str) -> None:
-    run_id = client.start(spec("probe_torch", strategy, 2, epochs=100_000))
+    run_id = client.start(spec("probe_torch", strategy, 2, epochs=1_000_000))
     info = wait_for(run_id, is_training)
     killed = time.monotonic()
     os.kill(info.status.worker_pids[1], signal.SIGKILL)
@@ -181,7 +181,7 @@ def test_one_device_can_be_split_among_workers() -> None:
 
 
 def test_a_paused_cpu_run_says_why_it_frees_no_device() -> None:
-    run_id = client.start(spec("probe_torch", "torch/ddp", 2, epochs=100_000))
+    run_id = client.start(spec("probe_torch", "torch/ddp", 2, epochs=1_000_000))
     wait_for(run_id, is_training)
     with pytest.raises(client.CommandFailed, match="CPU"):
         client.send(run_id, Pause(free_devices=True))

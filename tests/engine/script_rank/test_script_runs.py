@@ -514,7 +514,7 @@ def test_a_script_that_ignores_everything_is_killed_with_its_children(scripts: S
         while True:
             time.sleep(0.1)
         """,
-        stop_seconds=1.0,
+        stop_seconds=5.0,
     )
     wait_for(run_id, lambda info: info.status.step == 1 and "child" in log(info))
     info = client.get_run(run_id)
@@ -540,7 +540,7 @@ def test_weights_that_a_killed_script_has_saved_are_named(scripts: Scripts) -> N
         except KeyboardInterrupt:
             time.sleep(600)
         """,
-        stop_seconds=1.0,
+        stop_seconds=5.0,
     )
     wait_for(run_id, has_stepped)
     client.send(run_id, Stop())

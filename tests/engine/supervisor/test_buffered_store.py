@@ -44,8 +44,9 @@ def losses_in(folder: Path) -> list[float]:
 
 
 def test_entries_that_a_read_only_disk_refuses_are_written_later(
-    buffer: BufferedStore, store: RunStore, tmp_path: Path
+    buffer: BufferedStore, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(buffered_store, "CLOSE_SECONDS", 60.0)
     buffer.append(losses([1.0, 2.0]))
     buffer.commit()
     read_only(store, True)

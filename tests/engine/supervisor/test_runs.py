@@ -106,7 +106,7 @@ def test_every_kind_of_failure_has_one_sentence(recipe: Path, code: str, expecte
 
 
 def test_a_worker_killed_from_outside_is_named_with_its_signal() -> None:
-    run_id = client.start(spec("probe_torch", "torch/ddp", 2, epochs=10_000))
+    run_id = client.start(spec("probe_torch", "torch/ddp", 2, epochs=1_000_000))
     info = wait_for(run_id, is_training)
     os.kill(info.status.worker_pids[1], signal.SIGKILL)
     failure = failure_of(wait_for_end(run_id))
@@ -130,7 +130,7 @@ os._exit(5)
 
 
 def test_workers_end_when_their_supervisor_is_killed_and_the_run_resumes() -> None:
-    wanted = spec("probe_torch", "torch/ddp", 2, epochs=10_000, orphan_seconds=3600)
+    wanted = spec("probe_torch", "torch/ddp", 2, epochs=1_000_000, orphan_seconds=3600)
     run_id = client.start(wanted)
     wait_for(run_id, is_training)
     seq = client.send(run_id, SaveCheckpoint())
@@ -165,7 +165,7 @@ def test_a_resumed_run_that_is_stopped_while_its_workers_start_says_where_it_sta
     recipe: Path,
 ) -> None:
     recipe.write_text(HEAD + "if os.environ['TRAINDECK_ATTEMPT'] == '2': time.sleep(1000)\n")
-    run_id = client.start(spec(str(recipe), "torch/single", epochs=10_000))
+    run_id = client.start(spec(str(recipe), "torch/single", epochs=1_000_000))
     wait_for(run_id, lambda info: info.status.step > 3)
     client.send(run_id, Stop())
     stopped = wait_for_end(run_id)
@@ -203,7 +203,7 @@ def loss(outputs, targets):
 
 
 def test_a_run_has_one_supervisor() -> None:
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     info = wait_for(run_id, is_training)
     second = subprocess.run(
         [sys.executable, "-m", "engine.supervisor", str(info.folder)],

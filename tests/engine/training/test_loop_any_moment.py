@@ -72,10 +72,13 @@ def test_a_hundred_commands_at_random_moments(
     peers = ThreadedRanks(2)
     ranks = [Rank(tmp_path, peers, rank) for rank in range(2)]
     first, second = ranks
+    at_the_edges = {("train", STEPS - 1), ("validate", 0)}  # the end of an epoch, and a validation
     for rank in ranks:
         rank.thread.start()
     moment = threading.Event()
-    for _ in range(COMMANDS):
+    for number in range(20 * COMMANDS):
+        if number >= COMMANDS and at_the_edges <= moments_of(first):
+            break  # few are hit where the machine takes several commands at once
         moment.wait(chance.uniform(0, 0.005))
         command: Command = chance.choice(
             [SaveCheckpoint(), EmptyCache(), Pause(), Pause(free_devices=True), Resume()]
@@ -93,7 +96,10 @@ def test_a_hundred_commands_at_random_moments(
     assert first.trainer.done == second.trainer.done
     assert first.acts == second.acts
     assert len(first.acts) > COMMANDS / 4, "some came together"
-    after = {act[2][0::2] for act in first.acts if act[2]}
-    assert ("train", STEPS - 1) in after, "after the last step of an epoch, too"
-    assert ("validate", 0) in after, "and during validation"
+    assert at_the_edges <= moments_of(first)
     assert any(isinstance(event, Resumed) for event in first.session.emitted)
+
+
+def moments_of(rank: Rank) -> set[tuple[str, int]]:
+    """Between which batches of an epoch `rank` has done what was asked."""
+    return {act[2][0::2] for act in list(rank.acts) if act[2]}

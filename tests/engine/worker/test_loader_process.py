@@ -48,7 +48,7 @@ def test_a_loader_process_writes_its_stacks_beside_those_of_its_worker(tmp_path:
             assert started.poll() is None
         [frames] = working_threads(file.read_text())
         assert [frame.function for frame in frames] == ["work", "<module>"]
-        started.communicate(timeout=60)
+        started.communicate(timeout=120)
     assert started.returncode == 0
     assert not stacks.exists()
     assert process.descendants(started.pid) == []

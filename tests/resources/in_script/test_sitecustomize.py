@@ -117,7 +117,7 @@ def test_the_figures_of_a_script_that_leaves_at_once_are_sent(listener, tmp_path
         "if os.fork() == 0: os._exit(0)\nos.wait()\nos._exit(status=3)\n"
     )
     program = listener.start(str(script))
-    program.communicate(timeout=60)
+    program.communicate(timeout=120)
     assert program.returncode == 3
     listener.wait_for("points")
     assert listener.series == {"a": [(1, 1.0)]}
@@ -163,7 +163,7 @@ def test_a_crash_is_told_with_the_line_of_the_users_code(listener, tmp_path):
     script = tmp_path / "train.py"
     script.write_text("import json\n\ndef load():\n    json.loads('{')\n\nload()\n")
     program = listener.start(str(script))
-    output, _ = program.communicate(timeout=60)
+    output, _ = program.communicate(timeout=120)
     assert program.returncode == 1
     assert "JSONDecodeError" in output
     failed = listener.wait_for("failed")

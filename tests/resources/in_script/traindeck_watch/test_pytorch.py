@@ -126,7 +126,7 @@ def test_the_scripts_own_handler_of_a_signal_ends_it(number, listener, tmp_path)
     printed = finished(listener.start(str(script), number, "returns"))
     assert printed == f"handler {value}\ngoes on\n"
     program = listener.start(str(script), number, "raises")
-    output, _ = program.communicate(timeout=60)
+    output, _ = program.communicate(timeout=120)
     assert program.returncode == 1
     assert output.startswith(f"handler {value}\nTraceback")
     assert output.endswith("ValueError: of the handler\n")
