@@ -76,6 +76,12 @@ def figure_rows(
             lambda value: f"{value:,.0f}",
             less=False,
         ),
+        _number_row(
+            translate("Differences", "Step time"),
+            [info.status.step_seconds or math.nan for info in infos],
+            formatting.step_time,
+            less=True,
+        ),
         _text_row(
             translate("Differences", "Energy"),
             infos,

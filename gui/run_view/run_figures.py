@@ -121,7 +121,7 @@ class RunFigures(QObject):
                 for series, name in _SHARES.items()
                 if series in self._shares
             }
-            step_time = _step_time(status.step_seconds)
+            step_time = formatting.step_time(status.step_seconds)
             forms = [" · ".join(spent), max(spent, key=spent.__getitem__)] if spent else []
             self.figure.emit("step_time", step_time, "\n".join(forms) or self.tr("per step"), "")
         self._show_best(primary_metric(status.metrics, self._directions))
@@ -215,13 +215,6 @@ class RunFigures(QObject):
             note = "\n".join(forms).format(value=value, place=place, number=number)
         newest = formatting.metric(name, results.all[-1].value, in_percent=in_percent)
         self.figure.emit("metric", newest, note, "best")
-
-
-def _step_time(seconds: float) -> str:
-    """Return a time in three digits, in milliseconds below one second."""
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:,.0f} s"
 
 
 def _is_memory(series: str) -> bool:

@@ -13,6 +13,13 @@ def metric(name: str, value: float, *, in_percent: bool = False) -> str:
     return f"{value if in_percent or value > 1 else 100 * value:.1f} %"
 
 
+def step_time(seconds: float) -> str:
+    """Return a time in three digits, in milliseconds below one second."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:,.0f} s"
+
+
 def metric_name(series: str) -> str:
     """Return `accuracy` for `validation/accuracy`, `top 5` for `validation/top_5`. Different
     metrics have different names: underscores become spaces, and a name with a space is quoted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
 from PySide6.QtGui import QGuiApplication
 
 from engine.client import get_run
@@ -42,6 +43,19 @@ def test_the_better_figure_is_marked_and_equal_ones_are_not() -> None:
     assert rows["Loss (val), best"].best == {0}
     same = {row.label: row for row in figure_rows([infos[0], infos[0]], best)}
     assert not same["Loss (val), last"].best
+
+
+def test_the_shorter_step_time_is_the_better_one() -> None:
+    record_epochs("finished", (0.5,))
+    info = get_run("1")
+    infos = [
+        info._replace(id=name, status=replace(info.status, step_seconds=seconds))
+        for name, seconds in zip("abc", (0.05, 1.5, 0.0), strict=True)
+    ]
+    rows = {row.label: row for row in figure_rows(infos, {})}
+    assert rows["Step time"].values == ("50 ms", "1.5 s", "–")
+    assert rows["Step time"].best == {0}
+    assert "Step time" not in {row.label for row in figure_rows(infos[2:], {})}
 
 
 def test_figures_that_look_equal_have_a_star_each() -> None:
