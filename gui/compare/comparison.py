@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
@@ -32,6 +32,12 @@ LIVE_MS = 500
 
 _SECONDS_AT_ONCE = 0.008
 """For which curves that were read are added to the plots before the next event."""
+
+MOST_DRAWN = 200
+"""Runs with a curve and a column of their own; in means of groups all chosen runs count."""
+
+_SLOW_READING = 40
+"""Runs from which the progress of reading is told."""
 
 _STRETCH = (3, 2)
 _FIRST_SIZES = [share * 100 for share in _STRETCH]
@@ -64,6 +70,8 @@ class Comparison(QWidget):
         self._batch.news.connect(self._add_news)
         self._news: deque[CurveNews] = deque()
         self._read_infos: dict[str, RunInfo | None] = {}
+        self._read_once: set[str] = set()
+        self._is_compact = self._has_groups = False
         self._best: dict[str, Mapping[str, BestFigure]] = {}
         self._trouble: set[str] = set()
         self._timelines: dict[str, RunTimeline] = {}
@@ -75,13 +83,20 @@ class Comparison(QWidget):
         self._settings = PanelSettings(settings, "compare")
         self.plots = ComparisonPlots(theme, settings)
         self.table = ComparisonTable(theme)
+        self.note = Label()
+        """Which runs are drawn if not all are, and how many have been read."""
+
         self._splitter = QSplitter(Qt.Orientation.Vertical)
         self._timer = QTimer(self)
         self._timer.setInterval(LIVE_MS)
         self._timer.timeout.connect(self.poll)
+        self._show_more = QTimer(self)  # unlike a posted event, it lets the window paint before
+        self._show_more.setSingleShot(True)
+        self._show_more.setInterval(0)
+        self._show_more.timeout.connect(self._show_some)
         self._build_layout()
         self._frames = RepaintTimer(self.plots.tick, self)
-        self.plots.toolbar.x_chosen.connect(self._update_x_scales)
+        self.plots.toolbar.x_chosen.connect(self._show_x_kind)
         self.plots.zoom_points_wanted.connect(self._read_zoom_points)
         self.chips.pin_clicked.connect(chosen.pin)
         self.chips.remove_clicked.connect(chosen.toggle)
@@ -97,6 +112,8 @@ class Comparison(QWidget):
         for widget in (self._head, self._differences, self.plots.toolbar):
             widget.setVisible(not compact)
         self.plots.visibility.grid.set_low(compact)
+        self._is_compact = compact
+        self._show_chosen()
 
     def show_runs(self, infos: list[RunInfo]) -> None:
         """Update the known runs."""
@@ -106,9 +123,12 @@ class Comparison(QWidget):
 
     def show_groups(self, groups: Sequence[RunGroup]) -> None:
         """Show the mean of each of these groups of chosen runs; without any, the runs."""
-        before = self.colours()
+        before, had_groups = self.colours(), self._has_groups
+        self._has_groups = bool(groups)
         self.plots.show_groups(groups)
-        if self.isVisible() and self.colours() != before:
+        if self._has_groups != had_groups:
+            self._update_runs()  # in means more runs may count than are drawn
+        elif self.isVisible() and self.colours() != before:
             self._show_chosen()
 
     def colours(self) -> dict[str, int]:
@@ -119,10 +139,12 @@ class Comparison(QWidget):
     @property
     def is_reading(self) -> bool:
         """Whether curves of the chosen runs are still to come."""
-        return self._batch.is_reading or bool(self._news)
+        return bool(self._batch.unread or self._news)
 
     def poll(self) -> None:
         """Read new points and events; a timer calls this. Ended runs are read once."""
+        if self._batch.unread:
+            return
         wanted = []
         for run_id in self._timelines:
             info = self._infos_by_id.get(run_id)
@@ -131,8 +153,7 @@ class Comparison(QWidget):
                 continue
             wanted.append(run_id)
             self._read_infos[run_id] = info
-        if not self._batch.is_reading:
-            self._batch.read(wanted)
+        self._batch.read(wanted)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply the colours of `theme`."""
@@ -153,8 +174,7 @@ class Comparison(QWidget):
         super().showEvent(event)
         self._timer.start()
         self._frames.start()
-        for run_id in list(self._trouble):
-            self._remove_run(run_id)  # it may be readable now
+        self._remove_runs(set(self._trouble))  # they may be readable now
         self._update_runs()
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -164,9 +184,8 @@ class Comparison(QWidget):
         self._frames.stop()
 
     def _update_runs(self) -> None:
-        wanted = self._chosen.ids()
-        for run_id in self._timelines.keys() - set(wanted):
-            self._remove_run(run_id)
+        wanted = self._chosen.ids() if self._has_groups else self._drawn()
+        self._remove_runs(self._timelines.keys() - set(wanted))
         if not self.isVisible():
             return
         if not self._timelines:
@@ -178,19 +197,29 @@ class Comparison(QWidget):
         self._show_chosen()
         self.poll()
 
+    def _drawn(self) -> list[str]:
+        """Return the chosen runs with curves of their own: the newest, and the baseline."""
+        ids = self._chosen.ids()
+        if len(ids) <= MOST_DRAWN:
+            return ids
+        drawn = set(sorted(ids, key=_number, reverse=True)[:MOST_DRAWN]) | {self._chosen.baseline}
+        return [each for each in ids if each in drawn]
+
     def _add_news(self, news: list[CurveNews]) -> None:
         self._news += news
-        self._show_some()
+        self._show_more.start()
 
     def _show_some(self) -> None:
         """Draw what was read, for a few milliseconds; then the window answers, and goes on."""
         end = time.monotonic() + _SECONDS_AT_ONCE
         while self._news and time.monotonic() < end:
             self._show_news(self._news.popleft())
+        self._show_note()
         if self._news:
-            QTimer.singleShot(0, self, self._show_some)
+            self._show_more.start()
             return
-        self._update_x_scales()
+        if self._batch.unread:
+            return
         self._show_table()
         if any(run_id not in self._read_infos for run_id in self._timelines):
             self.poll()  # they were chosen while others were read
@@ -199,32 +228,38 @@ class Comparison(QWidget):
         run_id = news.run_id
         if run_id not in self._timelines:
             return
+        self._read_once.add(run_id)
         if news.trouble:
             self._trouble.add(run_id)
             self._report(run_id, news.trouble)
         if news.events:
             self._timelines[run_id].add_events(list(news.events))
+            self._update_x_scales([run_id])
         if news.best is not None:
             self._best[run_id] = news.best
         for update in news.curves:
             self.plots.add_points(run_id, update, news.metric_directions)
 
-    def _remove_run(self, run_id: str) -> None:
-        del self._timelines[run_id]
-        self._best.pop(run_id, None)
-        self._read_infos.pop(run_id, None)
-        self._trouble.discard(run_id)
-        if reader := self._zoom_readers.pop(run_id, None):
-            reader.watch(None)
-            reader.deleteLater()
-        self._reported.discard(run_id)
-        self.plots.remove_run(run_id)
+    def _remove_runs(self, run_ids: Collection[str]) -> None:
+        if not run_ids:
+            return
+        for run_id in run_ids:
+            del self._timelines[run_id]
+            self._best.pop(run_id, None)
+            self._read_infos.pop(run_id, None)
+            if reader := self._zoom_readers.pop(run_id, None):
+                reader.watch(None)
+                reader.deleteLater()
+        for known in (self._trouble, self._reported, self._read_once):
+            known.difference_update(run_ids)
+        self.plots.remove_runs(run_ids)
 
-    def _update_x_scales(self) -> None:
+    def _show_x_kind(self) -> None:
+        self._update_x_scales(self._timelines)
+
+    def _update_x_scales(self, run_ids: Iterable[str]) -> None:
         kind = self.plots.toolbar.x_kind
-        self.plots.set_x_scales(
-            {run_id: timeline.scale(kind) for run_id, timeline in self._timelines.items()}
-        )
+        self.plots.set_x_scales({each: self._timelines[each].scale(kind) for each in run_ids})
 
     def _read_zoom_points(self, run_id: str, series: str, first: float, last: float) -> None:
         if run_id not in self._timelines:
@@ -242,15 +277,19 @@ class Comparison(QWidget):
             self.trouble.emit(sentence)
 
     def _infos(self) -> list[RunInfo]:
-        return [self._infos_by_id[each] for each in self._chosen.ids() if each in self._infos_by_id]
+        return [self._infos_by_id[each] for each in self._drawn() if each in self._infos_by_id]
 
     def _show_chosen(self) -> None:
         infos, baseline = self._infos(), self._chosen.baseline
-        self.chips.show_runs(infos, self.colours(), baseline)
+        if not self._is_compact:
+            self.chips.show_runs(infos, self.colours(), baseline)
         self.plots.show_runs(infos, self._chosen.colours(), baseline)
         self._show_table()
+        self._show_note()
 
     def _show_table(self) -> None:
+        if self._is_compact:
+            return
         infos, colours = self._infos(), self.colours()
         self.table.show_rows(
             infos,
@@ -259,6 +298,23 @@ class Comparison(QWidget):
             figure_rows(infos, self._best),
             setting_rows(infos, self._device_names),
         )
+
+    def _show_note(self) -> None:
+        chosen = len(self._chosen.ids())
+        text = ""
+        if chosen > MOST_DRAWN and not self._has_groups:
+            text = self.tr("The newest {count} of {chosen} chosen runs are drawn.")
+        elif chosen > MOST_DRAWN and not self._is_compact:
+            text = self.tr(
+                "The table has the newest {count} of {chosen} chosen runs; the means are of all."
+            )
+        sentences = [text.format(count=f"{MOST_DRAWN:,}", chosen=f"{chosen:,}")]
+        done, total = len(self._read_once), len(self._timelines)
+        if done < total and total >= _SLOW_READING:
+            text = self.tr("Reading {done} of {total} runs…")
+            sentences.append(text.format(done=f"{done:,}", total=f"{total:,}"))
+        self.note.setText(" ".join(filter(None, sentences)))
+        self.note.setVisible(bool(self.note.text()))
 
     def _store_sizes(self) -> None:
         self._settings.set_value(_SPLITTER, self._splitter.saveState())
@@ -292,5 +348,13 @@ class Comparison(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 6)
         layout.setSpacing(8)
+        self.note.setObjectName("note")
+        self.note.hide()
         layout.addWidget(self._head)
+        layout.addWidget(self.note)
         layout.addWidget(splitter, 1)
+
+
+def _number(run_id: str) -> int:
+    """Return the number of a run; the name in an edited settings file may be none."""
+    return int(run_id) if run_id.isdecimal() else 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -14,7 +15,9 @@ from engine.runs.run_info import RunInfo
 from engine.runs.store.store_follower import CurveUpdate
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.metric_direction import NO_OVERRIDES
-from gui.plots.data.band import band_of
+from gui.plots.data.band import Band, band_steps
+from gui.plots.data.growing_pyramid import Array
+from gui.plots.data.series import Series
 from gui.plots.data.series_style import (
     LOSS,
     METRIC_RANK,
@@ -30,7 +33,6 @@ from gui.plots.data.share_scale import ShareScale
 from gui.plots.data.x_axis import XScale
 from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.panel.plot_panel import PlotPanel
-from gui.plots.plot.curve import Curve
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.style.theme import Theme
@@ -38,6 +40,19 @@ from gui.style.translation import translate
 
 _GROUP = "group "
 """How the names of the curves of groups begin."""
+
+MOST_THICK = 48
+"""Curves of one plot that are drawn thick and, where colours repeat, dashed: those of more hide
+each other, and take too long."""
+
+_SECONDS_AT_ONCE = 0.008
+"""For which curves are drawn, removed or averaged before the next event."""
+
+_LEAST_STEPS = 8
+"""Of this work are done at once however long they take, so that few runs change in one frame."""
+
+_LINES_AT_ONCE = 50
+"""Lines that are read for a mean in one step."""
 
 
 class RunGroup(NamedTuple):
@@ -49,10 +64,18 @@ class RunGroup(NamedTuple):
     run_ids: tuple[str, ...]
 
 
+class _RunSeries(NamedTuple):
+    """What one plot knows of one run, drawn or not."""
+
+    series: Series
+    style: SeriesStyle
+
+
 class ComparisonPlots(PlotPanel):
     """The name of a curve is the id of its run, or that of a group with a prefix.
 
-    While groups are shown, the curves of the runs are apart: they get points, but are not drawn.
+    While groups are shown, the curves of the runs get points, but are not drawn. What takes long
+    with many runs is done in small steps, so that the window answers.
     """
 
     zoom_points_wanted = Signal(str, str, float, float)
@@ -76,43 +99,50 @@ class ComparisonPlots(PlotPanel):
         self._scales: dict[str, XScale] = {}
         self._groups: tuple[RunGroup, ...] = ()
         self._group_colours: dict[str, int] = {}
-        self._apart: dict[PlotKind, dict[str, Curve]] = {}
+        self._runs: dict[PlotKind, dict[str, _RunSeries]] = {}
+        self._unsettled: set[PlotKind] = set()
+        """Plots that may draw other curves than they should."""
+
         self._old_bands: set[PlotKind] = set()
+        self._steps: Iterator[None] | None = None
+        """What remains to be done for them."""
+
         self.toolbar.markers.hide()  # markers of several runs would hide the curves
 
     def show_runs(
         self, infos: list[RunInfo], colours: Mapping[str, int], baseline: str | None
     ) -> None:
-        """Name and colour the curves of these runs; the curves of the baseline are dashed."""
+        """Draw, name and colour the curves of these runs; the curves of the baseline are dashed.
+
+        `colours` are those of all runs that may get points; the others count in groups only.
+        """
         before = {run_id: self._look(run_id) for run_id in self._labels}
         self._labels = {info.id: f"#{info.id} {info.name}" for info in infos}
         self._colours = dict(colours)
         self._baseline = baseline
+        if before.keys() != self._labels.keys():
+            self._rearrange(self._plots)
         changed = {run_id for run_id in self._labels if before.get(run_id) != self._look(run_id)}
+        is_thin = len(self._labels) > MOST_THICK
+        if is_thin != (len(before) > MOST_THICK):
+            changed = set(self._labels)
         for plot in self.plots() if changed and not self._groups else ():
             for run_id in changed.intersection(plot.curves):
                 self._apply_style(plot, run_id)
 
     def show_groups(self, groups: Iterable[RunGroup]) -> None:
         """Show one curve for each of these groups, the mean of its runs with their deviation; the
-        next `tick` draws them. Without any, show one curve per run."""
+        next calls of `tick` draw them. Without any, show one curve per run."""
         before, self._groups = self._groups, tuple(groups)
         if self._groups == before:
             return
         names = [group.name for group in self._groups]
         self._group_colours = _coloured(names, self._group_colours)
-        for kind, plot in self._plots.items():
+        for plot in self._plots.values():
             for name in list(plot.curves):
-                if not self._groups or (before and name.removeprefix(_GROUP) not in names):
+                if name.startswith(_GROUP) and name.removeprefix(_GROUP) not in names:
                     plot.remove_curve(name)
-                elif not before:
-                    self._set_apart(kind, plot, name)
-            if not self._groups:
-                for run_id, curve in self._apart.pop(kind, {}).items():
-                    plot.put_curve(run_id, curve)
-                    self._apply_style(plot, run_id)
-                self._apply_x_scales(plot)
-        self._old_bands = set(self._plots) if self._groups else set()
+        self._rearrange(() if self._groups and before else self._plots)
 
     def group_colours(self) -> dict[str, int]:
         """Return the colour index of each run's group, by the id of the run."""
@@ -123,10 +153,14 @@ class ComparisonPlots(PlotPanel):
         }
 
     def tick(self) -> bool:
-        """Compute the means that have changed and can be seen, and repaint the next plot."""
-        if self._old_bands:
-            self._update_bands()
-        return super().tick()
+        """Go on with what has changed and can be seen, and repaint the next plot."""
+        self._go_on()
+        return bool(self._unsettled) or super().tick() or self._steps is not None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything is drawn that can be seen."""
+        return self._steps is None and not any(plot.is_stale for plot in self._plots.values())
 
     def add_points(
         self, run_id: str, update: CurveUpdate, metric_directions: Mapping[str, str] = NO_OVERRIDES
@@ -136,31 +170,30 @@ class ComparisonPlots(PlotPanel):
         style = comparison_style(update.series, metric_directions)
         if style is None or run_id not in self._colours:
             return
-        self._series[style.plot] = update.series
-        plot = self.plot_of(style.plot)
-        if run_id not in self._runs_of(style.plot):
-            plot.set_curve(run_id, smooth=style.smooth, best_sign=style.best_sign)
-            self._apply_style(plot, run_id)
-            plot.set_x_scale(XScale(self.toolbar.x_kind))
-            if run_id in self._scales:
-                plot.set_curve_x_scale(run_id, self._scales[run_id])
-            if self._groups:
-                self._set_apart(style.plot, plot, run_id)
+        kind = style.plot
+        self._series[kind] = update.series
+        plot = self.plot_of(kind)
+        runs = self._runs.setdefault(kind, {})
+        if run_id not in runs:
+            runs[run_id] = _RunSeries(Series(), style)
+        if run_id in self._labels and not self._groups and run_id not in plot.curves:
+            self._draw(kind, run_id)
         parts: Sequence[StoredPoints] = [update.points.scaled(style.factor)]
         replaces = update.replaces
         if style.is_share:
-            share = style.plot, run_id
+            share = kind, run_id
             parts, replaces = self._shares.add(share, update.points, style.factor, replace=replaces)
-        if self._groups:
-            curve = self._apart[style.plot][run_id]
+        if run_id in plot.curves:
+            for number, part in enumerate(parts):
+                (plot.set_points if replaces and not number else plot.add_points)(run_id, part)
+        else:
+            series = runs[run_id].series
             if replaces:
-                curve.clear()
+                series.clear()
             for part in parts:
-                curve.extend(part)
-            self._old_bands.add(style.plot)
-            return
-        for number, part in enumerate(parts):
-            (plot.set_points if replaces and not number else plot.add_points)(run_id, part)
+                series.extend(part.step, part.value, part.time, part.statistics)
+        if self._groups:
+            self._old_bands.add(kind)
 
     def set_zoom_points(self, run_id: str, series: str, points: StoredPoints) -> None:
         """Set the zoom points of a curve: the answer to `zoom_points_wanted`."""
@@ -172,99 +205,147 @@ class ComparisonPlots(PlotPanel):
             self._plots[style.plot].set_zoom_points(run_id, scaled)
 
     def set_x_scales(self, scales: Mapping[str, XScale]) -> None:
-        """Place the curves of each run on the run's own horizontal axis: time and epochs count from
-        the beginning of the run."""
-        if scales != self._scales:
-            self._scales = dict(scales)
-            for plot in self.plots():
-                self._apply_x_scales(plot)
-            for curves in self._apart.values():
-                for run_id, curve in curves.items():
-                    curve.set_x_scale(scales.get(run_id, XScale(self.toolbar.x_kind)))
-            self._old_bands |= self._apart.keys()
+        """Place the curves of these runs on each run's own horizontal axis: time and epochs count
+        from the beginning of the run."""
+        changed = {
+            run_id: scale for run_id, scale in scales.items() if self._scales.get(run_id) != scale
+        }
+        if not changed:
+            return
+        self._scales |= changed
+        for plot in self._plots.values():
+            plot.set_x_scale(XScale(self.toolbar.x_kind))
+            for run_id in changed.keys() & set(plot.curves):
+                plot.set_curve_x_scale(run_id, changed[run_id])
+        if self._groups:
+            self._old_bands |= self._plots.keys()
 
-    def remove_run(self, run_id: str) -> None:
-        """Remove the curves of a run, and the plots that have no other curve. The view of the other
-        plots stays."""
-        for kind, plot in list(self._plots.items()):
-            if run_id in plot.curves:
-                plot.remove_curve(run_id)
-            if self._apart.get(kind, {}).pop(run_id, None):
-                self._old_bands.add(kind)
-            self._shares.remove((kind, run_id))
-            if not self._runs_of(kind):
+    def remove_runs(self, run_ids: Collection[str]) -> None:
+        """Remove the curves of these runs, and the plots that have no other curve. The view of the
+        other plots stays."""
+        gone = set(run_ids)
+        for kind, runs in list(self._runs.items()):
+            for run_id in gone & runs.keys():
+                del runs[run_id]
+                self._shares.remove((kind, run_id))
+            if not runs:
                 self._remove(kind)
-                del self._series[kind]
-                self._apart.pop(kind, None)
-                self._old_bands.discard(kind)
+                del self._series[kind], self._runs[kind]
+        for run_id in gone:
+            self._scales.pop(run_id, None)
+        self._rearrange(self._plots)
         self.visibility.refresh()
 
     def _look(self, run_id: str) -> tuple[str | None, int | None, bool]:
         return self._labels.get(run_id), self._colours.get(run_id), run_id == self._baseline
 
-    def _apply_style(self, plot: CurvePlot, run_id: str) -> None:
+    def _apply_style(self, plot: CurvePlot, run_id: str, style: SeriesStyle | None = None) -> None:
         plot.set_curve(
             run_id,
+            smooth=style and style.smooth,
+            best_sign=style and style.best_sign,
             colour_index=self._colours.get(run_id),
             label=self._labels.get(run_id),
             short=f"#{run_id}",
             dashed=run_id == self._baseline,
+            thin=len(self._labels) > MOST_THICK,
         )
 
     def _connect_plot(self, kind: PlotKind, plot: CurvePlot) -> None:
         plot.curves.coloured_best_markers = True
+        plot.set_x_scale(XScale(self.toolbar.x_kind))
         plot.zoom_points_wanted.connect(partial(self._want_zoom_points, kind))
 
     def _export(self, kind: PlotKind, action: PlotAction) -> None:
         plot = self._plots[kind]
+        shown = {each for group in self._groups for each in group.run_ids} or self._labels.keys()
         runs = {
             run_id: self._labels.get(run_id, f"#{run_id}")
-            for run_id in self._runs_of(kind)
-            if not self._groups or any(run_id in group.run_ids for group in self._groups)
+            for run_id in self._runs[kind]
+            if run_id in shown
         }
         self.export_wanted.emit(action, plot, self._series[kind], runs)
 
-    def _apply_x_scales(self, plot: CurvePlot) -> None:
-        plot.set_x_scale(XScale(self.toolbar.x_kind))
-        for run_id in plot.curves:
-            if run_id in self._scales:
-                plot.set_curve_x_scale(run_id, self._scales[run_id])
+    def _scale(self, run_id: str) -> XScale:
+        """Return the horizontal axis of a run."""
+        return self._scales.get(run_id) or XScale(self.toolbar.x_kind)
 
-    def _runs_of(self, kind: PlotKind) -> list[str]:
-        """The runs that have points in a plot."""
-        return list(self._apart.get(kind, ()) if self._groups else self._plots[kind].curves)
+    def _rearrange(self, kinds: Iterable[PlotKind]) -> None:
+        """Begin to draw in these plots the curves that should be there, and no others."""
+        self._unsettled = (self._unsettled | set(kinds)) & self._plots.keys()
+        self._old_bands = set(self._plots) if self._groups else set()
+        self._steps = None
+        self._go_on()
 
-    def _set_apart(self, kind: PlotKind, plot: CurvePlot, run_id: str) -> None:
-        self._apart.setdefault(kind, {})[run_id] = plot.remove_curve(run_id)
+    def _go_on(self) -> None:
+        """Do what remains to be done, for a few milliseconds; the next `tick` goes on."""
+        if self._steps is None:
+            self._steps = self._remaining()
+        end = time.monotonic() + _SECONDS_AT_ONCE
+        for number, _ in enumerate(self._steps, 1):
+            if number >= _LEAST_STEPS and time.monotonic() >= end:
+                return
+        self._steps = None
 
-    def _update_bands(self) -> None:
+    def _remaining(self) -> Iterator[None]:
+        """Draw the curves that should be drawn, remove the others, and compute the means that have
+        changed and can be seen."""
+        for kind in sorted(self._unsettled, key=self._sort_key):
+            plot, runs = self._plots[kind], self._runs.get(kind, {})
+            wanted = [] if self._groups else [each for each in runs if each in self._labels]
+            drawn = [name for name in plot.curves if not name.startswith(_GROUP)]
+            for run_id in set(drawn).difference(wanted):
+                plot.remove_curve(run_id)
+                yield
+            for run_id in wanted:
+                if run_id not in plot.curves:
+                    self._draw(kind, run_id)
+                    yield
+            self._unsettled.discard(kind)
         for kind in sorted(self._old_bands, key=self._sort_key):
-            plot = self._plots[kind]
-            if plot.visibleRegion().isEmpty():
-                continue
-            self._old_bands.discard(kind)
-            curves = self._apart.get(kind, {})
-            for place, group in enumerate(self._groups):
-                self._show_band(plot, group, curves, place)
+            if not self._plots[kind].visibleRegion().isEmpty():
+                self._old_bands.discard(kind)
+                yield from self._draw_bands(kind)
 
-    def _show_band(
-        self, plot: CurvePlot, group: RunGroup, curves: Mapping[str, Curve], place: int
-    ) -> None:
-        lines = [curves[run_id].series.line() for run_id in group.run_ids if run_id in curves]
-        lines = [line for line in lines if len(line[0])]
+    def _draw(self, kind: PlotKind, run_id: str) -> None:
+        plot, (series, style) = self._plots[kind], self._runs[kind][run_id]
+        self._apply_style(plot, run_id, style)
+        plot.show_series(run_id, series)
+        plot.set_curve_x_scale(run_id, self._scale(run_id))
+
+    def _draw_bands(self, kind: PlotKind) -> Iterator[None]:
+        runs = self._runs.get(kind, {})
+        for place, group in enumerate(self._groups):
+            lines: list[tuple[Array, Array]] = []
+            for number, run_id in enumerate(group.run_ids):
+                if run_id in runs:
+                    series, scale = runs[run_id].series, self._scale(run_id)
+                    if series.x_scale != scale:
+                        series.set_x_scale(scale)
+                    lines.append(series.line())
+                if number % _LINES_AT_ONCE == _LINES_AT_ONCE - 1:
+                    yield
+            lines = [line for line in lines if len(line[0])]
+            for band in band_steps(lines):
+                if band is None:
+                    yield
+                else:
+                    self._show_band(self._plots[kind], group, band, place)
+
+    def _show_band(self, plot: CurvePlot, group: RunGroup, band: Band, place: int) -> None:
         name = f"{_GROUP}{group.name}"
-        if not lines:
+        if not band.curves:
             if name in plot.curves:
                 plot.remove_curve(name)
             return
         text = self.tr("{group}, mean of {count} runs ± sd")
-        if len(lines) == 1:
+        if band.curves == 1:
             text = self.tr("{group}, 1 run")
         plot.set_band(
             name,
-            band_of(lines),
+            band,
             colour_index=self._group_colours[group.name],
-            label=text.format(group=group.name, count=len(lines)),
+            label=text.format(group=group.name, count=f"{band.curves:,}"),
             short=group.name,
             about=deviation_text(),
         )

@@ -17,6 +17,8 @@ from gui.widgets.plain_text import Label, plain_tip
 _CHIP_HEIGHT = 28
 _CROSS_WIDTH = 20
 _MAX_NAME_LENGTH = 24
+_MOST_CHIPS = 40
+"""The table has the others."""
 
 
 class RunChips(QWidget):
@@ -53,7 +55,7 @@ class RunChips(QWidget):
     def show_runs(
         self, infos: Sequence[RunInfo], colours: Mapping[str, int], baseline: str | None
     ) -> None:
-        """Show a chip for each run."""
+        """Show a chip for each run; of many, for the first ones."""
         shown = [(info.id, info.name, colours[info.id]) for info in infos], baseline, self._theme
         if shown == self._shown:
             return
@@ -64,20 +66,26 @@ class RunChips(QWidget):
                 widget.hide()
                 widget.deleteLater()
         self._pins, self._crosses = {}, {}
-        for info in infos:
+        for info in infos[:_MOST_CHIPS]:
             self._add(info, self._theme.curve(colours[info.id]), pinned=info.id == baseline)
         for run_id in focused:
             if run_id in self._pins:
                 self._pins[run_id].setFocus()
+        if len(infos) > _MOST_CHIPS:
+            more = self.tr("and {count} more")
+            self._add_note(more.format(count=f"{len(infos) - _MOST_CHIPS:,}"))
         if baseline is None:
-            hint = Label(self.tr("Click a run to pin it as the dashed baseline"))
-            hint.setObjectName("note")
-            hint.setFixedHeight(_CHIP_HEIGHT)
-            self._row.addWidget(hint)
+            self._add_note(self.tr("Click a run to pin it as the dashed baseline"))
 
     def set_theme(self, theme: Theme) -> None:
         """Apply the colours of `theme` at the next `show_runs`."""
         self._theme = theme
+
+    def _add_note(self, text: str) -> None:
+        note = Label(text)
+        note.setObjectName("note")
+        note.setFixedHeight(_CHIP_HEIGHT)
+        self._row.addWidget(note)
 
     def _add(self, info: RunInfo, colour: str, *, pinned: bool) -> None:
         pin = QToolButton()

@@ -78,17 +78,18 @@ class ChosenRuns(QObject):
         """Give each run its former colour if no other run has it; otherwise the first free one,
         rather one of the distinct ones that no run had before."""
         taken = set(self._colours.values())
+        known = taken | set(self._remembered.values())
+        free = (index for index in count() if index not in taken)
         for run_id in run_ids:
             if run_id in self._colours:
                 continue
             former = self._remembered.get(run_id)
             colour = former if former is not None and former not in taken else None
             if colour is None:
-                known = taken | set(self._remembered.values())
                 unused = next((index for index in range(COLOURS) if index not in known), None)
-                first = next(index for index in count() if index not in taken)
-                colour = first if unused is None else unused
+                colour = next(free) if unused is None else unused
             taken.add(colour)
+            known.add(colour)
             self._assign(run_id, colour)
         self.changed.emit()
 

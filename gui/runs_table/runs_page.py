@@ -92,6 +92,7 @@ class RunsPage(QWidget):
         self._background = background
         self._settings = PanelSettings(settings, "runs")
         self._infos: Sequence[RunInfo] = ()
+        self._is_listed = False
         self._device_names: Mapping[str, str] = {}
         self._query = self._restored()
         self._is_arranging = self._arrange_again = self._is_old = False
@@ -106,7 +107,7 @@ class RunsPage(QWidget):
         self._curves_pause.timeout.connect(self._want_curves)
         self.filter = FilterLine()
         self.filter.setText(self._query.filter)
-        self.count = Label()
+        self.count = Label(self.tr("Reading the runs…"))
         self.group = QComboBox()
         self.bands = QPushButton(self.tr("Mean ± sd"))
         self.columns = QPushButton()
@@ -127,7 +128,7 @@ class RunsPage(QWidget):
     def show_runs(self, infos: list[RunInfo]) -> None:
         """Update the runs, newest first."""
         if infos is not self._infos:
-            self._infos = infos
+            self._infos, self._is_listed = infos, True
             self.arrange_soon()
 
     def set_device_names(self, names: Mapping[str, str]) -> None:
@@ -168,7 +169,7 @@ class RunsPage(QWidget):
 
     def arrange_soon(self) -> None:
         """Compute the rows anew in the background; while the page is hidden, when it is shown."""
-        self._is_old = not self.isVisible()
+        self._is_old = not (self.isVisible() and self._is_listed)
         if self._is_old:
             return
         if self._is_arranging:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Signal
@@ -16,10 +17,13 @@ from engine.system import paths
 from gui.bridge.background import Background
 from gui.style.translation import translate
 
-FEW_RUNS = 8
-"""Of more runs, each curve is read with fewer points; a zoom reads more of them."""
+_POINTS = ((8, 20_000), (200, 2_000))
+"""Up to so many runs, each curve is read with about so many points; a zoom reads more of them."""
 
-_MOST_POINTS, _MOST_OF_MANY = 20_000, 2_000
+_POINTS_OF_MANY = 250
+
+_RUNS_AT_ONCE = 16
+"""Runs that are read before those that were read are drawn."""
 
 
 class CurveNews(NamedTuple):
@@ -73,32 +77,42 @@ class CurveBatch(QObject):
     """Reads the stores of the chosen runs on another thread."""
 
     news = Signal(object)
-    """list[CurveNews]: the answer to `read`."""
+    """list[CurveNews]: a part of the answer to `read`."""
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._background = background
         self._readers: dict[str, CurveReader] = {}
         self._waiting: dict[str, None] = {}
-        self.is_reading = False
+        self._reading = 0
+
+    @property
+    def unread(self) -> int:
+        """The number of runs that are being read, or wait for that."""
+        return self._reading + len(self._waiting)
 
     def follow(self, run_ids: Iterable[str]) -> None:
         """Follow exactly these runs; a run that was not followed is read from its beginning."""
         self._readers = {each: self._readers.get(each) or CurveReader(each) for each in run_ids}
+        self._waiting = {each: None for each in self._waiting if each in self._readers}
 
     def read(self, run_ids: Iterable[str]) -> None:
-        """Read what is new of these runs. Emits `news`; while runs are read, they wait."""
+        """Read what is new of these runs, a few at a time. Emits `news` for each of these parts;
+        while runs are read, others wait."""
         self._waiting.update(dict.fromkeys(run_ids))
-        if not self.is_reading:
+        if not self._reading:
             self._start()
 
     def _start(self) -> None:
-        readers = [self._readers[each] for each in self._waiting if each in self._readers]
-        self._waiting.clear()
+        next_ids = list(islice(self._waiting, _RUNS_AT_ONCE))
+        readers = [self._readers[each] for each in next_ids]
+        for each in next_ids:
+            del self._waiting[each]
+        self._reading = len(readers)
         if not readers:
             return
-        most = _MOST_POINTS if len(self._readers) <= FEW_RUNS else _MOST_OF_MANY
-        self.is_reading = True
+        count = len(self._readers)
+        most = next((most for runs, most in _POINTS if count <= runs), _POINTS_OF_MANY)
         self._background.run(
             lambda: [(reader, reader.read(most)) for reader in readers],
             self._report,
@@ -106,13 +120,12 @@ class CurveBatch(QObject):
         )
 
     def _report(self, found: list[tuple[CurveReader, CurveNews]]) -> None:
-        self.is_reading = False
         news = [each for reader, each in found if self._readers.get(each.run_id) is reader]
         self._start()
         self.news.emit(news)
 
     def _fail(self, error: Exception) -> None:
-        self.is_reading = False
+        self._reading = 0
         raise error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,12 @@ from gui.plots.data.growing_pyramid import Array
 
 MAX_POSITIONS = 2000
 """Of a band; if the curves have more, positions are left out evenly."""
+
+_AT_ONCE = 16
+"""Lines of one step of the computation."""
+
+_SURPLUS = 10
+"""Times as many positions as a band has are kept until all lines are known."""
 
 Counts = npt.NDArray[np.intp]
 
@@ -39,26 +45,63 @@ def band_of(lines: Sequence[tuple[Array, Array]], most: int = MAX_POSITIONS) -> 
     Its positions are those of all lines. Between its points a line is interpolated; before its
     first point, after its last one, and beside a NaN it has no value.
     """
-    places: Array = np.unique(np.concatenate([np.empty(0), *(xs for xs, _ in lines)]))
-    if len(places) > most:
-        places = places[np.linspace(0, len(places) - 1, most).round().astype(np.intp)]
+    *_, band = band_steps(lines, most)
+    assert band is not None
+    return band
+
+
+def band_steps(
+    lines: Sequence[tuple[Array, Array]], most: int = MAX_POSITIONS
+) -> Iterator[Band | None]:
+    """Compute the band of `lines` in steps of about a millisecond: yield None after each of them,
+    and the band at last. See `band_of`."""
+    parts = [lines[first : first + _AT_ONCE] for first in range(0, len(lines), _AT_ONCE)]
+    places: Array = np.empty(0)
+    for part in parts:
+        places = np.unique(np.concatenate([places, *(xs for xs, _ in part)]))
+        places = _thinned(places, _SURPLUS * most)
+        yield None
+    places = _thinned(places, most)
     between = (places[:-1] + places[1:]) / 2
-    uncovered = np.flatnonzero(~_known(lines, between).any(axis=0))
+    covered = np.zeros(len(between), np.bool_)
+    for part in parts:
+        covered |= (~np.isnan(_values(part, between))).any(axis=0)
+        yield None
+    uncovered = np.flatnonzero(~covered)
     places = np.insert(places, uncovered + 1, between[uncovered])
-    values = _values(lines, places)
-    known = ~np.isnan(values)
-    present: Counts = known.sum(axis=0)
-    divisor = np.where(present > 0, present, np.nan)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean: Array = np.where(known, values, 0.0).sum(axis=0) / divisor
-        squares = np.where(known, values - mean, 0.0) ** 2
-        deviation: Array = np.sqrt(squares.sum(axis=0) / np.maximum(present - 1, 1))
-    return Band(places, mean, deviation, present, len(lines))
+    present: Counts = np.zeros(len(places), np.intp)
+    total, squares = np.zeros(len(places)), np.zeros(len(places))
+    for part in parts:
+        values = _values(part, places)
+        present += (~np.isnan(values)).sum(axis=0)
+        total = _plus(total, values)
+        yield None
+    mean: Array = total / np.where(present > 0, present, np.nan)
+    for part in parts:
+        squares = _plus(squares, _squared_distance(_values(part, places), mean))
+        yield None
+    deviation: Array = np.sqrt(squares / np.maximum(present - 1, 1))
+    yield Band(places, mean, deviation, present, len(lines))
 
 
-def _known(lines: Sequence[tuple[Array, Array]], places: Array) -> npt.NDArray[np.bool_]:
-    known: npt.NDArray[np.bool_] = ~np.isnan(_values(lines, places))
-    return known
+@np.errstate(over="ignore", invalid="ignore")
+def _plus(total: Array, values: Array) -> Array:
+    """Add the values of each line, where it has one."""
+    result: Array = total + np.nansum(values, axis=0)
+    return result
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _squared_distance(values: Array, mean: Array) -> Array:
+    result: Array = (values - mean) ** 2
+    return result
+
+
+def _thinned(places: Array, most: int) -> Array:
+    """Return `places`; of more than `most`, leave some out evenly."""
+    if len(places) <= most:
+        return places
+    return places[np.linspace(0, len(places) - 1, most).round().astype(np.intp)]
 
 
 def _values(lines: Sequence[tuple[Array, Array]], places: Array) -> Array:

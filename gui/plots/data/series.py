@@ -140,6 +140,15 @@ class Series:
         self.last = float(values[-1])
 
     @property
+    def coarse_count(self) -> int:
+        """The number of points, from the beginning, that stand for blocks of steps, or precede
+        such points."""
+        if not self._statistics:
+            return 0
+        first, statistics = self._statistics[-1]
+        return first + len(statistics.mean)
+
+    @property
     def smoothing(self) -> float:
         """Weight of the past in the moving average; 0: no smoothing."""
         return self._smoothing
@@ -166,6 +175,11 @@ class Series:
         """Return the first point with the best value; see `find_best` for `sign`."""
         points = StoredPoints(self._steps.values, self._times.values, self._raw.values, len(self))
         return find_best(None, sign, points)
+
+    @property
+    def x_scale(self) -> XScale:
+        """The horizontal axis on which the points are placed."""
+        return self._scale
 
     def set_x_scale(self, scale: XScale) -> None:
         """Place the points on another horizontal axis."""

@@ -79,7 +79,8 @@ class PlotExport(QObject):
         their ids."""
         run_ids = {name: run_id for run_id, name in runs.items()}
         document = SeriesTable(series, run_ids) if runs else None
-        prefix = f"{'-'.join(runs)}-" if runs else ""
+        named = "-".join(runs) if len(runs) <= _NAMED_RUNS else f"{len(runs)}-runs"
+        prefix = f"{named}-" if runs else ""
         self._export(action, plot, prefix, _joined(list(runs.values())), document)
 
     def _export(

@@ -78,6 +78,9 @@ class Curve:
         self.dashed = False
         """Whether the line is always dashed, not only where another curve has the same colour."""
 
+        self.is_thin = False
+        """Whether it is one of so many that a thick or dashed line would hide the others."""
+
         self.is_filled = False
         """Whether the area below the line is filled."""
 
@@ -116,6 +119,8 @@ class Curve:
         self._thin = pg.mkPen(colour, width=1)
         self._thick = pg.mkPen(colour, width=_WIDTH * pixel_ratio)
         self.dash = DASHED if self.dashed else dash_style_of(self.colour_index, theme)
+        if self.is_thin and not self.dashed:
+            self.dash, self._thick = SOLID, self._thin
         if self.dash.pattern:
             self._thick.setDashPattern(self.dash.pattern)
         self._dots.setBrush(pg.mkBrush(colour))
@@ -127,6 +132,14 @@ class Curve:
         if points.statistics is not None:
             self.coarse_count = len(self.series)
         self._best = find_best(self._best, self.best_sign, points)
+
+    def adopt(self, series: Series) -> None:
+        """Draw the points of `series`, in the place of its own."""
+        self.clear()
+        self.series = self._drawn_series = series
+        self.coarse_count = series.coarse_count
+        self._best = series.best(self.best_sign)
+        self.set_smoothing(self._smoothing)
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
         """Draw the part between the x positions `x0` and `x1`, decimated for `pixels` pixels."""
@@ -155,11 +168,11 @@ class Curve:
         sharp = not smoothed and len(xs) > pixels and _is_band(ys)
         pen = self._thick if few or smoothed else self._thin
         show_item(self._line, x0, is_shown=True)
-        self._line.setData(xs, ys, pen=pen, antialias=not sharp)
+        self._line.setData(xs, ys, pen=pen, antialias=not (sharp or self.is_thin))
         if self.is_filled:
             self._line.setFillLevel(0.0)
             self._line.setBrush(self._fill)
-        known = ~np.isnan(ys)
+        known = ~(np.isnan(xs) | np.isnan(ys))
         has_dots = len(self.series) <= MAX_DOTTED_POINTS and known.any() and not self.is_filled
         show_item(self._dots, x0, is_shown=bool(has_dots))
         if has_dots:

@@ -8,12 +8,12 @@ from PySide6.QtWidgets import QFrame, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.band import Band
+from gui.plots.data.series import Series
 from gui.plots.data.series_style import display_name
 from gui.plots.data.x_axis import XScale
 from gui.plots.plot.band_curve import BandCurve
 from gui.plots.plot.canvas import Canvas
 from gui.plots.plot.crosshair import Reading
-from gui.plots.plot.curve import Curve
 from gui.plots.plot.curve_set import CurveSet
 from gui.plots.plot.header import PlotHeader
 from gui.plots.plot.legend import NO_VALUE
@@ -98,19 +98,18 @@ class CurvePlot(QFrame):
             self.curves[curve_name].set_zoom_points(points)
             self._dirty = True
 
-    def remove_curve(self, name: str) -> Curve:
-        """Remove a curve and return it; the view stays."""
-        curve = self.curves.remove(name)
-        self.canvas.remove_curve(curve)
+    def remove_curve(self, name: str) -> None:
+        """Remove a curve; the view stays."""
+        self.canvas.remove_curve(self.curves.remove(name))
         self.legend.remove(name)
         self._dirty = True
-        return curve
 
-    def put_curve(self, name: str, curve: Curve) -> None:
-        """Show a curve again that `remove_curve` has returned."""
-        curve.visible = True
-        self.canvas.add_curve(self.curves.put(name, curve))
-        self._apply_style(name)
+    def show_series(self, name: str, series: Series) -> None:
+        """Let the curve `name` draw the points of `series`, to which it adds later ones."""
+        self.curves[name].adopt(series)
+        if len(series):
+            self._pages.setCurrentWidget(self.canvas)
+        self._dirty = True
 
     def set_band(
         self, name: str, band: Band, *, colour_index: int, label: str, short: str, about: str
@@ -149,6 +148,7 @@ class CurvePlot(QFrame):
         short: str | None = None,
         smooth: bool | None = None,
         dashed: bool | None = None,
+        thin: bool | None = None,
         marks_gaps: bool | None = None,
         best_sign: int | None = None,
         order: tuple[int, int] | None = None,
@@ -156,7 +156,8 @@ class CurvePlot(QFrame):
         """Set how a curve looks; create it if necessary. None leaves a property as it is.
 
         The legend shows the label, or `short` where there is little room. The smoothing slider does
-        not affect a curve that is not `smooth`. See `Curve` for `marks_gaps` and `best_sign`.
+        not affect a curve that is not `smooth`. See `Curve` for `marks_gaps` and `best_sign`; a
+        `thin` one is one of many.
         Curves are sorted by `order`; those without one come first, in the order of creation.
         """
         if name not in self.curves:
@@ -176,6 +177,8 @@ class CurvePlot(QFrame):
             curve.short = short
         if dashed is not None:
             curve.dashed = dashed
+        if thin is not None:
+            curve.is_thin = thin
         self._apply_style(name)
         if order is not None:
             curve.order = order

@@ -47,11 +47,7 @@ class CurveSet:
 
     def add(self, name: str, kind: type[Curve] = Curve) -> Curve:
         """Create a curve after the others."""
-        return self.put(name, kind(name, len(self._curves)))
-
-    def put(self, name: str, curve: Curve) -> Curve:
-        """Put a curve after the others."""
-        self._curves[name] = curve
+        curve = self._curves[name] = kind(name, len(self._curves))
         curve.is_filled = self._is_stacked
         curve.set_x_scale(self.scale)
         curve.set_smoothing(self._smoothing)

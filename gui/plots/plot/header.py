@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QMimeData, QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QMimeData, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QDrag, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -71,7 +71,11 @@ class PlotHeader(QWidget):
             )
         )
         self.legend = Legend(sample)
-        self.legend.grown.connect(self.arrange)
+        self._arrange_soon = QTimer(self)  # many curves may come or go at once
+        self._arrange_soon.setSingleShot(True)
+        self._arrange_soon.setInterval(0)
+        self._arrange_soon.timeout.connect(self.arrange)
+        self.legend.grown.connect(self._arrange_soon.start)
         self.menu = PlotMenu(self)
         self.more = QToolButton()
         self.more.setObjectName("dots")

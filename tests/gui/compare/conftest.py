@@ -30,7 +30,11 @@ class View(NamedTuple):
 
     def read(self) -> None:
         """Wait until everything that the stores hold is drawn."""
+        self.settle()  # what is being read now may lack the newest points
         self.comparison.poll()
+        self.settle()
+
+    def settle(self) -> None:
         deadline = time.monotonic() + 60.0
         while self.comparison.is_reading:
             assert time.monotonic() < deadline

@@ -125,6 +125,14 @@ def test_the_table_is_filtered_sorted_and_says_what_is_wrong(page: Page) -> None
     assert page.listed() == ["1", "3", "5"]
 
 
+def test_before_the_runs_are_known_it_says_that_it_reads_them(page: Page) -> None:
+    page.page.set_device_names({"cpu:0": "CPU"})
+    page.settle()
+    assert page.page.count.text() == "Reading the runs…"
+    page.show([])
+    assert page.page.count.text() == "0 runs"
+
+
 def test_groups_have_means_and_fold(page: Page) -> None:
     page.show(runs(4))
     page.group("seed")

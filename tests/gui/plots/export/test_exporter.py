@@ -28,6 +28,7 @@ from gui.plots_controller import PlotsController
 from gui.style.theme import DARK
 from tests.gui.conftest import SPEC
 from tests.gui.stored_points import stored_points
+from tests.support.made_runs import made_run
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ def test_runs_are_columns_in_a_csv_of_the_comparison(
 def test_every_entry_of_a_menu_in_the_comparison_exports_all_its_runs(qtbot: QtBot) -> None:
     compared = ComparisonPlots(DARK)
     qtbot.addWidget(compared)
-    compared.show_runs([], {"7": 0, "8": 1}, None)
+    compared.show_runs([made_run(7), made_run(8)], {"7": 0, "8": 1}, None)
     points = StoredPoints(np.arange(3.0), np.arange(3.0), np.arange(3.0), 3)
     for run_id in ("7", "8"):
         compared.add_points(run_id, CurveUpdate("validation/loss", points, True))
@@ -186,7 +187,7 @@ def test_every_entry_of_a_menu_in_the_comparison_exports_all_its_runs(qtbot: QtB
     for action in (action for action in PlotAction if action.is_export):
         with qtbot.waitSignal(compared.export_wanted) as asked:
             plot.header.menu.entries[action].trigger()
-        assert asked.args == [action, plot, "validation/loss", {"7": "#7", "8": "#8"}]
+        assert asked.args == [action, plot, "validation/loss", {"7": "#7 digits", "8": "#8 digits"}]
 
 
 def test_the_comparison_is_connected_and_fitted_while_it_is_seen(
