@@ -514,6 +514,10 @@ def _add_variables(parser: Parser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Carry out the command. The imports are in here, so that --help is quick."""
+    if options.command == "serve":  # without the imports of the others: a person waits for it
+        from engine.cli.commands.serve import serve
+
+        return serve(options.nonce)
     from engine.cli.commands import (
         active_run,
         desktop_entry,
@@ -653,10 +657,6 @@ def _run(options: argparse.Namespace) -> int:
             from engine.cli.commands.doctor import doctor
 
             return doctor(json=options.json, full=options.full, environment=options.environment)
-        case "serve":
-            from engine.cli.commands.serve import serve
-
-            return serve(options.nonce)
         case "desktop-entry":
             return desktop_entry.remove() if options.remove else desktop_entry.install()
         case "record-gpus":

@@ -16,13 +16,11 @@ import msgspec
 
 from engine import client
 from engine.client import CannotStart, CheckpointUnusable, CommandFailed, NoSuchRun, RecipeChanged
-from engine.exports import export_runs
-from engine.exports.export_runs import CannotExport, Format
 from engine.files.regular_file import open_regular, read_regular
 from engine.remote import packed_points, requests
 from engine.remote.offered_files import offered_files
 from engine.remote.requests import PIECE, Checkpoint, Code, Exported, LogLines, Refusal, Spec
-from engine.remote.run_rows import unpacked_spec
+from engine.remote.run_rows import UnfitSettings, unpacked_spec
 from engine.remote.sent_code import is_plain, keep
 from engine.runs import checkpoint_files, device_queue, log_tail, trash
 from engine.runs.run_notes import write_notes
@@ -110,7 +108,10 @@ class Handlers:
             case requests.Keep():
                 return str(keep(request.code))
             case requests.Check():
-                return client.check(_spec(request.spec, request.code))
+                try:
+                    return client.check(_spec(request.spec, request.code))
+                except UnfitSettings as error:
+                    return [error.problem]
             case requests.Start():
                 return client.start(_spec(request.spec, request.code), request.tags)
             case requests.Resume():
@@ -144,9 +145,11 @@ class Handlers:
                 assert_never(request)
 
     def _export(self, request: requests.Export, job: Job) -> Exported:
+        from engine.exports import export_runs  # slow, and seldom needed
+
         infos = [client.get_run(run_id) for run_id in dict.fromkeys(request.runs)]
         try:
-            format = Format(request.format)
+            format = export_runs.Format(request.format)
         except ValueError:
             raise Refused(f"The Traindeck there does not write {request.format!r}.") from None
         folder = Path(tempfile.mkdtemp(prefix="traindeck-export-"))
@@ -165,6 +168,9 @@ class Handlers:
                 done.points,
                 done.remarks,
             )
+        except export_runs.CannotExport as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise Refused(str(error)) from error
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -190,13 +196,15 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(text, "checkpoint_unusable", found, damaged=damaged, previous=name)
         case CannotStart(problems=problems):
             return Refusal(text, "cannot_start", problems)
+        case UnfitSettings(problem=problem):
+            return Refusal(text, "cannot_start", [problem])
         case NoSuchRun():
             return Refusal(text, "no_such_run")
         case CommandFailed():
             return Refusal(text, "command_failed")
         case Cancelled():
             return Refusal("It was cancelled.", "cancelled")
-        case Refused() | CannotExport() | trash.CannotDelete() | device_queue.CannotMoveRun():
+        case Refused() | trash.CannotDelete() | device_queue.CannotMoveRun():
             return Refusal(text)
         case sqlite3.Error() | OSError():
             return Refusal(f"This could not be done there: {error}.")

@@ -16,6 +16,7 @@ from engine.runs.run_notes import RunNotes
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store.store_reader import StoredEvent
 from engine.spec.run_spec import RunSpec
+from engine.spec.validation import Problem
 
 
 class RunRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -34,8 +35,12 @@ class RunRow(msgspec.Struct, frozen=True, omit_defaults=True):
     origin: Origin = Origin()
 
 
-class UnknownSetting(ValueError):
-    """A spec has settings that only another version of Traindeck knows; the text is a sentence."""
+class UnfitSettings(ValueError):
+    """Settings are no spec of this version of Traindeck; the text is a sentence."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.text)
+        self.problem = problem
 
 
 def plain(value: Any) -> Any:
@@ -102,13 +107,20 @@ def packed_spec(spec: RunSpec) -> Spec:
 
 
 def unpacked_spec(settings: Spec) -> RunSpec:
-    """Return the spec in a request. Raises UnknownSetting, or ValueError."""
-    if unknown := [name for name in settings if name not in _FIELDS]:
-        raise UnknownSetting(
-            f"The Traindeck of this machine does not know the setting {', '.join(unknown)}: "
-            "update it, or leave that setting at its default."
-        )
-    return msgspec.convert(settings, RunSpec)
+    """Return the spec in a request. Raises UnfitSettings."""
+    for name in settings:
+        if name not in _FIELDS:
+            text = (
+                f"The Traindeck of that machine does not know the setting {name}: update it, or "
+                "leave that setting at its default."
+            )
+            raise UnfitSettings(Problem("", text))
+    try:
+        return msgspec.convert(settings, RunSpec)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        field = where.strip(".`").partition("[")[0]
+        raise UnfitSettings(Problem(field, f"The setting {field} does not fit: {what}.")) from error
 
 
 def stored_event(seq: int, time: float, event: Packed) -> StoredEvent:

@@ -58,12 +58,18 @@ def serve(nonce: str, *, silence: float = LONGEST_SILENCE) -> None:
     os.dup2(2, 1)  # what a library prints must not get into the protocol
     os.set_inheritable(output, False)
     try:
-        os.write(output, banner(nonce))
-        _Server(0, output, silence).run()
-    except BrokenPipeError:
-        _log.info("the other side is gone")
+        serve_on(0, output, nonce, silence=silence)
     finally:
         os.close(output)
+
+
+def serve_on(input: int, output: int, nonce: str, *, silence: float = LONGEST_SILENCE) -> None:
+    """Speak on two descriptors, as `serve` does."""
+    try:
+        os.write(output, banner(nonce))
+        _Server(input, output, silence).run()
+    except BrokenPipeError:
+        _log.info("the other side is gone")
 
 
 class _Server:

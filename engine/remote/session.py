@@ -90,7 +90,7 @@ class Broken(Exception):
     ) -> None:
         """`why`: a clause. `is_garbled`: what came is not the protocol. `exit_code`: of the
         process; None: it was ended here. `errors`: its standard error. `noise`: what it printed
-        before the protocol. `greeted`: whether the remote Traindeck has spoken."""
+        before the protocol. `greeted`: whether the remote Traindeck has begun to speak."""
         super().__init__(why)
         self.is_garbled = is_garbled
         self.exit_code = exit_code
@@ -156,7 +156,6 @@ class Session:
         self.heard_at = time.monotonic()
         """When the last message came."""
 
-        self.hello: Hello | None = None
         self._numbers = itertools.count(1)
         self._pending: dict[int, Pending] = {}
         self._lock = threading.Lock()
@@ -179,17 +178,17 @@ class Session:
 
         `on_ready` is called when the remote Traindeck has spoken.
         """
-        noise, is_garbled = b"", False
+        noise, is_garbled, greeted = b"", False, False
         why = "it was closed"
         try:
             noise = self._reader.skip_to_banner(self._nonce)
+            greeted = True
             self._put(Hello(MAJOR, MINOR, version()))
             hello = self._decode(self._reader.read())
             if not isinstance(hello, Hello):
                 raise Garbled("it does not say who it is")
             if hello.major != MAJOR:
                 raise OtherProtocol(hello)
-            self.hello = hello
             on_ready(hello)
             while True:
                 body = self._reader.read()
@@ -213,7 +212,7 @@ class Session:
             exit_code=None if self._killed_because else self._process.returncode,
             errors=errors,
             noise=text,
-            greeted=bool(self.hello),
+            greeted=greeted,
         )
 
     def begin(

@@ -1,0 +1,379 @@
+"""The remote side: what it answers and pushes, and that no nonsense hurts it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import client
+from engine.messages.commands import SaveCheckpoint
+from engine.messages.events import Notice
+from engine.remote import packed_points, requests, watches
+from engine.remote.requests import FollowNews, Hello, RunsNews
+from engine.remote.run_rows import encode, packed_spec, run_info
+from engine.remote.watches import digest_of
+from engine.runs import trash
+from engine.runs.run_info import get_run
+from engine.runs.run_notes import RunNotes, read_notes
+from engine.runs.store.store_reader import RunReader
+from engine.spec.run_spec import RunSpec
+from engine.system import paths
+from tests.support.recorded_runs import SPEC, RecordedRun
+from tests.support.remote_peer import Peer
+
+RECIPE = b"from helper import f\n\ndef model():\n    ...\n\ndef datasets():\n    ...\n"
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    with closing(Peer()) as peer:
+        yield peer
+
+
+@pytest.fixture
+def run() -> Iterator[RecordedRun]:
+    run = RecordedRun()
+    with closing(run.store):
+        run.begin()
+        yield run
+
+
+def test_it_says_first_who_it_is(peer: Peer) -> None:
+    assert isinstance(peer.hello, Hello)
+    assert (peer.hello.major, peer.hello.minor) == (requests.MAJOR, requests.MINOR)
+
+
+def test_it_ends_with_its_input(peer: Peer) -> None:
+    peer.close_input()
+    assert peer.wait()
+
+
+def test_it_ends_when_nobody_speaks_any_more() -> None:
+    with closing(Peer(silence=0.05)) as peer:
+        assert peer.wait()
+
+
+class Later(msgspec.Struct, tag="later"):
+    """A message of a newer minor version."""
+
+    what: int = 1
+
+
+class NewerPing(msgspec.Struct, tag="ping"):
+    """A request with a field that this version does not know."""
+
+    urgently: bool = True
+
+
+def test_a_newer_minor_version_is_understood_or_refused_by_name(peer: Peer) -> None:
+    peer.send(Later())
+    refusal = peer.refusal(Later())
+    assert refusal.kind == "unknown"
+    assert "cannot do this (later): update it" in refusal.text
+    assert peer.answered(NewerPing()).refusal is None
+
+
+def test_a_setting_of_a_newer_version_is_refused_by_name(peer: Peer) -> None:
+    spec = packed_spec(SPEC) | {"warp_factor": 9}
+    (problem,) = peer.ask(requests.Check(spec))
+    assert "setting warp_factor" in problem.text
+    assert peer.refusal(requests.Start(spec)).problems == [problem]
+
+
+def test_a_spec_is_checked_there(peer: Peer) -> None:
+    assert peer.ask(requests.Check(packed_spec(SPEC))) == []
+    (problem,) = peer.ask(requests.Check(packed_spec(SPEC) | {"epochs": -1}))
+    assert problem.field == "epochs"
+
+
+def test_the_curves_are_those_of_the_store(peer: Peer, run: RecordedRun) -> None:
+    run.add_points("train/loss", range(5000))
+    with RunReader(run.folder) as reader:
+        window = reader.window("train/loss", 10, 3000, 100)
+    asked = requests.Window(run.id, "train/loss", 10, 3000, 100)
+    found = packed_points.unpack(peer.ask(asked))
+    np.testing.assert_array_equal(found.step, window.step)
+    np.testing.assert_array_equal(found.value, window.value)
+    history = packed_points.unpack(peer.ask(requests.History(run.id, "train/loss", 6000)))
+    assert list(history.step) == list(range(5000))
+
+
+def test_older_lines_of_a_log_come_on_demand(peer: Peer, run: RecordedRun) -> None:
+    lines = [f"line {number}" for number in range(60_000)]
+    run.write_log(0, "\n".join(lines) + "\n")
+    found, begin = [], -1
+    while begin:
+        part = peer.ask(requests.Lines(run.id, 0, begin))
+        found, begin = part.lines + found, part.begin
+    assert found == lines
+
+
+def test_a_follower_gets_all_once_and_the_next_news_only_after_these_have_arrived(
+    peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "LIVE_SECONDS", 0.001)
+    run.add_points("train/loss", range(3))
+    run.add_points("train/lr", range(3))
+    run.write_log(0, "hello\n")
+    peer.ask(requests.Follow(run.id, ("train/loss",)))
+    first = peer.news(FollowNews, acknowledge=False)
+    assert [curve.series for curve in first.curves] == ["train/loss"]
+    assert first.series == ["train/loss", "train/lr"]
+    assert run_info(first.run) == get_run(run.id)
+    assert [part.lines for part in first.story if part.lines] == [["hello"]]
+    for step in range(3, 9):
+        run.add_points("train/loss", [step])
+        peer.ask(requests.Ping())
+    assert not peer.pushes, "nothing grows while the first news have not arrived"
+    peer.send(requests.Acknowledge(1))
+    (curve,) = peer.news(FollowNews).curves
+    assert list(packed_points.unpack(curve.points).step) == list(range(3, 9))
+    assert not curve.replaces
+
+
+def test_another_curve_is_read_when_it_is_shown(peer: Peer, run: RecordedRun) -> None:
+    for series in ("train/loss", "train/lr"):
+        run.add_points(series, range(3))
+    peer.ask(requests.Follow(run.id))
+    assert peer.news(FollowNews).curves == []
+    peer.ask(requests.Show(1, ("train/lr",)))
+    assert [curve.series for curve in peer.news(FollowNews).curves] == ["train/lr"]
+
+
+def test_who_comes_back_with_a_cursor_gets_the_rest(run: RecordedRun) -> None:
+    run.add_points("train/loss", range(3))
+    with closing(Peer()) as peer:
+        peer.ask(requests.Follow(run.id, ("train/loss",)))
+        cursor = peer.news(FollowNews).cursor
+    run.add_points("train/loss", [3])
+    run.add(Notice("later"))
+    with closing(Peer()) as peer:
+        peer.ask(requests.Follow(run.id, ("train/loss",), cursor=cursor))
+        news = peer.news(FollowNews)
+    (curve,) = news.curves
+    assert (list(packed_points.unpack(curve.points).step), curve.replaces) == ([3], False)
+    assert len([event for part in news.story for event in part.events]) == 1
+
+
+@pytest.mark.parametrize("cursor", [b"\xc1", encode("nonsense"), encode([[1, 2], {}, 3, 4])])
+def test_a_cursor_of_another_version_begins_anew(
+    peer: Peer, run: RecordedRun, cursor: bytes
+) -> None:
+    run.add_points("train/loss", range(3))
+    peer.ask(requests.Follow(run.id, ("train/loss",), cursor=cursor))
+    assert peer.news(FollowNews).curves[0].replaces
+
+
+def test_a_run_that_is_gone_is_said_in_a_sentence(peer: Peer) -> None:
+    peer.ask(requests.Follow("77"))
+    assert "There is no run 77" in peer.news(FollowNews).trouble
+
+
+def test_only_runs_that_the_other_side_has_not_are_sent(peer: Peer, run: RecordedRun) -> None:
+    other = RecordedRun()
+    with closing(other.store):
+        other.begin()
+    peer.ask(requests.WatchRuns())
+    news = peer.news(RunsNews)
+    assert news.ids == [other.id, run.id]
+    assert run_info(news.changed[run.id]).spec == SPEC
+    known = {run_id: digest_of(row) for run_id, row in news.changed.items()}
+    del known[other.id]
+    with closing(Peer()) as again:
+        again.ask(requests.WatchRuns(known))
+        assert set(again.news(RunsNews).changed) == {other.id}
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_devices_come_from_the_telemetry_helper(peer: Peer) -> None:
+    peer.ask(requests.WatchDevices())
+    assert peer.news(requests.DevicesNews).snapshot.devices[-1].kind == "cpu"
+
+
+def test_a_run_that_is_not_there_is_refused_as_the_engine_does(peer: Peer) -> None:
+    for request in (
+        requests.Checkpoints("7"),
+        requests.Checkpoints("../1"),
+        requests.Send("7", SaveCheckpoint()),
+        requests.Lines("7", 0),
+        requests.Window("7", "a", 0, 1),
+        requests.WriteNotes("7", RunNotes()),
+    ):
+        assert peer.refusal(request).kind in ("no_such_run", "command_failed")
+
+
+def test_the_refusals_of_a_resume_keep_what_they_say(
+    peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resume(run_id: str, *_: object) -> str:
+        raise client.RecipeChanged(run_id, "mine.py: 3 lines changed")
+
+    monkeypatch.setattr(client, "resume", resume)
+    refusal = peer.refusal(requests.Resume(run.id))
+    assert (refusal.kind, refusal.changes) == ("recipe_changed", "mine.py: 3 lines changed")
+
+
+def test_a_verification_tells_its_progress_and_can_be_cancelled(
+    peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resume(run_id: str, checkpoint: Any, spec: Any, watch: Any, recipe: Any) -> str:
+        done = 0
+        while True:
+            done += 1
+            watch(done, 10**9)
+
+    monkeypatch.setattr(client, "resume", resume)
+    monkeypatch.setattr("engine.remote.handlers.PROGRESS_SECONDS", 0.0)
+    number = peer.begin(requests.Resume(run.id))
+    assert isinstance(peer.read(), requests.Progress)
+    peer.send(requests.Cancel(number))
+    while isinstance(message := peer.read(), requests.Progress):
+        pass
+    assert isinstance(message, requests.Answered)
+    assert message.refusal is not None
+    assert message.refusal.kind == "cancelled"
+
+
+def test_notes_are_written_and_runs_deleted_and_restored(peer: Peer, run: RecordedRun) -> None:
+    peer.ask(requests.WriteNotes(run.id, RunNotes(name="mine", tags=("a",))))
+    assert read_notes(run.folder).name == "mine"
+    assert "stop it before" in peer.refusal(requests.Delete(run.id)).text
+    other = RecordedRun()
+    other.store.close()
+    for file in other.folder.glob("run.sqlite*"):
+        file.unlink()
+    os.utime(other.folder, (0, 0))
+    os.utime(other.folder / "spec.toml", (0, 0))
+    peer.ask(requests.Delete(other.id))
+    assert trash.trashed() == [other.id]
+    peer.ask(requests.Restore(other.id))
+    assert trash.trashed() == []
+
+
+def test_a_recipe_is_kept_with_its_modules_in_a_folder_of_its_content(peer: Peer) -> None:
+    code = requests.Code("mine.py", RECIPE, {"helper.py": b"f = 1\n", "nets/a.py": b""})
+    path = Path(peer.ask(requests.Keep(code)))
+    assert path.read_bytes() == RECIPE
+    assert (path.parent / "nets" / "a.py").read_bytes() == b""
+    assert path.is_relative_to(paths.home() / "received")
+    assert peer.ask(requests.Keep(code)) == str(path)
+    path.write_bytes(b"changed by hand")
+    assert peer.ask(requests.Keep(code)) == str(path)
+    assert path.read_bytes() == RECIPE
+    other = requests.Code("mine.py", RECIPE, {"helper.py": b"f = 2\n"})
+    assert peer.ask(requests.Keep(other)) != str(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["../a.py", "/a.py", "a/../../b.py", "a\\b.py", "a.sh", "", "c:a.py", "a\x00.py", "."]
+)
+def test_a_module_never_leaves_its_folder(peer: Peer, name: str) -> None:
+    refusal = peer.refusal(requests.Keep(requests.Code("mine.py", b"", {name: b""})))
+    assert "was not kept" in refusal.text
+    assert "was not kept" in peer.refusal(requests.Keep(requests.Code(name, b""))).text
+
+
+def checkpoint_of(run: RecordedRun, content: bytes) -> requests.Checkpoint:
+    """Write a checkpoint with one file, and return what the list of checkpoints says of it."""
+    from engine.runs import checkpoint_files
+    from engine.runs.checkpoint_files import Position
+
+    folder = checkpoint_files.begin(run.folder, 10)
+    (folder / "model.safetensors").write_bytes(content)
+    position = Position(1, 0, 10)
+    saved = checkpoint_files.publish(
+        run.folder, position, strategy="s", replicas=1, batch_size=1, parameters=1
+    )
+    return requests.Checkpoint(saved.folder.name, saved.manifest)
+
+
+def test_a_checkpoint_is_read_in_pieces(peer: Peer, run: RecordedRun) -> None:
+    content = os.urandom(requests.PIECE + 100)
+    saved = checkpoint_of(run, content)
+    assert peer.ask(requests.Checkpoints(run.id)) == [saved]
+    ask = requests.ReadCheckpoint(run.id, saved.name, "model.safetensors", 0)
+    read = peer.ask(ask) + peer.ask(msgspec.structs.replace(ask, offset=requests.PIECE))
+    assert hashlib.sha256(read).hexdigest() == saved.manifest.files["model.safetensors"].sha256
+    assert peer.ask(msgspec.structs.replace(ask, offset=len(content))) == b""
+
+
+@pytest.mark.parametrize("file", ["../../spec.toml", "/etc/passwd", "link", "folder/passwd", ""])
+def test_no_other_file_can_be_read(peer: Peer, run: RecordedRun, file: str) -> None:
+    saved = checkpoint_of(run, b"x")
+    folder = run.folder / "checkpoints" / saved.name
+    (folder / "link").symlink_to("/etc/passwd")
+    (folder / "folder").symlink_to("/etc")
+    assert peer.refusal(requests.ReadCheckpoint(run.id, saved.name, file, 0)).text
+    assert peer.refusal(requests.ReadCheckpoint(run.id, "../..", "spec.toml", 0)).text
+    media = run.folder / "media"
+    media.mkdir()
+    (media / "link").symlink_to("/etc/passwd")
+    (media / "folder").symlink_to("/etc")
+    assert peer.refusal(requests.Media(run.id, f"media/{file}")).text
+
+
+def test_an_export_waits_for_its_download_and_goes_with_the_connection(run: RecordedRun) -> None:
+    run.add_points("train/loss", range(3))
+    with closing(Peer()) as peer:
+        done = peer.ask(requests.Export((run.id,), "csv"))
+        assert not done.is_file
+        for file in done.files:
+            content = peer.ask(requests.ReadExport(done.number, file.path, 0))
+            assert hashlib.sha256(content).hexdigest() == file.sha256
+        assert peer.refusal(requests.ReadExport(done.number, "../../x", 0)).text
+        page = peer.ask(requests.Export((run.id,), "html"))
+        assert page.is_file
+        assert peer.ask(requests.ReadExport(page.number, page.files[0].path, 0))
+        peer.ask(requests.Discard(page.number))
+        assert "export again" in peer.refusal(requests.ReadExport(page.number, page.name, 0)).text
+        assert "does not write" in peer.refusal(requests.Export((run.id,), "punchcards")).text
+
+
+def test_an_answer_that_is_too_large_is_refused_and_the_connection_goes_on(
+    peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run.folder / "media").mkdir()
+    (run.folder / "media" / "a.png").write_bytes(bytes(5000))
+    monkeypatch.setattr("engine.remote.wire.LARGEST_BODY", 4000)
+    assert "too large" in peer.refusal(requests.Media(run.id, "media/a.png")).text
+    assert peer.answered(requests.Ping()).refusal is None
+
+
+def test_too_many_calls_at_once_are_refused(
+    peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+    monkeypatch.setattr("engine.remote.server.MOST_CALLS", 2)
+    monkeypatch.setattr(client, "send", lambda *_: may_end.wait() and 1)
+    for _ in range(2):
+        peer.begin(requests.Send(run.id, SaveCheckpoint()))
+    assert "wait there already" in peer.refusal(requests.Send(run.id, SaveCheckpoint())).text
+    may_end.set()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.one_of(st.binary(max_size=40), st.just(encode(requests.Ping()))), max_size=5))
+def test_no_nonsense_keeps_it_from_ending(bodies: list[bytes]) -> None:
+    with closing(Peer()) as peer:
+        try:
+            for body in bodies:
+                peer.writer.write(body)
+                peer.send(requests.Call(7, body))
+        except BrokenPipeError:
+            pass  # it has ended already
+
+
+def test_a_spec_without_a_change_is_the_same_there() -> None:
+    spec = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), epochs=7)
+    assert set(packed_spec(spec)) == {"recipe", "strategy", "devices", "epochs"}

@@ -1,0 +1,108 @@
+"""How `ssh` is called, and the sentence for each of its failures."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from engine.remote import ssh
+from engine.remote.machines import RemoteMachine
+from engine.remote.requests import MAJOR, Hello
+from engine.remote.ssh import explain, explain_protocol, serve_command, terminal_command
+
+MACHINE = RemoteMachine(name="gpus", destination="me@gpus.lab")
+
+
+def test_it_never_asks_nor_accepts_a_key_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ssh.PROGRAM_VARIABLE, raising=False)
+    quiet, asking = serve_command(MACHINE), serve_command(MACHINE, asks=True)
+    assert quiet[0] == asking[0] == "ssh"
+    assert "BatchMode=yes" in quiet
+    assert "StrictHostKeyChecking=yes" in asking
+    assert quiet[-3:] == ["me@gpus.lab", "--", "traindeck serve NONCE"]
+
+
+def test_another_ssh_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ssh.PROGRAM_VARIABLE, "ssh -F 'my config'")
+    assert serve_command(MACHINE)[:3] == ["ssh", "-F", "my config"]
+
+
+def test_the_arguments_reach_the_remote_shell_as_they_are() -> None:
+    arguments = ["runs", "--filter", "lr<1e-3 and name:'a b'", "$(reboot)", "; rm -r ~", "`x`"]
+    *_, command = terminal_command(MACHINE, arguments)
+    assert shlex.split(command) == ["traindeck", *arguments]
+
+
+CHANGED = """@@@@@@@@@@@
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
+Host key for [gpus.lab]:22 has changed and you have requested strict checking.
+Host key verification failed.
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "errors", "words", "is_lasting", "wants_answer"),
+    [
+        (255, CHANGED, "ssh-keygen -R", True, False),
+        (
+            255,
+            "No ED25519 host key is known for gpus.lab and you have requested strict checking.\n"
+            "Host key verification failed.\n",
+            "not known yet: connect once",
+            True,
+            False,
+        ),
+        (255, "ssh: Could not resolve hostname gpus.lab: Name or", "is online", False, False),
+        (255, "ssh: connect to host x port 22: Connection refused", "no SSH server", False, False),
+        (255, "ssh: connect to host x port 22: Connection timed out", "off", False, False),
+        (255, "ssh: connect to host x port 22: No route to host", "VPN", False, False),
+        (
+            255,
+            "me@gpus.lab: Permission denied (publickey,password).",
+            "does not let you in: me@gpus.lab: Permission denied (publickey,password). Check",
+            True,
+            True,
+        ),
+        (255, "x: line 3: Bad configuration option: foo", "configuration of SSH", True, False),
+        (255, "Connection closed by 10.0.0.1 port 22", "closed the connection", False, False),
+        (255, "a new sentence\n", "could not connect to gpus: a new sentence.", False, False),
+        (255, "", "The connection to gpus broke.", False, False),
+        (127, "bash: traindeck: command not found", "pip install traindeck", True, False),
+        (126, "", "pip install traindeck", True, False),
+        (2, "There is no command 'serve' (choose from", "too old", True, False),
+        (1, "ImportError: no numpy\n", "does not start Traindeck: ImportError", True, False),
+        (1, "[Errno 28] No space left on device", "free some space there", False, False),
+    ],
+)
+def test_every_failure_has_its_sentence(
+    code: int, errors: str, words: str, is_lasting: bool, wants_answer: bool
+) -> None:
+    found = explain(MACHINE, code, errors, greeted=False)
+    assert words in found.sentence
+    assert "gpus" in found.sentence or "SSH" in found.sentence
+    assert (found.is_lasting, found.wants_answer) == (is_lasting, wants_answer)
+
+
+def test_a_connection_that_breaks_later_is_tried_again() -> None:
+    for code, errors in ((255, "Timeout, server gpus not responding.\n"), (0, ""), (None, "")):
+        found = explain(MACHINE, code, errors, why="it was silent", greeted=True)
+        assert found.sentence
+        assert not found.is_lasting
+
+
+def test_a_program_there_that_was_named_wrongly_is_said() -> None:
+    named = RemoteMachine(name="gpus", destination="gpus", command="/opt/traindeck")
+    assert "`/opt/traindeck` was not found" in explain(named, 127, "", greeted=False).sentence
+
+
+def test_control_characters_of_the_other_side_are_not_shown() -> None:
+    sentence = explain(MACHINE, 1, "\x1b]0;owned\x07oh\x1b[2J", greeted=False).sentence
+    assert sentence.isprintable()
+
+
+@pytest.mark.parametrize(("major", "older"), [(MAJOR + 1, "this machine"), (MAJOR - 1, "gpus")])
+def test_another_protocol_says_which_side_is_older(major: int, older: str) -> None:
+    found = explain_protocol(MACHINE, Hello(major, 0, "3.0.0"))
+    assert f"update the one on {older}" in found.sentence
+    assert found.is_lasting

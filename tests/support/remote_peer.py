@@ -1,0 +1,116 @@
+"""The other side of a remote Traindeck in this process: speaks frames with a server in a thread."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import msgspec
+
+from engine.remote import requests
+from engine.remote.requests import Acknowledge, Answered, Call, FromRemote, Hello, Push, Request
+from engine.remote.run_rows import encode
+from engine.remote.server import LONGEST_SILENCE, serve_on
+from engine.remote.wire import FrameReader, FrameWriter
+
+NONCE = "abc"
+END_SECONDS = 60.0
+"""Longest wait; only a test that fails waits so long."""
+
+
+class Peer:
+    """Sends and reads frames; nothing is read while nobody asks."""
+
+    def __init__(self, silence: float = LONGEST_SILENCE) -> None:
+        self._for_server, self.into = os.pipe()
+        self.out, self._of_server = os.pipe()
+        self.reader, self.writer = FrameReader(self.out, END_SECONDS), FrameWriter(self.into)
+        self._server = threading.Thread(target=self._serve, args=(silence,), daemon=True)
+        self._server.start()
+        self.noise = self.reader.skip_to_banner(NONCE)
+        self.hello = self.read()
+        self._number = 0
+        self.pushes: list[Push] = []
+
+    def _serve(self, silence: float) -> None:
+        try:
+            serve_on(self._for_server, self._of_server, NONCE, silence=silence)
+        finally:
+            os.close(self._of_server)
+
+    def read(self) -> FromRemote:
+        """Wait for the next message."""
+        message: FromRemote = msgspec.msgpack.decode(self.reader.read(), type=FromRemote)
+        return message
+
+    def send(self, message: Any) -> None:
+        """Send a message, of whatever kind."""
+        self.writer.write(encode(message))
+
+    def begin(self, request: Any) -> int:
+        """Send a request, and return the number of the call."""
+        self._number += 1
+        self.send(Call(self._number, encode(request)))
+        return self._number
+
+    def answered(self, request: Any) -> Answered:
+        """Send a request, and return its answer; news that come before are kept in `pushes`."""
+        number = self.begin(request)
+        while True:
+            message = self.read()
+            if isinstance(message, Push):
+                self.pushes.append(message)
+            elif isinstance(message, Answered) and message.number == number:
+                return message
+
+    def ask(self, request: Request[Any]) -> Any:
+        """Send a request, and return what it was answered. A refusal fails the test."""
+        found = self.answered(request)
+        assert found.refusal is None, found.refusal
+        return msgspec.msgpack.decode(found.answer, type=request.answer)
+
+    def refusal(self, request: Any) -> requests.Refusal:
+        """Send a request that has to be refused."""
+        found = self.answered(request).refusal
+        assert found is not None
+        return found
+
+    def news(self, kind: Any, *, acknowledge: bool = True) -> Any:
+        """Return the next news."""
+        while not self.pushes:
+            message = self.read()
+            if isinstance(message, Push):
+                self.pushes.append(message)
+        push = self.pushes.pop(0)
+        if acknowledge:
+            self.send(Acknowledge(push.watch))
+        return msgspec.msgpack.decode(push.news, type=kind)
+
+    def close_input(self) -> None:
+        """The connection ends: nothing more comes to the server."""
+        if self.into >= 0:
+            os.close(self.into)
+            self.into = -1
+
+    def wait(self) -> bool:
+        """Wait for the end of the server, and return whether it has ended."""
+        self._server.join(END_SECONDS)
+        return not self._server.is_alive()
+
+    def close(self) -> None:
+        """End both sides."""
+        self.close_input()
+        while self._server.is_alive():
+            try:
+                self.read()
+            except (EOFError, OSError, msgspec.DecodeError):
+                break
+        assert self.wait()
+        os.close(self.out)
+        os.close(self._for_server)
+
+
+def hello(major: int = requests.MAJOR, minor: int = requests.MINOR) -> Hello:
+    """Return the first message of a Traindeck with another protocol."""
+    return Hello(major, minor, "9.9.9")
