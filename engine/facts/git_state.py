@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,13 @@ LARGEST_DIFF = 2 * 2**20
 
 MOST_NAMES = 200
 """Names of files that are kept of each kind."""
+
+_SAID_NAMES = 5
+_MOST_AT_ONCE = 500
+"""Names that one command takes."""
+
+_SUBMODULES = "--ignore-submodules=dirty"
+"""To look into one would run the filters that are configured there."""
 
 _LARGEST_ANSWER = 16 * 2**20
 _PIECE = 2**16
@@ -60,7 +67,8 @@ class GitState(msgspec.Struct, frozen=True, kw_only=True):
     """Without user and password."""
 
     changed: tuple[str, ...] = ()
-    """Names of files that differ from the commit, at most MOST_NAMES."""
+    """Names of files that differ from the commit, at most MOST_NAMES; a submodule is one of them if
+    another commit is checked out there. Files that only a filter could compare are in `problem`."""
 
     changed_files: int = -1
     """-1: not known."""
@@ -140,12 +148,16 @@ def git_state(
     try:
         facts |= _commit(git, values)
         facts["remote"] = _remote(git)
-        facts |= _changes(git)
+        git.switch_filters_off()
+        changes, filtered = _changes(git, top)
+        facts |= changes
         if not facts["commit"]:
             facts["problem"] = "The repository has no commit yet."
         elif facts["changed_files"]:
-            found, diff = _diff(git, values)
+            found, diff = _diff(git, values, filtered)
             facts |= found
+        if filtered:
+            facts["problem"] = _not_compared(filtered)
     except (OSError, _Failed) as error:
         facts["problem"] = _sentence(error, values)
     return Found(msgspec.convert(facts, GitState), diff)
@@ -180,9 +192,12 @@ def _remote(git: _Git) -> str:
     return remote_address(found.get("origin") or found[min(found)])
 
 
-def _changes(git: _Git) -> dict[str, object]:
-    """Return the names and numbers of files that differ from the commit."""
-    status = git.ask("status", "--porcelain=v1", "-z", "--untracked-files=normal")
+def _changes(git: _Git, top: str) -> tuple[dict[str, object], list[str]]:
+    """Return names and numbers of the files that differ from the commit; and the names of those
+    that only a filter of git, such as that of LFS, could compare with it."""
+    status = git.ask(
+        *("status", "--porcelain=v1", "-z", "--untracked-files=normal", _SUBMODULES),
+    )
     changed, untracked = [], []
     entries = iter(status.text.split("\0"))
     for entry in entries:
@@ -195,19 +210,39 @@ def _changes(git: _Git) -> dict[str, object]:
         changed.append(name)
         if kind[0] in "RC":
             next(entries, None)  # the name from which it was renamed
-    return {
+    filtered = git.filtered(top, changed)
+    if filtered:
+        changed = [name for name in changed if name not in filtered]
+    facts: dict[str, object] = {
         "changed": changed[:MOST_NAMES],
         "changed_files": len(changed),
         "untracked": untracked[:MOST_NAMES],
         "untracked_files": len(untracked),
     }
+    return facts, sorted(filtered)
 
 
-def _diff(git: _Git, secrets: Iterable[str]) -> tuple[dict[str, object], str]:
-    options = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
+def _not_compared(filtered: Sequence[str]) -> str:
+    names = ", ".join(filtered[:_SAID_NAMES])
+    more = len(filtered) - _SAID_NAMES
+    rest = f" and {more:,} more" if more > 0 else ""
+    return (
+        f"These files may differ from the commit: {names}{rest}. A filter of git (as that of LFS) "
+        "is needed to compare them, and no program of a repository is run for this."
+    )
+
+
+def _diff(
+    git: _Git, secrets: Iterable[str], without: Sequence[str]
+) -> tuple[dict[str, object], str]:
+    """Return facts about the diff, and its text; the files `without` are in none of them."""
+    options = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", _SUBMODULES)
     names = git.ask("diff", *options, "--name-only", "-z", "HEAD", "--", *_only(_SECRET_FILES))
-    left_out = [name for name in names.text.split("\0") if name]
-    numbers = git.ask("diff", *options, "--numstat", "-z", "HEAD").text
+    left_out = [name for name in names.text.split("\0") if name and name not in without]
+    not_these = [f":(top,exclude,literal){name}" for name in without[:_MOST_AT_ONCE]]
+    if len(without) > _MOST_AT_ONCE:
+        raise _Failed(_not_compared(without))
+    numbers = git.ask("diff", *options, "--numstat", "-z", "HEAD", "--", ":/", *not_these).text
     added = removed = binary = 0
     for line in numbers.split("\0"):
         plus, minus, *_ = [*line.split("\t"), "", ""]
@@ -216,7 +251,8 @@ def _diff(git: _Git, secrets: Iterable[str]) -> tuple[dict[str, object], str]:
         elif plus.strip().isdecimal() and minus.isdecimal():
             added, removed = added + int(plus), removed + int(minus)
     shown = git.ask(
-        "diff", *options, "HEAD", "--", ":/", *_without(_SECRET_FILES), most=LARGEST_DIFF
+        *("diff", *options, "HEAD", "--", ":/", *_without(_SECRET_FILES), *not_these),
+        most=LARGEST_DIFF,
     )
     text = without_secrets(shown.text, secrets)
     facts: dict[str, object] = {
@@ -246,6 +282,33 @@ class _Git:
         self._seconds = seconds
         self._end = time.monotonic() + seconds
         self._stop = stop or threading.Event()
+        self._filters: set[str] = set()
+
+    def switch_filters_off(self) -> None:
+        """Let no filter run that the configuration names: it is a program. Raises _Failed."""
+        found = self.ask(
+            "config", "--null", "--name-only", "--get-regexp", r"^filter\.", fails=True
+        )
+        names = (key.removeprefix("filter.") for key in found.text.split("\0") if key)
+        self._filters = {name.rpartition(".")[0] for name in names}
+        if bad := [name for name in self._filters if "=" in name or "\n" in name]:
+            raise _Failed(
+                f"The repository is configured with a filter named {bad[0]!r}, which cannot be "
+                "switched off, so git was not asked what has changed"
+            )
+
+    def filtered(self, top: str, names: Sequence[str]) -> set[str]:
+        """Return those of the files `names` below the folder `top` that a filter would change."""
+        found: set[str] = set()
+        for first in range(0, len(names) if self._filters else 0, _MOST_AT_ONCE):
+            some = names[first : first + _MOST_AT_ONCE]
+            places = [f"{top}/{name}" for name in some]
+            told = self.ask("check-attr", "-z", "filter", "--", *places).text.split("\0")
+            values = told[2::3]  # after the place and the word "filter"
+            found |= {
+                name for name, value in zip(some, values, strict=False) if value in self._filters
+            }
+        return found
 
     def ask(self, *arguments: str, fails: bool = False, most: int = _LARGEST_ANSWER) -> _Answer:
         """Return what git prints, at most `most` bytes of it.
@@ -255,7 +318,7 @@ class _Git:
         """
         process = children.start(
             # No program of the repository's configuration runs, and nothing is written or fetched.
-            ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", *_PLAIN, *arguments],
+            ["git", "--no-optional-locks", *_PLAIN, *self._without_filters(), *arguments],
             cwd=self._folder,
             env=_environment(os.environ),
             stdin=subprocess.DEVNULL,
@@ -294,6 +357,15 @@ class _Git:
             return _Answer("", is_cut=False)
         raise _Failed(_explained(said, self._folder))
 
+    def _without_filters(self) -> list[str]:
+        off = ("clean=", "smudge=", "process=", "required=false")
+        return [
+            word
+            for name in sorted(self._filters)
+            for setting in off
+            for word in ("-c", f"filter.{name}.{setting}")
+        ]
+
     def _wait(self, reader: threading.Thread, what: str) -> None:
         while reader.is_alive():
             if self._stop.is_set():
@@ -310,7 +382,16 @@ class _Git:
         )
 
 
-_PLAIN = ("-c", "core.quotePath=false", "-c", "color.ui=false", "-c", "diff.noprefix=false")
+_PLAIN = (
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "color.ui=false",
+    "-c",
+    "diff.noprefix=false",
+)
 
 
 def _explained(said: str, folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 import shlex
 from collections import OrderedDict
@@ -299,7 +300,7 @@ def _describe(code: RecipeCode, info: RecipeInfo) -> RecipeInfo:
         fields=tuple(fields.values()),
         can_be_partitioned=bool(meanings["stages"]) or any(map(_mentions_sequential, trees)),
         metric_directions=_metric_directions(tree, info.path),
-        **_defaults(tree, info.path),
+        **_defaults(tree, info.path, is_copy=bool(info.copy)),
     )
 
 
@@ -462,15 +463,28 @@ def _literal_choices(annotation: ast.expr | None) -> tuple[Setting, ...]:
     return choices if all(isinstance(choice, Setting) for choice in choices) else ()
 
 
-def _defaults(tree: ast.Module, path: str) -> dict[str, int | float]:
-    """Return the literal `DEFAULTS = {"epochs": ..., "batch_size": ..., "learning_rate": ...}`."""
+def _defaults(tree: ast.Module, path: str, *, is_copy: bool) -> dict[str, int | float]:
+    """Return the literal `DEFAULTS = {"epochs": ..., "batch_size": ..., "learning_rate": ...}`.
+
+    A key that is none of these was mistyped, or would have no effect; the copy of a run, which has
+    its settings, may have been made before that was refused.
+    """
     value = _literal(tree, "DEFAULTS")
+    unknown = [key for key in value if key not in _DEFAULTS] if isinstance(value, dict) else []
+    if unknown and not is_copy:
+        near = difflib.get_close_matches(str(unknown[0]), _DEFAULTS, 1)
+        raise Unusable(
+            f"DEFAULTS in the recipe {path} has the key {unknown[0]!r}, which means nothing there: "
+            + (f"did you mean {near[0]}? " if near else "")
+            + f"It may have {', '.join(_DEFAULTS)}; a setting of your own is an argument with "
+            "a default, such as def model(width=64)."
+        )
     try:
         return {key: kind(value[key]) for key, kind in _DEFAULTS.items() if key in value}
     except (ValueError, TypeError, OverflowError):
         raise Unusable(
             f"DEFAULTS in the recipe {path} must be a literal dictionary of numbers with the "
-            "keys epochs, steps, batch_size and learning_rate."
+            f"keys {', '.join(_DEFAULTS)}."
         ) from None
 
 

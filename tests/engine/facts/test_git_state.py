@@ -184,6 +184,45 @@ def test_programs_of_the_repository_do_not_run(repository: Path, tmp_path: Path)
     assert not mark.exists()
 
 
+def test_no_filter_of_the_repository_runs_and_its_files_are_named(
+    repository: Path, tmp_path: Path
+) -> None:
+    mark = tmp_path / "ran"
+    (repository / "data").mkdir()
+    (repository / ".gitattributes").write_text("*.bin filter=my.filter\n*.txt filter=other\n")
+    (repository / "data" / "a.bin").write_text("small\n")
+    (repository / "note.txt").write_text("one\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "filtered")
+    for action in ("clean", "smudge", "process"):
+        git(repository, "config", f"filter.my.filter.{action}", f"sh -c 'touch {mark}; cat'")
+    git(repository, "config", "filter.my.filter.required", "true")
+    (repository / "data" / "a.bin").write_text("long\n")
+    (repository / "train.py").write_text("lr = 3\n")
+    (repository / "note.txt").write_text("two\n")
+    found = git_state(repository / "data", seconds=SECONDS)
+    assert found is not None
+    assert not mark.exists()
+    assert found.state.changed == ("note.txt", "train.py"), "a filter without a program is none"
+    assert found.state.problem.startswith("These files may differ from the commit: data/a.bin. ")
+    assert "+lr = 3" in found.diff
+    assert "long" not in found.diff
+    assert (found.state.added, found.state.removed) == (2, 3)
+
+
+def test_a_filter_that_cannot_be_switched_off_leaves_the_commit(
+    repository: Path, tmp_path: Path
+) -> None:
+    mark = tmp_path / "ran"
+    git(repository, "config", "filter.a=b.clean", f"sh -c 'touch {mark}; cat'")
+    (repository / ".gitattributes").write_text("*.py filter=a=b\n")
+    (repository / "train.py").write_text("lr = 3\n")
+    state = state_of(repository)
+    assert state.message == "Mixup only after warm-up"
+    assert "a filter named 'a=b', which cannot be switched off" in state.problem
+    assert not mark.exists()
+
+
 def slow_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A git whose status never ends; the rest is real."""
     real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout

@@ -167,6 +167,8 @@ def test_the_framework_is_the_one_that_is_imported(
         (MINIMAL + "import keras", "imports both keras and torch"),
         (MINIMAL + "DEFAULTS = dict(epochs=3)", "DEFAULTS in the recipe"),
         (MINIMAL + "DEFAULTS = {'epochs': 'many'}", "DEFAULTS in the recipe"),
+        (MINIMAL + "DEFAULTS = {'learning_rte': 0.1}", "did you mean learning_rate? It may have"),
+        (MINIMAL + "DEFAULTS = {'width': 64}", "has the key 'width', which means nothing there"),
         (
             "import torch\ndef model(size=8): ...\ndef datasets(size=9): ...",
             "two functions have a setting 'size' with different types or defaults",
@@ -368,3 +370,12 @@ def test_a_missing_script_is_named(folder: Path) -> None:
 
 def test_a_script_that_is_not_chosen_yet_is_not_told_how_to_run() -> None:
     assert no_recipe(RecipeInfo(name="", path="", builtin=False, framework="script")) == ""
+
+
+def test_a_run_that_began_with_a_mistyped_default_may_go_on(tmp_path: Path) -> None:
+    recipe, copy = tmp_path / "recipe.py", tmp_path / "copy.py"
+    for file in (recipe, copy):
+        file.write_text(MINIMAL + "DEFAULTS = {'epochs': 3, 'learning_rte': 0.1}\n")
+    assert "'learning_rte'" in read_recipe(recipe).problem
+    kept = read_recipe(recipe, copy=copy)
+    assert (kept.problem, kept.epochs) == ("", 3)
