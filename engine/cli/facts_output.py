@@ -25,6 +25,9 @@ def print_facts(console: Console, overview: RunOverview) -> None:
         texts = [f"{row.title} {row.value or '–'} (was {row.was or '–'})" for row in changed]
         label = f"compared with {other.label}"
         table.add_row(label, ", ".join(texts) or f"the same settings ({other.reason})")
+    for row in overview.settings:
+        if row.note:
+            table.add_row(row.title.lower(), row.note)
     facts = overview.facts.attempt
     if overview.command:
         table.add_row("repeat with", overview.command)
@@ -67,6 +70,7 @@ def facts_as_json(overview: RunOverview) -> dict[str, Any]:
             "value": row.value,
             "default": row.default,
             "was": row.was,
+            "note": row.note,
         }
         for row in overview.settings
     ]

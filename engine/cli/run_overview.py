@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from engine import client
 from engine.cli.equivalent_command import train_command
 from engine.facts import run_facts
 from engine.facts.run_facts import AttemptFacts, RunFacts, read_facts
@@ -24,6 +25,9 @@ from engine.system import paths
 
 MOST_RUNS = 100
 """Earlier runs among which one with the same recipe is looked for."""
+
+_WHAT_TRAINS = ("recipe", "command")
+"""The setting that names the file of a recipe or of a script."""
 
 MOST_FILES = 2000
 """Files that are counted in one folder of a run."""
@@ -97,8 +101,10 @@ def run_overview(info: RunInfo, device_names: Mapping[str, str] | None = None) -
     own = Described(spec, _recipe(folder, spec), names)
     compared = Described(other.spec, other.recipe, names) if other else None
     command, problem = _command(info, own.recipe)
+    note = _changed_since(info)
+    rows = setting_rows(own, compared)
     return RunOverview(
-        setting_rows(own, compared),
+        [row._replace(note=note) if row.name in _WHAT_TRAINS else row for row in rows],
         facts,
         {} if spec.is_imported else _environment(folder),  # that of the import tells nothing
         other,
@@ -107,6 +113,12 @@ def run_overview(info: RunInfo, device_names: Mapping[str, str] | None = None) -
         problem,
         folder_files(folder),
     )
+
+
+def _changed_since(info: RunInfo) -> str:
+    """Return that the recipe or the script has changed since the run began; empty: it has not."""
+    changes = "" if info.spec.is_imported else client.recipe_changes(info)
+    return f"the file has changed since ({changes})" if changes else ""
 
 
 def differing_packages(

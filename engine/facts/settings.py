@@ -41,6 +41,8 @@ class SettingRow(NamedTuple):
     """Whether it was compared with another run."""
 
     doc: str = ""
+    note: str = ""
+    """What a person should know beside the value."""
 
     @property
     def differs_from_default(self) -> bool:

@@ -23,7 +23,7 @@ def setting_lines(rows: Sequence[SettingRow], *, only_changed: bool) -> list[Lin
     """Return the settings; those that differ are marked, with what they were."""
     lines = []
     for row in rows:
-        if only_changed and not row.differs:
+        if only_changed and not (row.differs or row.note):
             continue
         tone = "warn" if row.differs else "text"
         pieces = [Piece(row.value or "–", tone, bold=row.differs)]
@@ -34,6 +34,8 @@ def setting_lines(rows: Sequence[SettingRow], *, only_changed: bool) -> list[Lin
         if row.differs_from_default:
             default = translate("Overview", "default {value}").format(value=row.default or "–")
             pieces.append(Piece(default, "muted", small=True))
+        if row.note:
+            pieces.append(Piece(row.note, "warn", small=True))
         tip.append(row.name.replace("settings.", "").replace("option ", ""))
         title = (Piece(row.title, "muted"),)
         lines.append(Line((title, tuple(pieces)), "\n".join(filter(None, tip)), row.differs))

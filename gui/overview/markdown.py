@@ -71,6 +71,7 @@ def _settings(overview: RunOverview) -> str:
     rows = []
     for row in overview.settings:
         value = f"**{_cell(row.value or '–')}**" if row.differs else _cell(row.value or "–")
+        value += f" ({_cell(row.note)})" if row.note else ""
         default = row.default if row.differs_from_default else ""
         was = (row.was or "–") if row.differs_from_other else ""
         cells = [_cell(row.title), value, _cell(default or "")]

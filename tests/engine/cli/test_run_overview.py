@@ -21,6 +21,7 @@ from engine.facts.run_facts import (
     write_model,
     write_parent,
 )
+from engine.messages.events import RunEnded
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.spec.spec_file import encode_spec
 from tests.support.recorded_runs import SPEC, RecordedRun
@@ -65,6 +66,27 @@ def test_the_command_has_the_defaults_of_then_and_the_tags_but_no_secret(tmp_pat
     found = run_overview(client.get_run(RecordedRun(script).id))
     assert found.command.endswith("-- a.py --token '***'")
     assert not [row for row in found.settings if "x1" in row.value]
+
+
+def test_the_recipe_says_that_its_file_has_changed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("import torch\ndef model(): ...\ndef datasets(): ...\n")
+    run = RecordedRun(replace(SPEC, recipe=str(file)))
+    run.add(RunEnded("finished", ""))
+
+    def notes() -> dict[str, str]:
+        rows = run_overview(client.get_run(run.id)).settings
+        return {row.name: row.note for row in rows if row.note}
+
+    assert notes() == {}
+    file.write_text("import torch\ndef model(): ...\ndef datasets(): return 1\n")
+    assert notes() == {"recipe": "the file has changed since (own.py: 1 line changed)"}
+    assert main.main(["show", run.id]) == 0
+    assert "the file has changed since" in capfd.readouterr().out
+    file.unlink()
+    assert notes() == {}, "the run has its copy"
 
 
 def test_changes_that_git_could_not_tell_are_not_said_to_be_none(

@@ -22,6 +22,7 @@ from engine.facts.run_facts import (
     write_attempt,
     write_model,
 )
+from engine.facts.settings import SettingRow
 from engine.messages.events import EpochEnded, Failure, RunEnded
 from engine.runs.run_info import RunInfo, get_run
 from engine.runs.run_notes import RunNotes
@@ -29,6 +30,7 @@ from engine.runs.store.store_reader import StoredEvent
 from gui.bridge import overview_reader
 from gui.bridge.background import Background
 from gui.bridge.overview_reader import OverviewReader
+from gui.overview.facts_text import setting_lines
 from gui.overview.panel import OverviewPanel
 from gui.overview.segments import SegmentTable
 from gui.overview.text_dialog import PackagesDialog, TextDialog
@@ -93,6 +95,15 @@ def shown(panel: OverviewPanel, run: RecordedRun, qtbot: QtBot) -> RunInfo:
 
 def texts(table: SegmentTable) -> str:
     return "\n".join(": ".join(table.text_of(row)) for row in range(len(table.lines)))
+
+
+def test_a_changed_recipe_is_told_beside_its_name() -> None:
+    rows = [
+        SettingRow("recipe", "Recipe", "", "own", note="the file has changed since (own.py: new)"),
+        SettingRow("seed", "Seed", "", "0", "0"),
+    ]
+    [line] = setting_lines(rows, only_changed=True)
+    assert [piece.text for piece in line.cells[1]] == ["own", rows[0].note]
 
 
 def test_a_run_with_facts(panel: OverviewPanel, record: Record, qtbot: QtBot) -> None:
