@@ -122,6 +122,16 @@ class _Tree:
             row[4] += number if trained else 0
             row[5] += size
 
+    def _count_own(self, row: Row, weights: list[tuple[str, Weight]], has_inner: bool) -> None:
+        """Count what the module of `row` holds itself: beside inner modules, each of it has a row
+        of its own, so that the rows add up."""
+        for name, weight in weights:
+            part = row
+            if has_inner and weight[0] not in self._counted:
+                path = f"{row[0]}.{name}" if row[0] else name
+                part = self._add(path, row[1] + 1, "Parameter", "")
+            self._count(part, [weight])
+
     def _adopt(self, row: Row, first: int, depth: int) -> None:
         """Add what the modules in it have."""
         for inner in self.rows[first:]:
@@ -139,18 +149,19 @@ class _Tree:
             return
         self._walked.add(id(module))
         own = vars(module)
-        self._count(row, self._of_flat.get(id(module), ()))
-        for weight in (own.get("_parameters") or {}).values():
+        children = _torch_children(module)
+        weights = list(self._of_flat.get(id(module), ()))
+        for name, weight in (own.get("_parameters") or {}).items():
             if weight is not None and not _is_flat(weight) and id(weight) not in self._views:
-                self._count(row, [_torch_weight(weight)])
+                weights.append((name, _torch_weight(weight)))
+        self._count_own(row, weights, bool(children))
         for weight in (own.get("_buffers") or {}).values():
             if weight is not None:
                 identity, _, size, _ = _torch_weight(weight)
                 self._count(row, [(identity, 0, size, False)])
         if depth < _DEEPEST:
-            for name, child in (own.get("_modules") or {}).items():
-                if child is not None:
-                    self._walk_torch(child, f"{path}.{name}" if path else name, depth + 1)
+            for name, child in children.items():
+                self._walk_torch(child, f"{path}.{name}" if path else name, depth + 1)
         self._adopt(row, first, depth)
 
     def _walk_keras(self, layer: Any, path: str, depth: int) -> None:
@@ -171,10 +182,11 @@ class _Tree:
         variables = _safe(layer, "weights")
         if not children:
             row[7] = ", ".join(map(_shape, variables[:4]))
-        weights = [_tf_weight(each) for each in variables]
+        weights = [(_tf_name(each), _tf_weight(each)) for each in variables]
         shared = row[6]
-        self._count(row, [each for each in weights if each[0] not in inner])
-        row[6] = shared or (not children and any(each[0] in inner for each in weights))
+        own = [each for each in weights if each[1][0] not in inner]
+        self._count_own(row, own, bool(children))
+        row[6] = shared or (not children and len(own) < len(weights))
         self._adopt(row, first, depth)
 
     def _walk_tf(self, module: Any, path: str, depth: int) -> None:
@@ -192,8 +204,9 @@ class _Tree:
                 else:
                     self._walk_tf(child, inside, depth + 1)
         inner = set(self._counted)
-        weights = [_tf_weight(each) for each in _safe(module, "variables")]
-        self._count(row, [each for each in weights if each[0] not in inner])
+        weights = [(_tf_name(each), _tf_weight(each)) for each in _safe(module, "variables")]
+        own = [each for each in weights if each[1][0] not in inner]
+        self._count_own(row, own, len(self.rows) > first)
         self._adopt(row, first, depth)
 
 
@@ -244,10 +257,15 @@ def _is_flat(weight: Any) -> bool:
     return hasattr(weight, "_param_infos") and hasattr(weight, "_shapes")
 
 
-def _unflattened(model: Any) -> tuple[dict[int, list[Weight]], set[int]]:
-    """By module: what the flat parameters of FSDP's first version hold of it, in full size. And the
-    identities of the modules' own parameters, which are views of a shard."""
-    found: dict[int, list[Weight]] = {}
+def _torch_children(module: Any) -> dict[str, Any]:
+    children = vars(module).get("_modules") or {}
+    return {name: child for name, child in children.items() if child is not None}
+
+
+def _unflattened(model: Any) -> tuple[dict[int, list[tuple[str, Weight]]], set[int]]:
+    """By module: what the flat parameters of FSDP's first version hold of it, in full size, with
+    names. And the identities of the modules' own parameters, which are views of a shard."""
+    found: dict[int, list[tuple[str, Weight]]] = {}
     views: set[int] = set()
     for module in model.modules():
         flat = getattr(vars(module).get("_handle"), "flat_param", None)
@@ -259,7 +277,7 @@ def _unflattened(model: Any) -> tuple[dict[int, list[Weight]], set[int]]:
                 number *= int(size)
             identity = hash((id(flat), id(info.module), info.param_name))
             weight = (identity, number, number * flat.element_size(), bool(flat.requires_grad))
-            found.setdefault(id(info.module), []).append(weight)
+            found.setdefault(id(info.module), []).append((info.param_name, weight))
             own = vars(info.module).get("_parameters") or {}
             if own.get(info.param_name) is not None:
                 views.add(id(own[info.param_name]))
@@ -267,9 +285,7 @@ def _unflattened(model: Any) -> tuple[dict[int, list[Weight]], set[int]]:
 
 
 def _torch_kind(module: Any) -> str:
-    name = type(module).__name__
-    if any(each.__name__ == "FSDPModule" for each in type(module).__mro__):
-        name = name[4:]  # FSDP makes a class `FSDPLinear` of `Linear`
+    name = _class_name(module)
     for first, second in _SIZES:
         sizes = vars(module).get(first), vars(module).get(second)
         if all(isinstance(size, int) for size in sizes):
@@ -280,10 +296,17 @@ def _torch_kind(module: Any) -> str:
             return f"{name} {size:g}"
         if isinstance(size, tuple) and len(size) == 1:
             return f"{name} {size[0]}"
-    children = [each for each in (vars(module).get("_modules") or {}).values() if each is not None]
-    kinds = {type(each).__name__ for each in children}
+    children = [_unwrapped(each) for each in _torch_children(module).values()]
+    kinds = {_class_name(each) for each in children}
     if name in ("Sequential", "ModuleList") and len(kinds) == 1:
         return f"{len(children)} × {kinds.pop()}"
+    return name
+
+
+def _class_name(module: Any) -> str:
+    name = type(module).__name__
+    if any(each.__name__ == "FSDPModule" for each in type(module).__mro__):
+        return name[4:]  # FSDP makes a class `FSDPLinear` of `Linear`
     return name
 
 
@@ -317,6 +340,11 @@ def _tf_children(module: Any) -> Iterator[tuple[str, Any]]:
         for number, part in enumerate(parts):
             if _is_tf_module(part) or _is_keras(part):
                 yield (f"{name}.{number}" if isinstance(value, (list, tuple)) else name), part
+
+
+def _tf_name(weight: Any) -> str:
+    """Such as `scale` of a variable `block/scale:0`."""
+    return str(getattr(weight, "name", "")).rpartition("/")[2].partition(":")[0] or "variable"
 
 
 def _tf_weight(weight: Any) -> Weight:

@@ -112,6 +112,39 @@ def test_each_module_holds_what_is_in_it() -> None:
     assert rows[0][7] == "first"
 
 
+def test_what_a_module_holds_beside_others_has_a_row_so_that_the_rows_add_up() -> None:
+    inner = Module(scale=Weight(3, trained=False), head=Linear(2, 2))
+    model = Module(token=Weight(8), body=inner, tied=inner._modules["head"])
+    model._parameters["again"] = model._parameters["token"]
+    rows = outline(model)
+    assert numbers(rows) == {
+        "": (15, 12, 60),
+        "token": (8, 8, 32),
+        "body": (7, 4, 28),
+        "body.scale": (3, 0, 12),
+        "body.head": (4, 4, 16),
+        "tied": (0, 0, 0),
+    }
+    for row in rows:
+        inside = [each for each in rows if each[0].rpartition(".")[0] == row[0] and each is not row]
+        assert not inside or sum(each[3] for each in inside) == row[3]
+    assert {row[2] for row in rows if row[0].endswith(("token", "scale"))} == {"Parameter"}
+
+
+def test_layers_that_are_wrapped_one_by_one_are_named_as_the_users() -> None:
+    class FullyShardedDataParallel(Module):
+        pass
+
+    FullyShardedDataParallel.__module__ = "torch.distributed.fsdp.wrap"
+    wrapped = [FullyShardedDataParallel(module=Linear(2, 2)) for _ in range(2)]
+    rows = outline(Sequential(a=wrapped[0], b=wrapped[1]))
+    assert [(row[0], row[2]) for row in rows] == [
+        ("", "2 × Linear"),
+        ("a", "Linear 2→2"),
+        ("b", "Linear 2→2"),
+    ]
+
+
 def test_a_tied_weight_counts_once() -> None:
     tied = Weight(10, 2)
     first, second = Module(weight=tied), Module(weight=tied)
@@ -235,6 +268,7 @@ def test_modules_of_tensorflow() -> None:
         "": (10, 5, 40),
         "layers.0": (3, 3, 12),
         "layers.1": (5, 0, 20),
+        "variable": (2, 2, 8),
     }
 
 
