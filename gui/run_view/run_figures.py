@@ -25,10 +25,10 @@ TRAIN_LOSS = "train/loss"
 VALIDATION = "validation/"
 CPU = "cpu"
 _SHARES = {
-    "rank/0/data_share": QT_TRANSLATE_NOOP("Plots", "data"),
-    "rank/0/communication_share": QT_TRANSLATE_NOOP("Plots", "comm."),
+    "data_share": QT_TRANSLATE_NOOP("Plots", "data"),
+    "communication_share": QT_TRANSLATE_NOOP("Plots", "comm."),
 }
-"""Parts of a step besides computing: waiting for data, and communication."""
+"""Parts of a step besides computing, of each rank: waiting for data, and communication."""
 
 _UNKNOWN = "–"
 
@@ -89,7 +89,9 @@ class RunFigures(QObject):
         """By series: as the store has them."""
 
         self._memory: dict[str, float] = {}
-        self._shares: dict[str, float] = {}
+        self._shares: dict[str, dict[str, float]] = {part: {} for part in _SHARES}
+        """The newest value of each part, by series of a rank."""
+
         self.metric_named.emit(self.tr("VALIDATION"))
         for key in ("loss", "metric", "throughput", "step_time", "memory"):
             self.figure.emit(key, _UNKNOWN, "", "")
@@ -117,9 +119,9 @@ class RunFigures(QObject):
             self.figure.emit("throughput", speed, note, "")
         if status.step_seconds:
             spent = {
-                f"{display_name(name)} {100 * self._shares[series]:.0f} %": self._shares[series]
-                for series, name in _SHARES.items()
-                if series in self._shares
+                f"{display_name(name)} {100 * share:.0f} %": share
+                for part, name in _SHARES.items()
+                if (share := self._mean_share(part)) is not None
             }
             step_time = formatting.step_time(status.step_seconds)
             forms = [" · ".join(spent), max(spent, key=spent.__getitem__)] if spent else []
@@ -160,8 +162,14 @@ class RunFigures(QObject):
             if finite:
                 self._memory[series] = max(max(finite), self._memory.get(series, 0.0))
                 self._show_memory()
-        elif series in _SHARES and len(points.value) and math.isfinite(points.value[-1]):
-            self._shares[series] = float(points.value[-1])
+        elif _part(series) in _SHARES and len(points.value) and math.isfinite(points.value[-1]):
+            self._shares[_part(series)][series] = float(points.value[-1])
+
+    def _mean_share(self, part: str) -> float | None:
+        """Return the mean over the ranks, as the plot of the step time stacks it. One rank alone
+        would mislead: what waits for a slow rank communicates for most of its step."""
+        shares = self._shares[part].values()
+        return sum(shares) / len(shares) if shares else None
 
     def _loss_note(self, loss: float) -> tuple[str, str]:
         """Return how the loss changes from epoch to epoch, and the tone of that."""
@@ -215,6 +223,10 @@ class RunFigures(QObject):
             note = "\n".join(forms).format(value=value, place=place, number=number)
         newest = formatting.metric(name, results.all[-1].value, in_percent=in_percent)
         self.figure.emit("metric", newest, note, "best")
+
+
+def _part(series: str) -> str:
+    return series.rpartition("/")[2] if series.startswith("rank/") else ""
 
 
 def _is_memory(series: str) -> bool:

@@ -161,18 +161,21 @@ def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
     assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 3 · all its processes")
 
 
-def test_the_step_time_says_what_was_no_computing(figures: RunFigures) -> None:
+def test_the_step_time_says_what_was_no_computing_on_the_mean_rank(figures: RunFigures) -> None:
     cards = Cards(figures)
     figures.show_info(info(step_seconds=0.0649))
     assert cards.shown["step_time"][1] == "per step"
     figures.add_points(
-        "rank/0/communication_share", stored_points(np.arange(2.0), np.array([0.5, 0.08]))
+        "rank/0/communication_share", stored_points(np.arange(2.0), np.array([0.5, 0.53]))
+    )
+    figures.add_points(
+        "rank/1/communication_share", stored_points(np.arange(1.0), np.array([0.01]))
     )
     figures.set_points("rank/0/data_share", stored_points(np.arange(2.0), np.array([0.5, 0.03])))
-    figures.add_points("rank/1/data_share", stored_points(np.arange(1.0), np.array([0.9])))
+    figures.add_points("rank/1/data_share", stored_points(np.arange(1.0), np.array([0.09])))
     figures.add_points("rank/0/data_share", stored_points(np.arange(1.0), np.array([np.nan])))
     figures.show_info(info(step_seconds=0.0649))
-    assert cards.shown["step_time"][1] == "data 3 % · comm. 8 %"
+    assert cards.shown["step_time"][1] == "data 6 % · comm. 27 %"
     figures.clear()
     figures.show_info(info(step_seconds=0.0649))
     assert cards.shown["step_time"][1] == "per step"
