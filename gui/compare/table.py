@@ -39,7 +39,7 @@ class ComparisonTable(QTableWidget):
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         header.setHighlightSections(False)
         header.setIconSize(QSize(10, 10))
-        header.setTextElideMode(Qt.TextElideMode.ElideRight)
+        header.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         header.setMinimumSectionSize(80)
         self.copy = QAction(self.tr("Copy the table, or the selected rows"), self)
         self.copy.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))

@@ -120,10 +120,11 @@ class RunDelegate(QStyledItemDelegate):
 
 
 def _draw_title(painter: QPainter, rect: QRect, title: str, title_end: str) -> None:
-    """Elide the name where it does not fit, never the number, which identifies the run."""
+    """Elide the name in the middle where it does not fit, never the number, which identifies the
+    run: the names of a sweep differ at their ends."""
     metrics = QFontMetrics(painter.font())
     width = rect.width() - metrics.horizontalAdvance(title_end)
-    name = metrics.elidedText(title.removesuffix(title_end), Qt.TextElideMode.ElideRight, width)
+    name = metrics.elidedText(title.removesuffix(title_end), Qt.TextElideMode.ElideMiddle, width)
     painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, name + title_end)
 
 

@@ -61,7 +61,7 @@ class RunHeadline(QWidget):
         self._silence = NO_SILENCE
         self._is_compact = self._is_reading = False
         self._dot = Label()
-        self.title = ElidedLabel()
+        self.title = ElidedLabel(Qt.TextElideMode.ElideMiddle)
         self.title.setObjectName("ttl")
         self.state = _StateLine()
         self.state.setTextFormat(Qt.TextFormat.RichText)  # coloured; its words are escaped

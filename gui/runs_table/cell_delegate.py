@@ -68,19 +68,19 @@ class CellDelegate(QStyledItemDelegate):
         rect: QRect = option.rect
         row, column = self._model.row(index.row()), self._model.columns[index.column()]
         state: QStyle.StateFlag = option.state
+        is_current = bool(state & QStyle.StateFlag.State_Selected)
+        if is_current:  # over the strong colour of the platform
+            painter.fillRect(rect, QColor(theme.card))
         painter.save()
         painter.setClipRect(rect)
-        if state & QStyle.StateFlag.State_Selected:  # over the strong colour of the platform
-            painter.fillRect(rect, QColor(theme.card))
         if isinstance(row, GroupRow):
             self._draw_group(painter, rect, row, column, index.column() == 0, theme)
         else:
             self._draw_run(painter, rect, row, column, index.column() == 0, state, theme)
-        if state & QStyle.StateFlag.State_Selected:  # the current row
-            painter.setPen(QPen(QColor(theme.accent), 1))
-            painter.drawLine(rect.topLeft(), rect.topRight())
-            painter.drawLine(rect.bottomLeft(), rect.bottomRight())
         painter.restore()
+        if is_current:
+            for y in (rect.top(), rect.bottom()):
+                painter.fillRect(rect.left(), y, rect.width(), 1, QColor(theme.accent))
 
     def _draw_group(
         self,
@@ -144,8 +144,9 @@ class CellDelegate(QStyledItemDelegate):
         elif column.name == "tags":
             self._draw_tags(painter, text, info.notes.tags, theme)
         else:
-            side = alignment(column)
-            _draw_text(painter, text, text_of(column, info), side)
+            # The names of a sweep differ at their ends.
+            mode = _MIDDLE if column.name == "name" else _RIGHT
+            _draw_text(painter, text, text_of(column, info), alignment(column), mode)
 
     def _draw_box(self, painter: QPainter, rect: QRect, colour: int | None, theme: Theme) -> None:
         painter.save()
@@ -265,10 +266,17 @@ def _line(values: SmallCurve, width: float, height: float) -> QPolygonF:
 
 
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+_RIGHT, _MIDDLE = Qt.TextElideMode.ElideRight, Qt.TextElideMode.ElideMiddle
 
 
-def _draw_text(painter: QPainter, rect: QRect, text: str, side: Qt.AlignmentFlag = _LEFT) -> None:
+def _draw_text(
+    painter: QPainter,
+    rect: QRect,
+    text: str,
+    side: Qt.AlignmentFlag = _LEFT,
+    mode: Qt.TextElideMode = _RIGHT,
+) -> None:
     metrics = painter.fontMetrics()
     if metrics.horizontalAdvance(text) > rect.width():
-        text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
+        text = metrics.elidedText(text, mode, rect.width())
     painter.drawText(rect, side, text)

@@ -1,4 +1,4 @@
-"""A line of text that ends in an ellipsis where it does not fit."""
+"""A line of text with an ellipsis where it does not fit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from gui.widgets.plain_text import Label
 class ElidedLabel(Label):
     """Accepts any width; `text` keeps the whole text for tooltips and screen readers."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight) -> None:
+        """`mode`: where the ellipsis is; names of runs mostly differ at their ends."""
         super().__init__()
+        self._mode = mode
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint as much of the text as fits."""
         area = self.contentsRect()
-        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, area.width())
+        text = self.fontMetrics().elidedText(self.text(), self._mode, area.width())
         self.style().drawItemText(
             QPainter(self),
             area,

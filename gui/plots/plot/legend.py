@@ -140,12 +140,12 @@ class LegendChip(QToolButton):
             QIcon.State.On if on else QIcon.State.Off,
         )  # fmt: skip
         left = icon.right() + 1 + _SPACE
-        # A chip that is wider than its line keeps its value; the name ends in an ellipsis.
+        # A chip that is wider than its line keeps its value, and both ends of its name.
         wide = max(self.width_in(self.form) - self.width(), 0)
         name = self._name(self.form)
         if wide:
             room = self.fontMetrics().horizontalAdvance(name) - wide
-            name = self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, room)
+            name = self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, room)
         painter.setPen(QColor(theme.text if on else theme.muted))
         left = self._draw(painter, left, name)
         if not on:

@@ -310,6 +310,10 @@ def test_the_current_row_has_the_background_on_which_its_texts_can_be_read(page:
     }
     assert "#ff0000" not in found
     assert DARK.card in found
+    last = page.table.runs.index(2, len(page.table.runs.columns) - 1)
+    end = min(page.table.visualRect(last).right(), picture.width() - 1)
+    frame = {picture.pixelColor(x, row.bottom()).name() for x in range(end)}
+    assert frame == {DARK.accent}, "also below curves and bars, which are drawn smoothly"
 
 
 def test_the_time_of_a_group_says_that_it_is_a_mean(page: Page) -> None:
