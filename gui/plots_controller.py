@@ -45,6 +45,7 @@ class PlotsController(QObject):
         reader.events.connect(self.kept.add_events)
         self.kept.changed.connect(plots.set_kept_checkpoints)
         reader.status_changed.connect(self.export.show_info)
+        reader.status_changed.connect(lambda _: plots.show_newest())
         plots.zoom_points_wanted.connect(self.zoom_reader.request)
         plots.export_wanted.connect(self.export.export)
         compared.export_wanted.connect(self.export.export_runs)

@@ -123,7 +123,7 @@ class RunChips(QWidget):
 
 
 def _short(name: str) -> str:
-    """Return a name with an ellipsis in the middle if it is long: names mostly differ at their ends."""
+    """Return a name, with an ellipsis in its middle if it is long: the ends mostly differ."""
     half = _MAX_NAME_LENGTH // 2
     is_long = len(name) > _MAX_NAME_LENGTH
     return f"{name[: half - 1].rstrip()}…{name[-half:].lstrip()}" if is_long else name

@@ -109,6 +109,12 @@ class PlotPanel(QWidget):
                 return True
         return False
 
+    def show_newest(self) -> None:
+        """Show the values of the newest points in all legends at once: figures elsewhere change at
+        this moment too. The curves follow in the next frames."""
+        for plot in self._plots.values():
+            plot.show_newest()
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Use two columns or three, depending on the width."""
         super().resizeEvent(event)

@@ -150,10 +150,18 @@ class RunPlots(PlotPanel):
 
     def tick(self) -> bool:
         """Repaint the next plot, with the newest parts of the step time."""
+        self._take_breakdown()
+        return super().tick()
+
+    def show_newest(self) -> None:
+        """Show the values of the newest points in all legends, also those of the step time."""
+        self._take_breakdown()
+        super().show_newest()
+
+    def _take_breakdown(self) -> None:
         parts = self._breakdown.take()
         if parts is not None:
             self._draw_breakdown(parts)
-        return super().tick()
 
     def _breakdown_plot(self) -> CurvePlot:
         """Return the plot of the step time, in ms once that is known."""

@@ -286,6 +286,11 @@ class CurvePlot(QFrame):
         self._dirty = not self.curves.is_smoothed
         return True
 
+    def show_newest(self) -> None:
+        """Show the values of the newest points in the legend, before they are drawn."""
+        if self.is_stale:
+            self._show_values()
+
     def repaint_soon(self) -> None:
         """Let the next `refresh` repaint the plot."""
         self._dirty = True

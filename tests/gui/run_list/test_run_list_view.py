@@ -47,6 +47,19 @@ def test_the_newest_run_is_first_and_a_click_opens_one(
     assert asked.args == ["1"]
 
 
+def test_long_names_keep_the_ends_in_which_they_differ(
+    history: RunListView, record: Callable[..., Any]
+) -> None:
+    record().begin()
+    [run] = RunIndex().runs()
+    pictures = []
+    for seed in (1, 2):
+        name = f"vision-transformer-base-patch16-imagenet-seed-{seed}"
+        history.show_runs([run._replace(spec=replace(run.spec, name=name))])
+        pictures.append(history.viewport().grab().toImage())
+    assert pictures[0] != pictures[1]
+
+
 def test_the_selection_stays_with_its_run_when_a_new_one_comes(
     history: RunListView, record: Callable[..., Any], qtbot: QtBot
 ) -> None:

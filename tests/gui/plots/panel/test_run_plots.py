@@ -57,6 +57,18 @@ def test_every_series_finds_its_plot(run_plots: RunPlots) -> None:
     assert list(run_plots.plot("Device memory").curves) == ["GPU-a"]
 
 
+def test_the_legends_have_the_newest_values_before_the_curves_are_drawn(
+    run_plots: RunPlots,
+) -> None:
+    run_plots.add_points("train/loss", stored_points(STEPS, HALF))
+    paint(run_plots)
+    run_plots.add_points("train/loss", stored_points(STEPS + 100, HALF / 2))
+    chip = run_plots.plot("Loss").legend.chip("train")
+    assert chip.value == "0.5"
+    run_plots.show_newest()
+    assert chip.value == "0.25"
+
+
 def test_metrics_whose_names_differ_have_plots_of_their_own(run_plots: RunPlots) -> None:
     names = ("top_5", "top/5", "top 5", "IoU", "Iou")
     for number, name in enumerate(names):
