@@ -102,27 +102,28 @@ def resume_words(arguments: str) -> tuple[str, ...]:
 def resume_sentence(run_folder: Path, spec: RunSpec, *, uses_calls: bool) -> str:
     """Return what resuming this run of a script means, in a sentence for the user."""
     if uses_calls and checkpoint_files.folders(run_folder):
-        return "Resume goes on exactly where the newest checkpoint was saved."
+        return "Resume continues exactly where the newest checkpoint was saved."
     if uses_calls:
-        return "Resume starts the command again from the beginning: it has saved no checkpoint yet."
+        return "Resume starts the command again from the beginning: there is no checkpoint yet."
     again = "Resume starts the command again"
     if not spec.resume_arguments:
         return (
-            f"{again} from the beginning: how this script goes on is not known. Name the option "
-            f"that it has for this, such as `--resume {LATEST}`."
+            f"{again} from the beginning, because it is not known how this script loads a "
+            f"checkpoint. If it has an option for that, such as `--resume {LATEST}`, write it into "
+            "Resume arguments (`--resume-with`)."
         )
     how = continuation(run_folder, spec)
     if not how.words:
         return (
-            f"{again} from the beginning, without {spec.resume_arguments}: the script has not "
-            "saved a checkpoint of its own yet, or it is gone."
+            f"{again} from the beginning, without {spec.resume_arguments}: the script has saved no "
+            "checkpoint yet, or its checkpoints were deleted."
         )
     words = shlex.join(how.words)
     if not how.file:
-        return f"{again} with {words}: from where it goes on, the script decides."
+        return f"{again} with {words}. The script decides where it continues."
     if any(Path(how.file).name in word for word in how.words):
-        return f"{again} with {words}, which the script saved at step {how.first_step}."
+        return f"{again} with {words}: the script saved this checkpoint at step {how.first_step}."
     return (
-        f"{again} with {words}: the newest file that the script saved, {Path(how.file).name}, "
-        f"is of step {how.first_step}."
+        f"{again} with {words}. The newest file that the script saved is {Path(how.file).name}, "
+        f"from step {how.first_step}."
     )

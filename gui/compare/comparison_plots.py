@@ -12,6 +12,7 @@ from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QWidget
 
 from engine.runs.run_info import RunInfo
+from engine.runs.series_names import series_title
 from engine.runs.store.store_follower import CurveUpdate
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.metric_direction import NO_OVERRIDES
@@ -25,7 +26,6 @@ from gui.plots.data.series_style import (
     VALIDATION_LOSS,
     PlotKind,
     SeriesStyle,
-    display_name,
     is_named_by_script,
     style_of,
 )
@@ -384,14 +384,10 @@ def comparison_style(
     if style is None:
         return None
     kind = style.plot._replace(is_stacked=False)  # the curves are those of several runs
-    is_validation = series.startswith("validation/")
     if is_named_by_script(series):
         return style._replace(plot=kind._replace(title=series, rank=kind.rank + 1))
     if kind == LOSS:
+        is_validation = series.startswith("validation/")
         return style._replace(plot=VALIDATION_LOSS if is_validation else TRAIN_LOSS)
-    title = (
-        kind.title
-        if is_validation or kind.rank > METRIC_RANK
-        else translate("Plots", "{metric} (training)").format(metric=display_name(kind.title))
-    )
+    title = kind.title if kind.rank > METRIC_RANK else series_title(series)
     return style._replace(plot=kind._replace(title=title, rank=kind.rank + 1))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import RunInfo
+from engine.runs.series_names import series_title
 from engine.runs.table.columns import own_settings, setting_value
 from engine.spec.device_names import all_on_cpu, is_logical_cpu
 from engine.spec.metric_direction import best_as_shown, lower_is_better, merged_overrides
@@ -71,7 +72,7 @@ def figure_rows(
             lambda info: units.steady_duration(duration(info)),
         ),
         _number_row(
-            translate("Differences", "Samples/s"),
+            translate("Differences", "Throughput (samples/s)"),
             [info.status.samples_per_second or math.nan for info in infos],
             lambda value: f"{value:,.0f}",
             less=False,
@@ -106,12 +107,7 @@ def _metric_rows(
 ) -> list[ComparisonRow]:
     directions = merged_overrides(info.status.metric_directions for info in infos)
     less = lower_is_better(metric, directions)
-    name = formatting.metric_name(metric)
-    if metric.startswith("train/"):
-        label = translate("Differences", "{metric} (train)").format(metric=name)
-    else:
-        label = translate("Differences", "{metric} (val)").format(metric=name)
-    label = formatting.capitalized(label)
+    label = series_title(metric)
     last = [info.status.metrics.get(metric, math.nan) for info in infos]
 
     def format_value(value: float) -> str:

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.series_names import series_title
 from engine.system import units
 from gui.style import formatting
 from gui.widgets.plain_text import Label, plain_tip
@@ -56,7 +57,7 @@ class CheckpointDialog(QDialog):
         )
         captions = [
             *facts,
-            *(formatting.capitalized(formatting.metric_name(name)) for name in metrics),
+            *(series_title(name) for name in metrics),
         ]
         self.table.setHeaderLabels(captions)
         for each in self._checkpoints:

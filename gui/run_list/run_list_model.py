@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from engine.runs.run_info import RunInfo, UnreadableRun
+from engine.runs.series_names import series_name
 from engine.spec.metric_direction import primary_metric
 from engine.system import units
 from gui.bridge.liveness import NO_SILENCE, Silence
@@ -144,7 +145,7 @@ def detail(run: ListedRun, silence: Silence = NO_SILENCE) -> str:
         parts.append(silence_text(silence))
     metrics = run.status.metrics
     if name := primary_metric(metrics, run.status.metric_directions):
-        parts.append(f"{formatting.metric_name(name)} {formatting.metric(name, metrics[name])}")
+        parts.append(f"{series_name(name)} {formatting.metric(name, metrics[name])}")
     if run.state.is_over and run.status.updated:
         parts.append(units.ago(run.status.updated))  # the tooltip has the time
     return " · ".join(parts)

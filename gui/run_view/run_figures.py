@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.messages.events import EpochEnded, Rewound, TrainingStarted
 from engine.runs.run_info import RunInfo
+from engine.runs.series_names import series_name
 from engine.spec.metric_direction import is_better, lower_is_better, primary_metric
 from engine.system import units
 from gui.plots.data.series_style import display_name
@@ -209,8 +210,7 @@ class RunFigures(QObject):
             return
         best = results.best(lowest=lower_is_better(name, self._directions))
         in_percent = any(result.value > 1 for result in results.all)
-        caption = self.tr("VAL {metric}").format(metric=formatting.metric_name(name).upper())
-        self.metric_named.emit(caption)
+        self.metric_named.emit(series_name(name).upper())
         note = ""
         if best is not None:
             epoch = self._epochs.get(int(best.step))

@@ -99,7 +99,7 @@ class ScriptBar(QFrame):
             text = self.tr("Script: {resuming}")
             if self._info is not None and not self._info.state.is_over:
                 # The button Resume of a paused run means another thing.
-                text = self.tr("Script, after its end: {resuming}")
+                text = self.tr("When this run is over: {resuming}")
             text = text.format(resuming=facts.resuming)
             self.text.setText(text)
             self.text.setToolTip(wrapped(text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
+from engine.runs.series_names import series_name, series_title
 from engine.runs.table.cell_text import NOTHING, cell_text, number_text
 from engine.runs.table.columns import IMPORTED, Column, Kind, Part, Value, number_of
 from engine.system import units
@@ -19,14 +20,9 @@ def header_text(column: Column) -> str:
     """Return the title of a column: `Best val accuracy`, `Learning rate`."""
     if not column.metric:
         return column.title
-    place, _, name = column.metric.partition("/")
-    name = name.replace("_", " ")
-    if not name:
-        name, place = place, ""
-    short = f"val {name}" if place == "validation" else f"{place} {name}".strip()
     if column.part is Part.BEST:
-        return translate("RunsTable", "Best {metric}").format(metric=short)
-    return formatting.capitalized(short)
+        return translate("RunsTable", "Best {metric}").format(metric=series_name(column.metric))
+    return series_title(column.metric)
 
 
 def text_of(column: Column, row: Row) -> str:

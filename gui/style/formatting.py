@@ -20,13 +20,6 @@ def step_time(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:,.0f} s"
 
 
-def metric_name(series: str) -> str:
-    """Return `accuracy` for `validation/accuracy`, `top 5` for `validation/top_5`. Different
-    metrics have different names: underscores become spaces, and a name with a space is quoted."""
-    name = series.partition("/")[2]
-    return f"“{name}”" if " " in name else name.replace("_", " ")
-
-
 def capitalized(text: str) -> str:
     """Return `text` with a capital first letter; the other letters stay."""
     return text[:1].upper() + text[1:]

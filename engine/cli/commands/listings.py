@@ -65,7 +65,7 @@ def runs(query: RunQuery = _EVERY_RUN, *, json: bool) -> Exit:
     if not found:
         out().print(f"There is no run yet: `{call('train --recipe digits')}` starts one.")
         return Exit.DONE
-    table = _table("id", "state", "name", "strategy", "devices", "epoch", "loss", "started")
+    table = _table("id", "state", "name", "strategy", "devices", "epoch", "train loss", "started")
     for info in found:
         if isinstance(info, UnreadableRun):
             table.add_row(info.id, Text("unreadable", "bold red"))

@@ -32,6 +32,7 @@ from engine.exports.report.report_run import (
 from engine.exports.run_source import RunSource
 from engine.exports.tables import Tick
 from engine.runs.run_info import RunInfo
+from engine.runs.series_names import series_title
 from engine.spec.metric_direction import best_as_shown, lower_is_better, merged_overrides
 from engine.system import units
 
@@ -218,7 +219,7 @@ def _of_several(runs: Sequence[ReportRun]) -> Iterable[Wanted]:
     for name in sorted(names, key=lambda name: (places[name].rank, name)):
         place = places[name]
         is_ours = name.startswith(("train/", "validation/"))
-        title = f"{place.title}, {place.label}" if is_ours else place.title
+        title = series_title(name) if is_ours else place.title
         yield (
             title,
             place.unit,

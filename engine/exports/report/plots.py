@@ -18,6 +18,7 @@ from engine.drawing.figure import (
 from engine.exports.report.markup import COLOURS
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_state import ENERGY, STEP_SECONDS, THROUGHPUT
+from engine.runs.series_names import GROUPS
 from engine.runs.store.store_reader import RunReader
 from engine.system.units import GIB
 
@@ -68,7 +69,7 @@ def place_of(series: str) -> Place:
     unit, factor = ("%", 100.0) if is_share else ("", 1.0)
     match group:
         case "train" | "validation" if name == "loss":
-            return Place("Loss", group, rank=0)
+            return Place("Loss", GROUPS[group], rank=0)
         case "train" if series == THROUGHPUT:
             return Place("Throughput", "train", "samples/s", rank=2)
         case "train" if series == STEP_SECONDS:
@@ -78,7 +79,7 @@ def place_of(series: str) -> Place:
         case "train" if name == "gradient_norm":
             return Place("Gradient norm", "train", rank=4)
         case "train" | "validation" if name:
-            return Place(_title(name), group, unit, factor, rank=1)
+            return Place(_title(name), GROUPS[group], unit, factor, rank=1)
         case "device" if series == ENERGY:
             return Place("Energy", "GPUs", "Wh", rank=6)
         case "device" | "rank" if "/" in name:

@@ -21,6 +21,8 @@ from engine.exports.report.report_run import ReportRun
 from engine.exports.run_source import source_of
 from engine.facts.redaction import without_secrets
 from engine.facts.settings import SettingRow
+from engine.runs.run_state import TRAINING_LOSS
+from engine.runs.series_names import series_name
 from engine.system import units
 
 _MOST_LAYERS = 400
@@ -60,15 +62,16 @@ def cards(run: ReportRun) -> Html:
         best = run.figures[name].best
         if best is not None:
             value = value_text(name, best.value, run.figures[name].factor)
-            found.append((value, f"best {name}, step {best.step:,}"))
-    if "train/loss" in run.figures:
-        found.append((value_text("train/loss", run.figures["train/loss"].last), "last train/loss"))
+            found.append((value, f"best {series_name(name)}, step {best.step:,}"))
+    if TRAINING_LOSS in run.figures:
+        value = value_text(TRAINING_LOSS, run.figures[TRAINING_LOSS].last)
+        found.append((value, f"{series_name(TRAINING_LOSS)}, last"))
     if status.epochs:
         found.append((f"{status.epoch} of {status.epochs}", "epochs"))
     found.append((f"{status.step:,}", "steps"))
-    found.append((units.duration(run.seconds), "wall time"))
+    found.append((units.duration(run.seconds), "duration"))
     if status.samples_per_second:
-        found.append((f"{status.samples_per_second:,.0f} samples/s", "throughput at the end"))
+        found.append((f"{status.samples_per_second:,.0f} samples/s", "throughput, last"))
     if status.energy:
         found.append((f"{status.energy:.4g} Wh", "energy of the GPUs"))
     if status.parameters:

@@ -151,35 +151,34 @@ def script_facts(info: RunInfo) -> ScriptFacts:
     if own:
         stopping = translate(
             "ScriptFacts",
-            "Saves a checkpoint at a step that all ranks reach, and ends the script.",
+            "Saves a checkpoint at the next step that all ranks reach, and ends the script.",
         )
         saving = translate(
             "ScriptFacts",
-            "Saves everything that the script has placed and kept; Resume goes on exactly there.",
+            "Saves everything that the script has passed to place() and keep(). Resume continues "
+            "exactly there.",
         )
     else:
         stopping = translate(
             "ScriptFacts",
-            "Saves the weights and ends the script at a step that all ranks reach. A script that "
-            "takes no steps is asked by Ctrl-C, then by SIGTERM, which it may use to save. After "
+            "Saves the weights at the next step that all ranks reach, and ends the script. A "
+            "script that takes no steps gets Ctrl-C, then SIGTERM, and may save by itself. After "
             "{seconds:g} s it is killed.",
         ).format(seconds=spec.stop_seconds)
         saving = translate(
             "ScriptFacts",
-            "Saves the weights of the models and the state of the optimizers that train, for you "
-            "to load. Where the script is in its loop, only the script knows.",
+            "Saves the weights of the models and the state of their optimizers, for you to load. "
+            "The position in the training loop is not saved: only the script knows it.",
         )
     figures = translate(
         "ScriptFacts",
-        "Steps, losses and learning rates come from the optimizers and from Keras' fit; the other "
-        "curves, images and histograms from the loggers that the script uses, under their names.",
+        "Steps, losses and learning rates are read from the optimizers and from Keras' fit. All "
+        "other curves, images and histograms are what the script logs, under its own names.",
     )
     if spec.output_figures:
-        more = translate(
-            "ScriptFacts", "Lines of the output are read while nothing else reports figures."
-        )
+        more = translate("ScriptFacts", "Printed metrics are read as long as the script logs none.")
     else:
-        more = translate("ScriptFacts", "Lines of the output are not read.")
+        more = translate("ScriptFacts", "Printed metrics are not read.")
     return ScriptFacts(
         command=shlex.join(shown_words(shown_command(spec, spec.command))),
         folder=spec.working_folder or str(Path(spec.recipe).parent),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from engine.runs.run_state import ENERGY, STEP_SECONDS, THROUGHPUT
+from engine.runs.series_names import metric_name
 from engine.spec.metric_direction import NO_OVERRIDES, lower_is_better, primary_metric
 from engine.system.units import GIB
 from gui.style import formatting
@@ -109,8 +110,8 @@ ENERGY_PLOT = PlotKind(QT_TRANSLATE_NOOP("Plots", "Energy"), 10, "Wh", ".4g", (0
 DEVICE_PLOTS = (DEVICE_UTILISATION, DEVICE_MEMORY, DEVICE_TEMPERATURE, DEVICE_POWER)
 """Plots with one curve per device, in the colours of `device_labels`."""
 
-TRAIN_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Training loss"), 0)
-VALIDATION_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Validation loss"), 1)
+TRAIN_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Train loss"), 0)
+VALIDATION_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Val loss"), 1)
 """Plots of the comparison, where every series has its own plot."""
 
 _TITLES = {
@@ -271,7 +272,7 @@ def _rank_style(style: SeriesStyle | None, rank: str) -> SeriesStyle | None:
 
 def _metric_plot(series: str) -> PlotKind:
     """Return the plot that a metric's training and validation series share."""
-    title = formatting.capitalized(formatting.metric_name(series))
+    title = formatting.capitalized(metric_name(series))
     if title in _TITLES:
         title = translate("Plots", "{metric} (metric)").format(metric=display_name(title))
     return (

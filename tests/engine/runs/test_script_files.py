@@ -31,13 +31,17 @@ def test_weights_that_are_written_last_do_not_hide_what_a_library_goes_on_from(t
 @pytest.mark.parametrize(
     ("arguments", "step", "says"),
     [
-        ("--resume {latest}", 9, "netD_1.pth, which the script saved at step 9."),
-        ("--netG netG_0.pth", 4, "with --netG netG_0.pth, which the script saved at step 4."),
-        ("netG=netG_0.pth", 4, "with netG=netG_0.pth, which the script saved at step 4."),
+        ("--resume {latest}", 9, "netD_1.pth: the script saved this checkpoint at step 9."),
+        (
+            "--netG netG_0.pth",
+            4,
+            "--netG netG_0.pth: the script saved this checkpoint at step 4.",
+        ),
+        ("netG=netG_0.pth", 4, "with netG=netG_0.pth: the script saved this checkpoint at step 4."),
         (
             "--resume",
             9,
-            "--resume: the newest file that the script saved, netD_1.pth, is of step 9.",
+            "--resume. The newest file that the script saved is netD_1.pth, from step 9.",
         ),
     ],
 )

@@ -628,7 +628,7 @@ def test_without_an_option_it_starts_from_the_beginning(scripts: Scripts) -> Non
     wait_for(run_id, has_stepped)
     client.send(run_id, Stop())
     before = wait_for_end(run_id)
-    assert "from the beginning: how this script goes on is not known" in client.resume_meaning(
+    assert "because it is not known how this script loads a checkpoint" in client.resume_meaning(
         before
     )
     [saved] = client.run_checkpoints(run_id)

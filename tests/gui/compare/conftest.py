@@ -83,7 +83,7 @@ def begin_live(record: Callable[..., Any]) -> None:
 
 def zoomed_in(view: View) -> tuple[list[float], list[float]]:
     """The visible range of the first plot after a zoom by hand."""
-    view.comparison.plots.plot("Validation loss").canvas.zoom_x(0.5)
+    view.comparison.plots.plot("Val loss").canvas.zoom_x(0.5)
     return in_sight(view)
 
 
@@ -93,5 +93,5 @@ def in_sight(view: View) -> tuple[list[float], list[float]]:
     plots = view.comparison.plots
     for _ in range(2 * len(plots.plots())):
         plots.tick()
-    places, values = plots.plot("Validation loss").canvas.area.viewRange()
+    places, values = plots.plot("Val loss").canvas.area.viewRange()
     return places, values

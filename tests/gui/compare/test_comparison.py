@@ -31,7 +31,7 @@ def test_each_run_has_one_curve_in_its_colour_in_every_plot(view: View) -> None:
     for losses in ((0.5, 0.4), (0.6, 0.3)):
         record_epochs("finished", losses)
     view.compare("2", "1")
-    found = curves(view, "Validation loss")
+    found = curves(view, "Val loss")
     assert {name: curve.colour_index for name, curve in found.items()} == {"2": 0, "1": 1}
     assert found["1"].series.last == 0.4
     assert found["2"].series.last == 0.3
@@ -43,7 +43,7 @@ def test_the_pinned_run_is_dashed_and_unpinned_again(view: View) -> None:
     view.compare("1", "2")
     for expected in (True, False):
         view.comparison.chips.pin("2").click()
-        found = curves(view, "Validation loss")
+        found = curves(view, "Val loss")
         assert [found[name].dashed for name in "12"] == [False, expected]
         style = found["2"]._thick.style()
         assert (style is Qt.PenStyle.CustomDashLine) is expected
@@ -55,7 +55,7 @@ def test_the_best_value_of_each_run_has_a_star_in_its_colour(view: View) -> None
     for losses in ((0.5, 0.3, 0.4), (0.6, 0.2, 0.2), (0.9,)):
         record_epochs("finished", losses)
     view.compare("1", "2")
-    plot = view.comparison.plots.plot("Validation loss")
+    plot = view.comparison.plots.plot("Val loss")
     colours = [DARK.curve(number) for number in range(3)]
 
     def stars() -> list[tuple[float, float, str]]:
@@ -73,7 +73,7 @@ def test_the_best_value_of_each_run_has_a_star_in_its_colour(view: View) -> None
 def test_a_run_may_say_that_more_is_better(view: View) -> None:
     record_epochs("finished", (0.5, 0.3, 0.4), metric_directions={"loss": "max"})
     view.compare("1")
-    plot = view.comparison.plots.plot("Validation loss")
+    plot = view.comparison.plots.plot("Val loss")
     assert [star[:2] for star in plot.curves.best_markers(DARK)] == [(10, 0.5)]
 
 
@@ -82,7 +82,7 @@ def test_the_stars_are_painted_and_go_with_their_runs(view: View) -> None:
         record_epochs("finished", losses)
     view.comparison.set_theme(DARK)
     view.compare("1", "2")
-    plot = view.comparison.plots.plot("Validation loss")
+    plot = view.comparison.plots.plot("Val loss")
     painted: list[list[str]] = []
     for name in ("1", "2"):
         plot.refresh()
@@ -100,14 +100,14 @@ def test_a_live_run_grows_and_a_rewound_one_shrinks(view: View, record: Callable
     live.add_points("train/loss", [1, 2, 3])
     record_epochs("finished", (0.5,))
     view.compare("1", "2")
-    assert len(curves(view, "Training loss")["1"].series) == 3
+    assert len(curves(view, "Train loss")["1"].series) == 3
     live.add_points("train/loss", [4, 5])
     view.read()
-    assert len(curves(view, "Training loss")["1"].series) == 5
+    assert len(curves(view, "Train loss")["1"].series) == 5
     live.store.rewind(2)
     live.store.commit()
     view.read()
-    assert len(curves(view, "Training loss")["1"].series) == 2
+    assert len(curves(view, "Train loss")["1"].series) == 2
 
 
 def test_the_mean_of_a_group_follows_a_live_run_and_one_that_is_rewound(
@@ -124,8 +124,8 @@ def test_the_mean_of_a_group_follows_a_live_run_and_one_that_is_rewound(
     def last() -> tuple[float, str]:
         view.read()
         plots.tick()
-        assert list(plots.plot("Training loss").curves) == ["group both"]
-        plot = plots.plot("Training loss")
+        assert list(plots.plot("Train loss").curves) == ["group both"]
+        plot = plots.plot("Train loss")
         found = plot.curves.readings(None, DARK)
         return found[0].x, found[0].value.partition(" (")[2]
 
@@ -152,10 +152,10 @@ def test_groups_are_aligned_on_the_axis_of_each_run(view: View) -> None:
     for kind in (XKind.RELATIVE, XKind.EPOCH):
         plots.toolbar.x_buttons[kind].click()
         plots.tick()
-        curve = curves(view, "Validation loss")["group both"]
+        curve = curves(view, "Val loss")["group both"]
         assert curve.series.x_range() == pytest.approx((1.0, 2.0))
     view.comparison.show_groups([])
-    for curve in curves(view, "Validation loss").values():
+    for curve in curves(view, "Val loss").values():
         assert curve.series.x_range() == pytest.approx((1.0, 2.0))
 
 
@@ -164,7 +164,7 @@ def test_a_removed_run_leaves_every_plot(view: View) -> None:
         record_epochs("finished", (0.5, 0.4))
     view.compare("1", "2", "3")
     view.comparison.chips.cross("2").click()
-    found = curves(view, "Validation loss")
+    found = curves(view, "Val loss")
     assert {name: curve.colour_index for name, curve in found.items()} == {"1": 0, "3": 2}
     assert view.comparison.table.columnCount() == 3
 
@@ -174,10 +174,10 @@ def test_time_is_counted_from_the_beginning_of_each_run(view: View) -> None:
         record_epochs("finished", (0.5, 0.4))
     view.compare("1", "2")
     view.comparison.plots.toolbar.x_buttons[XKind.RELATIVE].click()
-    for curve in curves(view, "Validation loss").values():
+    for curve in curves(view, "Val loss").values():
         assert curve.series.x_range() == pytest.approx((1.0, 2.0))
     view.comparison.plots.toolbar.x_buttons[XKind.EPOCH].click()
-    for curve in curves(view, "Validation loss").values():
+    for curve in curves(view, "Val loss").values():
         assert curve.series.x_range() == pytest.approx((1.0, 2.0))
 
 
@@ -189,7 +189,7 @@ def test_hidden_it_holds_no_file_open(view: View) -> None:
     open_files = {Path(file.path).name for file in psutil.Process().open_files()}
     assert "run.sqlite" not in open_files
     view.comparison.show()
-    assert set(curves(view, "Validation loss")) == {"1", "2"}
+    assert set(curves(view, "Val loss")) == {"1", "2"}
 
 
 def test_training_and_validation_have_plots_of_their_own() -> None:
@@ -231,7 +231,7 @@ def test_metrics_whose_names_differ_have_plots_and_rows_of_their_own() -> None:
     metrics = {"validation/top_5": 0.9, "validation/top/5": 0.8}
     info = info._replace(status=msgspec.structs.replace(info.status, metrics=metrics))
     labels = {row.label for row in figure_rows([info], {})}
-    assert {"Top 5 (val), last", "Top/5 (val), last"} <= labels
+    assert {"Val top 5, last", "Val top/5, last"} <= labels
 
 
 def test_the_theme_has_as_many_colours_as_are_told_apart() -> None:
@@ -287,7 +287,7 @@ def test_zoom_points_are_read_in_the_background(view: View, qtbot: QtBot) -> Non
     record_epochs("finished", (0.5, 0.4, 0.3))
     view.compare("1")
     found: list[StoredPoints] = []
-    plot = view.comparison.plots.plot("Validation loss")
+    plot = view.comparison.plots.plot("Val loss")
     view.comparison.plots.zoom_points_wanted.emit("1", "validation/loss", 0.0, 20.0)
     curve = plot.curves["1"]
     curve.set_zoom_points = found.append  # type: ignore[method-assign]

@@ -28,22 +28,22 @@ def test_taking_runs_out_and_in_leaves_the_view_as_it_is(
     view.compare("1", "2", "3")
     before = in_sight(view)
     plots = view.comparison.plots
-    plots.visibility.move("Validation loss", "Training loss")
+    plots.visibility.move("Val loss", "Train loss")
     order = [plot.title for plot in plots.plots()]
-    plots.visibility.hide("Training loss")
+    plots.visibility.hide("Train loss")
     plots.toolbar.log_y.click()
     plots.toolbar.slider.setValue(333)
-    plots.plot("Validation loss").legend.chip("1").toggle()
+    plots.plot("Val loss").legend.chip("1").toggle()
     zoomed = zoomed_in(view)
     assert zoomed != before
     view.comparison.chips.cross("2").click()
     assert in_sight(view) == zoomed
     view.chosen.toggle("4")
     assert in_sight(view) == zoomed
-    assert set(curves(view, "Validation loss")) == {"1", "3", "4"}
-    assert not curves(view, "Validation loss")["1"].visible
+    assert set(curves(view, "Val loss")) == {"1", "3", "4"}
+    assert not curves(view, "Val loss")["1"].visible
     assert [plot.title for plot in plots.plots()] == order
-    assert not plots.plot("Training loss").isVisible()
+    assert not plots.plot("Train loss").isVisible()
     assert plots.toolbar.log_y.isChecked()
     assert not plots.toolbar.follow.isChecked()
     assert plots.toolbar.smoothing == 0.333
@@ -63,8 +63,8 @@ def test_a_look_at_the_single_run_leaves_the_comparison_as_it_is(view: View) -> 
     view.chosen.toggle("3")
     view.comparison.show()
     assert in_sight(view) == zoomed
-    assert set(curves(view, "Validation loss")) == {"1", "2"}
-    assert len(curves(view, "Validation loss")["1"].series) == 3
+    assert set(curves(view, "Val loss")) == {"1", "2"}
+    assert len(curves(view, "Val loss")["1"].series) == 3
 
 
 def test_the_only_plot_of_a_run_is_removed_with_it_and_the_others_are_shown_again(
@@ -77,10 +77,10 @@ def test_the_only_plot_of_a_run_is_removed_with_it_and_the_others_are_shown_agai
     view.compare("1", "2")
     plots = view.comparison.plots
     plots.plot("Gradient norm").header.double_clicked.emit()
-    assert not plots.plot("Validation loss").isVisible()
+    assert not plots.plot("Val loss").isVisible()
     view.chosen.toggle("1")
-    assert [plot.title for plot in plots.plots()] == ["Validation loss"]
-    assert plots.plot("Validation loss").isVisible()
+    assert [plot.title for plot in plots.plots()] == ["Val loss"]
+    assert plots.plot("Val loss").isVisible()
 
 
 def test_the_arrangement_is_found_as_it_was_left(
@@ -120,8 +120,8 @@ def test_the_arrangement_is_found_as_it_was_left(
     first = opened()
     plots, splitter = first.comparison.plots, first.comparison._splitter
     untouched = arrangement(first)
-    plots.visibility.move("Validation loss", "Training loss")
-    plots.visibility.hide("Training loss")
+    plots.visibility.move("Val loss", "Train loss")
+    plots.visibility.hide("Train loss")
     plots.toolbar.log_y.click()
     plots.toolbar.slider.setValue(333)
     plots.toolbar.x_buttons[XKind.EPOCH].click()
@@ -130,7 +130,7 @@ def test_the_arrangement_is_found_as_it_was_left(
     assert all(one != other for one, other in zip(left, untouched, strict=True))
     second = opened()
     assert arrangement(second) == left
-    assert curves(second, "Validation loss")["2"].series.x_range() == (1.0, 2.0)
+    assert curves(second, "Val loss")["2"].series.x_range() == (1.0, 2.0)
     second.comparison.reset_layout()
     assert arrangement(second) == untouched
     assert arrangement(opened()) == untouched

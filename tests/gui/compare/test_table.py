@@ -37,12 +37,12 @@ def test_the_better_figure_is_marked_and_equal_ones_are_not() -> None:
         "2": {"validation/loss": BestFigure(0.3, 10)},
     }
     rows = {row.label: row for row in figure_rows(infos, best)}
-    assert rows["Loss (val), last"].values == ("0.5", "0.4")
-    assert rows["Loss (val), last"].best == {1}
-    assert rows["Loss (val), best"].values == ("0.2 @ 10", "0.3 @ 10")
-    assert rows["Loss (val), best"].best == {0}
+    assert rows["Val loss, last"].values == ("0.5", "0.4")
+    assert rows["Val loss, last"].best == {1}
+    assert rows["Val loss, best"].values == ("0.2 @ 10", "0.3 @ 10")
+    assert rows["Val loss, best"].best == {0}
     same = {row.label: row for row in figure_rows([infos[0], infos[0]], best)}
-    assert not same["Loss (val), last"].best
+    assert not same["Val loss, last"].best
 
 
 def test_the_shorter_step_time_is_the_better_one() -> None:
@@ -67,9 +67,9 @@ def test_figures_that_look_equal_have_a_star_each() -> None:
         for name, value in zip("abc", (0.20004, 0.3, 0.20001), strict=True)
     }
     rows = {row.label: row for row in figure_rows(three, best)}
-    assert rows["Loss (val), best"].best == {0, 2}
+    assert rows["Val loss, best"].best == {0, 2}
     rows = {row.label: row for row in figure_rows([three[0], three[2]], best)}
-    assert not rows["Loss (val), best"].best
+    assert not rows["Val loss, best"].best
 
 
 def test_the_table_says_so_where_no_setting_differs(view: View) -> None:
@@ -96,7 +96,7 @@ def test_the_table_is_copied_for_a_spreadsheet(view: View) -> None:
     table.copy.trigger()
     lines = [line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()]
     assert lines[0] == ["", "#1 net", "#2 net"]
-    assert ["Loss (val), last", "0.4", "0.3"] in lines
+    assert ["Val loss, last", "0.4", "0.3"] in lines
     assert ["Learning rate", "0.1", "0.2"] in lines
     table.selectRow(table.rowCount() - 1)
     table.copy.trigger()
@@ -126,10 +126,10 @@ def test_runs_of_all_kinds_are_compared(view: View, record: Callable[..., Any]) 
     keras.begin()
     keras.add_points("train/loss", range(1, 5))
     view.compare("1", "2", "3")
-    assert set(curves(view, "Validation loss")) == {"1"}
-    assert set(curves(view, "Training loss")) == {"3"}
+    assert set(curves(view, "Val loss")) == {"1"}
+    assert set(curves(view, "Train loss")) == {"3"}
     assert cells(view)["State"] == ["finished", "failed", "running"]
-    assert cells(view)["Loss (val), best"][1:] == ["–", "–"]
+    assert cells(view)["Val loss, best"][1:] == ["–", "–"]
 
 
 def test_devices_of_this_machine_have_their_names() -> None:

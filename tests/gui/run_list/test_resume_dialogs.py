@@ -182,7 +182,7 @@ def test_an_older_checkpoint_is_chosen_from_a_list(
     assert isinstance(dialog, CheckpointDialog)
     table = dialog.table
     captions = [table.headerItem().text(column) for column in range(table.columnCount())]
-    assert captions == ["Step", "Epochs done", "Kind", "Saved", "Size", "Accuracy"]
+    assert captions == ["Step", "Epochs done", "Kind", "Saved", "Size", "Val accuracy"]
     rows = [table.topLevelItem(row) for row in range(table.topLevelItemCount())]
     texts = [[row.text(column) for column in (0, 1, 2, 4, 5)] for row in rows if row]
     assert texts == [

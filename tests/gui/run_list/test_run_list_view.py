@@ -81,9 +81,9 @@ def test_the_second_line_has_state_metric_and_end(record: Callable[..., Any]) ->
     run.begin()
     run.add(EpochEnded(1, 10, {"validation/loss": 0.25, "validation/accuracy": 0.875}))
     index = RunIndex()
-    assert detail(index.runs()[0]) == "running · accuracy 87.5 %"
+    assert detail(index.runs()[0]) == "running · val accuracy 87.5 %"
     run.add(RunEnded("finished", "All epochs are done."))
-    assert detail(index.runs()[0]).startswith("finished · accuracy 87.5 % · ")
+    assert detail(index.runs()[0]).startswith("finished · val accuracy 87.5 % · ")
 
 
 def test_the_watched_run_is_grey_while_nothing_is_heard_of_it(

@@ -63,9 +63,9 @@ def test_it_says_what_resuming_means(bar: ScriptBar, run: RunInfo) -> None:
 
 def test_a_resume_after_its_end_is_told_from_that_of_a_pause(bar: ScriptBar, run: RunInfo) -> None:
     bar.show_info(run)
-    assert "after its end" in bar.text.text()
+    assert "When this run is over" in bar.text.text()
     bar.show_info(run._replace(state=RunState.STOPPED))
-    assert "after its end" not in bar.text.text()
+    assert "When this run is over" not in bar.text.text()
 
 
 def test_it_follows_the_files_that_the_script_saves(bar: ScriptBar, run: RunInfo) -> None:

@@ -355,7 +355,7 @@ def test_a_click_shows_the_mean_of_each_group_and_another_one_the_runs_again(
 
     def labels() -> dict[str, int]:
         plots.tick()
-        shown = [plot for plot in plots.plots() if plot.title == "Validation loss"]
+        shown = [plot for plot in plots.plots() if plot.title == "Val loss"]
         return {each.label: each.colour_index for plot in shown for each in plot.curves.curves()}
 
     each_run = {f"#{number} digits": number - 1 for number in (1, 2, 3)}
@@ -365,13 +365,13 @@ def test_a_click_shows_the_mean_of_each_group_and_another_one_the_runs_again(
     QTest.mouseClick(page.page.bands, Qt.MouseButton.LeftButton)
     means = {"Seed 1, mean of 2 runs ± sd": 0, "Seed 2, 1 run": 1}
     assert labels() == means
-    readings = plots.plot("Validation loss").readings(20.0)[1]
+    readings = plots.plot("Val loss").readings(20.0)[1]
     assert [each.value for each in readings] == ["5 ± 2.8"]
     assert page.table.runs.chosen == {"1": 0, "2": 0, "3": 1}, "rows have the colour of the group"
     page.chosen.toggle("4")
     changed = {"Seed 1, mean of 3 runs ± sd": 0, "Seed 2, 1 run": 1}
     qtbot.waitUntil(lambda: labels() == changed)
-    assert plots.plot("Validation loss").readings(20.0)[1][0].value == "6 ± 2.6"
+    assert plots.plot("Val loss").readings(20.0)[1][0].value == "6 ± 2.6"
     page.chosen.keep_only(["1", "3", "4"])
     assert labels() == means
     again = Page(qtbot, settings)
@@ -379,7 +379,7 @@ def test_a_click_shows_the_mean_of_each_group_and_another_one_the_runs_again(
     again.close()
     QTest.mouseClick(page.page.bands, Qt.MouseButton.LeftButton)
     assert labels() == {"#1 digits": 0, "#3 digits": 2, "#4 digits": 3}
-    assert len(plots.plot("Validation loss").curves["4"].series) == 2
+    assert len(plots.plot("Val loss").curves["4"].series) == 2
     page.close()
 
 

@@ -144,13 +144,13 @@ def test_a_report_says_what_one_would_quote(tmp_path):
     _, page = report(tmp_path, run.id)
     for words in (
         *("base line", "base", "two\nlines", "finished", "All epochs are done."),
-        *("0.125", "87.5 %", "best validation/accuracy, step 30"),
+        *("0.125", "87.5 %", "best val accuracy, step 30", "train loss, last"),
         *("Learning rate", "0.5", "was 0.001", f"run #{parent.id}"),
         *("3.11.9", "node7", "abc123" * 6, "1 file not committed, +3 −0"),
         "1,234 parameters, 1,200 of them trained",
     ):
         assert words in page.words, words
-    assert {"Loss", "Accuracy (%)", "Step", "train", "validation"} <= set(page.svg_texts)
+    assert {"Loss", "Accuracy (%)", "Step", "train", "val"} <= set(page.svg_texts)
 
 
 def test_a_comparison_says_what_differs_and_which_run_is_best(tmp_path):

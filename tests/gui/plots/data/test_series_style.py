@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.runs.run_state import ENERGY
+from engine.runs.series_names import series_title
+from engine.runs.table.columns import Column, Kind, Part
+from gui.compare.comparison_plots import comparison_style
 from gui.plots.data.series_style import LEARNING_RATE, LOSS, style_of
+from gui.runs_table.cell_texts import header_text
 
 
 def test_several_optimizers_share_the_plots_of_loss_and_learning_rate() -> None:
@@ -39,3 +45,27 @@ def test_the_energy_of_a_run_has_a_plot_with_its_unit() -> None:
 
 def test_a_name_without_a_figure_is_not_drawn() -> None:
     assert [style_of(name) for name in ("train/", "validation/", "", "rank/0/x")] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("series", "name"),
+    [
+        ("train/loss", "Train loss"),
+        ("validation/loss", "Val loss"),
+        ("train/accuracy", "Train accuracy"),
+        ("validation/top_5", "Val top 5"),
+        ("validation/top 5", "Val “top 5”"),
+        ("train/learning_rate", "Learning rate"),
+        ("train/gradient_norm", "Gradient norm"),
+        ("train/samples_per_second", "Throughput"),
+        ("train/step_seconds", "Step time"),
+        ("Loss/train", "Loss/train"),
+    ],
+)
+def test_one_thing_has_one_name(series: str, name: str) -> None:
+    assert series_title(series) == name
+    style = comparison_style(series)
+    assert style is not None
+    assert style.plot.title == name
+    column = Column(series, series, Kind.NUMBER, Part.LAST, lambda _: None, None, series)
+    assert header_text(column) == name

@@ -183,7 +183,7 @@ def test_every_entry_of_a_menu_in_the_comparison_exports_all_its_runs(qtbot: QtB
     points = StoredPoints(np.arange(3.0), np.arange(3.0), np.arange(3.0), 3)
     for run_id in ("7", "8"):
         compared.add_points(run_id, CurveUpdate("validation/loss", points, True))
-    plot = compared.plot("Validation loss")
+    plot = compared.plot("Val loss")
     for action in (action for action in PlotAction if action.is_export):
         with qtbot.waitSignal(compared.export_wanted) as asked:
             plot.header.menu.entries[action].trigger()
