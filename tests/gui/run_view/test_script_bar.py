@@ -58,7 +58,7 @@ def test_it_says_what_resuming_means(bar: ScriptBar, run: RunInfo) -> None:
     assert not bar.isHidden()
     assert "from the beginning" in bar.text.text()
     bar.show_info(with_spec(run, resume_arguments="--resume {latest}"))
-    assert "has not saved a checkpoint of its own" in bar.text.text()
+    assert "the script has saved no checkpoint yet" in bar.text.text()
 
 
 def test_a_resume_after_its_end_is_told_from_that_of_a_pause(bar: ScriptBar, run: RunInfo) -> None:
