@@ -74,6 +74,7 @@ class RunListController(QObject):
         client.runs_listed.connect(runs_page.show_runs)
         client.runs_listed.connect(self._check_watched)
         client.unreadable_listed.connect(panel.show_unreadable)
+        client.unreadable_listed.connect(runs_page.show_unreadable)
 
     def close_comparison(self) -> None:
         """Show the single run again."""

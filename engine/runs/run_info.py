@@ -28,7 +28,7 @@ from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.spec.recipe_file import script_name
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC
-from engine.spec.spec_file import UnreadableSpec, read_spec
+from engine.spec.spec_file import SpecTooNew, UnreadableSpec, read_spec
 from engine.system import paths, units
 from engine.system.program import call
 
@@ -155,7 +155,14 @@ def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
             status = _read_status(folder)
             is_starting = status.attempt == 0 and _is_new(folder)
             state = RunState.STARTING if is_starting else state_of(folder, status)
-    except (UnreadableSpec, sqlite3.Error, OSError) as error:
+    except SpecTooNew as error:
+        raise DamagedRun(f"Run {run_id} cannot be read: {error}") from error
+    except UnreadableSpec as error:
+        raise DamagedRun(
+            f"Run {run_id} cannot be read: {error} `{call(f'fsck {run_id} --repair')}` restores "
+            "them if its store has a copy."
+        ) from error
+    except (sqlite3.Error, OSError) as error:
         raise DamagedRun(f"Run {run_id} cannot be read: {error}") from error
     reason = status.reason
     has_orphans = state is RunState.INTERRUPTED and presence.is_held(paths.workers_lock(folder))
@@ -318,11 +325,11 @@ def _lacks(path: Path) -> bool:
 
 def _is_new(folder: Path) -> bool:
     """Whether the run in `folder` was created so recently that it may be starting."""
-    # Reading a store changes the time of its folder, but not that of the settings.
+    # Reading a store changes the time of its folder, but not that of every file.
     times = []
-    for path in (folder, folder / SPEC):
-        with contextlib.suppress(OSError):  # not there yet, or removed
-            times.append(path.stat().st_mtime)
+    with contextlib.suppress(OSError):  # not there yet, or removed
+        times.append(folder.stat().st_mtime)
+        times += [path.lstat().st_mtime for path in folder.iterdir()]
     return not times or time.time() - min(times) < LONGEST_START
 
 

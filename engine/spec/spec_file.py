@@ -208,7 +208,12 @@ def _newer_settings(document: dict[str, Any]) -> list[str]:
 
 
 def _unreadable(folder: Path, error: Exception) -> UnreadableSpec:
-    what = f"it has no {error}" if isinstance(error, KeyError) else error
+    what: object = error
+    match error:
+        case KeyError():
+            what = f"it has no {error}"
+        case FileNotFoundError():
+            what = f"there is no {FILE_NAME} in {folder}"
     return UnreadableSpec(f"The settings of {folder.name} cannot be read: {what}.")
 
 

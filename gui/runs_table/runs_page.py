@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.runs.run_info import RunInfo
+from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.runs.table.arrangement import grouped
 from engine.runs.table.columns import Column, Part, Value
 from engine.runs.table.csv_text import csv_of
@@ -47,6 +47,7 @@ _CURVES_PAUSE_MS = 80
 """After scrolling, before the small curves in sight are read."""
 
 _GROUP_LETTERS = 9
+_MOST_REASONS = 10
 _LEAST_WIDTH = 640
 _VERY_NARROW = 900
 _NARROW = 1000
@@ -93,6 +94,7 @@ class RunsPage(QWidget):
         self._settings = PanelSettings(settings, "runs")
         self._infos: Sequence[RunInfo] = ()
         self._is_listed = False
+        self._unreadable: list[UnreadableRun] = []
         self._device_names: Mapping[str, str] = {}
         self._query = self._restored()
         self._is_arranging = self._arrange_again = self._is_old = False
@@ -130,6 +132,12 @@ class RunsPage(QWidget):
         if infos is not self._infos:
             self._infos, self._is_listed = infos, True
             self.arrange_soon()
+
+    def show_unreadable(self, runs: Sequence[UnreadableRun]) -> None:
+        """Say how many runs cannot be read, and why: they are in no row."""
+        if list(runs) != self._unreadable:
+            self._unreadable = list(runs)
+            self._show_count()
 
     def set_device_names(self, names: Mapping[str, str]) -> None:
         """Set the names of the devices of this machine, by id."""
@@ -232,14 +240,26 @@ class RunsPage(QWidget):
         )
         self.filter.show_problem(arranged.problem)
         self.problem.show_text(str(arranged.problem or ""), self.filter)
-        count, total = len(arranged.shown), arranged.total
-        some = self.tr("{count} of {total} runs").format(count=f"{count:,}", total=f"{total:,}")
-        every = self.tr("{total} runs").format(total=f"{total:,}")
-        self.count.setText(every if count == total else some)
+        self._show_count()
         self._fill_groups(arranged)
         self._name_choices()
         self._show_groups()
         self._curves_pause.start()
+
+    def _show_count(self) -> None:
+        if not self._is_listed:
+            return
+        arranged = self.table.runs.arranged
+        count, total = len(arranged.shown), arranged.total
+        some = self.tr("{count} of {total} runs").format(count=f"{count:,}", total=f"{total:,}")
+        every = self.tr("{total} runs").format(total=f"{total:,}")
+        parts = [every if count == total else some]
+        if self._unreadable:
+            text = self.tr("{count} unreadable")
+            parts.append(text.format(count=f"{len(self._unreadable):,}"))
+        self.count.setText(" · ".join(parts))
+        reasons = [run.reason for run in self._unreadable[:_MOST_REASONS]]
+        self.count.setToolTip(plain_tip("\n".join(reasons)) if reasons else "")
 
     def _name_choices(self) -> None:
         """Say what the choices are where there is no room for words before them."""

@@ -136,8 +136,10 @@ def test_the_window_opens_lists_a_damaged_run_and_shows_the_others(
     history.setCurrentIndex(rows[2])
     assert "cannot be read" in window.window.statusBar().currentMessage()
     assert not history.resume.isEnabled()
+    shown: list[str] = []
+    window.reader.status_changed.connect(lambda info: shown.append(info.id))
     history.setCurrentIndex(rows[1])
-    qtbot.waitUntil(lambda: window.reader._info is not None and window.reader._info.id == "1")
+    qtbot.waitUntil(lambda: "1" in shown)
 
 
 def test_damaged_settings_of_the_window_are_set_aside(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -49,6 +50,7 @@ def runs(query: RunQuery = _EVERY_RUN, *, json: bool) -> Exit:
     found: list[RunInfo | UnreadableRun]
     if query.filter or query.sort or query.has_columns:
         chosen = select(every, query)
+        _name_left_out(index.unreadable)
         if query.has_columns:
             print_table(chosen, every, query)
             return Exit.DONE
@@ -86,6 +88,15 @@ def runs(query: RunQuery = _EVERY_RUN, *, json: bool) -> Exit:
             err().print(f"Run {info.id}: {trouble}", soft_wrap=True)
     out().print(table)
     return Exit.DONE
+
+
+def _name_left_out(unreadable: Sequence[UnreadableRun]) -> None:
+    """Say which runs no filter can look into."""
+    if unreadable:
+        ids = ", ".join(run.id for run in unreadable)
+        shown = call(f"show {unreadable[0].id}")
+        text = f"Left out, because they cannot be read (`{shown}` says why): {ids}."
+        err().print(text, soft_wrap=True)
 
 
 def _epoch(info: RunInfo) -> str:

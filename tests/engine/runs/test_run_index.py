@@ -203,6 +203,19 @@ def test_a_damaged_run_is_listed_apart_and_comes_back() -> None:
     assert index.unreadable == []
 
 
+def test_a_run_that_lost_its_settings_is_listed_at_once_and_a_new_one_waits_for_them() -> None:
+    folder = record_epochs("finished")
+    new = paths.create_run_folder()
+    os.utime(folder / "recipe.py", (1.0, 1.0))  # the run is old, though its folder has changed
+    (folder / "spec.toml").unlink()
+    index = RunIndex()
+    assert index.runs() == []
+    [lost] = index.unreadable
+    assert (lost.id, new.name) == ("1", "2")
+    assert f"there is no spec.toml in {folder}. " in lost.reason
+    assert "fsck 1 --repair` restores them if its store has a copy." in lost.reason
+
+
 def test_the_run_to_begin_with_is_the_newest_active_one_else_the_newest() -> None:
     assert newest_active() is None
     for state in ("running", "finished", "finished"):

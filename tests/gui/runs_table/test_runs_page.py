@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.runs.run_index import RunIndex
-from engine.runs.run_info import RunInfo
+from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.runs.run_state import RunState
 from engine.runs.table.columns import columns_of
 from gui.bridge.background import Background
@@ -131,6 +131,18 @@ def test_before_the_runs_are_known_it_says_that_it_reads_them(page: Page) -> Non
     assert page.page.count.text() == "Reading the runs…"
     page.show([])
     assert page.page.count.text() == "0 runs"
+
+
+def test_runs_that_cannot_be_read_are_counted_and_say_why(page: Page) -> None:
+    damaged = UnreadableRun("7", Path(), "Run 7 cannot be read: its settings are lost.")
+    page.page.show_unreadable([damaged])
+    assert page.page.count.text() == "Reading the runs…"
+    page.show(runs())
+    assert page.page.count.text() == "6 runs · 1 unreadable"
+    assert damaged.reason in page.page.count.toolTip()
+    page.page.show_unreadable([])
+    assert page.page.count.text() == "6 runs"
+    assert not page.page.count.toolTip()
 
 
 def test_groups_have_means_and_fold(page: Page) -> None:

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from engine.system import paths
 from main import main
 from tests.support.recorded_runs import record_epochs
 
@@ -39,6 +40,19 @@ def test_runs_are_filtered_sorted_and_printed_with_chosen_columns(
     assert [run["id"] for run in json.loads(capsys.readouterr().out)] == ["2"]
     assert main(["runs", "--filter", "lr > 5"]) == 0
     assert capsys.readouterr().out == "No run passes the filter.\n"
+
+
+def test_runs_that_cannot_be_read_are_named_because_no_filter_finds_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (paths.run_folder("2") / "spec.toml").write_bytes(b"noise")
+    assert [row[0] for row in listed(capsys, "--columns", "id", "--filter", "lr > 0")] == [
+        "id", "3", "1",
+    ]  # fmt: skip
+    assert main(["runs", "--filter", "lr > 0"]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("Left out, because they cannot be read (`")
+    assert said.endswith("show 2` says why): 2.\n")
 
 
 def test_a_wrong_filter_or_column_is_refused_with_the_nearest_names(
