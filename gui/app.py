@@ -117,8 +117,9 @@ class AppController(QObject):
         self.settings, settings_problem = window_settings()
         restore_theme(theme, self.settings)
         self._build_engine_side(telemetry)
-        self._build_widgets(theme.current, self.settings)
-        self._build_window(self.settings)
+        with theme.style_later():
+            self._build_widgets(theme.current, self.settings)
+            self._build_window(self.settings)
         self._connect_commands()
         self._connect_run_list()
         self._connect_telemetry()

@@ -7,6 +7,8 @@ import re
 import shutil
 import string
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -267,6 +269,18 @@ class ThemeController(QObject):
     def toggle(self) -> None:
         """Switch between dark and light; the system's theme is no longer followed."""
         self.set_choice("light" if self.current is DARK else "dark")
+
+    @contextmanager
+    def style_later(self) -> Iterator[None]:
+        """Style the widgets that are made meanwhile at the end, once: while there is a style sheet,
+        Qt styles a widget and all in it again each time that one of its parents gets another one,
+        which is a third of the time of a window."""
+        sheet = self.app.styleSheet()
+        self.app.setStyleSheet("")
+        try:
+            yield
+        finally:
+            self.app.setStyleSheet(sheet)
 
     def _chosen_theme(self) -> Theme:
         if self.choice != "system":

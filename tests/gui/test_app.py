@@ -112,6 +112,22 @@ print("clean")
     assert result.stdout.strip() == "clean", result.stderr
 
 
+def test_the_parts_of_the_window_are_styled_once_they_are_together(
+    open_app: Callable[[], AppController], qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheets: list[str] = []
+
+    class Watched(MainWindow):
+        def __init__(self, *arguments: Any) -> None:
+            sheets.append(qapp.styleSheet())
+            super().__init__(*arguments)
+
+    monkeypatch.setattr("gui.app.MainWindow", Watched)
+    open_app()
+    assert sheets == [""]
+    assert qapp.styleSheet()
+
+
 def test_an_empty_home_opens_a_window_that_says_what_to_do(
     open_app: Callable[[], AppController],
 ) -> None:

@@ -20,7 +20,8 @@ _TICK_HEIGHT = 26
 """Least distance of two labels of a vertical axis, in logical pixels."""
 
 _LEAST_TICKS = 4
-"""A vertical axis has room for so many labels, however low the plot is."""
+"""An axis of numbers has room for so many labels, however small the plot is, unless they are
+long."""
 
 _TIME_TICK_WIDTH = 80
 """Width of a time label, which has neighbours to the left and right, in logical pixels."""
@@ -111,7 +112,7 @@ class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
         choose = ticks.logarithmic if self.logMode else ticks.linear
         if self.orientation == "left":
             return [(None, choose(low, high, max(int(size / _TICK_HEIGHT), _LEAST_TICKS)))]
-        found = choose(low, high, int(size / _NUMBER_WIDTH))
+        found = choose(low, high, max(int(size / _NUMBER_WIDTH), _LEAST_TICKS))
         widest = self._widest(self._labels(found).texts) + _LABEL_GAP
         if widest * len(found) > size:
             found = choose(low, high, int(size / widest))

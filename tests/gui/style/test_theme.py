@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetrics, QPalette, QStandardItemModel
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -35,6 +35,45 @@ def controller(qapp: QApplication) -> Iterator[ThemeController]:
     yield ThemeController(qapp)
     qapp.setStyleSheet("")
     qapp.setPalette(QPalette())
+
+
+class Dressed(QLabel):
+    """Counts how often it gets a style."""
+
+    times = 0
+
+    def changeEvent(self, event: QEvent) -> None:
+        self.times += event.type() is QEvent.Type.StyleChange
+        super().changeEvent(event)
+
+
+def test_what_is_made_in_style_later_gets_its_style_once(controller: ThemeController) -> None:
+    """Each part of a window is put into another one: each time, Qt would style everything in it."""
+
+    def nested() -> tuple[Dressed, QLabel]:
+        label = Dressed("Loss")
+        label.setObjectName("ttl")
+        whole: QLabel = label
+        for _ in range(5):
+            around = QLabel()
+            whole.ensurePolished()
+            whole.setParent(around)
+            whole = around
+        return label, whole
+
+    usual, _usual_window = nested()
+    with controller.style_later():
+        late, _late_window = nested()
+    late.ensurePolished()
+    assert late.times < usual.times / 2
+    assert late.font() == usual.font() != QLabel().font()
+
+
+def test_the_style_comes_back_after_a_failure(controller: ThemeController) -> None:
+    sheet = controller.app.styleSheet()
+    with pytest.raises(RuntimeError), controller.style_later():
+        raise RuntimeError
+    assert controller.app.styleSheet() == sheet
 
 
 def brightness(colour: str) -> float:
