@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for text in arguments[:at]:  # what follows is the command of a script: it may have lines
         if not text.isprintable():
             parser.error(f"{text!r} is not an argument: it holds characters that cannot be shown")
-    options = parser.parse_args(arguments, argparse.Namespace(command="", log_level=""))
+    options = parser.parse_args(arguments, argparse.Namespace(command="", log_level="", machine=""))
     if options.version:
         from engine.cli.errors import report_errors
 
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from engine.cli.errors import report_errors
 
     _log.info("called with %s", arguments)
-    code = report_errors(lambda: _run(options), json=Parser.prints_json)
+    code = report_errors(lambda: _run_where(options, arguments), json=Parser.prints_json)
     _log.info("exits with code %d", code)
     return code
 
@@ -180,11 +180,18 @@ def _parser() -> Parser:
         return command
 
     run, json, detach = Parser(add_help=False), Parser(add_help=False), Parser(add_help=False)
-    run.add_argument("id", metavar="ID", help="the run's number")
+    there = Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    there.add_argument(
+        "--on",
+        dest="machine",
+        metavar="MACHINE",
+        help="do it on another machine: a name that `machines` shows, or what ssh understands",
+    )
+    run.add_argument("id", metavar="ID", help="the run's number; MACHINE:ID on another machine")
     json.add_argument("--json", action="store_true", help="the last line is JSON for a program")
     detach.add_argument("--detach", action="store_true", help="return once it has started")
 
-    train = add("train", "start a run and follow it", json, detach)
+    train = add("train", "start a run and follow it", json, detach, there)
     train.add_argument("--recipe", default="digits", help="a name or a .py file (default: digits)")
     train.add_argument("--strategy", metavar="NAME", help="a name (default: single)")
     train.add_argument(
@@ -193,9 +200,9 @@ def _parser() -> Parser:
     _add_environment(train, "the Python that trains it", default="that of `env use`, or traindeck")
     _add_name(train)
     _add_run_options(train)
-    script = add("run", "run a script or any command as it is, and follow it", json, detach)
+    script = add("run", "run a script or any command as it is, and follow it", json, detach, there)
     _add_script_options(script)
-    check = add("check", "try a recipe on one batch, and say what is found", json)
+    check = add("check", "try a recipe on one batch, and say what is found", json, there)
     check.add_argument("recipe", metavar="RECIPE", help="a name or a .py file")
     check.add_argument("--strategy", metavar="NAME", help="a name (default: single)")
     check.add_argument(
@@ -207,24 +214,24 @@ def _parser() -> Parser:
     )
     _add_run_options(check)
     _add_new_recipe(add("new-recipe", "write a commented recipe that trains as it is", json))
-    _add_runs(add("runs", "list the runs: filtered, sorted, with chosen columns", json))
-    queue = add("queue", "list the runs that wait for devices, or change their order", json)
+    _add_runs(add("runs", "list the runs: filtered, sorted, with chosen columns", json, there))
+    queue = add("queue", "list the runs that wait for devices, or change their order", json, there)
     queue.add_argument(
         "--move", nargs=2, metavar=("ID", "WHERE"), help="move a waiting run up, down or first"
     )
-    show_one = add("show", "show one run, and what it was started with", run, json)
+    show_one = add("show", "show one run, and what it was started with", run, json, there)
     show_one.add_argument(
         "--diff", action="store_true", help="print the changes of its code that were not committed"
     )
-    add("attach", "follow an active run; Ctrl-C does not stop it", run, json)
-    stop = add("stop", "save, then end a run", run)
+    add("attach", "follow an active run; Ctrl-C does not stop it", run, json, there)
+    stop = add("stop", "save, then end a run", run, there)
     stop.add_argument("--now", action="store_true", help="end it at once, without saving")
-    add("checkpoint", "save a checkpoint now", run)
-    pause = add("pause", "pause a run at its next step", run)
+    add("checkpoint", "save a checkpoint now", run, there)
+    pause = add("pause", "pause a run at its next step", run, there)
     pause.add_argument(
         "--free-gpus", action="store_true", help="move its model to the host's memory meanwhile"
     )
-    resume = add("resume", "continue a paused or ended run", run, json, detach)
+    resume = add("resume", "continue a paused or ended run", run, json, detach, there)
     resume.add_argument(
         "--checkpoint", metavar="NAME", help="checkpoint, or 'beginning' (default: newest)"
     )
@@ -246,18 +253,26 @@ def _parser() -> Parser:
         "--take-over", action="store_true", help="also if it was on another machine, which is gone"
     )
     _add_run_options(resume, "the run's own")
-    add("empty-cache", "free unused memory of a run's devices", run)
-    add("strategies", "list the strategies, and whether this machine can run them", json)
-    add("devices", "list the devices of this machine, and the frameworks that are loaded", json)
+    add("empty-cache", "free unused memory of a run's devices", run, there)
+    add("strategies", "list the strategies, and whether this machine can run them", json, there)
+    add(
+        "devices",
+        "list the devices of this machine, and the frameworks that are loaded",
+        json,
+        there,
+    )
     _add_warm(add("warm", "load frameworks in advance, so that runs start at once", json))
-    add("recipes", "list the built-in recipes", json)
+    add("recipes", "list the built-in recipes", json, there)
     _add_env(add("env", "the Pythons that runs can use: add, make, list, check, remove"), log, json)
-    _add_export(add("export", "write runs for other programs", json))
+    _add_export(add("export", "write runs for other programs", json, there))
     _add_import(add("import", "make runs of TensorBoard logs and CSV files", json))
-    fsck = add("fsck", "check the files of runs, and mend them", json)
+    _add_machines(
+        add("machines", "other machines, over SSH: add, list, check, remove", json), log, json
+    )
+    fsck = add("fsck", "check the files of runs, and mend them", json, there)
     fsck.add_argument("ids", metavar="ID", nargs="*", help="a run's number (default: everything)")
     fsck.add_argument("--repair", action="store_true", help="mend what can be mended")
-    doctor = add("doctor", "check whether this machine can train, and say what to do", json)
+    doctor = add("doctor", "check whether this machine can train, and say what to do", json, there)
     doctor.add_argument(
         "--full",
         action="store_true",
@@ -377,6 +392,31 @@ def _add_env(parser: Parser, *parents: Parser) -> None:
         action="append",
         help="may be given several times (default: what the environment has)",
     )
+
+
+def _add_machines(parser: Parser, *parents: Parser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", dest="action", parser_class=Parser)
+
+    def action(name: str, about: str) -> Parser:
+        found = actions.add_parser(name, help=about, description=about, parents=list(parents))
+        if name != "list":
+            found.add_argument("name", metavar="NAME", help="the name of the machine")
+        return found
+
+    added = action("add", "add a machine")
+    added.add_argument(
+        "destination",
+        metavar="DESTINATION",
+        help="what ssh understands: user@host, or an alias of its configuration",
+    )
+    added.add_argument(
+        "--start",
+        metavar="COMMAND",
+        help="what starts Traindeck there, for its shell (default: traindeck)",
+    )
+    action("list", "list the machines")
+    action("check", "connect to a machine, and say what it lacks")
+    action("remove", "remove a machine from the list; nothing changes there")
 
 
 def _add_runs(parser: Parser) -> None:
@@ -512,6 +552,43 @@ def _add_variables(parser: Parser) -> None:
     )
 
 
+def _run_where(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Carry out the command here, or on the machine that `--on` or `MACHINE:ID` names."""
+    named = getattr(options, "id", "")
+    if not options.machine and ":" not in named:
+        return _run(options)
+    from engine.cli import on_machine
+    from engine.cli.output import Refused
+    from engine.remote.machines import run_reference
+
+    rest = on_machine.without_flag(arguments, options.machine)
+    if ":" in named:
+        name, run_id = run_reference(named)
+        if options.machine and options.machine != name:
+            raise Refused(f"{named} is a run of {name}: leave out `--on {options.machine}`.")
+        options.machine = name
+        rest = on_machine.replaced(rest, "", named, run_id)
+    machine = on_machine.find_machine(options.machine)
+    match options.command:
+        case "export":
+            from engine.cli.commands.exchange import export_from
+
+            return export_from(
+                machine, options.ids, options.format, options.output, json=options.json
+            )
+        case "doctor" if options.full:
+            raise Refused(
+                f"`doctor --full` writes its file on the machine that it examines: call it on "
+                f"{machine.name}, without `--on`."
+            )
+        case "train" | "check":
+            recipe = on_machine.recipe_there(machine, options.recipe)
+            if recipe != options.recipe:
+                flag = "--recipe" if options.command == "train" else ""
+                rest = on_machine.replaced(rest, flag, options.recipe, recipe)
+    return on_machine.run_there(machine, rest)
+
+
 def _run(options: argparse.Namespace) -> int:
     """Carry out the command. The imports are in here, so that --help is quick."""
     if options.command == "serve":  # without the imports of the others: a person waits for it
@@ -630,6 +707,8 @@ def _run(options: argparse.Namespace) -> int:
             return listings.recipes(json=options.json)
         case "env":
             return _env(options)
+        case "machines":
+            return _machines(options)
         case "export":
             from engine.cli.commands.exchange import export_runs
 
@@ -671,6 +750,22 @@ def _run(options: argparse.Namespace) -> int:
             return save_pictures(options.folder, options.only)
         case _:
             raise AssertionError(options.command)
+
+
+def _machines(options: argparse.Namespace) -> int:
+    from engine.cli.commands import machines
+
+    match options.action:
+        case None | "list":
+            return machines.show(json=options.json)
+        case "add":
+            return machines.add(options.name, options.destination, options.start, json=options.json)
+        case "check":
+            return machines.check(options.name, json=options.json)
+        case "remove":
+            return machines.remove(options.name, json=options.json)
+        case _:
+            raise AssertionError(options.action)
 
 
 def _env(options: argparse.Namespace) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Self
 
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from engine.cli.output import err, format_duration, format_number
 from engine.cli.watch import Update
@@ -117,3 +120,21 @@ def _figures(status: RunStatus, state: RunState) -> str:
         parts.append(f"{status.samples_per_second:,.0f} samples/s")
         parts.append(f"{format_duration(status.seconds_left)} left")
     return "  ".join(parts)
+
+
+Show = Callable[[str, int, int], None]
+"""Takes what is done, how much of it, and of how much."""
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Show]:
+    """Show a bar while the body works; without a terminal, nothing."""
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
+    is_shown = sys.stderr.isatty()
+    with Progress(*columns, console=err(), transient=True, disable=not is_shown) as bar:
+        task = bar.add_task(what, total=None)
+
+        def show(detail: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{what} {detail}".rstrip(), completed=done, total=total)
+
+        yield show

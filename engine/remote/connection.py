@@ -18,10 +18,9 @@ from engine.remote import packed_points, requests, ssh
 from engine.remote.askpass import Ask, Askpass
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import DevicesNews, FollowNews, Hello, Packed, Request, RunsNews
-from engine.remote.run_rows import run_info, stored_event
+from engine.remote.run_rows import digest_of, run_info, stored_event
 from engine.remote.session import Broken, NotConnected, OtherProtocol, Session
-from engine.remote.ssh import Failure
-from engine.remote.watches import digest_of
+from engine.remote.ssh import Asking, Failure
 from engine.runs.run_follower import Output, RunNews
 from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.runs.store.store_follower import CurveUpdate
@@ -264,14 +263,7 @@ class Connection:
 
         Raises NotConnected.
         """
-        session = self._connected()
-        number, pending = session.begin(request)
-
-        def end(timeout: float) -> A:
-            answer: A = session.end(number, pending, timeout)
-            return answer
-
-        return end
+        return self._connected().begin(request)
 
     def follow(
         self,
@@ -321,13 +313,13 @@ class Connection:
                 watch.refused(answer.refusal.text)
 
         with contextlib.suppress(NotConnected):  # it begins with the next session
-            watch.number, _ = session.begin(watch.request(), on_answer=answered)
+            watch.number, _ = session.post(watch.request(), on_answer=answered)
 
     def _ask_for(self, request: Request[Any]) -> None:
         """Send a request whose answer tells nothing."""
         if self._session is not None:
             with contextlib.suppress(NotConnected):  # then there is nothing to change
-                self._session.begin(request)
+                self._session.post(request)
 
     def _connected(self) -> Session:
         session = self._session
@@ -375,7 +367,9 @@ class Connection:
                     assert self._ask is not None
                     askpass = stack.enter_context(Askpass(self._ask_person))
                     environment = askpass.environment
-                command = self._command or ssh.serve_command(self.machine, asks=asks)
+                command = self._command or ssh.serve_command(
+                    self.machine, Asking.WINDOW if asks else Asking.NOBODY
+                )
                 session = Session(command, environment=environment, on_push=self._take)
             except OSError as error:
                 text = f"`ssh` cannot be started on this machine: {error}."
@@ -386,24 +380,15 @@ class Connection:
                     session.stop()
             try:
                 session.run(lambda hello: self._ready(session, hello))
-            except OtherProtocol as error:
-                return ssh.explain_protocol(self.machine, error.hello), False
-            except Broken as error:
-                return self._explain(error), error.greeted
+            except (Broken, OtherProtocol) as error:
+                was_connected = isinstance(error, Broken) and error.greeted
+                return ssh.failure_of(self.machine, error), was_connected
             finally:
                 with self._lock:
                     self._session = None
                     for watch in self._watches:
                         watch.number = 0
         raise AssertionError("a session ends by an exception")
-
-    def _explain(self, error: Broken) -> Failure:
-        if error.is_garbled:
-            return ssh.explain_noise(self.machine, str(error))
-        errors = error.errors or error.noise
-        return ssh.explain(
-            self.machine, error.exit_code, errors, why=str(error), greeted=error.greeted
-        )
 
     def _ready(self, session: Session, hello: Hello) -> None:
         with self._lock:
@@ -465,7 +450,7 @@ class Connection:
                     self._tell(self.status._replace(round_trip=taken))
 
         with contextlib.suppress(NotConnected):  # `_keep` says so
-            session.begin(requests.Ping(), on_answer=answered)
+            session.post(requests.Ping(), on_answer=answered)
 
     def _tell(self, status: LinkStatus) -> None:
         if status.state is not self.status.state:

@@ -186,11 +186,23 @@ class Resume(Request[str], frozen=True, tag="resume"):
     recipe: RecipeVersion | None = None
 
 
+class OfferedFile(msgspec.Struct, frozen=True):
+    """A file that can be downloaded."""
+
+    path: str
+    """Relative to the folder that is downloaded, with `/`."""
+
+    bytes: int
+    sha256: str
+
+
 class Checkpoint(msgspec.Struct, frozen=True):
     """A complete checkpoint."""
 
     name: str
     manifest: Manifest
+    manifest_file: OfferedFile
+    """That of the manifest itself, which it does not list."""
 
 
 class Checkpoints(Request[list[Checkpoint]], frozen=True, tag="checkpoints"):
@@ -201,23 +213,13 @@ class Checkpoints(Request[list[Checkpoint]], frozen=True, tag="checkpoints"):
 
 
 class ReadCheckpoint(Request[bytes], frozen=True, tag="read_checkpoint"):
-    """At most PIECE bytes of a file of a checkpoint; empty at its end."""
+    """PIECE bytes of a file of a checkpoint; fewer at its end."""
 
     answer: ClassVar[Any] = bytes
     run: str
     checkpoint: str
     file: str
     offset: int
-
-
-class OfferedFile(msgspec.Struct, frozen=True):
-    """A file that can be downloaded."""
-
-    path: str
-    """Relative to the folder that is downloaded, with `/`."""
-
-    bytes: int
-    sha256: str
 
 
 class Exported(msgspec.Struct, frozen=True):
@@ -240,11 +242,13 @@ class Export(Request[Exported], frozen=True, tag="export"):
 
     answer: ClassVar[Any] = Exported
     runs: tuple[str, ...]
+    """Their ids; `all`, alone: every run."""
+
     format: str
 
 
 class ReadExport(Request[bytes], frozen=True, tag="read_export"):
-    """At most PIECE bytes of a file of an export; empty at its end."""
+    """PIECE bytes of a file of an export; fewer at its end."""
 
     answer: ClassVar[Any] = bytes
     number: int

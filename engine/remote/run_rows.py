@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -71,6 +72,11 @@ def row_of(info: RunInfo) -> RunRow:
         is_recorded=info.is_recorded,
         origin=info.origin,
     )
+
+
+def digest_of(row: Packed) -> int:
+    """Return the digest of a run in a message; see `WatchRuns.known`."""
+    return zlib.crc32(row)
 
 
 def run_info(row: Packed) -> RunInfo:

@@ -215,15 +215,15 @@ class Session:
             greeted=greeted,
         )
 
-    def begin(
+    def post(
         self,
         request: Request[Any],
         progress: Callable[[int, int], None] | None = None,
         on_answer: Callable[[Answered], None] | None = None,
     ) -> tuple[int, Pending]:
-        """Send a request; return its number, and what `end` waits for. Raises NotConnected.
+        """Send a request, and wait for nothing; return its number. Raises NotConnected.
 
-        `on_answer` is called in the thread that reads, for who does not wait.
+        `on_answer` is called in the thread that reads.
         """
         pending = Pending(request, progress, on_answer)
         number = next(self._numbers)
@@ -234,7 +234,7 @@ class Session:
         self._put(Call(number, encode(request)))
         return number, pending
 
-    def end(
+    def _wait(
         self,
         number: int,
         pending: Pending,
@@ -275,8 +275,21 @@ class Session:
         `progress` gets what is done and the total, in the thread that reads. Raises what
         `engine.client` raises for the same, and RemoteError: NotConnected, CallCancelled.
         """
-        answer: A = self.end(*self.begin(request, progress), timeout, cancelled)
+        answer: A = self._wait(*self.post(request, progress), timeout, cancelled)
         return answer
+
+    def begin(self, request: Request[A]) -> Callable[[float], A]:
+        """Send `request`, and return a function that waits for the answer so many seconds.
+
+        Raises NotConnected; the function raises as `call` does.
+        """
+        number, pending = self.post(request)
+
+        def end(timeout: float) -> A:
+            answer: A = self._wait(number, pending, timeout)
+            return answer
+
+        return end
 
     def acknowledge(self, watch: int) -> None:
         """Let the next news of a watch come."""

@@ -6,10 +6,12 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from enum import Enum
 from typing import NamedTuple
 
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import MAJOR, Hello
+from engine.remote.session import Broken, OtherProtocol
 from engine.system.program import CONSOLE_SCRIPT, call, version
 
 PROGRAM_VARIABLE = "TRAINDECK_SSH"
@@ -17,10 +19,15 @@ PROGRAM_VARIABLE = "TRAINDECK_SSH"
 
 CONNECT_SECONDS = 10
 
-_COMMON = (
-    *("-o", f"ConnectTimeout={CONNECT_SECONDS}"),
-    *("-o", "ServerAliveInterval=5"),
-    *("-o", "ServerAliveCountMax=3"),
+_OPTIONS = (
+    f"ConnectTimeout={CONNECT_SECONDS}",
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+    # What a user's configuration may add for terminals is of no use here, and may hinder.
+    "ClearAllForwardings=yes",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "RemoteCommand=none",
 )
 _SSH_FAILED = 255
 """The exit code of `ssh` for errors of its own; every other one is that of the remote command."""
@@ -40,32 +47,43 @@ class Failure(NamedTuple):
     """Whether a password or the like might help, which nobody was asked for."""
 
 
-def serve_command(machine: RemoteMachine, *, asks: bool = False) -> list[str]:
-    """Return the words that start the remote side of a connection; NONCE stands for its word.
+class Asking(Enum):
+    """Whom `ssh` may ask, such as for a password."""
 
-    `asks`: whether `ssh` may ask for a password, once. It never accepts a new host key by itself.
+    NOBODY = ("BatchMode=yes",)
+    WINDOW = ("NumberOfPasswordPrompts=1", "StrictHostKeyChecking=yes")
+    """`engine.remote.askpass`. It accepts no host key, not even a new one."""
+
+    TERMINAL = ()
+    """The terminal of this process, where it also shows new host keys."""
+
+
+def serve_command(machine: RemoteMachine, asking: Asking = Asking.NOBODY) -> list[str]:
+    """Return the words that start the remote side of a connection; NONCE stands for its word."""
+    # Some failures are told at this level only.
+    return _words(machine, ["serve", "NONCE"], "-T", "LogLevel=INFO", *asking.value)
+
+
+def command_on(
+    machine: RemoteMachine, arguments: Sequence[str], *, has_terminal: bool
+) -> list[str]:
+    """Return the words that run a command of Traindeck there.
+
+    `has_terminal`: whether the standard streams of this process are a terminal, which that command
+    then has too: Ctrl-C reaches it, and `ssh` may ask.
     """
-    how = ["BatchMode=yes"]
-    if asks:
-        how = ["NumberOfPasswordPrompts=1", "StrictHostKeyChecking=yes"]
-    options = [word for option in how for word in ("-o", option)]
-    return [*_program(), "-T", *_COMMON, *options, *_remote(machine, ["serve", "NONCE"])]
+    asking = Asking.TERMINAL if has_terminal else Asking.NOBODY
+    terminal = "-t" if has_terminal else "-T"
+    return _words(machine, arguments, terminal, "LogLevel=ERROR", *asking.value)
 
 
-def terminal_command(machine: RemoteMachine, arguments: Sequence[str]) -> list[str]:
-    """Return the words that run a command of Traindeck there for the terminal of this process.
-
-    `ssh` asks on that terminal what it has to ask.
-    """
-    return [*_program(), "-T", *_COMMON, *_remote(machine, arguments)]
-
-
-def _program() -> list[str]:
-    return shlex.split(os.environ.get(PROGRAM_VARIABLE) or "ssh")
-
-
-def _remote(machine: RemoteMachine, arguments: Sequence[str]) -> list[str]:
-    return [machine.destination, "--", f"{machine.command} {shlex.join(arguments)}"]
+def _words(
+    machine: RemoteMachine, arguments: Sequence[str], terminal: str, *options: str
+) -> list[str]:
+    program = shlex.split(os.environ.get(PROGRAM_VARIABLE) or "ssh")
+    chosen = [word for option in (*_OPTIONS, *options) for word in ("-o", option)]
+    command = f"{machine.command} {shlex.join(arguments)}"
+    return [*program, terminal, *chosen, machine.destination, "--", command]
 
 
 def explain(
@@ -95,6 +113,16 @@ def explain(
     return Failure(
         f"`{machine.command}` on {name} does not start Traindeck: {said}", is_lasting=True
     )
+
+
+def failure_of(machine: RemoteMachine, error: Broken | OtherProtocol) -> Failure:
+    """Return why a session with `machine` has ended."""
+    if isinstance(error, OtherProtocol):
+        return explain_protocol(machine, error.hello)
+    if error.is_garbled:
+        return explain_noise(machine, str(error))
+    errors = error.errors or error.noise
+    return explain(machine, error.exit_code, errors, why=str(error), greeted=error.greeted)
 
 
 def explain_protocol(machine: RemoteMachine, hello: Hello) -> Failure:
@@ -204,7 +232,7 @@ def _not_found(machine: RemoteMachine) -> str:
             f"`{machine.command}` was not found on {machine.name}: correct the command with "
             f"`{call(f'machines remove {machine.name}')}` and `{call('machines add')}`."
         )
-    again = call(f"machines add {machine.name} {shlex.quote(machine.destination)} --command PATH")
+    again = call(f"machines add {machine.name} {shlex.quote(machine.destination)} --start PATH")
     return (
         f"Traindeck was not found on {machine.name}: install it there with `pip install "
         f"{CONSOLE_SCRIPT}`. If it is installed, a login by SSH has another PATH than a terminal: "

@@ -11,7 +11,7 @@ import msgspec
 from engine.remote import requests
 from engine.remote.requests import Acknowledge, Answered, Call, FromRemote, Hello, Push, Request
 from engine.remote.run_rows import encode
-from engine.remote.server import LONGEST_SILENCE, serve_on
+from engine.remote.serving.server import LONGEST_SILENCE, serve_on
 from engine.remote.wire import FrameReader, FrameWriter
 
 NONCE = "abc"

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from engine import client
 from engine.messages.commands import SaveCheckpoint
 from engine.messages.events import Notice
-from engine.remote import packed_points, requests, watches
+from engine.remote import packed_points, requests
+from engine.remote.downloads import offered_file
 from engine.remote.requests import FollowNews, Hello, RunsNews
-from engine.remote.run_rows import encode, packed_spec, run_info
-from engine.remote.watches import digest_of
+from engine.remote.run_rows import digest_of, encode, packed_spec, run_info
+from engine.remote.serving import watches
 from engine.runs import trash
 from engine.runs.run_info import get_run
 from engine.runs.run_notes import RunNotes, read_notes
@@ -234,7 +235,7 @@ def test_a_verification_tells_its_progress_and_can_be_cancelled(
             watch(done, 10**9)
 
     monkeypatch.setattr(client, "resume", resume)
-    monkeypatch.setattr("engine.remote.handlers.PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("engine.remote.serving.handlers.PROGRESS_SECONDS", 0.0)
     number = peer.begin(requests.Resume(run.id))
     assert isinstance(peer.read(), requests.Progress)
     peer.send(requests.Cancel(number))
@@ -295,7 +296,8 @@ def checkpoint_of(run: RecordedRun, content: bytes) -> requests.Checkpoint:
     saved = checkpoint_files.publish(
         run.folder, position, strategy="s", replicas=1, batch_size=1, parameters=1
     )
-    return requests.Checkpoint(saved.folder.name, saved.manifest)
+    written = offered_file(saved.folder / "manifest.json", saved.folder)
+    return requests.Checkpoint(saved.folder.name, saved.manifest, written)
 
 
 def test_a_checkpoint_is_read_in_pieces(peer: Peer, run: RecordedRun) -> None:
@@ -354,7 +356,7 @@ def test_too_many_calls_at_once_are_refused(
     peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end = threading.Event()
-    monkeypatch.setattr("engine.remote.server.MOST_CALLS", 2)
+    monkeypatch.setattr("engine.remote.serving.server.MOST_CALLS", 2)
     monkeypatch.setattr(client, "send", lambda *_: may_end.wait() and 1)
     for _ in range(2):
         peer.begin(requests.Send(run.id, SaveCheckpoint()))

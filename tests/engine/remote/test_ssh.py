@@ -9,14 +9,14 @@ import pytest
 from engine.remote import ssh
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import MAJOR, Hello
-from engine.remote.ssh import explain, explain_protocol, serve_command, terminal_command
+from engine.remote.ssh import Asking, command_on, explain, explain_protocol, serve_command
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus.lab")
 
 
 def test_it_never_asks_nor_accepts_a_key_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ssh.PROGRAM_VARIABLE, raising=False)
-    quiet, asking = serve_command(MACHINE), serve_command(MACHINE, asks=True)
+    quiet, asking = serve_command(MACHINE), serve_command(MACHINE, Asking.WINDOW)
     assert quiet[0] == asking[0] == "ssh"
     assert "BatchMode=yes" in quiet
     assert "StrictHostKeyChecking=yes" in asking
@@ -30,7 +30,7 @@ def test_another_ssh_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_arguments_reach_the_remote_shell_as_they_are() -> None:
     arguments = ["runs", "--filter", "lr<1e-3 and name:'a b'", "$(reboot)", "; rm -r ~", "`x`"]
-    *_, command = terminal_command(MACHINE, arguments)
+    *_, command = command_on(MACHINE, arguments, has_terminal=False)
     assert shlex.split(command) == ["traindeck", *arguments]
 
 

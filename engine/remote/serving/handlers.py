@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, assert_never
@@ -18,11 +18,14 @@ from engine import client
 from engine.client import CannotStart, CheckpointUnusable, CommandFailed, NoSuchRun, RecipeChanged
 from engine.files.regular_file import open_regular, read_regular
 from engine.remote import packed_points, requests
-from engine.remote.offered_files import offered_files
+from engine.remote.downloads import offered_file, offered_files
 from engine.remote.requests import PIECE, Checkpoint, Code, Exported, LogLines, Refusal, Spec
 from engine.remote.run_rows import UnfitSettings, unpacked_spec
 from engine.remote.sent_code import is_plain, keep
 from engine.runs import checkpoint_files, device_queue, log_tail, trash
+from engine.runs.checkpoint_files import MANIFEST
+from engine.runs.run_index import RunIndex
+from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import write_notes
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
@@ -117,8 +120,10 @@ class Handlers:
             case requests.Resume():
                 return _resume(request, job)
             case requests.Checkpoints():
-                found = client.run_checkpoints(_folder(request.run).name)
-                return [Checkpoint(each.folder.name, each.manifest) for each in found]
+                return [
+                    Checkpoint(folder.name, manifest, offered_file(folder / MANIFEST, folder))
+                    for folder, manifest in client.run_checkpoints(_folder(request.run).name)
+                ]
             case requests.ReadCheckpoint():
                 return _piece(_checkpoint(request), request.file, request.offset)
             case requests.Export():
@@ -147,7 +152,7 @@ class Handlers:
     def _export(self, request: requests.Export, job: Job) -> Exported:
         from engine.exports import export_runs  # slow, and seldom needed
 
-        infos = [client.get_run(run_id) for run_id in dict.fromkeys(request.runs)]
+        infos = _infos(request.runs)
         try:
             format = export_runs.Format(request.format)
         except ValueError:
@@ -214,6 +219,12 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(
                 f"This failed there by an error of Traindeck: {type(error).__name__}: {error}."
             )
+
+
+def _infos(run_ids: Sequence[str]) -> list[RunInfo]:
+    if list(run_ids) == ["all"]:
+        return RunIndex().runs()
+    return [client.get_run(run_id) for run_id in dict.fromkeys(run_ids)]
 
 
 def _folder(run_id: str) -> Path:

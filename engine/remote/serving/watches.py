@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,7 +25,7 @@ from engine.remote.requests import (
     Show,
     StoryPart,
 )
-from engine.remote.run_rows import encode, row_of
+from engine.remote.run_rows import digest_of, encode, row_of
 from engine.remote.wire import FrameTooLarge
 from engine.runs.run_follower import Output, RunCursor, RunFollower, RunNews
 from engine.runs.run_index import RunIndex
@@ -180,7 +179,7 @@ class RunsWatch(Watch):
             if self._rows.get(info.id, (None, 0))[0] is info:
                 continue
             row = encode(row_of(info))
-            digest = zlib.crc32(row)
+            digest = digest_of(row)
             self._rows[info.id] = (info, digest)
             if self._digests.get(info.id) != digest:
                 changed[info.id] = row
@@ -230,11 +229,6 @@ class DevicesWatch(Watch):
     def _end(self) -> None:
         if self._stream is not None:
             self._stream.close()
-
-
-def digest_of(row: Packed) -> int:
-    """Return the digest of a run in a message; see `WatchRuns.known`."""
-    return zlib.crc32(row)
 
 
 def _cursor(packed: Packed) -> RunCursor | None:

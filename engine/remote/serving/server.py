@@ -17,7 +17,6 @@ from typing import Any, assert_never
 import msgspec
 
 from engine.remote import requests
-from engine.remote.handlers import Handlers, Job, refusal_of
 from engine.remote.requests import (
     MAJOR,
     MINOR,
@@ -34,7 +33,8 @@ from engine.remote.requests import (
     ToRemote,
 )
 from engine.remote.run_rows import encode
-from engine.remote.watches import DevicesWatch, RunsWatch, RunWatch, Watch
+from engine.remote.serving.handlers import Handlers, Job, refusal_of
+from engine.remote.serving.watches import DevicesWatch, RunsWatch, RunWatch, Watch
 from engine.remote.wire import FrameReader, FrameTooLarge, FrameWriter, Garbled, banner
 from engine.system.program import version
 

@@ -5,19 +5,44 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from engine.files.atomic_file import sync_to_disk, sync_tree
 from engine.files.disk_errors import short_reason
-from engine.remote.requests import PIECE, OfferedFile
+from engine.remote import requests
+from engine.remote.requests import PIECE, Checkpoint, Exported, OfferedFile, Request
 from engine.remote.sent_code import is_plain
 
 MOST_FILES = 100_000
+AHEAD = 8
+"""Pieces that are asked for before the first of them is here."""
+
+LONGEST_PIECE = 60.0
+"""Seconds for one piece."""
+
+Begin = Callable[[Request[bytes]], Callable[[float], bytes]]
+"""`begin` of a connection or of a session."""
+
+_Ask = Callable[[str, int], Callable[[], bytes]]
+"""Asks for PIECE bytes of a file from an offset on, and returns what waits for them."""
 
 
 class DownloadFailed(Exception):
     """Nothing was downloaded; the text is a sentence."""
+
+
+def offered_file(path: Path, folder: Path) -> OfferedFile:
+    """Return what is said of a file below `folder`. Raises OSError."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while piece := file.read(16 * PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return OfferedFile(path.relative_to(folder).as_posix(), size, digest.hexdigest())
 
 
 def offered_files(target: Path, check: Callable[[int], None]) -> list[OfferedFile]:
@@ -26,28 +51,61 @@ def offered_files(target: Path, check: Callable[[int], None]) -> list[OfferedFil
     `check` is called with the bytes of each file, and may raise to end this. Raises OSError.
     """
     if target.is_file():
-        return [_offered(target, target.parent)]
+        return [offered_file(target, target.parent)]
     found = []
     for path in sorted(target.rglob("*")):
         if path.is_file() and not path.is_symlink():
-            found.append(_offered(path, target))
+            found.append(offered_file(path, target))
             check(found[-1].bytes)
     return found
 
 
-def download(
+def download_export(
+    begin: Begin, exported: Exported, target: Path, progress: Callable[[int, int], None]
+) -> None:
+    """Download an export to the new file or folder `target`; see `_download`."""
+
+    def ask(path: str, offset: int) -> Callable[[], bytes]:
+        request = requests.ReadExport(exported.number, path, offset)
+        return partial(begin(request), LONGEST_PIECE)
+
+    _download(exported.files, target, ask, progress, is_file=exported.is_file)
+
+
+def download_checkpoint(
+    begin: Begin,
+    run_id: str,
+    checkpoint: Checkpoint,
+    target: Path,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Download a checkpoint to the new folder `target`; see `_download`."""
+
+    def ask(path: str, offset: int) -> Callable[[], bytes]:
+        request = requests.ReadCheckpoint(run_id, checkpoint.name, path, offset)
+        return partial(begin(request), LONGEST_PIECE)
+
+    files = [
+        OfferedFile(path, record.bytes, record.sha256)
+        for path, record in checkpoint.manifest.files.items()
+    ]
+    _download([*files, checkpoint.manifest_file], target, ask, progress, is_file=False)
+
+
+def _download(
     files: Sequence[OfferedFile],
     target: Path,
-    read: Callable[[str, int], bytes],
+    ask: _Ask,
     progress: Callable[[int, int], None],
     *,
     is_file: bool,
 ) -> None:
     """Write `files` to the new folder `target`, or the only one of them to the new file `target`.
 
-    `read` returns a piece of a file from an offset on. `progress` gets the bytes that are there and
+    `progress` gets the bytes that are there and
     their total; what it raises ends the download. The names come from the other side, so each is
-    checked; so are sizes and SHA-256. A download that fails leaves nothing. Raises DownloadFailed.
+    checked; so are sizes and SHA-256. A download that fails leaves nothing. Raises DownloadFailed,
+    and what the connection raises.
     """
     _check(files, target, is_file=is_file)
     total = sum(file.bytes for file in files)
@@ -64,7 +122,7 @@ def download(
             for file in files:
                 path = temporary if is_file else temporary / file.path
                 path.parent.mkdir(parents=True, exist_ok=True)
-                for size in _fetch(file, path, read):
+                for size in _fetch(file, path, ask):
                     done += size
                     progress(done, total)
             if is_file:
@@ -93,13 +151,17 @@ def _check(files: Sequence[OfferedFile], target: Path, *, is_file: bool) -> None
         raise DownloadFailed(f"There is no folder {target.parent}: create it, or choose another.")
 
 
-def _fetch(file: OfferedFile, path: Path, read: Callable[[str, int], bytes]) -> Iterator[int]:
+def _fetch(file: OfferedFile, path: Path, ask: _Ask) -> Iterator[int]:
     """Write one file; yield the size of each piece. Raises DownloadFailed, OSError."""
     digest, done = hashlib.sha256(), 0
+    offsets = iter(range(0, file.bytes, PIECE))
+    asked: deque[Callable[[], bytes]] = deque()
     with path.open("xb") as written:
         while done < file.bytes:
-            piece = read(file.path, done)
-            if not piece or done + len(piece) > file.bytes:
+            # The next pieces are asked for before this one is here: a far machine is no slow one.
+            asked.extend(ask(file.path, offset) for offset in islice(offsets, AHEAD - len(asked)))
+            piece = asked.popleft()()
+            if len(piece) != min(PIECE, file.bytes - done):
                 raise DownloadFailed(f"{file.path} has changed there during the download.")
             digest.update(piece)
             written.write(piece)
@@ -110,15 +172,6 @@ def _fetch(file: OfferedFile, path: Path, read: Callable[[str, int], bytes]) -> 
             f"{file.path} is not what was saved: it was damaged there or on the way. "
             "Nothing was kept of the download."
         )
-
-
-def _offered(path: Path, folder: Path) -> OfferedFile:
-    digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while piece := file.read(16 * PIECE):
-            digest.update(piece)
-            size += len(piece)
-    return OfferedFile(path.relative_to(folder).as_posix(), size, digest.hexdigest())
 
 
 def _remove(path: Path) -> None:

@@ -1,0 +1,63 @@
+"""A connection for one errand of the command line: no watches, and no second try."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from engine.remote import ssh
+from engine.remote.machines import RemoteMachine
+from engine.remote.requests import Hello
+from engine.remote.session import Broken, OtherProtocol, RemoteError, Session
+from engine.remote.ssh import Asking
+
+LONGEST_CONNECT = 60.0
+"""Seconds; longer where a person types a password."""
+
+LONGEST_TYPING = 600.0
+
+
+@contextmanager
+def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, Hello]]:
+    """Connect to `machine`. Raises RemoteError, whose text is a sentence.
+
+    `ssh` asks on the terminal, if there is one.
+    """
+    has_terminal = sys.stdin.isatty()
+    command = ssh.serve_command(machine, Asking.TERMINAL if has_terminal else Asking.NOBODY)
+    try:
+        session = Session(command, own_session=not has_terminal)
+    except OSError as error:
+        raise RemoteError(f"`ssh` cannot be started on this machine: {error}.") from error
+    spoken = threading.Event()
+    hellos: list[Hello] = []
+    failures: list[str] = []
+
+    def ready(hello: Hello) -> None:
+        hellos.append(hello)
+        spoken.set()
+
+    def run() -> None:
+        try:
+            session.run(ready)
+        except (Broken, OtherProtocol) as error:
+            failures.append(ssh.failure_of(machine, error).sentence)
+            spoken.set()
+
+    thread = threading.Thread(target=run, daemon=True, name=f"session {machine.name}")
+    thread.start()
+    try:
+        seconds = LONGEST_TYPING if has_terminal else LONGEST_CONNECT
+        if not spoken.wait(seconds):
+            raise RemoteError(f"{machine.name} has not answered within {seconds:g} s.")
+        if not hellos:
+            raise RemoteError(failures[0])
+        yield session, hellos[0]
+    finally:
+        session.stop()
+        thread.join(1.0)
+        if thread.is_alive():
+            session.kill("it was closed here")
+            thread.join()

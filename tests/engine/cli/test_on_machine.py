@@ -1,0 +1,243 @@
+"""`--on` and `machines`: against a real `sshd`, of this machine with another data folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from engine.cli import on_machine
+from engine.cli.output import Refused
+from engine.processes.process import PROJECT
+from engine.remote import machines, ssh
+from engine.remote.machines import RemoteMachine
+from engine.runs import run_info
+from main import main
+from tests.support import ssh_server
+from tests.support.recorded_runs import RecordedRun
+from tests.support.ssh_server import HOST, SshServer
+
+with_ssh = pytest.mark.skipif(bool(ssh_server.MISSING), reason=ssh_server.MISSING)
+
+RECIPE = """
+import torch
+from helper import WIDTH
+
+
+def model():
+    return torch.nn.Linear(4, WIDTH)
+
+
+def datasets():
+    data = torch.utils.data.TensorDataset(torch.zeros(8, 4), torch.zeros(8, dtype=torch.long))
+    return data, data
+"""
+
+Text = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    """The data folder of the other machine."""
+    return tmp_path / "there"
+
+
+@pytest.fixture
+def gpus(
+    tmp_path: Path, there: Path, monkeypatch: pytest.MonkeyPatch, processes: None
+) -> Iterator[SshServer]:
+    """A machine that was added."""
+    server = SshServer(tmp_path / "ssh")
+    monkeypatch.setenv(ssh.PROGRAM_VARIABLE, server.ssh)
+    server.start()
+    command = server.command(there)
+    machines.add(RemoteMachine(name=HOST, destination=HOST, command=command))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def run_there(there: Path, monkeypatch: pytest.MonkeyPatch) -> RecordedRun:
+    """A run of the other machine."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TRAINDECK_HOME", str(there))
+        run = RecordedRun()
+        with closing(run.store):
+            run.begin()
+            run.add_points("train/loss", range(3))
+    return run
+
+
+def test_machines_are_added_listed_and_removed(capsys: Text) -> None:
+    assert main(["machines"]) == 0
+    assert "machines add NAME user@host" in capsys.readouterr().out
+    assert main(["machines", "add", "lab", "me@lab", "--start", "/opt/traindeck"]) == 0
+    capsys.readouterr()
+    assert main(["machines", "list", "--json"]) == 0
+    (added,) = json.loads(capsys.readouterr().out)
+    assert added == {"name": "lab", "destination": "me@lab", "command": "/opt/traindeck"}
+    assert main(["machines"]) == 0
+    assert "me@lab" in capsys.readouterr().out
+    assert main(["machines", "add", "bad name", "me@lab"]) == 2
+    assert "no name for a machine" in capsys.readouterr().err
+    assert main(["machines", "add", "other", "--", "-oProxyCommand=reboot"]) == 2
+    assert "no destination for SSH" in capsys.readouterr().err
+    assert main(["machines", "remove", "lab"]) == 0
+    assert main(["machines", "remove", "lab"]) == 2
+
+
+@with_ssh
+def test_a_machine_is_checked(gpus: SshServer, capsys: Text) -> None:
+    assert main(["machines", "check", HOST, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "connected"
+    gpus.stop()
+    assert main(["machines", "check", HOST, "--json"]) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["state"] == "failed"
+    assert "gpus refuses SSH connections" in printed.err
+
+
+@with_ssh
+@pytest.mark.parametrize("words", [["--on", HOST], [f"--on={HOST}"]])
+def test_a_command_runs_there_with_its_output_and_its_exit_code(
+    gpus: SshServer, run_there: RecordedRun, capfd: Text, words: list[str]
+) -> None:
+    assert main(["runs", "--json", *words]) == 0
+    (listed,) = json.loads(capfd.readouterr().out)
+    assert listed["id"] == run_there.id
+    assert main(["show", "77", *words]) == 2
+    assert "There is no run 77" in capfd.readouterr().err
+
+
+@with_ssh
+def test_a_run_is_named_with_its_machine(
+    gpus: SshServer, run_there: RecordedRun, capfd: Text
+) -> None:
+    assert main(["show", f"{HOST}:{run_there.id}", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["id"] == run_there.id
+    assert main(["show", f"{HOST}:{run_there.id}", "--on", "other"]) == 2
+    assert "leave out `--on other`" in capfd.readouterr().err
+
+
+@with_ssh
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
+def test_ctrl_c_in_a_terminal_reaches_the_command_there(
+    gpus: SshServer, run_there: RecordedRun
+) -> None:
+    """It ends the following as it does here, and not `ssh`."""
+    import pty
+
+    pid, terminal = pty.fork()
+    if not pid:  # the child, whose terminal this is
+        words = [sys.executable, str(PROJECT / "main.py"), "attach", f"{HOST}:{run_there.id}"]
+        os.execv(words[0], words)
+    shown = b""
+    try:
+        with suppress(OSError):  # the terminal of a program that has ended
+            while b"digits" not in shown:  # it follows the run
+                shown += os.read(terminal, 4096)
+            os.write(terminal, b"\x03")
+            while more := os.read(terminal, 4096):
+                shown += more
+    finally:
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+    assert b"goes on" in shown
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+@with_ssh
+def test_a_recipe_goes_there_with_its_modules_and_trains(
+    gpus: SshServer,
+    there: Path,
+    tmp_path: Path,
+    capfd: Text,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "nets.py").write_text(RECIPE)
+    (mine / "helper.py").write_text("WIDTH = 3\n")
+    command = ["train", "--recipe", str(mine / "nets.py"), "--devices", "cpu:0", "--epochs", "1"]
+    assert main([*command, "--json", "--on", HOST]) == 0, capfd.readouterr().err
+    ended = json.loads(capfd.readouterr().out.splitlines()[-1])
+    assert ended["state"] == "finished"
+    assert run_info.runs() == [], "nothing ran here"
+    monkeypatch.setenv("TRAINDECK_HOME", str(there))
+    (info,) = run_info.runs()
+    assert Path(info.spec.recipe).is_relative_to(there / "received")
+    assert (info.folder / "modules" / "helper.py").read_text() == "WIDTH = 3\n"
+
+
+@with_ssh
+def test_an_export_comes_back(
+    gpus: SshServer, run_there: RecordedRun, tmp_path: Path, capfd: Text
+) -> None:
+    target = tmp_path / "out"
+    words = ["export", run_there.id, "--format", "csv", "-o", str(target), "--on", HOST]
+    assert main(words) == 0, capfd.readouterr().err
+    assert "train/loss" in (target / "points.csv").read_text()
+    assert main(words) == 2
+    assert "exists already" in capfd.readouterr().err
+    assert main(["export", "77", "--format", "csv", "--on", HOST]) == 2
+
+
+@with_ssh
+def test_what_cannot_be_reached_is_one_sentence_also_as_json(gpus: SshServer, capfd: Text) -> None:
+    gpus.stop()
+    assert main(["runs", "--json", "--on", HOST]) == 1
+    printed = capfd.readouterr()
+    assert "There is no connection to gpus" in json.loads(printed.out)["problems"][0]["text"]
+    assert "Connection refused" in printed.err
+    assert main(["train", "--recipe", "digits", "--on=-oProxyCommand=x"]) == 2
+
+
+@with_ssh
+def test_a_missing_traindeck_is_said(gpus: SshServer, capfd: Text) -> None:
+    machines.add(RemoteMachine(name="bare", destination=HOST, command="no-such-program"))
+    assert main(["runs", "--on", "bare"]) == 1
+    assert "was not found on bare" in capfd.readouterr().err
+
+
+def test_what_cannot_be_honoured_there_is_refused_by_name(tmp_path: Path, capsys: Text) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("print('no recipe')\n")
+    assert main(["train", "--recipe", str(script), "--on", "me@lab"]) == 2
+    assert "script" in capsys.readouterr().err
+    assert main(["doctor", "--full", "--on", "me@lab"]) == 2
+    assert "without `--on`" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["import", "x.csv", "--on", "me@lab"])
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["runs", "--on", "gpus", "--json"], ["runs", "--json"]),
+        (["--log-level", "debug", "runs", "--on=gpus"], ["--log-level", "debug", "runs"]),
+        (["run", "--on", "gpus", "--", "a", "--on", "gpus"], ["run", "--", "a", "--on", "gpus"]),
+    ],
+)
+def test_the_flag_itself_does_not_travel(given: list[str], kept: list[str]) -> None:
+    assert on_machine.without_flag(given, "gpus") == kept
+
+
+def test_an_argument_that_cannot_be_found_is_refused() -> None:
+    with pytest.raises(Refused, match="in full"):
+        on_machine.without_flag(["runs", "--o", "gpus"], "gpus")
+    with pytest.raises(Refused, match="in full"):
+        on_machine.replaced(["train", "--rec", "a.py"], "--recipe", "a.py", "b.py")
+    changed = on_machine.replaced(["train", "--recipe=a.py"], "--recipe", "a.py", "b.py")
+    assert changed == ["train", "--recipe=b.py"]
+
+
+def test_a_program_without_a_terminal_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ssh.PROGRAM_VARIABLE, raising=False)
+    machine = RemoteMachine(name="lab", destination="me@lab")
+    assert "BatchMode=yes" in ssh.command_on(machine, ["runs"], has_terminal=False)
+    assert "-t" in ssh.command_on(machine, ["runs"], has_terminal=True)
