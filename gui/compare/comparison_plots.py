@@ -52,7 +52,7 @@ _LEAST_STEPS = 8
 """Of this work are done at once however long they take, so that few runs change in one frame."""
 
 _LINES_AT_ONCE = 50
-"""Lines that are read for a mean in one step."""
+"""Lines that are read for a mean, or runs that are forgotten, in one step."""
 
 
 class RunGroup(NamedTuple):
@@ -104,6 +104,9 @@ class ComparisonPlots(PlotPanel):
         """Plots that may draw other curves than they should."""
 
         self._old_bands: set[PlotKind] = set()
+        self._gone: list[_RunSeries] = []
+        """What was removed: to free the points of thousands of runs takes long."""
+
         self._steps: Iterator[None] | None = None
         """What remains to be done for them."""
 
@@ -226,7 +229,7 @@ class ComparisonPlots(PlotPanel):
         gone = set(run_ids)
         for kind, runs in list(self._runs.items()):
             for run_id in gone & runs.keys():
-                del runs[run_id]
+                self._gone.append(runs.pop(run_id))
                 self._shares.remove((kind, run_id))
             if not runs:
                 self._remove(kind)
@@ -306,6 +309,9 @@ class ComparisonPlots(PlotPanel):
             if not self._plots[kind].visibleRegion().isEmpty():
                 self._old_bands.discard(kind)
                 yield from self._draw_bands(kind)
+        while self._gone:
+            del self._gone[-_LINES_AT_ONCE:]
+            yield
 
     def _draw(self, kind: PlotKind, run_id: str) -> None:
         plot, (series, style) = self._plots[kind], self._runs[kind][run_id]

@@ -158,12 +158,17 @@ class RunsPage(QWidget):
         if comparing == self.is_comparing:
             return
         self.is_comparing = comparing
+        self.comparison.plots.setUpdatesEnabled(False)  # it gets its size in several steps
+        QTimer.singleShot(0, self.comparison.plots, self._show_plots)
         self._lower.setVisible(not comparing)
         self.comparison.set_compact(not comparing)
         self._show_choice()
         self.comparing_changed.emit(comparing)
         if not comparing:
             self.table.setFocus()
+
+    def _show_plots(self) -> None:
+        self.comparison.plots.setUpdatesEnabled(True)
 
     def reset_layout(self) -> None:
         """Show the usual columns with the usual widths, and the usual height of the plots."""
