@@ -25,7 +25,7 @@ def test_two_hundred_kills_and_one_at_every_change_of_the_disk() -> None:
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=200,
+        timeout=500,
         check=False,
     )
     found = {

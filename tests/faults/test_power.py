@@ -115,7 +115,7 @@ def test_the_power_is_cut_while_runs_start_train_end_and_are_copied(disk: str) -
         cwd=PROJECT,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=200,
+        timeout=500,
         check=False,
     )
     if done.returncode == SKIPPED:

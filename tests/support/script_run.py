@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.supervisor.script_attempt import free_ports
 from tests.support.forked_script import PACKAGES
 from tests.support.programs import Program
 from tests.support.script_listener import IN_SCRIPT, Frame, ScriptListener
@@ -75,7 +75,7 @@ class ScriptRun:
             "WORLD_SIZE": str(ranks),
             "LOCAL_WORLD_SIZE": str(ranks),
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(_free_port()),
+            "MASTER_PORT": str(*free_ports(1)),
         }
         self._processes: list[subprocess.Popen[str] | Program] = []
         process: subprocess.Popen[str] | Program
@@ -163,10 +163,3 @@ class ScriptRun:
     def saved(self, step: int) -> Path:
         """Return the folder of the checkpoint after `step`, which no process publishes here."""
         return self.run_folder / "checkpoints" / f"step-{step:08d}.tmp"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -36,7 +36,7 @@ def test_two_states_are_drawn_and_the_users_runs_are_left_alone(
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=500,
         check=False,
     )
     assert result.returncode == 0, result.stderr

@@ -27,7 +27,7 @@ def test_everything_is_crisp_and_whole_at_one_and_a_half(traindeck_home: Path) -
         env=environment,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=500,
         check=False,
     )
     assert result.returncode == 0, result.stderr
