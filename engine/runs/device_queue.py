@@ -30,8 +30,9 @@ from engine.system import paths
 from engine.system.paths import workers_lock
 
 FILE_NAME = "queue.json"
-LOCK_SECONDS = 2.0
-"""The longest wait for the lock, which other processes hold for a few milliseconds."""
+LOCK_SECONDS = 10.0
+"""The longest wait for the lock, which other processes hold for a few milliseconds, and longer on a
+busy disk: a run whose supervisor gets no ticket does not start."""
 
 Place = Literal["waiting", "inside", "aside"]
 Move = Literal["up", "down", "first"]

@@ -35,7 +35,7 @@ from engine.system.program import call
 LONGEST_READ = 2.0
 """Seconds of computing time to read one run for a list of runs; it takes less than 0.01 s."""
 
-LONGEST_START = 20.0
+LONGEST_START = 60.0
 """Seconds that a supervisor has to start."""
 
 SILENT_SECONDS = 3.0

@@ -52,8 +52,9 @@ _log = logging.getLogger("engine.supervisor")
 LOG_SECONDS = 20.0
 """Time for the rest of the TensorBoard log, after the end of the run."""
 
-LOCK_SECONDS = 3.0
-"""Time for the previous supervisor of the run, which may be about to exit, to release its lock."""
+LOCK_SECONDS = 10.0
+"""Time for the previous supervisor of the run, which may be about to exit, to release its lock: it
+records facts after the end of the run."""
 
 
 def main(arguments: list[str]) -> int:

@@ -221,8 +221,6 @@ class Comparison(QWidget):
         if self._batch.unread:
             return
         self._show_table()
-        if any(run_id not in self._read_infos for run_id in self._timelines):
-            self.poll()  # they were chosen while others were read
 
     def _show_news(self, news: CurveNews) -> None:
         run_id = news.run_id

@@ -73,7 +73,7 @@ def test_two_windows_and_a_command_line_on_one_run(
 ) -> None:
     # The command line delays both windows for seconds: then they would read blocks, not points.
     monkeypatch.setattr("engine.runs.store.store_follower.MOST_AT_ONCE", 10_000_000)
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
+    run_id = client.start(spec("endless_counter", "torch/single", epochs=1_000_000))
     windows = [Window(run_id), Window(run_id)]
     one, other = windows
     try:

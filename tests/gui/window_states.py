@@ -26,7 +26,7 @@ from tools.screenshots.recording import Recording
 from tools.screenshots.replayed_run import ReplayedRun, replay
 from tools.screenshots.window_states import STATES, show_template
 
-LONGEST = 120.0
+LONGEST = 240.0
 """Seconds until the window must show the runs."""
 
 SIZE = (1280, 800)

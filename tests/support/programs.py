@@ -15,7 +15,7 @@ from engine.templates import client
 from engine.templates.kinds import KINDS, SHARED_ENVIRONMENT
 from engine.templates.protocol import Fork
 
-SECONDS = 200.0
+SECONDS = 540.0
 """Longest wait; only a test that fails waits so long."""
 
 

@@ -20,7 +20,7 @@ from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 
 RECIPES = Path(__file__).parent.parent / "recipes"
-TIMEOUT_SECONDS = 120.0
+TIMEOUT_SECONDS = 240.0
 """Longest wait in seconds; only a test that fails waits so long."""
 
 POLL_SECONDS = 0.05

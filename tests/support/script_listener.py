@@ -21,7 +21,7 @@ import msgspec
 from engine.script_rank import frames
 
 IN_SCRIPT = Path(__file__).resolve().parents[2] / "resources" / "in_script"
-SECONDS = 150.0
+SECONDS = 240.0
 """Longest wait; only a test that fails waits so long."""
 
 Frame = dict[str, Any]

@@ -17,7 +17,7 @@ from tests.support.forked_script import PACKAGES
 from tests.support.programs import Program
 from tests.support.script_listener import IN_SCRIPT, Frame, ScriptListener
 
-SECONDS = 120.0
+SECONDS = 240.0
 """Longest wait; only a test that fails waits so long."""
 
 

@@ -13,10 +13,13 @@ import psutil
 import pytest
 
 from engine import client
+from engine.facts import recorder
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, StopStage
 from engine.processes.process import is_alive
+from engine.runs.run_info import LONGEST_START
 from engine.runs.run_state import RunState
+from engine.supervisor.__main__ import LOCK_SECONDS
 from tests.support.runs import (
     curve,
     events,
@@ -200,6 +203,12 @@ def loss(outputs, targets):
     stages = [event.stage for event in events(info) if isinstance(event, StopStage)]
     assert stages == ["ask", "terminate", "kill"]
     wait_until_gone(info)
+
+
+def test_a_resume_waits_longer_than_the_supervisor_before_it_takes_to_exit() -> None:
+    facts = recorder.LAST_SECONDS + recorder.MOST_THREADS * recorder.GIT_SECONDS
+    assert 2 * facts < LOCK_SECONDS
+    assert LONGEST_START > 2 * LOCK_SECONDS
 
 
 def test_a_run_has_one_supervisor() -> None:

@@ -25,8 +25,13 @@ def compiled(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[
 def loops(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What these functions of `small_compiled.py` found."""
     names = ("streams_of_data", "refused_streams", "callbacks_at_epochs", "refused_models")
-    own = ("own_steps", "own_train_steps")
-    return _found(tmp_path_factory, "small_compiled", *names, *own)
+    return _found(tmp_path_factory, "small_compiled", *names)
+
+
+@pytest.fixture(scope="session")
+def own_loops(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What these functions of `small_compiled.py` found."""
+    return _found(tmp_path_factory, "small_compiled", "own_steps", "own_train_steps")
 
 
 def _found(tmp_path_factory: pytest.TempPathFactory, name: str, *wanted: str) -> dict[str, Any]:

@@ -37,6 +37,16 @@ def test_each_run_has_one_curve_in_its_colour_in_every_plot(view: View) -> None:
     assert found["2"].series.last == 0.3
 
 
+def test_a_finished_run_that_is_chosen_while_others_are_read_is_read_next(view: View) -> None:
+    for _ in range(2):
+        record_epochs("finished", (0.5, 0.4))
+    view.comparison.show_runs(RunIndex().runs())
+    view.chosen.choose(["1"])
+    assert view.comparison.is_reading
+    view.chosen.choose(["1", "2"])
+    assert set(curves(view, "Validation loss")) == {"1", "2"}
+
+
 def test_the_pinned_run_is_dashed_and_unpinned_again(view: View) -> None:
     for _ in range(2):
         record_epochs("finished", (0.5, 0.4))

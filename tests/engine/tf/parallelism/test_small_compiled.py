@@ -99,9 +99,9 @@ def test_what_is_said_twice_or_cannot_be_honoured_is_refused_by_name(
         assert part in said
 
 
-def test_a_step_of_the_recipes_own_trains_alike_in_parts(loops: dict[str, Any]) -> None:
+def test_a_step_of_the_recipes_own_trains_alike_in_parts(own_loops: dict[str, Any]) -> None:
     """With dictionaries as batches, and a loss that is a mean over weights."""
-    found = loops["own_steps"]
+    found = own_loops["own_steps"]
     (loss, other, (name, value)), mirrored = found["figures"]
     assert len(loss) == 4
     assert other != loss
@@ -111,8 +111,8 @@ def test_a_step_of_the_recipes_own_trains_alike_in_parts(loops: dict[str, Any]) 
     assert found["apart"] < 1e-6
 
 
-def test_autograph_leaves_no_file(loops: dict[str, Any]) -> None:
-    assert loops["own_steps"]["files"] == 0
+def test_autograph_leaves_no_file(own_loops: dict[str, Any]) -> None:
+    assert own_loops["own_steps"]["files"] == 0
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_autograph_leaves_no_file(loops: dict[str, Any]) -> None:
     ],
 )
 def test_a_train_step_of_the_models_own_trains_as_in_fit(
-    loops: dict[str, Any], model: str, names: list[str]
+    own_loops: dict[str, Any], model: str, names: list[str]
 ) -> None:
     """With its logs as curves, also after a resume; with a test_step, and several optimizers."""
-    found = loops["own_train_steps"][model]
+    found = own_loops["own_train_steps"][model]
     assert set(names) <= set(found["names"])
     assert {name for name in found["names"] if not name.startswith("val_")} == set(names)
     assert "val_loss" in found["names"]
@@ -138,7 +138,7 @@ def test_a_train_step_of_the_models_own_trains_as_in_fit(
 
 
 def test_what_contradicts_a_train_step_of_the_models_own_is_refused_by_name(
-    loops: dict[str, Any],
+    own_loops: dict[str, Any],
 ) -> None:
     wanted = [
         "choose tf/single",
@@ -152,7 +152,7 @@ def test_what_contradicts_a_train_step_of_the_models_own_is_refused_by_name(
         "several optimizers",
         "weight(batch)",
     ]
-    said = loops["own_train_steps"]["said"]
+    said = own_loops["own_train_steps"]["said"]
     assert len(said) == len(wanted)
     for sentence, part in zip(said, wanted, strict=True):
         assert part in sentence
