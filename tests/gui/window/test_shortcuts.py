@@ -120,7 +120,17 @@ def test_every_button_in_sight_can_be_reached_and_has_a_name(
             continue
         name = button.text() or button.accessibleName()
         assert name, f"{button} in {button.parent()} has no name"
+        if button.autoExclusive() and not button.isChecked():
+            continue  # Qt gives Tab to the checked one; the arrow keys go on from there
         assert button.focusPolicy() & Qt.FocusPolicy.TabFocus, f"{name} cannot be tabbed to"
+
+
+def test_the_arrow_keys_go_from_page_to_page(open_app: OpenApp, record: Record) -> None:
+    record().begin()
+    pages = open_app().window.strip.pages
+    pages["run"].setFocus()
+    QTest.keyClick(pages["run"], Qt.Key.Key_Right)
+    assert pages["runs"].hasFocus()
 
 
 def pane_of(panes: tuple[QWidget, ...]) -> int | None:
