@@ -36,7 +36,7 @@ from engine.processes import process_tree
 from engine.processes.process import ask_to_end, find_module, is_halted, start_module
 from engine.runs import checkpoint_files, run_info
 from engine.runs.checkpoint_files import BEGINNING, OWN, CheckpointDamaged, Watch
-from engine.runs.resume_rules import change_problems
+from engine.runs.resume_rules import change_problems, recipe_changes
 from engine.runs.run_copy import copy_run
 from engine.runs.run_info import (
     LONGEST_START,
@@ -324,15 +324,6 @@ def resume_meaning(info: RunInfo, spec: RunSpec | None = None) -> str:
     """Return what resuming a run of a script means, with its settings or those of `spec`."""
     recipe = recipe_copy.recipe_of_run(info.folder, info.spec)
     return resume_sentence(info.folder, spec or info.spec, uses_calls=recipe.uses_calls)
-
-
-def recipe_changes(info: RunInfo) -> str:
-    """Return in what the recipe of an existing run has changed since its copy; empty: in nothing,
-    or it is gone."""
-    try:
-        return recipe_copy.changes(info.folder, catalog.recipe_of(info.spec))
-    except catalog.UnknownName:  # it was built into an earlier version
-        return ""
 
 
 _LOST = "the run's own copy was lost"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import main as program
-from engine.cli.equivalent_command import train_command
+from engine.facts.equivalent_command import train_command
 from engine.processes.process import PROJECT as ROOT
 from engine.system import logs
 from main import main

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.cli.output import format_bytes, format_time
-from engine.cli.run_overview import RunOverview
 from engine.facts.git_state import GitState
 from engine.facts.run_facts import ModelFacts
+from engine.runs.run_overview import RunOverview
 
 _MOST_MODULES = 20
 _MOST_PACKAGES = 12

@@ -13,7 +13,7 @@ A run of an older version has none of them. All are for their owner only.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -159,7 +159,7 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str = ""
 
 
-class RunFacts(NamedTuple):
+class RunFacts(msgspec.Struct, frozen=True):
     """All that is known of the newest attempt that has facts."""
 
     attempt: AttemptFacts | None = None

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from engine.scripts import secrets
 from engine.scripts.options import Option, read_options, values_in
 from engine.scripts.secrets import looks_secret, shown_words
@@ -24,7 +26,7 @@ WHAT, RECIPE, OPTIONS, VARIABLES = "Run", "Recipe", "Script options", "Variables
 """Groups beside those of the fields."""
 
 
-class SettingRow(NamedTuple):
+class SettingRow(msgspec.Struct, frozen=True):
     """One setting of a run."""
 
     name: str

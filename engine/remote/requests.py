@@ -17,6 +17,7 @@ from engine.messages.events import RecipeVersion
 from engine.remote.packed_points import PackedPoints
 from engine.runs.checkpoint_files import Manifest
 from engine.runs.run_notes import RunNotes
+from engine.runs.run_overview import RunOverview
 from engine.spec.validation import Problem
 from engine.telemetry.snapshot import Snapshot
 
@@ -270,6 +271,25 @@ class Media(Request[bytes], frozen=True, tag="media"):
     file: str
 
 
+class Overview(Request[RunOverview], frozen=True, tag="overview"):
+    """What is known of how a run came about."""
+
+    answer: ClassVar[Any] = RunOverview
+    run: str
+    device_names: dict[str, str] = {}
+    """The names of devices of that machine by id, as a person knows them."""
+
+
+class ReadText(Request[str], frozen=True, tag="read_text"):
+    """The recipe of a run, or the changes of its code that were not committed."""
+
+    answer: ClassVar[Any] = str
+    run: str
+    what: Literal["recipe", "diff"]
+    attempt: int = 0
+    """The one whose changes are meant."""
+
+
 class WriteNotes(Request[None], frozen=True, tag="write_notes"):
     """Replace the notes on a run."""
 
@@ -312,6 +332,8 @@ Question = (
     | ReadExport
     | Discard
     | Media
+    | Overview
+    | ReadText
     | WriteNotes
     | MoveInQueue
     | Delete

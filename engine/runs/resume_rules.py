@@ -1,10 +1,11 @@
-"""Which settings may change when a run resumes from a checkpoint."""
+"""What may change when a run resumes from a checkpoint, and what has changed since its start."""
 
 from __future__ import annotations
 
 from engine.runs.checkpoint_files import Manifest
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
+from engine.spec import catalog, recipe_copy
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 
@@ -20,6 +21,15 @@ _FIXED = {
 def fixed(field: str) -> str:
     """Return why `field` must not change, in a sentence; empty when it may."""
     return _FIXED.get(field, "")
+
+
+def recipe_changes(info: RunInfo) -> str:
+    """Return in what the recipe of an existing run has changed since its copy; empty: in nothing,
+    or it is gone."""
+    try:
+        return recipe_copy.changes(info.folder, catalog.recipe_of(info.spec))
+    except catalog.UnknownName:  # it was built into an earlier version
+        return ""
 
 
 def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest | None) -> list[Problem]:

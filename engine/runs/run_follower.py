@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine.runs.log_tail import LogPlace, LogTail
+from engine.files.log_tail import LogPlace, LogTail
 from engine.runs.run_info import NoSuchRun, RunInfo, get_run
 from engine.runs.run_state import RunStatus
 from engine.runs.store.store_follower import (

@@ -8,9 +8,9 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 
-from engine.cli import run_overview
-from engine.cli.run_overview import RunOverview
+from engine.runs import run_overview
 from engine.runs.run_info import RunInfo
+from engine.runs.run_overview import RunOverview
 from gui.bridge.background import Background
 
 __all__ = ["OverviewReader", "RunOverview"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.cli.run_overview import RunOverview
 from engine.facts.git_state import GitState
 from engine.facts.settings import SettingRow
 from engine.runs.run_info import RunInfo
+from engine.runs.run_overview import RunOverview
 from engine.system import units
 from gui.overview.segments import Line, Piece, piece
 from gui.style.translation import translate

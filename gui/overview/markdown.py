@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.cli.run_overview import RunOverview
 from engine.facts.history import History, MarkKind, Phase
 from engine.runs.run_info import RunInfo
+from engine.runs.run_overview import RunOverview
 from engine.system import units
 from gui.overview.facts_text import environment_lines, git_lines
 from gui.overview.model_tree import count_text

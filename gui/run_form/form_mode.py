@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from engine.cli.equivalent_command import resume_command, train_command
+from engine.facts.equivalent_command import resume_command, train_command
 from engine.runs import resume_rules
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo

@@ -14,8 +14,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.files.log_tail import terminal_text
 from engine.messages.events import AttemptStarted, Failure, RunEnded
-from engine.runs.log_tail import terminal_text
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import StoredEvent

@@ -17,6 +17,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from engine.files.log_tail import MAX_BYTES, MAX_LINE, LogTail
 from engine.messages.channel import Channel, Hello
 from engine.messages.events import (
     AttemptStarted,
@@ -28,7 +29,6 @@ from engine.messages.events import (
 )
 from engine.messages.merged_metrics import count_points
 from engine.processes.process import start_time
-from engine.runs.log_tail import MAX_BYTES, MAX_LINE, LogTail
 from engine.runs.store.run_store import RunStore
 from engine.runs.store.store_follower import MOST_SHOWN
 from engine.runs.store.store_reader import RunReader, StoredEvent

@@ -17,11 +17,11 @@ from pytestqt.qtbot import QtBot
 
 from engine import client
 from engine.client import CannotStart
+from engine.files.log_tail import MAX_BYTES
 from engine.messages.events import EpochEnded, Failure, RunEnded
 from engine.processes.process import start_time
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
-from engine.runs.log_tail import MAX_BYTES
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.app import NO_DISPLAY, AppController, run

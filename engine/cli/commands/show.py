@@ -20,12 +20,12 @@ from engine.cli.output import (
     out,
     print_json,
 )
-from engine.cli.run_overview import RunOverview, read_diff, run_overview
 from engine.cli.summary import print_failure, print_summary
 from engine.client import RunInfo
 from engine.messages.events import Event, RecipeChosen
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import RunNotes
+from engine.runs.run_overview import RunOverview, read_diff, run_overview
 from engine.runs.store.store_reader import RunReader
 from engine.scripts.secrets import shown_words
 from engine.spec.run_spec import FIELDS

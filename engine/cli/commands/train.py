@@ -13,7 +13,6 @@ import msgspec
 from engine import client
 from engine.cli.commands.script import interpreter_given, variables_of
 from engine.cli.devices import default_devices, resolve_devices
-from engine.cli.equivalent_command import DEFAULT_STRATEGY
 from engine.cli.follow import CtrlC, VerificationView, follow_started_run, print_detached
 from engine.cli.options import RECIPE_DEFAULTS
 from engine.cli.output import Exit, Refused, err, out
@@ -21,6 +20,7 @@ from engine.cli.watch import last_seq, newest_attempt, wait_for_event
 from engine.client import RunInfo
 from engine.environments.needs import package_of
 from engine.environments.registry import default_interpreter
+from engine.facts.equivalent_command import DEFAULT_STRATEGY
 from engine.messages import commands
 from engine.messages.events import RecipeVersion, Resumed
 from engine.repair.take_over import take_over

@@ -16,17 +16,19 @@ import msgspec
 
 from engine import client
 from engine.client import CannotStart, CheckpointUnusable, CommandFailed, NoSuchRun, RecipeChanged
+from engine.files import log_tail
 from engine.files.regular_file import open_regular, read_regular
 from engine.remote import packed_points, requests
 from engine.remote.downloads import offered_file, offered_files
 from engine.remote.requests import PIECE, Checkpoint, Code, Exported, LogLines, Refusal, Spec
 from engine.remote.run_rows import UnfitSettings, unpacked_spec
 from engine.remote.sent_code import is_plain, keep
-from engine.runs import checkpoint_files, device_queue, log_tail, trash
+from engine.runs import checkpoint_files, device_queue, trash
 from engine.runs.checkpoint_files import MANIFEST
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import write_notes
+from engine.runs.run_overview import read_diff, read_recipe, run_overview
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
@@ -138,6 +140,12 @@ class Handlers:
                 return None
             case requests.Media():
                 return _media(request)
+            case requests.Overview():
+                return run_overview(client.get_run(request.run), request.device_names)
+            case requests.ReadText():
+                folder = _folder(request.run)
+                is_recipe = request.what == "recipe"
+                return read_recipe(folder) if is_recipe else read_diff(folder, request.attempt)
             case requests.WriteNotes():
                 return write_notes(_folder(request.run), request.notes)
             case requests.MoveInQueue():

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from engine.cli.equivalent_command import train_arguments
+from engine.facts.equivalent_command import train_arguments
 from engine.spec.catalog import TEMPLATES, template_kinds
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background

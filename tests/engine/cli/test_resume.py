@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from engine import client
-from engine.cli.equivalent_command import resume_command
+from engine.facts.equivalent_command import resume_command
 from engine.messages import commands
 from engine.messages.commands import Command
 from engine.messages.events import Paused, RecipeChosen, RecipeVersion, Resumed, RunEnded

@@ -27,6 +27,7 @@ from engine.remote.serving import watches
 from engine.runs import trash
 from engine.runs.run_info import get_run
 from engine.runs.run_notes import RunNotes, read_notes
+from engine.runs.run_overview import read_diff, run_overview
 from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
@@ -274,6 +275,13 @@ def test_a_recipe_is_kept_with_its_modules_in_a_folder_of_its_content(peer: Peer
     assert path.read_bytes() == RECIPE
     other = requests.Code("mine.py", RECIPE, {"helper.py": b"f = 2\n"})
     assert peer.ask(requests.Keep(other)) != str(path)
+
+
+def test_the_overview_is_that_of_the_machine(peer: Peer, run: RecordedRun) -> None:
+    assert peer.ask(requests.Overview(run.id)) == run_overview(client.get_run(run.id))
+    recipe = peer.ask(requests.ReadText(run.id, "recipe"))
+    assert recipe == (run.folder / "recipe.py").read_text()
+    assert peer.ask(requests.ReadText(run.id, "diff", 3)) == read_diff(run.folder, 3)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine import client
-from engine.cli.run_overview import run_overview
 from engine.client import CannotStart
 from engine.facts.settings import Described, setting_rows
 from engine.imports.csv_tables import ColumnNames
 from engine.imports.import_runs import import_runs
 from engine.runs.run_info import RunInfo, get_run
+from engine.runs.run_overview import run_overview
 from engine.runs.table.columns import columns_of
 from gui.bridge.liveness import NO_SILENCE
 from gui.compare.differences import figure_rows

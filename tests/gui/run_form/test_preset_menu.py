@@ -10,7 +10,7 @@ from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QInputDialog, QLineEdit, QMessageBox
 from pytestqt.qtbot import QtBot
 
-from engine.cli.equivalent_command import train_command
+from engine.facts.equivalent_command import train_command
 from engine.spec import presets
 from engine.spec.run_spec import RunSpec
 from gui.run_form.run_form import RunForm

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 import main
 from engine import client
 from engine.cli.commands import script
-from engine.cli.equivalent_command import resume_command, train_command
+from engine.facts.equivalent_command import resume_command, train_command
 from engine.spec.run_spec import RunSpec
 
 TORCH = "import torch.distributed\n"

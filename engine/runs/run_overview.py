@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from engine import client
-from engine.cli.equivalent_command import train_command
 from engine.facts import run_facts
+from engine.facts.equivalent_command import train_command
 from engine.facts.run_facts import AttemptFacts, RunFacts, read_facts
 from engine.facts.settings import Described, SettingRow, setting_rows
 from engine.files.regular_file import read_regular
+from engine.runs.resume_rules import recipe_changes
 from engine.runs.run_info import RunInfo
 from engine.spec import catalog, presets, recipe_copy, spec_file
 from engine.spec.presets import UnreadablePreset
@@ -33,7 +32,7 @@ MOST_FILES = 2000
 """Files that are counted in one folder of a run."""
 
 
-class Other(NamedTuple):
+class Other(msgspec.Struct, frozen=True):
     """What a run is compared with."""
 
     label: str
@@ -47,7 +46,7 @@ class Other(NamedTuple):
     facts: AttemptFacts | None
 
 
-class FileSize(NamedTuple):
+class FileSize(msgspec.Struct, frozen=True):
     """An entry of the run folder."""
 
     name: str
@@ -59,7 +58,7 @@ class FileSize(NamedTuple):
     """False: there are more files than were counted."""
 
 
-class RunOverview(NamedTuple):
+class RunOverview(msgspec.Struct, frozen=True):
     """What is known of one run at one time."""
 
     settings: list[SettingRow]
@@ -104,7 +103,10 @@ def run_overview(info: RunInfo, device_names: Mapping[str, str] | None = None) -
     note = _changed_since(info)
     rows = setting_rows(own, compared)
     return RunOverview(
-        [row._replace(note=note) if row.name in _WHAT_TRAINS else row for row in rows],
+        [
+            msgspec.structs.replace(row, note=note) if row.name in _WHAT_TRAINS else row
+            for row in rows
+        ],
         facts,
         {} if spec.is_imported else _environment(folder),  # that of the import tells nothing
         other,
@@ -117,7 +119,7 @@ def run_overview(info: RunInfo, device_names: Mapping[str, str] | None = None) -
 
 def _changed_since(info: RunInfo) -> str:
     """Return that the recipe or the script has changed since the run began; empty: it has not."""
-    changes = "" if info.spec.is_imported else client.recipe_changes(info)
+    changes = "" if info.spec.is_imported else recipe_changes(info)
     return f"the file has changed since ({changes})" if changes else ""
 
 

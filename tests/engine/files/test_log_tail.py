@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.runs.log_tail import MAX_BYTES, LogTail, terminal_text
+from engine.files.log_tail import MAX_BYTES, LogTail, terminal_text
 
 
 def test_a_long_log_begins_near_its_end_with_a_whole_line(tmp_path: Path) -> None:

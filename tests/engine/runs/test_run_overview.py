@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 import main
 from engine import client
-from engine.cli.run_overview import folder_files, run_overview
 from engine.facts.git_state import GitState
 from engine.facts.run_facts import (
     AttemptFacts,
@@ -23,6 +22,7 @@ from engine.facts.run_facts import (
 )
 from engine.messages.events import RunEnded
 from engine.runs.run_notes import RunNotes, write_notes
+from engine.runs.run_overview import folder_files, run_overview
 from engine.spec.spec_file import encode_spec
 from tests.support.recorded_runs import SPEC, RecordedRun
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine import client
-from engine.cli.equivalent_command import train_command
+from engine.facts.equivalent_command import train_command
 from engine.spec.run_spec import RunSpec
 from main import main
 

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.cli.options import RECIPE_DEFAULTS
 from engine.environments import registry
 from engine.environments.needs import package_of
 from engine.environments.registry import OWN, UnreadableRegistry
+from engine.facts.settings import RECIPE_DEFAULTS
 from engine.scripts.secrets import looks_secret, shown_words
 from engine.spec import catalog
 from engine.spec.field_info import Setting
