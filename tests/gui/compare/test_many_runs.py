@@ -33,16 +33,16 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few")
 def test_of_many_runs_the_newest_are_drawn_and_a_sentence_says_so(view: View) -> None:
     view.compare(*IDS)
-    assert set(curves(view, "Validation loss")) == {"6", "7", "8", "9"}
+    assert set(curves(view, "Val loss")) == {"6", "7", "8", "9"}
     assert view.comparison.note.text() == "The newest 4 of 9 chosen runs are drawn."
     assert view.comparison.table.columnCount() == 1 + 4
     view.chosen.pin("2")
-    assert set(curves(view, "Validation loss")) == {"2", "6", "7", "8", "9"}, "and the baseline"
+    assert set(curves(view, "Val loss")) == {"2", "6", "7", "8", "9"}, "and the baseline"
     view.chosen.pin(None)
     view.chosen.toggle("9")
-    assert set(curves(view, "Validation loss")) == {"5", "6", "7", "8"}
+    assert set(curves(view, "Val loss")) == {"5", "6", "7", "8"}
     view.chosen.choose(IDS[:4])
-    assert set(curves(view, "Validation loss")) == set(IDS[:4])
+    assert set(curves(view, "Val loss")) == set(IDS[:4])
     assert not view.comparison.note.isVisible()
 
 
@@ -54,7 +54,7 @@ def test_means_are_of_all_chosen_runs_and_the_newest_are_drawn_again_after_them(
     plots = view.comparison.plots
 
     def labels() -> list[str]:
-        shown = [plot for plot in plots.plots() if plot.title == "Validation loss"]
+        shown = [plot for plot in plots.plots() if plot.title == "Val loss"]
         return sorted(each.label for plot in shown for each in plot.curves.curves())
 
     view.comparison.show_groups([RunGroup("all", tuple(IDS))])
@@ -65,7 +65,7 @@ def test_means_are_of_all_chosen_runs_and_the_newest_are_drawn_again_after_them(
     view.comparison.show_groups([])
     drawn = [f"#{number} digits" for number in (6, 7, 8, 9)]
     qtbot.waitUntil(lambda: labels() == drawn, timeout=60_000)
-    assert len(curves(view, "Validation loss")["9"].series) == 2
+    assert len(curves(view, "Val loss")["9"].series) == 2
 
 
 @pytest.mark.usefixtures("few")
@@ -89,7 +89,7 @@ def test_runs_are_read_in_parts_and_the_progress_is_told(
         view.comparison._show_more.stop()
         view.comparison._show_some()
         said.append(view.comparison.note.text())
-        drawn = len(view.comparison.plots.plot("Validation loss").curves.curves())
+        drawn = len(view.comparison.plots.plot("Val loss").curves.curves())
         assert drawn == min(2 * len(said), RUNS), "as they come"
     assert said == [f"Reading {number} of 9 runs…" for number in (2, 4, 6, 8)] + [""]
 
@@ -101,11 +101,11 @@ def test_curves_of_many_are_thin_and_have_no_dashes(
     monkeypatch.setattr(comparison_plots, "MOST_THICK", 3)
     view.chosen.choose(IDS[:COLOURS])  # number 9 has the colour of number 1
     view.compare("1", "2", "9")
-    thick = curves(view, "Validation loss")
+    thick = curves(view, "Val loss")
     assert not any(curve.is_thin for curve in thick.values())
     view.compare(*IDS)
     view.chosen.pin("6")
-    thin = curves(view, "Validation loss")
+    thin = curves(view, "Val loss")
     assert all(curve.is_thin for curve in thin.values())
     assert {name for name, curve in thin.items() if curve.dash.pattern} == {"6"}, "the baseline"
     assert thin["9"]._thick.widthF() == 1.0
