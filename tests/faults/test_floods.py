@@ -72,7 +72,7 @@ def test_a_burst_of_output_is_shown_as_far_as_a_log_is_kept(
     lines = tail.read()
     while piece := tail.read():
         lines += piece
-    assert time.thread_time() - begun < 1.0
+    assert time.thread_time() - begun < 5.0
     assert sum(map(len, lines)) < 2 * MAX_BYTES
     assert "bytes skipped: see" in lines[0]
     assert lines[-1].startswith("burst   99")

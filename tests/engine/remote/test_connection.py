@@ -46,7 +46,7 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
 
             def end() -> None:
                 connection.close()
-                connection.join(seconds=20.0)
+                connection.join(seconds=LONGEST)
 
             stack.callback(end)
             connection.start()
@@ -109,7 +109,7 @@ def test_the_end_leaves_no_process(connect: Connect) -> None:
     followed.wait_for_state(LinkState.CONNECTED)
     process = psutil.Process(connection.pid)
     connection.close()
-    connection.join(seconds=20.0)
+    connection.join(seconds=LONGEST)
     assert not process.is_running()
     assert followed.statuses[-1].state is LinkState.CLOSED
 

@@ -57,7 +57,7 @@ def connect(server: SshServer, traindeck_home: Path) -> Iterator[Connect]:
 
             def end() -> None:
                 connection.close()
-                connection.join(seconds=20.0)
+                connection.join(seconds=LONGEST)
 
             stack.callback(end)
             connection.start()
@@ -97,7 +97,7 @@ def test_nothing_stays_there_when_the_connection_is_closed(
     there = server.processes()
     assert any("serve" in each.cmdline() for each in there)
     connection.close()
-    connection.join(seconds=20.0)
+    connection.join(seconds=LONGEST)
     _, left = psutil.wait_procs(there, LONGEST)
     assert left == []
 
@@ -256,4 +256,4 @@ def test_a_cable_that_is_pulled_is_noticed_and_nothing_is_lost(
         followed.wait(lambda: len(followed.steps["train/loss"]) >= 9)
         assert followed.steps["train/loss"] == list(range(9))
         connection.close()
-        connection.join(seconds=20.0)
+        connection.join(seconds=LONGEST)

@@ -55,9 +55,9 @@ def test_many_gpus_are_no_reason_to_wait(gpus: int) -> None:
         Link(a, b, "NVLink" if (int(a[4:]) - int(b[4:])) % (gpus // 8) == 0 else "system")
         for a, b in combinations(names, 2)
     ]
-    begin = time.process_time()
+    begin = time.thread_time()
     chosen = best_set(found, names, 8)
-    assert time.process_time() - begin < 2.0
+    assert time.thread_time() - begin < 2.0
     kinds = link_kinds(found)
     assert {kinds[frozenset(pair)] for pair in combinations(chosen, 2)} == {KINDS[0]}
     assert chosen == tuple(sorted(chosen))

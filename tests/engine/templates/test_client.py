@@ -171,7 +171,7 @@ def test_a_cancelled_start_ends_at_once(
     requests = [templates.request(), templates.request()]
     begun = time.monotonic()
     answers = list(client.fork_workers(LIGHT_KINDS["slow"], requests, cancelled.is_set))
-    assert time.monotonic() - begun < 10  # far less than the longest wait
+    assert time.monotonic() - begun < client.IMPORT_SECONDS / 2
     assert {str(answer) for answer in answers} == {"the start was cancelled"}
 
 
