@@ -63,7 +63,7 @@ class ComparisonTable(QTableWidget):
             return
         self._shown = shown
         heading = self.tr("SETTINGS THAT DIFFER") if settings else self.tr("NO SETTING DIFFERS")
-        rows: list[ComparisonRow | str] = [self.tr("FIGURES"), *figures, heading, *settings]
+        rows: list[ComparisonRow | str] = [self.tr("SUMMARY"), *figures, heading, *settings]
         layout = (len(infos), *(row if isinstance(row, str) else row.label for row in rows))
         if layout != self._layout:
             self._layout = layout

@@ -56,7 +56,7 @@ class ColumnChoice(QFrame):
         self.tree.setAccessibleName(self.tr("Columns of the table"))
         self._fill(columns)
         self.tree.itemChanged.connect(self._changed)
-        again = QPushButton(self.tr("Usual columns"))
+        again = QPushButton(self.tr("Default columns"))
         again.clicked.connect(reset)
         again.clicked.connect(self.close)
         close = QPushButton(self.tr("Close"))
