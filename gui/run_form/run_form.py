@@ -254,6 +254,8 @@ class RunForm(QFrame):
     def run_started(self, run_id: str) -> None:
         """Leave the mode Continuation if its run is the one that has started; forget the name of a
         new run that the form has started."""
+        if self._start_requested or self._continuation_requested:  # a double click starts one run
+            self.start_button.let_settle(keys=True, clicks=True)
         mode = self._mode
         if isinstance(mode, Continuation) and mode.was_started_as(
             run_id, requested=self._continuation_requested
@@ -262,7 +264,6 @@ class RunForm(QFrame):
         if self._start_requested:
             self._start_requested = False
             self.name_row.take_back_name()
-        self.start_button.let_settle(keys=True, clicks=True)  # a double click starts one run
 
     def _fill(
         self, spec: RunSpec, recipe: RecipeInfo | None = None, *, is_known: bool = False

@@ -181,7 +181,7 @@ class MainWindow(QMainWindow):
         self._layout = WindowLayout(self, self.body, self.run_page, self.bottom, settings)
         self.reset_layout.triggered.connect(self._layout.reset)
         self._layout.restore()
-        self.strip.pages["run"].setFocus()  # a Space there does no harm: the page is shown
+        self.strip.menu_button.setFocus()  # named, and a Space there does no harm
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Save size and layout. The runs continue: they do not depend on the window."""
@@ -226,7 +226,7 @@ class MainWindow(QMainWindow):
         is_lost = focused is not None and self._pages.isAncestorOf(focused)
         self._pages.setCurrentWidget(self._runs_page if page == "runs" else self.run_page)
         if is_lost:  # Qt would move it to an arbitrary widget
-            self.strip.pages[page].setFocus()
+            self._pages.setFocus()
         self.body.set_page(page)
         self.strip.show_page(page)
         self.page_changed.emit(page)

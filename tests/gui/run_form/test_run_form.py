@@ -378,7 +378,7 @@ def test_a_recipe_may_train_by_steps(form: RunForm, own: Path) -> None:
 
 
 def test_name_and_tags_go_with_the_start_and_the_name_is_for_one_run(
-    form: RunForm, qtbot: QtBot
+    form: RunForm, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert form.name_row.name.placeholderText() == "digits"
     form.name_row.name.setText(" wide ")
@@ -391,7 +391,10 @@ def test_name_and_tags_go_with_the_start_and_the_name_is_for_one_run(
         form.start()
     assert (asked.args[0].name, asked.args[1]) == ("wide", ("base", "sweep"))
     assert form.heading.presets._spec == replace(asked.args[0], name="")
+    monkeypatch.setattr("gui.widgets.steady_button.time.monotonic", lambda: 100.0)
     form.run_started("1")
+    with qtbot.assertNotEmitted(form.start_requested):  # the second click of a double click
+        QTest.mouseClick(form.start_button, Qt.MouseButton.LeftButton)
     assert form.name_row.entered_name() == ""
     assert form.name_row.entered_tags() == ("base", "sweep")
 

@@ -62,7 +62,7 @@ def test_a_window_is_reached_and_seen_by_everybody(
     with window_in_state(state, qapp) as app:
         whatever_is_no_text_has_a_name(app)
         it_fits_a_small_screen(app.window)
-        assert app.window.focusWidget() is app.window.strip.pages["run"], "a named control"
+        assert app.window.focusWidget() is app.window.strip.menu_button, "a named control"
         with qtbot.waitActive(app.window):
             app.window.activateWindow()
         stops = go_round(app.window)
