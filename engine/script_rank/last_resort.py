@@ -153,7 +153,7 @@ class LastResort:
 
     def _is_over(self, heard: Heard) -> bool:
         """Whether the figures have waited long enough for better ones."""
-        if self._is_sure:
+        if self._is_sure or self._has_second_validation(heard.step):
             return True
         patience = PATIENCE_SECONDS
         if heard.has_stepped:
@@ -161,6 +161,18 @@ class LastResort:
         elif heard.loads:
             patience = LOADED_SECONDS
         return self._clock() - self._since > patience
+
+    def _has_second_validation(self, done: int) -> bool:
+        """Whether a figure was printed again at a later step, before the last one that is done.
+
+        A script that logs its validations would have logged the first one by then.
+        """
+        first: dict[str, int] = {}
+        return any(
+            line.step < done and first.setdefault(figure.series, line.step) != line.step
+            for figure, _, _ in self._kept
+            if (line := figure.line) is not None and line.step is not None
+        )
 
 
 def _few() -> deque[Any]:

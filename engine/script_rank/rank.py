@@ -424,8 +424,11 @@ class Rank:
             while self._exchange.of_all("ended") is None and not session.is_orphaned:
                 time.sleep(TICK_SECONDS)
             step = self._reports.step if self._stopped_step is None else self._stopped_step
-            reason = "" if was_asked else "The command has ended by itself."
-            session.emit(TrainingEnded(max(0, step), not was_asked, reason))
+            # One that was asked may have ended by itself before it did what was asked.
+            has_obeyed = self._stopped_step is not None or bool(self._signalled)
+            completed = not was_asked or (code == 0 and not has_obeyed)
+            reason = "The command has ended by itself." if completed else ""
+            session.emit(TrainingEnded(max(0, step), completed, reason))
         return 0
 
     def _owns(self, file: Path) -> bool:

@@ -440,9 +440,12 @@ class Attempt:
         return f"with {what} saved after step {status.step}"
 
     def _end_of_script(self, ended: TrainingEnded, problem: str) -> RunEnded:
+        early = self._early_stopping
+        problem = f"{early.improved_later} {problem}".strip()
         if ended.completed:
             reason = "The command has ended by itself, with exit code 0."
-            early = self._early_stopping
+            if self._finish_reason:
+                reason = f"{self.stop_reason}{reason[:-1]}, before it could be stopped."
             if early.metric and not early.has_values:
                 reason += f" Early stopping had no effect: it has logged no {early.metric!r}."
             return RunEnded("finished", f"{reason} {problem}".rstrip())

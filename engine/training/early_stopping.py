@@ -46,6 +46,8 @@ class EarlyStopping:
         self._lowest = lower_is_better(self.metric, directions)
         self._patience, self._change = spec.patience, spec.min_delta
         self._found = msgspec.json.decode(state, type=_Found) if state else _Found()
+        self._told_best_step: int | None = None
+        """The step of the best value that the first reason of this attempt has named."""
 
     @classmethod
     def of_worker(cls, spec: RunSpec, directions: Mapping[str, str]) -> EarlyStopping:
@@ -66,6 +68,17 @@ class EarlyStopping:
     def has_values(self) -> bool:
         """Whether the metric was seen at least once."""
         return self._found.last_step >= 0
+
+    @property
+    def improved_later(self) -> str:
+        """Say, in a sentence, that a value was better than the best that the reason has named.
+
+        A script goes on until it is stopped. Empty: none was better, or there is no reason.
+        """
+        best, step, told = self._found.best, self._found.best_step, self._told_best_step
+        if best is None or told is None or step == told:
+            return ""
+        return f"Before the end it improved: the best is {best:.4g} after step {step}."
 
     def check(self, validates: bool) -> None:
         """Raise TrainingFailed if there is nothing that it can watch."""
@@ -118,7 +131,10 @@ class EarlyStopping:
         found = self._found
         count = "1 evaluation" if found.without == 1 else f"{found.without} evaluations"
         by = f" by more than {self._change:g}" if self._change else ""
-        text = f"Stopped early: {self.metric} has not improved{by} for {count}."
+        last = f"the last after step {found.last_step}"
+        text = f"Early stopping: {self.metric} has not improved{by} for {count}, {last}."
+        if self._told_best_step is None:
+            self._told_best_step = found.best_step
         if found.best is None:
             return f"{text} It was never a finite number."
         saved = ""

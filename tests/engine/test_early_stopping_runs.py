@@ -25,8 +25,9 @@ def test_a_run_ends_early_and_counts_on_when_it_goes_on(recipe: str, strategy: s
     assert (info.status.epoch, len(losses)) == (3, 3)
     steps = info.status.steps_per_epoch
     assert info.reason == (
-        "Stopped early: loss has not improved for 2 evaluations. "
-        f"The best was {losses[0]:.4g} after step {steps}, in checkpoint step-{steps:08d}."
+        "Early stopping: loss has not improved for 2 evaluations, the last after step "
+        f"{3 * steps}. The best was {losses[0]:.4g} after step {steps}, "
+        f"in checkpoint step-{steps:08d}."
     )
     kinds = {each.folder.name: each.manifest.kinds for each in client.run_checkpoints(info.id)}
     assert kinds == {f"step-{steps:08d}": ("best",), f"step-{3 * steps:08d}": ("last",)}

@@ -86,6 +86,22 @@ def test_a_line_has_the_step_that_the_script_notes_for_it() -> None:
     ]
 
 
+def test_a_second_validation_by_lines_shows_that_there_is_no_other_report_of_it() -> None:
+    """Early stopping must not wait those seconds: a script may do many evaluations in them."""
+    reader, figures = FigureReader(), LastResort(Clock())
+    during = Heard(loads=True, step=21, has_stepped=True, losses=True)
+    for progress in (b"val loss: 3\n", b"val loss: 1\n"):  # of one validation
+        figures.add(reader.read(progress), during)
+    figures.printed([("val loss: 3", 20), ("val loss: 1", 20)])
+    assert figures.take(during._replace(step=39)) == []
+    figures.add(reader.read(b"val loss: 2\n"), during._replace(step=40))
+    figures.printed([("val loss: 2", 40)])
+    assert figures.take(during._replace(step=40)) == []
+    second = during._replace(step=41)
+    found = [Figure("validation/loss", 20, 1.0), Figure("validation/loss", 40, 2.0)]
+    assert figures.take(second) == found
+
+
 def test_a_line_without_a_note_waits_a_while_and_keeps_its_place() -> None:
     clock, reader = Clock(), FigureReader()
     figures = LastResort(clock)

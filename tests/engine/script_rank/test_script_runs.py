@@ -377,7 +377,8 @@ def test_a_script_ends_early_by_what_it_logs_and_when_it_goes_on_its_time_is_lim
     info = scripts.run(VALIDATES, early_stopping="val/loss", patience=4)
     assert info.state is RunState.FINISHED
     early = (
-        "Stopped early: val/loss has not improved for 4 evaluations. The best was 0.4 after step 2"
+        "Early stopping: val/loss has not improved for 4 evaluations, the last after step 6. "
+        "The best was 0.4 after step 2"
     )
     assert info.reason.startswith(early)
     step = info.status.step
@@ -389,6 +390,31 @@ def test_a_script_ends_early_by_what_it_logs_and_when_it_goes_on_its_time_is_lim
     info = wait_for_end(info.id)
     assert info.state is RunState.FINISHED
     assert info.reason.startswith(f"The time limit of {minutes:g} min is reached. Ended after")
+
+
+def test_a_script_that_ends_before_it_can_be_stopped_early_was_not_stopped(
+    scripts: Scripts,
+) -> None:
+    info = scripts.run(
+        """
+        from script_double import Link
+        link = Link()
+        for loss in (0.5, 0.6, 0.7, 0.4):
+            link.train(loss=1.0)
+            link.send("points", points=[["val/loss", [link.step], [loss], []]], step=link.step)
+        while not any(act["what"] == "stop" for act in link.acts()):
+            pass
+        """,
+        early_stopping="val/loss",
+        patience=2,
+        stop_seconds=60.0,
+    )
+    assert info.state is RunState.FINISHED
+    assert info.reason == (
+        "Early stopping: val/loss has not improved for 2 evaluations, the last after step 3. The "
+        "best was 0.5 after step 1. The command has ended by itself, with exit code 0, before it "
+        "could be stopped. Before the end it improved: the best is 0.4 after step 4."
+    )
 
 
 def test_a_script_that_logs_no_such_metric_says_that_it_could_not_end_early(

@@ -58,9 +58,18 @@ def test_the_next_attempt_counts_on() -> None:
     before.add_all([(1, 0.5), (2, 0.6), (3, 0.7)])
     after = stopping("loss", before.state, patience=3)
     assert not after.add(3, 0.7), "the validation of the checkpoint is repeated, and counts once"
-    assert "loss has not improved for 3 evaluations. The best was 0.5 after step 1." in after.add(
-        4, 0.6
-    )
+    reason = after.add(4, 0.6)
+    assert "loss has not improved for 3 evaluations, the last after step 4." in reason
+    assert reason.endswith(" The best was 0.5 after step 1.")
+
+
+def test_a_script_that_improves_after_the_decision_says_so() -> None:
+    early = stopping("loss", patience=2)
+    assert ends_after(early, [0.5, 0.6, 0.7]) == 3
+    assert early.improved_later == ""
+    for step, value in enumerate([0.4, 0.45, 0.45], 4):
+        early.add(step, value)  # the second reason is not told
+    assert early.improved_later == "Before the end it improved: the best is 0.4 after step 4."
 
 
 def test_a_training_ends_with_its_epoch_and_the_best_checkpoint_is_kept_and_named(
@@ -72,8 +81,8 @@ def test_a_training_ends_with_its_epoch_and_the_best_checkpoint_is_kept_and_name
     assert isinstance(ended, TrainingEnded)
     assert (ended.step, ended.completed) == (4 * STEPS, True)
     assert (
-        "for 2 evaluations. The best was 0.4 after step 8, in checkpoint step-00000008"
-        in ended.reason
+        "for 2 evaluations, the last after step 16. "
+        "The best was 0.4 after step 8, in checkpoint step-00000008" in ended.reason
     )
     assert training.kinds() == {2 * STEPS: ("best",), 4 * STEPS: ("last",)}
 
