@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QMenu, QPushButton, QToolButton
 from gui.widgets.plain_text import plain_tip
 
 _SETTLE_SECONDS = 1.0
+_PRESSING = (Qt.Key.Key_Space, Qt.Key.Key_Select)
 
 
 class SteadyButton(QPushButton):
@@ -25,6 +26,8 @@ class SteadyButton(QPushButton):
         self._text = texts[0]
         self._is_compact = False
         self._no_keys_until = self._no_clicks_until = -math.inf
+        self._key_released_at = 0
+        """Milliseconds of the clock of the window system."""
         self.setToolTip(plain_tip(tip))
 
     def set_compact(self, compact: bool) -> None:
@@ -57,10 +60,20 @@ class SteadyButton(QPushButton):
             self._no_clicks_until = until
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Press the button, unless it has just changed."""
-        is_press = event.key() in (Qt.Key.Key_Space, Qt.Key.Key_Select)
-        if not is_press or time.monotonic() >= self._no_keys_until:
+        """Press the button, unless it has just changed, or the key is still held."""
+        if event.key() not in _PRESSING:
             super().keyPressEvent(event)
+            return
+        # X11 repeats a held key as a release and a press of one time, and Qt misses some of them.
+        is_repeat = 0 != event.timestamp() == self._key_released_at
+        if not is_repeat and time.monotonic() >= self._no_keys_until:
+            super().keyPressEvent(event)
+
+    def keyReleaseEvent(self, event: QKeyEvent) -> None:
+        """Click if the button is pressed."""
+        if event.key() in _PRESSING:
+            self._key_released_at = event.timestamp()
+        super().keyReleaseEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Press the button, unless it has just changed."""
