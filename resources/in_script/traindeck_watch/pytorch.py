@@ -545,6 +545,7 @@ def patch_torch(torch: ModuleType, watch: Watch) -> None:
         after(hooks.after_step)
     _patch_zero_grad(torch, watch, hooks)
     _patch_save(torch, watch)
+    patch_modes(torch.nn.Module, watch)
 
 
 def _patch_zero_grad(torch: Any, watch: Watch, hooks: TorchHooks) -> None:
@@ -569,6 +570,26 @@ def _patch_zero_grad(torch: Any, watch: Watch, hooks: TorchHooks) -> None:
     watch.guard(_skip_in_dynamo, "torch.compile")(
         module_zero_grad, [note, hooks.note_zeroed, optimizer_zero_grad]
     )
+
+
+def patch_modes(module: Any, watch: Watch) -> None:
+    """The time from `eval()` to `train()` of a model is that of a validation."""
+    of_eval, of_train, throughput = module.eval, module.train, watch.throughput
+
+    @functools.wraps(of_eval)
+    def evaluate(self: Any) -> Any:
+        found = of_eval(self)
+        throughput.evaluates(self)
+        return found
+
+    @functools.wraps(of_train)
+    def train(self: Any, mode: bool = True) -> Any:
+        if mode:  # also of each part of the model
+            throughput.trains(self)
+        return of_train(self, mode)
+
+    module.eval, module.train = evaluate, train
+    watch.guard(_skip_in_dynamo, "torch.compile")(train, [throughput.trains, evaluate])
 
 
 def _patch_save(torch: Any, watch: Watch) -> None:

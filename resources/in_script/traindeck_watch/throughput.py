@@ -26,6 +26,9 @@ class Throughput:
         """Mean seconds of the steps between the last two looks."""
 
         self.last_step_at = 0.0
+        self._evaluated = (0, 0.0)
+        """The id of the model that does not train since this time, with no step since then."""
+
         self._is_interrupted = True
         self._steps = 0
         self._seconds = 0.0
@@ -43,6 +46,7 @@ class Throughput:
             self._steps += new
             self._seconds += now - self.last_step_at
         self.last_step_at = now
+        self._evaluated = (0, now)
 
     def add(self, samples: float) -> None:
         """Steps have had so many samples."""
@@ -57,6 +61,17 @@ class Throughput:
         if self.last_step_at:
             self.last_step_at = time.monotonic()
             self._is_interrupted = False
+
+    def evaluates(self, model: Any) -> None:
+        """The script calls `eval` of a model."""
+        self._evaluated = (id(model), time.monotonic())
+
+    def trains(self, model: Any) -> None:
+        """The script calls `train` of a model: if it was evaluated until now, and not trained in
+        this mode, that time was a validation between two steps."""
+        evaluated, since = self._evaluated
+        if id(model) == evaluated:
+            self.last_step_at += time.monotonic() - max(since, self.last_step_at)
 
     def look(self, step: int) -> float | None:
         """Measure the steps since the last look, of which `step` was the last; return their samples

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from traindeck_watch import throughput
-from traindeck_watch.pytorch import Loading
+from traindeck_watch.pytorch import Loading, patch_modes
 from traindeck_watch.throughput import Throughput
 from traindeck_watch.trainers import samples_of_step
 
@@ -54,6 +54,52 @@ def test_what_is_no_step_takes_none_of_the_time(clock: Clock) -> None:
     measured.goes_on()
     steps(measured, clock, 2, 10, 0.1)
     assert measured.look(7) == pytest.approx(100)
+
+
+class Module:
+    """As that of PyTorch: the modes of a model are those of its parts."""
+
+    def __init__(self, *parts: Module) -> None:
+        self.parts = parts
+
+    def train(self, mode: bool = True) -> Module:
+        for part in self.parts:
+            part.train(mode)
+        return self
+
+    def eval(self) -> Module:
+        return self.train(False)
+
+
+def test_a_validation_of_a_model_in_eval_mode_is_no_step(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("train", "eval"):
+        monkeypatch.setattr(Module, name, vars(Module)[name])
+    measured = Throughput()
+    patch_modes(Module, SimpleNamespace(throughput=measured, guard=lambda *_: lambda *_: None))
+    part = Module()
+    model, teacher = Module(part), Module()
+    steps(measured, clock, 2, 10, 0.1)
+    measured.look(2)
+    model.eval()
+    clock.now += 30.0
+    assert model.train() is model
+    steps(measured, clock, 1, 10, 0.1)
+    assert measured.look(3) == pytest.approx(100)
+    assert measured.step_seconds == pytest.approx(0.1)
+
+    model.train()
+    for each in (part, teacher):  # frozen: these steps take their time
+        each.eval()
+        steps(measured, clock, 1, 10, 0.2)
+    model.eval()
+    steps(measured, clock, 1, 10, 0.2)  # trained in this mode
+    clock.now += 0.1
+    model.train()
+    steps(measured, clock, 1, 10, 0.1)
+    measured.look(7)
+    assert measured.step_seconds == pytest.approx(0.2)
 
 
 def test_without_known_samples_there_is_the_time_of_a_step_only(clock: Clock) -> None:
