@@ -21,6 +21,7 @@ from engine.remote.requests import Exported
 from engine.remote.sent_code import UnfitCode, code_of
 from engine.remote.session import RemoteError
 from engine.remote.short_session import open_session
+from engine.remote.ssh import Asking
 from engine.spec import catalog
 
 OF_SSH = 255
@@ -49,7 +50,7 @@ def run_there(machine: RemoteMachine, arguments: Sequence[str]) -> int:
     Ctrl-C ends `ssh`, and what the command follows goes on.
     """
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    words = ssh.command_on(machine, arguments, has_terminal=has_terminal)
+    words = ssh.command_on(machine, arguments, Asking.here(), has_terminal=has_terminal)
     try:
         code = subprocess.run(words, check=False).returncode
     except OSError as error:

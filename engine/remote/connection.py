@@ -31,6 +31,9 @@ _log = logging.getLogger(__name__)
 
 A = TypeVar("A")
 
+UNREADABLE = (ValueError, RecursionError, OverflowError)
+"""What decoding raises for nonsense, and for what only a newer version can read."""
+
 
 class LinkState(StrEnum):
     """The state of a connection.
@@ -65,6 +68,10 @@ class LinkStatus(NamedTuple):
     """While CONNECTED: what the Traindeck there says of itself."""
 
 
+OnRuns = Callable[[list[RunInfo], list[UnreadableRun]], None]
+"""Gets all runs of a machine, newest first, and those that cannot be read."""
+
+
 class Timing(NamedTuple):
     """Seconds."""
 
@@ -86,7 +93,7 @@ class Timing(NamedTuple):
     """By how much the time of day runs ahead of the machine's clock when it has slept."""
 
 
-class _Watch(ABC):
+class RemoteWatch(ABC):
     """What is watched there, also over several connections."""
 
     number = 0
@@ -97,15 +104,15 @@ class _Watch(ABC):
         """Return what begins or continues it."""
 
     @abstractmethod
-    def take(self, news: Packed) -> None:
-        """Pass news on. Raises ValueError if they cannot be read."""
+    def take(self, news: Packed, machine: str) -> None:
+        """Pass news of `machine` on. Raises ValueError if they cannot be read."""
 
     def refused(self, text: str) -> None:
         """It cannot be watched, or news could not be read."""
         _log.info("nothing is watched: %s", text)
 
 
-class RemoteFollow(_Watch):
+class RemoteFollow(RemoteWatch):
     """One run that is followed. News come in the thread of the connection."""
 
     def __init__(
@@ -120,17 +127,17 @@ class RemoteFollow(_Watch):
     def request(self) -> requests.Follow:
         return requests.Follow(self.run_id, self.series, self.most, self._cursor)
 
-    def take(self, news: Packed) -> None:
+    def take(self, news: Packed, machine: str) -> None:
         found = _decode_follow(news)
-        self._on_news(_run_news(found))
+        self._on_news(_run_news(self.run_id, found, machine))
         self._cursor = found.cursor
 
     def refused(self, text: str) -> None:
         self._on_news(RunNews(trouble=text))
 
 
-class _RunsWatch(_Watch):
-    def __init__(self, on_runs: Callable[[list[RunInfo], list[UnreadableRun]], None]) -> None:
+class _RunsWatch(RemoteWatch):
+    def __init__(self, on_runs: OnRuns) -> None:
         self._on_runs = on_runs
         self._rows: dict[str, Packed] = {}
         self._infos: dict[str, RunInfo | UnreadableRun] = {}
@@ -138,11 +145,11 @@ class _RunsWatch(_Watch):
     def request(self) -> requests.WatchRuns:
         return requests.WatchRuns({each: digest_of(row) for each, row in self._rows.items()})
 
-    def take(self, news: Packed) -> None:
+    def take(self, news: Packed, machine: str) -> None:
         found = _decode_runs(news)
         self._rows.update(found.changed)
         for run_id, row in found.changed.items():
-            self._infos[run_id] = _run_or_reason(run_id, row)
+            self._infos[run_id] = _run_or_reason(run_id, row, machine)
         self._rows = {each: self._rows[each] for each in found.ids if each in self._rows}
         self._infos = {each: self._infos[each] for each in self._rows}
         reasons = [UnreadableRun(each, _NOWHERE, why) for each, why in found.unreadable.items()]
@@ -151,18 +158,18 @@ class _RunsWatch(_Watch):
         self._on_runs(infos, [*others, *reasons])
 
 
-class _DevicesWatch(_Watch):
+class _DevicesWatch(RemoteWatch):
     def __init__(self, on_snapshot: Callable[[Snapshot], None]) -> None:
         self._on_snapshot = on_snapshot
 
     def request(self) -> requests.WatchDevices:
         return requests.WatchDevices()
 
-    def take(self, news: Packed) -> None:
+    def take(self, news: Packed, machine: str) -> None:
         self._on_snapshot(_decode_devices(news).snapshot)
 
 
-W = TypeVar("W", bound=_Watch)
+W = TypeVar("W", bound=RemoteWatch)
 
 
 class Connection:
@@ -192,7 +199,7 @@ class Connection:
         self._timing = timing
         self._lock = threading.RLock()
         self._session: Session | None = None
-        self._watches: list[_Watch] = []
+        self._watches: list[RemoteWatch] = []
         self._closing = False
         self._wake = threading.Event()
         self._begun = time.monotonic()
@@ -283,15 +290,15 @@ class Connection:
             if follow.number:
                 self._ask_for(requests.Show(follow.number, follow.series, most))
 
-    def watch_runs(self, on_runs: Callable[[list[RunInfo], list[UnreadableRun]], None]) -> _Watch:
+    def watch_runs(self, on_runs: OnRuns) -> RemoteWatch:
         """Get all runs, newest first, whenever one has changed. `unwatch` ends it."""
         return self._watch(_RunsWatch(on_runs))
 
-    def watch_devices(self, on_snapshot: Callable[[Snapshot], None]) -> _Watch:
+    def watch_devices(self, on_snapshot: Callable[[Snapshot], None]) -> RemoteWatch:
         """Get the devices, about every second. `unwatch` ends it."""
         return self._watch(_DevicesWatch(on_snapshot))
 
-    def unwatch(self, watch: _Watch) -> None:
+    def unwatch(self, watch: RemoteWatch) -> None:
         """Get no more news. A callback that is under way ends."""
         with self._lock:
             if watch in self._watches:
@@ -307,7 +314,7 @@ class Connection:
                 self._begin_watch(self._session, watch)
         return watch
 
-    def _begin_watch(self, session: Session, watch: _Watch) -> None:
+    def _begin_watch(self, session: Session, watch: RemoteWatch) -> None:
         def answered(answer: requests.Answered) -> None:
             if answer.refusal is not None:
                 watch.refused(answer.refusal.text)
@@ -391,10 +398,11 @@ class Connection:
         raise AssertionError("a session ends by an exception")
 
     def _ready(self, session: Session, hello: Hello) -> None:
-        with self._lock:
-            self._tell(LinkStatus(LinkState.CONNECTED, hello=hello))
+        with self._lock:  # a watch begins either here or, if it comes later, in `_watch`
+            self.status = LinkStatus(LinkState.CONNECTED, hello=hello)
             for watch in self._watches:
                 self._begin_watch(session, watch)
+        self._tell(self.status)
 
     def _take(self, number: int, news: Packed) -> None:
         with self._lock:
@@ -402,15 +410,14 @@ class Connection:
             session = self._session
         if watch is not None:
             try:
-                watch.take(news)
-            except ValueError as error:  # also of msgspec
+                watch.take(news, self.machine.name)
+            except UNREADABLE as error:
                 watch.refused(f"What comes from {self.machine.name} cannot be read: {error}.")
         if session is not None:
             session.acknowledge(number)
 
     def _ask_person(self, prompt: str) -> str | None:
         assert self._ask is not None
-        before = self.status
         self._asking += 1
         self._tell(LinkStatus(LinkState.ASKING, prompt))
         try:
@@ -418,7 +425,8 @@ class Connection:
         finally:
             self._asking -= 1
             self._begun = time.monotonic()
-            self._tell(before)
+            if self.status.state is LinkState.ASKING:  # and was not closed meanwhile
+                self._tell(LinkStatus(LinkState.CONNECTING))
 
     def _watch_over(self) -> None:
         """Notice that the other side is silent, and that this machine has slept."""
@@ -444,22 +452,20 @@ class Connection:
 
     def _ping(self, session: Session, now: float) -> None:
         def answered(_: requests.Answered) -> None:
-            with self._lock:
-                if self.status.state is LinkState.CONNECTED:
-                    taken = time.monotonic() - now
-                    self._tell(self.status._replace(round_trip=taken))
+            self._tell(self.status._replace(round_trip=time.monotonic() - now))
 
         with contextlib.suppress(NotConnected):  # `_keep` says so
             session.post(requests.Ping(), on_answer=answered)
 
     def _tell(self, status: LinkStatus) -> None:
+        """Set and tell the status; without the lock, because the callback may take its time."""
         if status.state is not self.status.state:
             _log.info("%s: %s %s", self.machine.name, status.state, status.sentence)
         self.status = status
         self._on_status(status)
 
 
-def _run_news(found: FollowNews) -> RunNews:
+def _run_news(run_id: str, found: FollowNews, machine: str) -> RunNews:
     """Return news as a `RunFollower` of this machine does. Raises ValueError."""
     story: list[Sequence[StoredEvent] | Output] = []
     for part in found.story:
@@ -471,7 +477,9 @@ def _run_news(found: FollowNews) -> RunNews:
         CurveUpdate(curve.series, packed_points.unpack(curve.points), curve.replaces)
         for curve in found.curves
     ]
-    info = run_info(found.run) if found.run else None
+    info = _run_or_reason(run_id, found.run, machine) if found.run else None
+    if isinstance(info, UnreadableRun):
+        return RunNews(curves, story, None, found.series, info.reason)
     return RunNews(curves, story, info, found.series, found.trouble)
 
 
@@ -481,9 +489,11 @@ _decode_runs = msgspec.msgpack.Decoder(RunsNews).decode
 _decode_devices = msgspec.msgpack.Decoder(DevicesNews).decode
 
 
-def _run_or_reason(run_id: str, row: Packed) -> RunInfo | UnreadableRun:
+def _run_or_reason(run_id: str, row: Packed, machine: str) -> RunInfo | UnreadableRun:
+    """Return a run, whose folder is no path of this machine, and cannot be taken for one."""
     try:
-        return run_info(row)
-    except ValueError as error:
+        info = run_info(row)
+        return info._replace(folder=Path(f"{machine}:{info.folder}"))
+    except UNREADABLE as error:
         text = f"Run {run_id} can only be read by the Traindeck of its machine: {error}."
         return UnreadableRun(run_id, _NOWHERE, text)

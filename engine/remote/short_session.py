@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,10 +24,11 @@ def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, Hello]]:
 
     `ssh` asks on the terminal, if there is one.
     """
-    has_terminal = sys.stdin.isatty()
-    command = ssh.serve_command(machine, Asking.TERMINAL if has_terminal else Asking.NOBODY)
+    asking = Asking.here()
     try:
-        session = Session(command, own_session=not has_terminal)
+        session = Session(
+            ssh.serve_command(machine, asking), own_session=asking is not Asking.TERMINAL
+        )
     except OSError as error:
         raise RemoteError(f"`ssh` cannot be started on this machine: {error}.") from error
     spoken = threading.Event()
@@ -49,7 +49,7 @@ def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, Hello]]:
     thread = threading.Thread(target=run, daemon=True, name=f"session {machine.name}")
     thread.start()
     try:
-        seconds = LONGEST_TYPING if has_terminal else LONGEST_CONNECT
+        seconds = LONGEST_TYPING if asking is Asking.TERMINAL else LONGEST_CONNECT
         if not spoken.wait(seconds):
             raise RemoteError(f"{machine.name} has not answered within {seconds:g} s.")
         if not hellos:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -28,6 +29,7 @@ _OPTIONS = (
     "ForwardAgent=no",
     "ForwardX11=no",
     "RemoteCommand=none",
+    "ControlMaster=no",  # one that is there is used; its process would outlive this one
 )
 _SSH_FAILED = 255
 """The exit code of `ssh` for errors of its own; every other one is that of the remote command."""
@@ -57,6 +59,11 @@ class Asking(Enum):
     TERMINAL = ()
     """The terminal of this process, where it also shows new host keys."""
 
+    @classmethod
+    def here(cls) -> Asking:
+        """Return TERMINAL if a person sits at the standard input."""
+        return cls.TERMINAL if sys.stdin.isatty() else cls.NOBODY
+
 
 def serve_command(machine: RemoteMachine, asking: Asking = Asking.NOBODY) -> list[str]:
     """Return the words that start the remote side of a connection; NONCE stands for its word."""
@@ -65,14 +72,13 @@ def serve_command(machine: RemoteMachine, asking: Asking = Asking.NOBODY) -> lis
 
 
 def command_on(
-    machine: RemoteMachine, arguments: Sequence[str], *, has_terminal: bool
+    machine: RemoteMachine, arguments: Sequence[str], asking: Asking, *, has_terminal: bool
 ) -> list[str]:
     """Return the words that run a command of Traindeck there.
 
-    `has_terminal`: whether the standard streams of this process are a terminal, which that command
-    then has too: Ctrl-C reaches it, and `ssh` may ask.
+    `has_terminal`: whether that command has the terminal of this process, so that Ctrl-C reaches
+    it.
     """
-    asking = Asking.TERMINAL if has_terminal else Asking.NOBODY
     terminal = "-t" if has_terminal else "-T"
     return _words(machine, arguments, terminal, "LogLevel=ERROR", *asking.value)
 

@@ -20,7 +20,8 @@ sixty_examples = settings(
     max_examples=60,
     derandomize=True,
     database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    # A busy machine is slow, and no fault of what is tested.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 """The same examples each time, so that the tests are repeatable. (To search for more, raise the
 number and remove `derandomize`.)"""
@@ -54,6 +55,7 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         int: st.one_of(st.integers(-2, 5), WHOLE),
         float: st.floats(),
         str: TEXT,
+        bytes: st.binary(max_size=40),
         type(None): st.none(),
     }
     return simple[kind]

@@ -235,7 +235,7 @@ def _cursor(packed: Packed) -> RunCursor | None:
     """Return the cursor in a request; None: begin anew, for there is none of this version."""
     try:
         return _decode_cursor(packed) if packed else None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

@@ -16,6 +16,7 @@ from engine.cli.output import Refused
 from engine.processes.process import PROJECT
 from engine.remote import machines, ssh
 from engine.remote.machines import RemoteMachine
+from engine.remote.ssh import Asking
 from engine.runs import run_info
 from main import main
 from tests.support import ssh_server
@@ -239,5 +240,7 @@ def test_an_argument_that_cannot_be_found_is_refused() -> None:
 def test_a_program_without_a_terminal_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ssh.PROGRAM_VARIABLE, raising=False)
     machine = RemoteMachine(name="lab", destination="me@lab")
-    assert "BatchMode=yes" in ssh.command_on(machine, ["runs"], has_terminal=False)
-    assert "-t" in ssh.command_on(machine, ["runs"], has_terminal=True)
+    assert Asking.here() is Asking.NOBODY
+    words = ssh.command_on(machine, ["runs"], Asking.NOBODY, has_terminal=False)
+    assert "BatchMode=yes" in words
+    assert "-t" not in words

@@ -20,8 +20,9 @@ from engine.processes.process import PROJECT
 from engine.remote import requests
 from engine.remote.connection import Connection, LinkState, Timing
 from engine.remote.machines import RemoteMachine
+from engine.remote.run_rows import packed_spec
 from engine.remote.session import CallCancelled, NotConnected, RemoteError
-from tests.support.recorded_runs import RecordedRun
+from tests.support.recorded_runs import SPEC, RecordedRun
 from tests.support.remote_followed import LONGEST, Followed
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -92,6 +93,8 @@ def test_calls_watches_and_the_round_trip(connect: Connect, run: RecordedRun) ->
     followed.wait(lambda: any(each.round_trip is not None for each in followed.statuses))
     connection.watch_runs(followed.take_runs)
     followed.wait(lambda: [each.id for each in followed.runs] == [run.id])
+    assert not followed.runs[0].folder.exists(), "it is no path of this machine"
+    assert str(followed.runs[0].folder) == f"gpus:{run.folder}"
     with pytest.raises(NoSuchRun):
         connection.call(requests.Checkpoints("77"), LONGEST)
     later = connection.begin(requests.Checkpoints(run.id))
@@ -102,6 +105,26 @@ def test_calls_watches_and_the_round_trip(connect: Connect, run: RecordedRun) ->
     followed.wait(lambda: "train/lr" in followed.steps)
     connection.unwatch(followed_run)
     assert connection.call(requests.Ping(), LONGEST) is None
+
+
+PRINTS = f"""
+import os, sys
+sys.path.insert(0, {str(PROJECT)!r})
+from engine.remote.serving import handlers, server
+def check(*_):
+    print("a library prints", flush=True)
+    os.system("echo so does a program")
+    return []
+handlers.client.check = check
+server.serve(sys.argv[1])
+"""
+
+
+def test_what_is_printed_there_does_not_get_into_the_protocol(connect: Connect) -> None:
+    connection, followed = connect(sys.executable, "-c", PRINTS, "NONCE")
+    followed.wait_for_state(LinkState.CONNECTED)
+    for _ in range(2):
+        assert connection.call(requests.Check(packed_spec(SPEC)), LONGEST) == []
 
 
 def test_the_end_leaves_no_process(connect: Connect) -> None:

@@ -13,6 +13,7 @@ from engine.remote.packed_points import Column, PackedPoints, pack, unpack
 from engine.remote.run_rows import encode
 from engine.runs.store.downsampling import BlockStatistics
 from engine.runs.store.stored_points import StoredPoints
+from tests.support.generated_values import sixty_examples
 
 BEGIN = 1_760_000_000.0
 
@@ -66,6 +67,7 @@ def test_a_curve_takes_few_bytes() -> None:
     assert len(encode(pack(points))) < count * (1 + 4 + 4) + 200
 
 
+@sixty_examples
 @given(
     arrays.arrays(np.float64, st.integers(0, 30), elements=st.floats(allow_nan=False)),
     arrays.arrays(np.float64, 30),

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import client
@@ -31,6 +31,8 @@ from engine.runs.run_overview import read_diff, run_overview
 from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
+from tests.support.full_disk import small_disk
+from tests.support.generated_values import fifteen_examples
 from tests.support.recorded_runs import SPEC, RecordedRun
 from tests.support.remote_peer import Peer
 
@@ -360,6 +362,20 @@ def test_an_answer_that_is_too_large_is_refused_and_the_connection_goes_on(
     assert peer.answered(requests.Ping()).refusal is None
 
 
+@pytest.mark.usefixtures("processes")
+def test_a_full_disk_there_is_a_sentence_and_the_connection_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disk(tmp_path / "full", "256k"), closing(Peer()) as peer:
+        monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path / "full"))
+        code = requests.Code("mine.py", os.urandom(2**20))
+        refusal = peer.refusal(requests.Start(packed_spec(SPEC), code=code))
+        assert "No space left on device" in refusal.text
+        assert peer.answered(requests.Ping()).refusal is None
+        received = paths.home() / "received"
+        assert list(received.iterdir()) == [], "what was begun is removed"
+
+
 def test_too_many_calls_at_once_are_refused(
     peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,7 +388,7 @@ def test_too_many_calls_at_once_are_refused(
     may_end.set()
 
 
-@settings(max_examples=30, deadline=None)
+@fifteen_examples
 @given(st.lists(st.one_of(st.binary(max_size=40), st.just(encode(requests.Ping()))), max_size=5))
 def test_no_nonsense_keeps_it_from_ending(bodies: list[bytes]) -> None:
     with closing(Peer()) as peer:

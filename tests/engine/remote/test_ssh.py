@@ -30,7 +30,7 @@ def test_another_ssh_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_arguments_reach_the_remote_shell_as_they_are() -> None:
     arguments = ["runs", "--filter", "lr<1e-3 and name:'a b'", "$(reboot)", "; rm -r ~", "`x`"]
-    *_, command = command_on(MACHINE, arguments, has_terminal=False)
+    *_, command = command_on(MACHINE, arguments, Asking.NOBODY, has_terminal=False)
     assert shlex.split(command) == ["traindeck", *arguments]
 
 

@@ -22,6 +22,7 @@ from engine.remote.wire import (
     Garbled,
     banner,
 )
+from tests.support.generated_values import sixty_examples
 
 
 class Pipe:
@@ -148,6 +149,7 @@ def read_all(pipe: Pipe) -> None:
         pipe.reader.read()
 
 
+@sixty_examples
 @given(st.binary(max_size=200))
 def test_nonsense_is_no_frame_and_no_other_error(nonsense: bytes) -> None:
     pipe = Pipe()

@@ -1,0 +1,72 @@
+"""What comes from another machine is decoded, limited, and never believed."""
+
+from __future__ import annotations
+
+import contextlib
+import string
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.messages.events import Notice
+from engine.remote.connection import UNREADABLE, _decode_follow, _run_news, _RunsWatch
+from engine.remote.requests import FollowNews, RunsNews
+from engine.remote.run_rows import encode, row_of, stored_event
+from engine.remote.sent_code import is_plain
+from engine.runs.run_info import UnreadableRun, get_run
+from tests.support.generated_values import sixty_examples, values_of
+from tests.support.recorded_runs import RecordedRun
+
+
+@sixty_examples
+@given(values_of(FollowNews))
+def test_news_without_sense_raise_nothing_else(nonsense: FollowNews) -> None:
+    with contextlib.suppress(*UNREADABLE):
+        _run_news("1", _decode_follow(encode(nonsense)), "gpus")
+
+
+@sixty_examples
+@given(st.binary(max_size=60))
+def test_an_event_that_cannot_be_read_is_a_notice(body: bytes) -> None:
+    assert stored_event(1, 0.0, body).seq == 1
+    assert isinstance(stored_event(1, 0.0, b"\xc1" + body).event, Notice)
+
+
+def test_what_is_nested_without_end_is_no_end_of_the_connection() -> None:
+    deep = b"\x91" * 100_000
+    assert isinstance(stored_event(1, 0.0, deep).event, Notice)
+    found: list[UnreadableRun] = []
+    watch = _RunsWatch(lambda runs, unreadable: found.extend(unreadable))
+    watch.take(encode(RunsNews(["1"], {"1": deep})), "gpus")
+    assert [each.id for each in found] == ["1"]
+
+
+def test_a_run_of_a_newer_version_is_listed_with_the_reason() -> None:
+    run = RecordedRun()
+    run.begin()
+    row = msgspec.to_builtins(row_of(get_run(run.id)))
+    run.store.close()
+    news = FollowNews(b"", run=encode(row | {"state": "dreaming"}), series=["train/loss"])
+    shown = _run_news(run.id, news, "gpus")
+    assert "only be read by the Traindeck of its machine" in shown.trouble
+    assert shown.series == ["train/loss"], "all else is shown"
+    newer = encode(row | {"spec": row["spec"] | {"warp": 9}, "mood": "good"})
+    info = _run_news(run.id, FollowNews(b"", run=newer), "gpus").info
+    assert info is not None
+    assert info.spec == get_run(run.id).spec
+
+
+@sixty_examples
+@given(st.text(st.sampled_from(string.ascii_letters + "./\\:*\0\n ~"), max_size=12))
+def test_a_plain_name_stays_where_it_is(name: str) -> None:
+    if is_plain(name):
+        assert not name.startswith("/")
+        assert not set("\\:\0\n") & set(name)
+        assert not {"", ".", ".."} & set(name.split("/"))
+
+
+@pytest.mark.parametrize("name", ["a", "a/b.csv", "a b", "é.csv", ".hidden", "a..b", "~"])
+def test_ordinary_names_are_plain(name: str) -> None:
+    assert is_plain(name)
