@@ -146,13 +146,13 @@ def is_template(process: psutil.Process) -> bool:
     return False
 
 
-def wait_until_gone(info: RunInfo) -> None:
-    """Wait until every process of the run (its workers, its supervisor) has ended."""
+def wait_until_gone(info: RunInfo, seconds: float = TIMEOUT_SECONDS) -> None:
+    """Fail unless every process of the run (its workers, its supervisor) ends within `seconds`."""
     processes = []
     for pid in (*info.status.worker_pids, info.status.supervisor_pid):
         with contextlib.suppress(psutil.NoSuchProcess):
             processes.append(psutil.Process(pid))
-    deadline = time.monotonic() + TIMEOUT_SECONDS
+    deadline = time.monotonic() + seconds
     pause = threading.Event()
     while left := [process for process in processes if _is_alive(process)]:
         assert time.monotonic() < deadline, f"orphans: {left}"

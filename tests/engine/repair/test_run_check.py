@@ -80,7 +80,7 @@ def newest_checkpoint(folder: Path) -> Path:
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     # what is done; the file of the finding; a part of the problem
-    "no spec": (lambda run: (run / SPEC).unlink(), SPEC, "No such file"),
+    "no spec": (lambda run: (run / SPEC).unlink(), SPEC, "there is no spec.toml"),
     "an empty spec": (lambda run: (run / SPEC).write_text(""), SPEC, "it has no 'environment'"),
     "a spec of zeros": (lambda run: (run / SPEC).write_bytes(bytes(900)), SPEC, "cannot be read"),
     "no recipe": (lambda run: (run / "recipe.py").unlink(), "recipe.py", "There is no recipe"),

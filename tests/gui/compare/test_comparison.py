@@ -44,7 +44,7 @@ def test_a_finished_run_that_is_chosen_while_others_are_read_is_read_next(view: 
     view.chosen.choose(["1"])
     assert view.comparison.is_reading
     view.chosen.choose(["1", "2"])
-    assert set(curves(view, "Validation loss")) == {"1", "2"}
+    assert set(curves(view, "Val loss")) == {"1", "2"}
 
 
 def test_the_pinned_run_is_dashed_and_unpinned_again(view: View) -> None:
