@@ -14,6 +14,7 @@ Direction = Literal["min", "max"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 NO_OVERRIDES: Mapping[str, str] = {}
 _PREFIXES = ("train/", "validation/")
+_SHORT = {"val/": "validation/", "eval/": "validation/", "valid/": "validation/"}
 
 # A name may contain words of both lists: the last one decides, because it is the noun
 # (`error_detection_accuracy`, `accuracy_loss`). A name without such a word counts as `max`.
@@ -74,6 +75,14 @@ def bare_name(metric: str) -> str:
     for prefix in _PREFIXES:
         metric = metric.removeprefix(prefix)
     return metric
+
+
+def long_name(series: str) -> str:
+    """Return the series that a person means by `val/loss`: `validation/loss`."""
+    for short, full in _SHORT.items():
+        if series.lower().startswith(short):
+            return full + series[len(short) :]
+    return series
 
 
 def split_direction(text: str) -> tuple[str, Direction | None]:

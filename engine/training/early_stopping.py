@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from engine.runs.checkpoint_files import final_folder
-from engine.spec.metric_direction import is_better, lower_is_better, split_direction
+from engine.spec.metric_direction import is_better, long_name, lower_is_better, split_direction
 from engine.spec.run_spec import RunSpec
 from engine.training.errors import TrainingFailed
 
@@ -56,8 +56,13 @@ class EarlyStopping:
 
     @property
     def series(self) -> tuple[str, ...]:
-        """The series that may hold the metric; a script may log it under a name of its own."""
-        return (VALIDATION + self.metric, self.metric) if self.metric else ()
+        """The series that may hold the metric; a script may log it under a name of its own.
+
+        `val/loss` is also `validation/loss`, as in a filter.
+        """
+        if not self.metric:
+            return ()
+        return tuple(dict.fromkeys((VALIDATION + self.metric, self.metric, long_name(self.metric))))
 
     @property
     def state(self) -> str:

@@ -69,7 +69,7 @@ def figure_rows(
         _text_row(
             translate("Differences", "Duration"),
             infos,
-            lambda info: units.steady_duration(duration(info)),
+            lambda info: units.steady_duration(seconds) if (seconds := duration(info)) else "",
         ),
         _number_row(
             translate("Differences", "Throughput (samples/s)"),

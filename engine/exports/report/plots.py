@@ -30,6 +30,10 @@ _MOST_TICKS = 7
 _FEW = 40
 """A curve of at most so many points has dots."""
 
+MACHINE_MEMORY = "device/cpu/memory"
+"""What all processes of the machine hold, also those that are not of the run."""
+
+LARGEST_PERCENTAGE = 100.0
 _LOGARITHMIC = 300.0
 """From so large a ratio of values on, all of them positive, the axis is logarithmic."""
 
@@ -82,6 +86,8 @@ def place_of(series: str) -> Place:
             return Place(_title(name), GROUPS[group], unit, factor, rank=1)
         case "device" if series == ENERGY:
             return Place("Energy", "GPUs", "Wh", rank=6)
+        case "device" if series == MACHINE_MEMORY:
+            return Place("Memory of the whole machine", "cpu", "GiB", 1 / GIB, rank=6)
         case "device" | "rank" if "/" in name:
             who, _, figure = name.rpartition("/")
             title, unit, factor = _OF_MACHINE.get(figure, (_title(figure), "", 1.0))
@@ -143,6 +149,8 @@ def figure_of(
     is_log = min(finite) > 0 and max(finite) / min(finite) > _LOGARITHMIC and not unit
     named = f"{title} ({unit})" if unit else title
     low, high = _room(finite, is_log=is_log)
+    if unit == "%" and max(finite) <= LARGEST_PERCENTAGE:
+        high = min(high, LARGEST_PERCENTAGE)
     first, last = min(steps), max(steps)
     if first == last:
         first, last = first - 1, last + 1

@@ -16,7 +16,7 @@ from engine.exports.report.markup import (
     table,
     text,
 )
-from engine.exports.report.plots import place_of
+from engine.exports.report.plots import MACHINE_MEMORY, place_of
 from engine.exports.report.report_run import ReportRun
 from engine.exports.run_source import source_of
 from engine.facts.redaction import without_secrets
@@ -92,7 +92,7 @@ def figures(run: ReportRun) -> Html:
             step = f"{each.best.step:,}"
         rows.append(
             [
-                row_title(name),
+                row_title(f"{name} (whole machine)" if name == MACHINE_MEMORY else name),
                 cell(value_text(name, each.last, each.factor), number=True),
                 cell(best, number=True),
                 cell(step, number=True),

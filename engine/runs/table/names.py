@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from engine.runs.table.columns import ALIASES, OPTION, SETTINGS, Column, best_of, folded
+from engine.spec.metric_direction import long_name
 
-_PREFIXES = {"val/": "validation/", "eval/": "validation/", "valid/": "validation/"}
 _MOST_OFFERED = 3
 
 
@@ -25,7 +25,7 @@ def find_column(name: str, columns: Mapping[str, Column], *, best: bool = False)
 
     Raises UnknownName.
     """
-    for candidate in (name, ALIASES.get(name.lower(), ""), _long(name)):
+    for candidate in (name, ALIASES.get(name.lower(), ""), long_name(name)):
         if found := _get(candidate, columns, best):
             return found
     wanted = folded(name)
@@ -70,7 +70,7 @@ def nearest(word: str, words: Iterable[str]) -> list[str]:
 def _refusal(name: str, columns: Mapping[str, Column], best: bool) -> UnknownName:
     if best and find_quietly(name, columns):
         return UnknownName(f"No best value of “{name}” is kept, only of validation metrics.")
-    near = nearest(_long(name), [each for each in short_names(columns) if "(" not in each])
+    near = nearest(long_name(name), [each for each in short_names(columns) if "(" not in each])
     if not near:
         return UnknownName(f"No run has “{name}”.", "To search for a text, put it in quotes.")
     names = " or ".join(_quoted(each) for each in near)
@@ -93,13 +93,6 @@ def _get(name: str, columns: Mapping[str, Column], best: bool) -> Column | None:
         return columns[name]
     wanted = folded(name)
     return next((each for key, each in columns.items() if folded(key) == wanted), None)
-
-
-def _long(name: str) -> str:
-    for short, full in _PREFIXES.items():
-        if name.lower().startswith(short):
-            return full + name[len(short) :]
-    return name
 
 
 def _bare(column: Column) -> str:

@@ -97,6 +97,12 @@ def _callback_type(base: Any) -> Any:
             self._epoch_first = watch.step
             self._in_test = False
             self._last_batch = -1
+            self._ended: dict[int, float] = {}
+            """The step that was done last, and when."""
+
+            self._begun = 0
+            """Number of the batch that was begun last."""
+
             self._poll: Callable[[], None] = watch.guard(self._look, "Keras' learning rate")
             self._rate_due = 0.0
             self._has_begun = False
@@ -120,7 +126,6 @@ def _callback_type(base: Any) -> Any:
             self._epoch_first = self._watch.step
             self._last_batch = -1
             self._watch.guard(self._find_sizes, "the sizes of Keras' batches")()
-            self._watch.throughput.goes_on()
 
         def _find_sizes(self) -> None:
             self._size_of = fit_sizes() or self._size_of
@@ -128,17 +133,24 @@ def _callback_type(base: Any) -> Any:
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
             watch = self._watch
             done = self._epoch_first + batch
+            if self._last_batch < 0:  # Keras has made the iterator of the epoch
+                watch.throughput.goes_on()
+            self._begun = batch
             self._last_batch = max(self._last_batch, batch)
             if done > watch.step:
                 self._advance(done)
                 watch.boundary()
 
-        def _advance(self, done: int) -> None:
+        def _advance(self, done: int, *, ends_epoch: bool = False) -> None:
+            """Count the steps until `done`. A step lasts until the next one begins. After the last
+            one of an epoch, Keras does other things: it is measured only if it is the only one."""
             watch = self._watch
             while watch.step < done:
                 if self._size_of is not None:
                     watch.throughput.add(self._size_of(watch.step - self._epoch_first))
-                watch.count_step()
+                if ends_epoch and self._begun:
+                    watch.throughput.interrupted()
+                watch.count_step(self._ended.get(done) if ends_epoch else None)
             if not self._has_begun:
                 self._has_begun = True
                 watch.guard(self._tell_plan, "Keras' plan")()
@@ -147,17 +159,18 @@ def _callback_type(base: Any) -> Any:
             watch = self._watch
             step = self._epoch_first + batch + 1
             self._last_batch = max(self._last_batch, batch)
+            self._ended = {step: time.monotonic()}
             for name, value in (logs or {}).items():
                 watch.record(f"train/{name}", value, step)
 
         def on_test_begin(self, logs: Any = None) -> None:
-            self._advance(self._epoch_first + self._last_batch + 1)
+            self._advance(self._epoch_first + self._last_batch + 1, ends_epoch=True)
             if self._watch.trains:
                 self._watch.doing("validation")
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             watch = self._watch
-            self._advance(self._epoch_first + self._last_batch + 1)
+            self._advance(self._epoch_first + self._last_batch + 1, ends_epoch=True)
             metrics: dict[str, float] = {}
             for name, value in (logs or {}).items():
                 number = as_number(value)

@@ -322,14 +322,15 @@ class Watch:
         """Whether nothing is to be captured in this process, or here and now."""
         return self.is_silent or self.local.nested > 0
 
-    def count_step(self) -> None:
-        """A step is done; the caller has recorded its figures for `step + 1`, or does so next."""
+    def count_step(self, at: float | None = None) -> None:
+        """A step is done, `at` this time of `monotonic`; None: now. The caller has recorded its
+        figures for `step + 1`, or does so next."""
         if not self._started_training:
             self.begin_training()
         if self.calls_are_used:
             return
         self.step += 1
-        self.throughput.stepped()
+        self.throughput.stepped(at=at)
         if self._doing and self._doing != "training":
             self.doing("training")
 

@@ -53,6 +53,12 @@ def test_without_a_metric_nothing_ends(tmp_path: Path) -> None:
     assert (early.series, early.validated(1, {"validation/loss": 1.0}, tmp_path)) == ((), "")
 
 
+def test_the_metric_of_a_script_may_have_the_short_name_of_a_validation() -> None:
+    assert "validation/loss" in stopping("val/loss").series
+    assert "val/loss" in stopping("val/loss").series, "a script may log it so"
+    assert "validation/loss" in stopping("loss").series
+
+
 def test_the_next_attempt_counts_on() -> None:
     before = stopping("loss", patience=3)
     before.add_all([(1, 0.5), (2, 0.6), (3, 0.7)])

@@ -45,6 +45,15 @@ def test_the_better_figure_is_marked_and_equal_ones_are_not() -> None:
     assert not same["Val loss, last"].best
 
 
+def test_a_run_without_times_has_no_duration_and_a_metric_keeps_its_own_name() -> None:
+    record_epochs("finished", (0.5,))
+    info = get_run("1")
+    untimed = replace(info.status, started=0.0, attempt_started=0.0, metrics={"score": 0.5})
+    rows = {row.label: row for row in figure_rows([info, info._replace(status=untimed)], {})}
+    assert rows["Duration"].values[1] == "–"
+    assert rows["score, last"].values[1] == "0.5"
+
+
 def test_the_shorter_step_time_is_the_better_one() -> None:
     record_epochs("finished", (0.5,))
     info = get_run("1")

@@ -11,7 +11,7 @@ import pytest
 from engine.exports.export_runs import CannotExport, Format, export, proposed_name, refusal
 from engine.exports.report import media
 from engine.exports.report.html_report import MOST_RUNS
-from engine.exports.report.plots import place_of
+from engine.exports.report.plots import Curve, figure_of, place_of
 from engine.facts import run_facts
 from engine.facts.git_state import GitState
 from engine.facts.run_facts import AttemptFacts, Layer, ModelFacts, Parent
@@ -196,6 +196,25 @@ def test_the_step_time_is_in_milliseconds_in_a_plot_of_its_own():
     place = place_of("train/step_seconds")
     assert (place.title, place.unit, place.factor) == ("Step time", "ms", 1000.0)
     assert place_of("train/samples_per_second").title == "Throughput"
+
+
+def test_the_memory_of_the_whole_machine_is_not_that_of_the_run(tmp_path):
+    machine, run = place_of("device/cpu/memory"), place_of("device/cpu/process_memory")
+    assert "whole machine" in machine.title
+    assert "whole machine" not in run.title
+    assert place_of("device/GPU-1/memory").title == "Device memory"
+    recorded = RecordedRun(RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",)))
+    recorded.begin()
+    recorded.add(Metrics(BEGIN, BEGIN, [Points("device/cpu/memory", [1], [2.0**30])]))
+    recorded.store.close()
+    assert "device/cpu/memory (whole machine)" in report(tmp_path, recorded.id)[1].words
+
+
+def test_a_share_has_no_axis_above_all_of_it():
+    curve = Curve("cpu", [1.0, 2.0], [90.0, 100.0])
+    figure = figure_of("Device utilisation", "%", "", "", [curve], {"cpu": 0})
+    assert figure is not None
+    assert figure.y.high == 100.0
 
 
 def test_curves_that_cannot_be_drawn_are_named(tmp_path):

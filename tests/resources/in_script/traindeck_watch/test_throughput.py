@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from traindeck_watch import throughput
+from traindeck_watch import keras_training, throughput
 from traindeck_watch.pytorch import Loading, patch_modes
 from traindeck_watch.throughput import Throughput
 from traindeck_watch.trainers import samples_of_step
@@ -129,6 +129,39 @@ def test_keras_tells_the_sizes_of_its_batches() -> None:
 
     assert fit() == [32, 32, 7]
     assert throughput.fit_sizes() is None
+
+
+@pytest.mark.parametrize("batches", [1, 4])
+def test_what_keras_does_at_the_turn_of_an_epoch_is_no_step(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, batches: int
+) -> None:
+    monkeypatch.setattr(keras_training, "time", clock)
+    measured = Throughput()
+    watch = SimpleNamespace(step=0, throughput=measured, trains=True, is_silent=True)
+    watch.guard = lambda *_: lambda *_: None
+    watch.boundary = lambda: None
+    watch.doing = lambda _: measured.interrupted()
+
+    def count_step(at: float | None = None) -> None:
+        watch.step += 1
+        measured.stepped(at=at)
+
+    watch.count_step = count_step
+    callback = keras_training._callback_type(object)(watch, 32)
+    for epoch in range(3):
+        callback.on_epoch_begin(epoch)
+        clock.now += 5.0  # it makes an iterator
+        for batch in range(batches):
+            callback.on_train_batch_begin(batch)
+            clock.now += 0.1
+            callback.on_train_batch_end(batch)
+        clock.now += 7.0  # it makes another one, for the validation
+        callback.on_test_begin()
+        clock.now += 60.0
+        callback.on_epoch_end(epoch)
+    measured.look(watch.step)
+    assert watch.step == 3 * batches
+    assert measured.step_seconds == pytest.approx(0.1)
 
 
 class Loader:
