@@ -54,7 +54,15 @@ def test_two_states_are_drawn_and_the_users_runs_are_left_alone(
 
 def test_every_state_has_its_pictures() -> None:
     names = [picture.name for picture in pictures.PICTURES]
-    assert len(set(names)) == len(names) == (len(STATES) - 1) * 2 * len(pictures.SCALES) + 2
+    assert (
+        len(set(names))
+        == len(names)
+        == 2
+        * (
+            (len(STATES) - len(pictures.OF_ONE_SIZE)) * len(pictures.SCALES)
+            + len(pictures.OF_ONE_SIZE)
+        )
+    )
     fine = next(each for each in pictures.PICTURES if each.size == (3840, 2160))
     assert (fine.scale, fine.logical_size) == (2, (1920, 1080))
     laptop = next(each for each in pictures.PICTURES if each.size == (1920, 1200))
@@ -81,6 +89,37 @@ def test_a_recording_becomes_a_run_that_is_over() -> None:
         f"device/{fake_machine.uuid(0)}/power",
     } <= names
     assert not {name for name in names if "resident" in name or name.startswith("device/cpu")}
+
+
+def test_no_path_of_this_machine_is_in_the_overview() -> None:
+    scene = STATES["overview"]()
+    assert scene.run_id is not None
+    assert str(ROOT) not in client.get_run(scene.run_id).spec.recipe
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted"),
+    [
+        ("queued", RunState.QUEUED),
+        ("starting", RunState.STARTING),
+        ("paused", RunState.PAUSED),
+        ("stopping", RunState.STOPPING),
+        ("hung", RunState.RUNNING),
+        ("lost-gpu", RunState.FAILED),
+    ],
+)
+def test_a_run_stays_in_its_state_while_it_is_drawn(
+    state: pictures.State, wanted: RunState
+) -> None:
+    live = STATES[state]().live
+    assert live is not None
+    live.append_rest()
+    before = client.get_run(live.id).status
+    live.append_step()
+    status = client.get_run(live.id).status
+    assert status.state is wanted
+    assert status.step == before.step
+    assert bool(status.troubles) == (state == "hung")
 
 
 def test_a_part_of_a_recording_becomes_an_active_run() -> None:

@@ -30,7 +30,8 @@ from gui.window.application import application
 from tools.screenshots.fake_telemetry import FakeTelemetry
 from tools.screenshots.pictures import PICTURES, Picture
 from tools.screenshots.png_palette import with_palette
-from tools.screenshots.window_states import STATES, Scene, show_template
+from tools.screenshots.scene import Scene
+from tools.screenshots.window_states import STATES, show_template
 
 LONGEST_WAIT = 60.0
 """Seconds until the window must have read everything."""
@@ -62,17 +63,19 @@ def main(folder: Path, pictures: Iterable[Picture]) -> None:
 
 @contextmanager
 def _heartbeat(scene: Scene) -> Iterator[None]:
-    """Write the heartbeat of the active run every second, however long the drawing takes."""
+    """Write the heartbeat of each active run every second, however long the drawing takes."""
     over = threading.Event()
 
-    def beat(heart: Heartbeat) -> None:
-        heart.beat()
-        while not over.wait(BEAT_SECONDS / 2):
-            heart.beat()
+    def beat(hearts: list[Heartbeat]) -> None:
+        while True:
+            for heart in hearts:
+                heart.beat()
+            if over.wait(BEAT_SECONDS / 2):
+                return
 
-    if scene.live is not None:
-        heart = Heartbeat(scene.live.folder)
-        threading.Thread(target=beat, args=(heart,), daemon=True, name="heartbeat").start()
+    live = () if scene.live is None else (scene.live,)
+    if active := [Heartbeat(run.folder) for run in (*live, *scene.others)]:
+        threading.Thread(target=beat, args=(active,), daemon=True, name="heartbeat").start()
     yield
     over.set()
 
@@ -119,7 +122,8 @@ def _wait_for_workers(app: AppController, scene: Scene) -> None:
         found.append(any(getattr(use, "ours", ()) for use in uses.values()))
 
     app.memory_owners.uses.connect(note)
-    _wait(lambda: bool(found) and (scene.live is None or found[-1]))
+    has_workers = scene.live is not None and bool(scene.live.pids)
+    _wait(lambda: bool(found) and (not has_workers or found[-1]))
     app.memory_owners.uses.disconnect(note)
 
 

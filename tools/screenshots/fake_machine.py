@@ -7,6 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from engine.telemetry.snapshot import (
     DeviceSnapshot,
     GpuProcess,
@@ -113,6 +115,16 @@ def workstation(time: float, since: float = math.inf, pids: Sequence[int] = ()) 
     ]
     load = _noise(9, time) * 6 + (41 if time >= since else 3)
     return Snapshot(time=time, devices=(*devices, cpu(utilisation=max(0.0, load))), links=_links(4))
+
+
+def with_lost_gpu(time: float, since: float) -> Snapshot:
+    """Return the workstation, idle, whose second GPU fell off the bus at `since`."""
+    reason = "The GPU has fallen off the bus: NVML says GPU is lost."
+    idle = workstation(time)
+    lost = gpu(1, None, lost=reason, lost_since=since)
+    return msgspec.structs.replace(
+        idle, devices=tuple(lost if each.id == lost.id else each for each in idle.devices)
+    )
 
 
 def _worked(number: int, pid: int, time: float, since: float) -> DeviceSnapshot:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from engine.facts.git_state import GitState
 from engine.facts.run_facts import (
     AttemptFacts,
@@ -64,6 +66,14 @@ def add_facts(run: ReplayedRun) -> None:
     write_attempt(run.folder, facts, _DIFF)
     versions = {"torch": "2.13.0+cu130", "CUDA": "13.0", "cuDNN": "9.15.1", "NCCL": "2.28.3"}
     write_model(run.folder, ModelFacts(attempt=1, layers=_layers(), versions=versions))
+
+
+def hide_place(run: ReplayedRun) -> None:
+    """Let the settings name the recipe without the folders of this machine."""
+    spec = read_spec(run.folder)
+    recipe = os.path.relpath(spec.recipe)  # as the user would write it in this folder
+    file = run.folder / "spec.toml"
+    file.write_text(file.read_text(encoding="utf-8").replace(spec.recipe, recipe), "utf-8")
 
 
 def _layers() -> tuple[Layer, ...]:

@@ -26,6 +26,22 @@ State = Literal[
     "media",
     "script",
     "overview",
+    "queued",
+    "starting",
+    "paused",
+    "stopping",
+    "hung",
+    "lost-gpu",
+    "form",
+    "form-faults",
+    "compare-many",
+    "groups",
+    "doctor",
+    "log",
+    "events",
+    "export",
+    "rail",
+    "column",
 ]
 ThemeName = Literal["dark", "light"]
 
@@ -59,7 +75,7 @@ class Picture(NamedTuple):
     @property
     def scale(self) -> float:
         """Pixels per logical pixel."""
-        return SCALES[self.size]
+        return SCALES.get(self.size, 1.0)
 
     @property
     def logical_size(self) -> tuple[int, int]:
@@ -67,10 +83,18 @@ class Picture(NamedTuple):
         return round(self.size[0] / self.scale), round(self.size[1] / self.scale)
 
 
+OF_ONE_SIZE: dict[State, tuple[int, int]] = {
+    "gpu": (1280, 800),
+    "doctor": (680, 560),
+    "export": (560, 320),
+    "column": (900, 700),
+}
+"""States that have one size on every screen: dialogs, and the column over a narrow page."""
+
 PICTURES = [
     Picture(state, theme, size)
-    for state, theme, size in product(get_args(State), get_args(ThemeName), SCALES)
-    if state != "gpu" or size == (1280, 800)  # a dialog has one size on every screen
+    for state, theme in product(get_args(State), get_args(ThemeName))
+    for size in ([OF_ONE_SIZE[state]] if state in OF_ONE_SIZE else SCALES)
 ]
 """All pictures; those of one state follow each other."""
 

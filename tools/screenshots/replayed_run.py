@@ -22,10 +22,12 @@ from engine.messages.events import (
     Progress,
     RunEnded,
     TrainingStarted,
+    WorkerReady,
     WorkerStarted,
 )
 from engine.processes.machine import this_machine
 from engine.processes.process import start_time
+from engine.runs.run_state import RunState
 from engine.runs.store.run_store import RunStore
 from engine.spec import catalog
 from engine.spec.spec_file import write_spec
@@ -66,9 +68,13 @@ class ReplayedRun(NamedTuple):
         store.close()
 
     def append_step(self) -> None:
-        """Store the progress of one more step; without any, the window would report a hang."""
+        """Store the progress of one more step of a run that trains; without any, the window would
+        report a hang."""
         store = RunStore(self.folder)
         status = store.status
+        if status.state is not RunState.RUNNING or "hang" in status.troubles:
+            store.close()
+            return
         left = max(0.0, status.seconds_left - status.step_seconds)
         speed, seconds = status.samples_per_second, status.step_seconds
         store.append(Progress(status.epoch, status.step + 1, speed, seconds, left), time.time())
@@ -106,7 +112,8 @@ def replay(
     events += _devices(moments, busy, begin, gpus, pids)
     events.sort(key=lambda each: each[0])
     ends = isinstance(events[-1][1], RunEnded)
-    events.insert(len(events) - ends, (events[-1][0], _progress(moments, spec.batch_size)))
+    if any(isinstance(each.event, TrainingStarted) for each in moments):
+        events.insert(len(events) - ends, (events[-1][0], _progress(moments, spec.batch_size)))
     rest: list[tuple[float, Event]] = []
     if progress < 1:
         rest = [each for each in events if not isinstance(each[1], Metrics)][-_HELD_BACK:]
@@ -141,6 +148,8 @@ def _localised(event: Event, begin: float, gpus: Sequence[str]) -> Event:
             )
         case WorkerStarted(rank):
             return change(event, pid=FIRST_PID + rank, devices=(gpus[rank],))
+        case WorkerReady(rank):
+            return change(event, devices=(gpus[rank],))
         case RunEnded(failure=Failure(rank=rank, device=old) as failure) if rank >= 0:
             new = gpus[rank]
             named = change(failure, device=new, message=failure.message.replace(old, new))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple
 
 from PySide6.QtWidgets import QWidget
 
@@ -14,15 +12,14 @@ from engine.templates.protocol import TemplateState
 from gui.app import AppController
 from gui.bridge.template_keeper import TemplateStatus
 from gui.devices.device_charts import TEN_MINUTES
-from gui.devices.row_layouts import SHOWN_SECONDS
-from tools.screenshots import fake_machine
-from tools.screenshots.fake_telemetry import Machine
+from tools.screenshots import fake_machine, open_states, run_states
 from tools.screenshots.logged_media import add_media
-from tools.screenshots.made_up_facts import add_facts
+from tools.screenshots.made_up_facts import add_facts, hide_place
 from tools.screenshots.own_script import SOURCE
 from tools.screenshots.pictures import State
 from tools.screenshots.recording import load
-from tools.screenshots.replayed_run import BusyMachine, ReplayedRun, replay
+from tools.screenshots.replayed_run import replay
+from tools.screenshots.scene import Scene, curves_of_window, in_the_middle, replay_older
 
 _HOUR = 3600.0
 _COMPARED = ("single", "narrow", "dropout", "one-cycle")
@@ -37,49 +34,27 @@ def show_template(app: AppController) -> None:
     app.templates.status.emit(TemplateStatus(kind, True, (state,)))
 
 
-def _window(app: AppController) -> QWidget:
-    app.plots.toolbar.log_y.setChecked(True)  # a linear axis shows little but the start
-    return app.window
-
-
-class Scene(NamedTuple):
-    """What a picture shows."""
-
-    machine: Machine
-    run_id: str | None = None
-    """The run that is open, if any."""
-
-    live: ReplayedRun | None = None
-    """The active run, if any."""
-
-    seconds_before: float = SHOWN_SECONDS
-    """Length of the telemetry history."""
-
-    subject: Callable[[AppController], QWidget] = _window
-    """Prepares the window, and returns the widget of the picture."""
-
-
 def running() -> Scene:
     """Four workers in the middle of a run."""
-    _replay_older("wide", "killed")
-    return _in_the_middle("live", fake_machine.workstation, 0.99)
+    replay_older("wide", "killed")
+    return in_the_middle("live", fake_machine.workstation, 0.99)
 
 
 def finished() -> Scene:
     """A run that has finished all its epochs."""
-    _replay_older("killed")
+    replay_older("killed")
     return Scene(fake_machine.workstation, replay(load("wide"), ago=140.0).id)
 
 
 def failed() -> Scene:
     """A run with a worker that was killed."""
-    _replay_older("wide")
+    replay_older("wide")
     return Scene(fake_machine.workstation, replay(load("killed"), ago=75.0).id)
 
 
 def compare() -> Scene:
     """Several runs in one plot, one of them pinned."""
-    played = [*_replay_older(), replay(load("wide"), ago=300.0)]
+    played = [*replay_older(), replay(load("wide"), ago=300.0)]
     ids = [each.id for each in played]
 
     def open_comparison(app: AppController) -> QWidget:
@@ -94,7 +69,7 @@ def compare() -> Scene:
 
 def runs() -> Scene:
     """The table of all runs, two of them chosen."""
-    played = [*_replay_older(), replay(load("wide"), ago=300.0)]
+    played = [*replay_older(), replay(load("wide"), ago=300.0)]
     ids = [each.id for each in played]
 
     def open_table(app: AppController) -> QWidget:
@@ -115,10 +90,10 @@ def gpus() -> Scene:
 
     def choose_a_busy_one(app: AppController) -> QWidget:
         app.form.devices.chips[fake_machine.OTHERS].click()
-        return _window(app)
+        return curves_of_window(app)
 
-    _replay_older()
-    scene = _in_the_middle("wide", fake_machine.eight_gpus, 0.6)
+    replay_older()
+    scene = in_the_middle("wide", fake_machine.eight_gpus, 0.6)
     return scene._replace(subject=choose_a_busy_one)
 
 
@@ -137,9 +112,9 @@ def media() -> Scene:
 
     def open_media(app: AppController) -> QWidget:
         app.window.show_media()
-        return _window(app)
+        return curves_of_window(app)
 
-    _replay_older("killed")
+    replay_older("killed")
     run = replay(load("wide"), ago=140.0)
     add_media(run)
     return Scene(fake_machine.workstation, run.id, subject=open_media)
@@ -153,9 +128,10 @@ def overview() -> Scene:
         app.window.run_page.choose("full")
         return app.window
 
-    _replay_older("wide")
+    replay_older("wide")
     run = replay(load("killed"), ago=140.0)
     add_facts(run)
+    hide_place(run)
     return Scene(fake_machine.workstation, run.id, subject=open_overview)
 
 
@@ -174,7 +150,7 @@ def script() -> Scene:
         form.field("options.lr").set_value(0.4)
         for chip in list(form.devices.chips.values())[1:]:
             chip.click()
-        return _window(app)
+        return curves_of_window(app)
 
     return finished()._replace(subject=open_script)
 
@@ -191,20 +167,21 @@ STATES: dict[State, Callable[[], Scene]] = {
     "media": media,
     "script": script,
     "overview": overview,
+    "queued": run_states.queued,
+    "starting": run_states.starting,
+    "paused": run_states.paused,
+    "stopping": run_states.stopping,
+    "hung": run_states.hung,
+    "lost-gpu": run_states.lost_gpu,
+    "form": open_states.form,
+    "form-faults": open_states.form_faults,
+    "compare-many": open_states.compare_many,
+    "groups": open_states.groups,
+    "doctor": open_states.doctor,
+    "log": open_states.log,
+    "events": open_states.log_events,
+    "export": open_states.export,
+    "rail": open_states.rail,
+    "column": open_states.column,
 }
 """By name; each function fills an empty data folder."""
-
-
-def _replay_older(*names: str) -> list[ReplayedRun]:
-    """Replay runs that ended some hours ago, the oldest first."""
-    all_names = (*_COMPARED, *names)
-    return [
-        replay(load(name), ago=(len(all_names) - place) * 0.7 * _HOUR)
-        for place, name in enumerate(all_names)
-    ]
-
-
-def _in_the_middle(name: str, busy: BusyMachine, progress: float) -> Scene:
-    """An active run, at `progress` of its recording."""
-    live = replay(load(name), busy=busy, progress=progress)
-    return Scene(partial(busy, since=live.since, pids=live.pids), live.id, live)
