@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QWi
 from engine.runs.run_info import RunInfo
 from gui.style.state_style import dot_icon
 from gui.style.theme import Theme, icon
+from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.plain_text import Label, plain_tip
 
@@ -19,6 +20,10 @@ _CROSS_WIDTH = 20
 _MAX_NAME_LENGTH = 24
 _MOST_CHIPS = 40
 """The table has the others."""
+
+_GAP = 4
+_MOST_HEIGHT = 2 * _CHIP_HEIGHT + _GAP
+"""Two lines of chips; one scrolls to the others, so that many runs leave room for their curves."""
 
 
 class RunChips(QWidget):
@@ -35,13 +40,16 @@ class RunChips(QWidget):
         self._pins: dict[str, QToolButton] = {}
         self._crosses: dict[str, QToolButton] = {}
         chips = QWidget()
-        self._row = FlowLayout(chips)
+        self._row = FlowLayout(chips, _GAP)
         self.close_button = QPushButton(self.tr("Close"))
         self.close_button.setToolTip(self.tr("Back to the single run"))
         self.close_button.clicked.connect(self.close_clicked)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(chips, 1)
+        area = FittingScroll(chips, _MOST_HEIGHT)
+        area.setMaximumHeight(_MOST_HEIGHT)
+        area.setAccessibleName(self.tr("Compared runs"))
+        layout.addWidget(area, 1, Qt.AlignmentFlag.AlignTop)
         layout.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
 
     def pin(self, run_id: str) -> QToolButton:

@@ -88,7 +88,7 @@ class DeviceList(QFrame):
         inside.addLayout(self._column)
         self.gpu_note.setContentsMargins(4, 0, 4, 0)
         inside.addWidget(self.gpu_note)
-        self.rows_area = FittingScroll(content, _MIN_HEIGHT)
+        self.rows_area = FittingScroll(content, _MIN_HEIGHT, self._column)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 4, 6, 5)  # the rows have a margin for the focus ring
         layout.setSpacing(2)

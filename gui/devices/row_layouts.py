@@ -124,7 +124,7 @@ def paint_compact(painter: RowPainter, width: int, content: RowContent) -> None:
         text = f"{state_now}: {device.lost}" if device.lost else state_now
         painter.text(QRect(left, 3, right - left, 16), text, text_colour)
         return
-    percent, amount = 36, 44
+    percent, amount = 42, 44
     bar = (right - left - percent - amount - state - 4) // 2
     if device.slices and device_text.finite(device.utilisation) is None:
         text = device_text.mig_text(device)

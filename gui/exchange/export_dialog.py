@@ -47,6 +47,7 @@ class ExportDialog(WorkDialog):
         self.meaning = Label()
         self.meaning.setObjectName("note")
         self.meaning.setWordWrap(True)
+        self.meaning.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         self.folder = QLineEdit(self._stored(_FOLDER) or exchange.home())
         self.folder.setAccessibleName(self.tr("Folder"))
         choose = QPushButton(self.tr("Choose…"))

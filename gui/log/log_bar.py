@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QIcon, QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -87,6 +87,12 @@ class LogBar(QWidget):
         """Show less text, and keep no room for hidden buttons, where there is little room."""
         super().resizeEvent(event)
         self._set_compact(self.width() < _NARROW)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Draw the icon in the colours of a new theme."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange and not self.first_error.icon().isNull():
+            self._set_compact(True)
 
     def minimumSizeHint(self) -> QSize:
         """The size with little text."""

@@ -28,6 +28,9 @@ from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip
 
 _LABELS, _BAR, _AXIS = 18, 22, 18
+_LABEL_WIDTH = 220
+"""Most logical pixels of a label beside another one."""
+
 _TOP = _LABELS + 2
 _HEIGHT = _TOP + _BAR + 6 + _AXIS
 _GAP = 16.0
@@ -194,7 +197,8 @@ class TimelineBar(QWidget):
         wanted = [mark for mark in self._marks if mark.kind not in _SILENT] + best[-1:]
         for mark in sorted(wanted, key=lambda each: (_PRIORITY[each.kind], -each.time)):
             text = f"★ {mark.text}" if mark.kind is MarkKind.BEST else mark.text
-            text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, 220)
+            most = _LABEL_WIDTH if taken else self.width()  # the most important one is read first
+            text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, most)
             width = metrics.horizontalAdvance(text)
             x = self._x(mark.time)
             left = max(0.0, min(x - 4, self.width() - width))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
@@ -39,6 +40,7 @@ class NameRow(QWidget):
         layout.addWidget(self.tags, 2)
         for line in (self.name, self.tags):
             line.textChanged.connect(self.changed)
+            line.editingFinished.connect(partial(line.setCursorPosition, 0))  # show its beginning
 
     def show_default(self, name: str) -> None:
         """Show the name that a run without one gets."""

@@ -31,7 +31,7 @@ from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label
 from gui.widgets.steady_button import SteadyButton, let_go_of_menu
 
-_MIN_ROWS = 3
+_MIN_ROWS = 2
 """Minimum number of visible rows."""
 
 _WIDEST_COUNT = 88
@@ -119,9 +119,7 @@ class RunListPanel(QWidget):
         """Update the list of all readable runs, newest first."""
         if self._is_listed and infos == self._infos:
             return
-        if not self._is_listed:
-            self._is_listed = True
-            self.empty.setText(self.tr("No run matches."))
+        self._is_listed = True
         self._infos = infos
         self._chosen.keep_only([info.id for info in infos])
         self._update_list()
@@ -163,7 +161,10 @@ class RunListPanel(QWidget):
         self._list.show_runs(sorted_runs(found, SortOrder(self.order.currentData())))
         self._list.show_unreadable(unreadable)
         total, count = len(self._infos) + len(self._unreadable), len(found) + len(unreadable)
-        self.empty.setVisible(bool(total) and not count)
+        if self._is_listed:
+            none, no_match = self.tr("No runs yet."), self.tr("No run matches.")
+            self.empty.setText(no_match if total else none)
+        self.empty.setVisible(not count)
         some = self.tr("{count} of {total}").format(count=count, total=total)
         self.count.setText(f"{total:,}" if count == total else some)
 

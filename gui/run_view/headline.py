@@ -124,11 +124,13 @@ class RunHeadline(QWidget):
 
     @property
     def _has_bar(self) -> bool:
-        """Whether there is progress to draw: a script may never say how many steps there are."""
+        """Whether there is progress to draw: a script may never say how many steps there are, and
+        what a run waits for needs the room of an empty bar."""
         if self._info is None:
             return False
-        status = self._info.status
-        return bool(status.total_steps) or not (status.step or self._info.state.is_over)
+        status, state = self._info.status, self._info.state
+        is_empty = not (status.step or state.is_over or state is RunState.QUEUED)
+        return bool(status.total_steps) or is_empty
 
     def _show_progress(self, status: RunStatus) -> None:
         words, least = progress_text, PROGRESS_WIDTH

@@ -11,7 +11,6 @@ from engine.runs.table.arrangement import (
     Group,
     Order,
     Statistics,
-    best_run,
     grouped,
     sorted_runs,
     statistics,
@@ -87,9 +86,6 @@ class Arranged(NamedTuple):
     ranges: Mapping[str, Statistics]
     """Of the visible metrics, over the shown runs."""
 
-    best: Mapping[str, str]
-    """Id of the run with the best value, by column."""
-
     problem: FilterError | None = None
     filter: str = ""
     """The filter that was applied."""
@@ -115,12 +111,11 @@ def arrange(infos: Sequence[RunInfo], query: Query, device_names: Mapping[str, s
     visible = tuple(columns[name] for name in names if name in columns)
     metrics = [column for column in visible if column.metric and not is_curve(column)]
     ranges = {each.name: known for each in metrics if (known := statistics(found, each))}
-    best = {each.name: run for each in metrics if (run := best_run(found, each))}
     rows: list[Row] = [*found]
     group = columns.get(query.group)
     if group is not None:
         rows, found = _grouped_rows(grouped(found, group), group, visible, query.folded)
-    return Arranged(rows, found, len(infos), columns, visible, ranges, best, problem, text)
+    return Arranged(rows, found, len(infos), columns, visible, ranges, problem, text)
 
 
 def usual_columns(infos: Sequence[RunInfo]) -> tuple[str, ...]:

@@ -13,7 +13,13 @@ from engine.runs.run_info import RunInfo
 from engine.runs.table.cell_text import NOTHING
 from engine.runs.table.columns import Column, number_of
 from gui.runs_table.arrangement import GroupRow, is_curve
-from gui.runs_table.cell_texts import group_text, group_title, run_text, text_of
+from gui.runs_table.cell_texts import (
+    group_text,
+    group_title,
+    is_best_shown,
+    run_text,
+    text_of,
+)
 from gui.runs_table.table_model import RunsTableModel, alignment
 from gui.style.state_marks import draw_state
 from gui.style.state_style import state_colour, state_name, state_text
@@ -176,8 +182,9 @@ class CellDelegate(QStyledItemDelegate):
         self, painter: QPainter, rect: QRect, info: RunInfo, column: Column, theme: Theme
     ) -> None:
         """Draw a value and its place between the lowest and the highest shown one."""
-        is_best = self._model.arranged.best.get(column.name) == info.id
         value = number_of(column.read(info))
+        known = self._model.arranged.ranges.get(column.name)
+        is_best = value is not None and is_best_shown(column, value, known)
         if is_best:
             font = painter.font()
             font.setBold(True)
@@ -185,7 +192,6 @@ class CellDelegate(QStyledItemDelegate):
             painter.setPen(QColor(theme.warn))
         text = NOTHING if value is None else run_text(column, info)
         width = max(_VALUE_WIDTH, painter.fontMetrics().horizontalAdvance(text))
-        known = self._model.arranged.ranges.get(column.name)
         room = rect.width() - width - _PAD - 2
         has_bar = known is not None and value is not None and math.isfinite(value)
         if not has_bar or room < 24 or known is None or value is None or known.least == known.most:

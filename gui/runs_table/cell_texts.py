@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.runs.series_names import series_name, series_title
+from engine.runs.table.arrangement import Statistics
 from engine.runs.table.cell_text import NOTHING, cell_text, number_text
 from engine.runs.table.columns import IMPORTED, Column, Kind, Part, Value, number_of
 from engine.system import units
@@ -52,6 +55,16 @@ def value_text(column: Column, value: Value) -> str:
     if column.name == "id":
         return f"#{int(number)}"
     return cell_text(value, column.kind)
+
+
+def is_best_shown(column: Column, value: float, shown: Statistics | None) -> bool:
+    """Whether `value` of a metric stands there as the best of the `shown` ones does: nobody can
+    tell apart what is shown alike. If all of them are, none is the best."""
+    if shown is None or column.lower_is_better is None or not math.isfinite(value):
+        return False
+    least, most = value_text(column, shown.least), value_text(column, shown.most)
+    best = least if column.lower_is_better else most
+    return least != most and value_text(column, value) == best
 
 
 def exact_text(column: Column, info: RunInfo) -> str:

@@ -29,7 +29,7 @@ class RunsTableModel(QAbstractTableModel):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.arranged = Arranged((), (), 0, {}, (), {}, {})
+        self.arranged = Arranged((), (), 0, {}, (), {})
         self._rows: dict[str, int] = {}
         self.chosen: Mapping[str, int] = {}
         """Colour index of each run of the comparison."""

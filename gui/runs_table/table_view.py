@@ -15,12 +15,14 @@ from gui.runs_table.cell_delegate import BOX, BOX_LEFT, ROW_HEIGHT, CellDelegate
 from gui.runs_table.table_model import RunsTableModel
 from gui.style.theme import Theme
 
-_METRIC_WIDTH, _CURVE_WIDTH, _TEXT_WIDTH, _NUMBER_WIDTH = 150, 118, 118, 92
+_METRIC_WIDTH, _CURVE_WIDTH, _TEXT_WIDTH, _NUMBER_WIDTH = 142, 112, 118, 92
 _WIDTHS = {
-    "name": 230,
+    "name": 190,
+    "batch_size": 84,
     "state": 98,
     "strategy": 112,
-    "devices": 98,
+    "devices": 118,
+    "tags": 98,
     "learning_rate": 98,
     "time": 84,
     "id": 64,

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QLayout, QScrollArea, QSizePolicy, QWidget
 
 
 class FittingScroll(QScrollArea):
     """Never higher than its content; lower only if it may shrink."""
 
-    def __init__(self, content: QWidget, min_height: int | None = None) -> None:
-        """`min_height`: minimum height in logical pixels; None: the height of the content."""
+    _rows: QLayout | None = None
+
+    def __init__(
+        self, content: QWidget, min_height: int | None = None, rows: QLayout | None = None
+    ) -> None:
+        """`min_height`: minimum height in logical pixels; None: the height of the content.
+
+        `rows`: the layout of rows that lie at the top of `content`; none of them is cut while it
+        is not scrolled.
+        """
         super().__init__()
-        self._min_height, self._content = min_height, content
+        self._min_height, self._content, self._rows = min_height, content, rows
         content.setObjectName("content")
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -46,11 +56,33 @@ class FittingScroll(QScrollArea):
         if event.size().width() != event.oldSize().width():
             self.updateGeometry()
 
+    def event(self, event: QEvent) -> bool:
+        """Find anew where to end: `resizeEvent` tells of the viewport only."""
+        handled = super().event(event)
+        if event.type() is QEvent.Type.Resize:
+            self._cut_between_rows()
+        return handled
+
     def viewportEvent(self, event: QEvent) -> bool:
         """Update the height when the content has changed."""
         if event.type() is QEvent.Type.LayoutRequest:
             self.updateGeometry()
+            self._cut_between_rows()
         return super().viewportEvent(event)
+
+    def _cut_between_rows(self) -> None:
+        """End below the last of the rows that is whole."""
+        if self._rows is None:
+            return
+        room, rest = self.height(), 0
+        if self._content_height() > room:
+            items = map(self._rows.itemAt, range(self._rows.count()))
+            heights = [item.sizeHint().height() for item in items if item is not None]
+            gap = self._rows.spacing()
+            bottoms = accumulate(heights, lambda bottom, height: bottom + gap + height)
+            rest = room - max((bottom for bottom in bottoms if bottom <= room), default=room)
+        if self.viewportMargins().bottom() != rest:
+            self.setViewportMargins(0, 0, 0, rest)
 
     def _content_height(self) -> int:
         if self._content.hasHeightForWidth():

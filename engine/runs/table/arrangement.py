@@ -85,20 +85,6 @@ def statistics(infos: Sequence[RunInfo], column: Column) -> Statistics | None:
     return Statistics(count, mean, deviation, min(numbers), max(numbers))
 
 
-def best_run(infos: Sequence[RunInfo], column: Column) -> str | None:
-    """Return the id of the run with the best value of a metric, the oldest of equal ones.
-
-    None if it is no metric, or if fewer than two values differ.
-    """
-    if column.lower_is_better is None:
-        return None
-    found = [(number, int(info.id)) for info, number in _finite(infos, column)]
-    if len({number for number, _ in found}) < 2:
-        return None
-    sign = 1.0 if column.lower_is_better else -1.0
-    return str(min((sign * number, run) for number, run in found)[1])
-
-
 def _finite(infos: Sequence[RunInfo], column: Column) -> list[tuple[RunInfo, float]]:
     found = ((info, number_of(column.read(info))) for info in infos)
     return [(info, each) for info, each in found if each is not None and math.isfinite(each)]

@@ -39,6 +39,9 @@ other align."""
 _LABEL_MARGIN = 10
 """Logical pixels between a label and both ends of a vertical axis."""
 
+_STANDS_OUT = 20
+"""Logical pixels beyond its left end in which a horizontal axis may write: half a label."""
+
 _LABEL_HEIGHT = 0.8
 """What the characters need of the height of a line."""
 
@@ -137,6 +140,11 @@ class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
         offset = "" if self.kind.is_time else self._labels(values).offset
         return list(zip(values, self._texts(values, spacing), strict=True)), offset
 
+    def boundingRect(self) -> QRectF:
+        """Its place, and what stands out of it: below a vertical axis there is nothing else."""
+        rect: QRectF = super().boundingRect()
+        return rect.adjusted(-_STANDS_OUT, 0, 0, 0) if self.orientation == "bottom" else rect
+
     def paint(self, painter: QPainter, *_: Any) -> None:
         """Draw what was computed for this range and size. A recorded picture, as pyqtgraph keeps
         it, takes longer."""
@@ -222,7 +230,7 @@ class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
         width = self._width(name)
         place = QRectF(right - width, top, width, bounds.height())
         shown: list[_Text] = [(place, _BELOW, name)]
-        free_from, free_to = left - _ROUNDING, place.left() - _LEAST_GAP
+        free_from, free_to = self.boundingRect().left(), place.left() - _LEAST_GAP
         label_height = self._label_height()
         for value, text in zip(*self._ticks(low, high, bounds.width() + 2), strict=True):
             width = self._width(text)

@@ -23,6 +23,7 @@ from gui.plots.data.x_axis import XKind, XScale
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.run_list.chosen_runs import COLOURS
 from gui.style.theme import DARK
+from gui.widgets.fitting_scroll import FittingScroll
 from tests.gui.compare.conftest import View, curves
 from tests.support.recorded_runs import record_epochs
 
@@ -257,9 +258,15 @@ def test_many_chips_go_on_in_another_line(view: View) -> None:
     QApplication.processEvents()
     tops = {chips.cross(run_id).mapTo(chips, QPoint()).y() for run_id in ids}
     assert len(tops) > 1
+    [area] = chips.findChildren(FittingScroll)
+    content = area.widget()
     for run_id in ids:
         cross = chips.cross(run_id)
-        assert chips.rect().contains(cross.rect().translated(cross.mapTo(chips, QPoint())))
+        assert content.rect().contains(cross.rect().translated(cross.mapTo(content, QPoint())))
+    assert content.height() > area.height(), "more than two lines leave no room for the curves"
+    last = chips.pin(ids[-1])
+    area.ensureWidgetVisible(last)
+    assert area.rect().contains(last.rect().translated(last.mapTo(area, QPoint())))
 
 
 def test_a_poll_without_news_of_looks_costs_nothing_for_the_curves(

@@ -144,3 +144,27 @@ def test_the_bar_shows_who_uses_the_memory(devices: DeviceList) -> None:
     assert "python of guest (pid 4242): 11.8 GiB" in row.toolTip()
     assert "pid 10): 28.0 GiB (tensors 20.0, cache 6.0, context 2.0)" in row.toolTip()
     assert row.accessibleName().endswith("in use by python of guest, 11.8 GiB")
+
+
+def test_a_list_without_room_ends_between_two_rows(devices: DeviceList, qtbot: QtBot) -> None:
+    devices.show_snapshot(snapshot(*(gpu(n) for n in range(4))))
+    area = devices.rows_area
+    for height, whole in ((150, 1), (171, 1), (200, 2), (400, 3)):
+        devices.resize(296, height)
+        last = devices.row(f"GPU-{whole}").geometry
+        qtbot.waitUntil(lambda last=last: area.viewport().height() == last().bottom() + 1)
+        assert area.viewport().height() <= area.height()
+
+
+def test_a_hundred_percent_have_room_in_one_line(devices: DeviceList) -> None:
+    devices.show_snapshot(snapshot(*(gpu(n, utilisation=100.0) for n in range(5))))
+    QApplication.processEvents()
+    row = devices.row("GPU-0")
+    image = row.grab().toImage()
+    full, background = QColor(DARK.cycle[0]), image.pixelColor(2, 2)
+    middle = row.height() // 2
+    bar = [x for x in range(36, 120) if image.pixelColor(x, middle) == full]
+    after = range(bar[-1] + 2, bar[-1] + 5)
+    assert {image.pixelColor(x, y).name() for x in after for y in range(5, 18)} == {
+        background.name()
+    }

@@ -445,3 +445,10 @@ def test_a_start_with_a_problem_says_it_and_goes_to_the_field(form: RunForm, qtb
     form.devices.set_devices(())
     assert form.devices._choice.property("fault") is True
     assert "choose at least one" in form.devices._choice.accessibleDescription()
+
+
+def test_a_long_name_shows_its_beginning_when_it_is_left(form: RunForm) -> None:
+    name = form.name_row.name
+    name.setText("a name that is longer than its line")
+    name.editingFinished.emit()
+    assert name.cursorPosition() == 0

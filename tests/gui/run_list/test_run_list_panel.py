@@ -199,6 +199,9 @@ def test_it_says_that_the_runs_are_being_read_until_they_are(room: Room) -> None
     assert room.panel.empty.isVisible()
     assert room.panel.empty.text() == "Reading the runs…"
     room.refresh()
+    assert room.panel.empty.text() == "No runs yet."
+    record_epochs("finished")
+    room.refresh()
     assert not room.panel.empty.isVisible()
 
 

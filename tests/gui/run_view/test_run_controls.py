@@ -360,3 +360,12 @@ def test_a_run_without_a_bar_leaves_its_room_to_the_name(controls: RunControls) 
     assert not headline.progress.isVisible()
     assert headline.progress_label.width() < PROGRESS_WIDTH
     assert headline.title.width() > controls.width() // 3
+
+
+def test_a_queued_run_has_room_to_say_what_it_waits_for(controls: RunControls) -> None:
+    reason = "Queued behind run 5 on GPU 0 and GPU 1 (1st in line)."
+    controls.show_info(info(RunState.QUEUED, reason=reason))
+    QApplication.processEvents()
+    headline = controls.headline
+    assert not headline.progress.isVisible()
+    assert headline.state.width() > controls.width() // 3

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from engine.runs.run_info import RunInfo
-from engine.runs.table.arrangement import Order, best_run, grouped, sorted_runs, statistics
+from engine.runs.table.arrangement import Order, grouped, sorted_runs, statistics
 from engine.runs.table.columns import columns_of
 from tests.support.made_runs import made_run
 
@@ -66,17 +66,6 @@ def test_runs_without_a_value_are_the_last_group() -> None:
         ("x", ["2"]),
         (None, ["1"]),
     ]
-
-
-def test_the_best_run_is_the_oldest_of_equal_ones() -> None:
-    runs = [
-        made_run(n, best={"validation/loss": loss, "validation/accuracy": 0.5})
-        for n, loss in ((3, 0.2), (12, 0.1), (2, 0.1))
-    ]
-    columns = columns_of(runs)
-    assert best_run(runs, columns["best(validation/loss)"]) == "2"
-    assert best_run(runs, columns["best(validation/accuracy)"]) is None
-    assert best_run(runs, columns["learning_rate"]) is None
 
 
 def test_a_run_that_diverged_leaves_the_statistics_of_the_others() -> None:

@@ -111,3 +111,11 @@ def test_a_vertical_axis_is_as_wide_as_its_labels(plot: CurvePlot, qtbot: QtBot)
     qtbot.waitUntil(lambda: axis.width() > AXIS_WIDTH)
     plot.canvas.area.setYRange(0, 1, padding=0)
     qtbot.waitUntil(lambda: axis.width() == AXIS_WIDTH)
+
+
+def test_a_small_plot_has_more_than_one_label_below(plot: CurvePlot) -> None:
+    plot.resize(270, 190)
+    steps = np.arange(588.0)
+    plot.add_points("train", stored_points(steps, steps))
+    plot.refresh()
+    assert drawn(plot, "bottom") == ["step", "0", "200", "400"]

@@ -1,0 +1,41 @@
+"""What the cells of the table of runs say."""
+
+from __future__ import annotations
+
+import math
+
+from engine.runs.table.arrangement import statistics
+from engine.runs.table.columns import columns_of
+from gui.runs_table.arrangement import usual_columns
+from gui.runs_table.cell_texts import is_best_shown
+from gui.runs_table.table_view import usual_width
+from tests.support.made_runs import made_run
+
+TABLE_AT_1280 = 1208
+"""Width of the rows in a window of 1280 logical pixels, beside the rail."""
+
+
+def test_values_that_are_shown_alike_are_best_together() -> None:
+    runs = [
+        made_run(n, best={"validation/accuracy": accuracy, "validation/loss": 0.5})
+        for n, accuracy in ((1, 0.98), (2, 1.0), (3, 0.99999))
+    ]
+    columns = columns_of(runs)
+    column = columns["best(validation/accuracy)"]
+    shown = statistics(runs, column)
+    values = (0.98, 1.0, 0.99999, math.nan)
+    assert [is_best_shown(column, each, shown) for each in values] == [False, True, True, False]
+    alike = columns["best(validation/loss)"]
+    assert not is_best_shown(alike, 0.5, statistics(runs, alike)), "all are"
+    assert not is_best_shown(columns["learning_rate"], 1.0, shown), "no metric"
+    assert not is_best_shown(column, 1.0, None)
+
+
+def test_the_usual_columns_need_no_scroll_bar_in_a_small_window() -> None:
+    runs = [made_run(1, best={"validation/accuracy": 0.9}, metrics={"validation/accuracy": 0.9})]
+    columns = columns_of(runs)
+    names = usual_columns(runs)
+    assert "best(validation/accuracy)" in names
+    known = [columns[name] for name in names if name in columns]
+    curves = len(names) - len(known)
+    assert sum(map(usual_width, known)) + 112 * curves <= TABLE_AT_1280
