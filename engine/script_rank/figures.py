@@ -46,7 +46,7 @@ _LINE = re.compile(rf"^\W*{_GROUP}\b", re.I)
 _FILLERS = re.compile(
     r"^(?!mean[ _](?:squared|absolute))"  # these are names of figures
     r"(?:and|the|using|with|info|debug|warning|current|avg|average|mean|total|running|epoch|step"
-    r"|iter)[ _]",
+    r"|iter|done|finished|completed)[ _]",
     re.I,
 )
 _MESSAGE = re.compile(r"^(?:[IWEF]\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] )")

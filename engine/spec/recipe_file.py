@@ -304,13 +304,18 @@ def _describe(code: RecipeCode, info: RecipeInfo) -> RecipeInfo:
     )
 
 
+_STRESSED = re.compile(r"(?<![\w*])(\*{1,2})(?=\S)([^*]+?)(?<=\S)\1(?![\w*])")
+"""`*words*` or `**words**`; a product has a word, a number or a space beside its sign."""
+
+
 def _first_paragraph(tree: ast.Module) -> str:
     return _plain((ast.get_docstring(tree) or "").partition("\n\n")[0])
 
 
 def _plain(text: str) -> str:
-    """Return a text of a docstring as one line for people: without the marks around names."""
-    return " ".join(text.replace("`", "").split())
+    """Return a text of a docstring as one line for people: without the marks around names, and
+    around words that are stressed."""
+    return " ".join(_STRESSED.sub(r"\2", text.replace("`", "")).split())
 
 
 def _argument_doc(doc: str, name: str) -> str:

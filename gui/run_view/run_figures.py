@@ -125,8 +125,11 @@ class RunFigures(QObject):
                 if (share := self._mean_share(part)) is not None
             }
             step_time = formatting.step_time(status.step_seconds)
+            mean = self.tr("mean of the last seconds")  # the plot has the newest point
             forms = [" · ".join(spent), max(spent, key=spent.__getitem__)] if spent else []
-            self.figure.emit("step_time", step_time, "\n".join(forms) or self.tr("per step"), "")
+            forms = forms or [self.tr("per step")]
+            note = "\n".join([f"{forms[0]} · {mean}", *forms])
+            self.figure.emit("step_time", step_time, note, "")
         self._show_best(primary_metric(status.metrics, self._directions))
 
     def add_events(self, events: list[StoredEvent]) -> None:

@@ -132,6 +132,7 @@ class CurvePlot(QFrame):
         for curve in self.curves.curves():
             self.canvas.remove_curve(curve)
         self.curves.clear()
+        self.canvas.draw_best_markers([])  # the next points may be seen before they are drawn
         self.legend.clear()
         self._headline_text = self._note = ""
         self.header.show_headline("")

@@ -28,6 +28,7 @@ def read(text: str) -> dict[str, tuple[int, float]]:
             },
         ),
         ("iter 250: loss 2.5, time 32.1ms, mfu 4.05%", {"train/loss": (250, 2.5)}),
+        ("epoch done val loss: 0.5", {"validation/loss": (1, 0.5)}),
         (
             "step 500: train loss 1.25, val loss 1.5",
             {"train/loss": (500, 1.25), "validation/loss": (500, 1.5)},
@@ -104,6 +105,7 @@ def test_there_are_not_too_many_series() -> None:
     ("name", "series"),
     [
         ("Val loss", "validation/loss"),
+        ("epoch done val loss", "validation/loss"),
         ("Average train acc", "train/accuracy"),
         ("test_f1", "test/f1"),
         ("Testing loss", "test/loss"),

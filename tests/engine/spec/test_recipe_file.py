@@ -79,7 +79,7 @@ def test_everything_that_a_recipe_says_about_itself(folder: Path) -> None:
 @pytest.mark.parametrize(
     "entries",
     [
-        "Args:\n    p: No.\n    width (int): Channels of\n        the first layer.\n    q: No.",
+        "Args:\n    p: No.\n    width (int): *Channels* of\n        the **first** layer.\n    q: -",
         "Parameters\n----------\nwidth : int, optional\n    Channels of the first layer.\np : str",
         ":param p: No.\n:param int width: Channels of the\n    ``first`` layer.\n:return: A.",
         "More words, also about width: none of them are its entry.",

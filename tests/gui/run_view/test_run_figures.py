@@ -164,7 +164,7 @@ def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
 def test_the_step_time_says_what_was_no_computing_on_the_mean_rank(figures: RunFigures) -> None:
     cards = Cards(figures)
     figures.show_info(info(step_seconds=0.0649))
-    assert cards.shown["step_time"][1] == "per step"
+    assert cards.shown["step_time"][1] == "per step · mean of the last seconds"
     figures.add_points(
         "rank/0/communication_share", stored_points(np.arange(2.0), np.array([0.5, 0.53]))
     )
@@ -175,10 +175,10 @@ def test_the_step_time_says_what_was_no_computing_on_the_mean_rank(figures: RunF
     figures.add_points("rank/1/data_share", stored_points(np.arange(1.0), np.array([0.09])))
     figures.add_points("rank/0/data_share", stored_points(np.arange(1.0), np.array([np.nan])))
     figures.show_info(info(step_seconds=0.0649))
-    assert cards.shown["step_time"][1] == "data 6 % · comm. 27 %"
+    assert cards.shown["step_time"][1] == "data 6 % · comm. 27 % · mean of the last seconds"
     figures.clear()
     figures.show_info(info(step_seconds=0.0649))
-    assert cards.shown["step_time"][1] == "per step"
+    assert cards.shown["step_time"][1] == "per step · mean of the last seconds"
 
 
 def test_another_run_begins_with_unknown_figures(figures: RunFigures) -> None:

@@ -60,6 +60,16 @@ def test_a_curve_is_seen_in_its_colour_and_a_click_on_its_chip_hides_it(
     assert inked(plot.canvas, DARK.cycle[3]) > 300
 
 
+def test_the_star_of_another_run_is_gone_before_the_next_frame(plot: CurvePlot) -> None:
+    plot.set_curve("val", best_sign=-1)
+    plot.add_points("val", stored_points(STEPS, STEPS[::-1]))
+    plot.refresh()
+    assert plot.canvas.best_markers
+    plot.clear()
+    plot.add_points("train", stored_points(STEPS, STEPS))
+    assert not plot.canvas.best_markers
+
+
 def test_one_single_point_is_seen(plot: CurvePlot, inked: Inked) -> None:
     plot.add_points("val", stored_points(np.array([7.0]), np.array([0.5])))
     plot.refresh()
