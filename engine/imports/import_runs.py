@@ -15,6 +15,9 @@ from engine.imports.found_run import MOST_RUNS, CannotImport, FoundRun
 from engine.imports.new_runs import LEFTOVER_SECONDS
 from engine.system import paths
 
+_MOST_PROBLEMS = 10
+"""Files of a folder whose faults are told."""
+
 Progress = Callable[[str, int, int], None]
 """Called with what is read or stored, how much of it is done, and of how much. It may raise to
 cancel: then nothing is imported."""
@@ -96,8 +99,14 @@ def _read(source: Path, columns: ColumnNames | None, progress: Progress) -> Iter
             name = source.name if relative == "." else relative
             yield _with_points(tensorboard_logs.read_log(name, files, folder, tell(folder)))
         tables = [] if logs else _tables(source)
+        problems = []
         for path in tables:
-            yield from csv_tables.read_csv(path, names, tell(path))
+            try:
+                yield from csv_tables.read_csv(path, names, tell(path))
+            except CannotImport as error:  # all files at fault are named at once
+                problems.append(str(error))
+        if problems:
+            raise CannotImport(_first(problems))
         if not logs and not tables:
             raise CannotImport(
                 f"{source} holds neither TensorBoard event files (their names hold 'tfevents') nor "
@@ -113,6 +122,12 @@ def _read(source: Path, columns: ColumnNames | None, progress: Progress) -> Iter
             f"{source} is neither a TensorBoard event file (its name holds 'tfevents') nor a CSV "
             "file (its name ends in .csv)."
         )
+
+
+def _first(problems: Sequence[str]) -> str:
+    more = len(problems) - _MOST_PROBLEMS
+    further = [f"{more:,} more of these files cannot be read."] if more > 0 else []
+    return " ".join([*problems[:_MOST_PROBLEMS], *further])
 
 
 def _tables(folder: Path) -> list[Path]:

@@ -192,6 +192,16 @@ def test_a_bad_table_is_refused_with_its_line_and_leaves_nothing(text, message, 
     assert not list(paths.runs_folder().glob("*"))
 
 
+def test_of_a_folder_all_bad_tables_are_named_at_once(tmp_path):
+    write(tmp_path / "good.csv", "step,loss\n1,1\n")
+    for number in range(12):
+        write(tmp_path / f"bad-{number:02}.csv", "step,loss\n1,abc\n")
+    with pytest.raises(CannotImport, match=r"bad-00.*bad-09.* 2 more of these files") as caught:
+        import_runs([tmp_path])
+    assert "bad-10" not in str(caught.value)
+    assert not paths.run_ids()
+
+
 def test_a_file_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"step,loss\n1,\xff\xfe\n")
     with pytest.raises(CannotImport, match="no text in UTF-8"):
