@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -26,9 +25,6 @@ from gui.style.state_style import state_sentence
 from gui.style.theme import monospace_font
 from gui.style.translation import translate
 from gui.widgets.plain_text import Label, wrapped
-
-_LEFT, _RIGHT = 12, 10
-"""Margins in logical pixels."""
 
 _MAX_LINES = 7
 """Visible lines of the log; one scrolls to the others."""
@@ -75,7 +71,7 @@ class FailureBanner(QFrame):
         top.addWidget(self.stop, 0, Qt.AlignmentFlag.AlignTop)
         top.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(_LEFT, 8, _RIGHT, 8)
+        layout.setContentsMargins(12, 8, 10, 8)
         layout.setSpacing(4)
         layout.addLayout(top)
         layout.addWidget(self.details)
@@ -143,21 +139,12 @@ class FailureBanner(QFrame):
         """Return `text` with display names in place of device ids."""
         return name_devices(text, self._labels)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """The width decides whether the log scrolls to the side."""
-        super().resizeEvent(event)
-        self._fit_log()
-
     def _fit_log(self) -> None:
-        """Make the log as high as its lines, with space for a horizontal scroll bar if one of them
-        is too long."""
-        metrics, frame = self.log.fontMetrics(), 2 * self.log.frameWidth()
-        margins = 2 * int(self.log.document().documentMargin()) + frame
+        """Make the log as high as its lines, with space for a horizontal scroll bar."""
         lines = min(self.log.blockCount(), _MAX_LINES)
-        widest = max(map(metrics.horizontalAdvance, self.log.toPlainText().split("\n")))
-        room = self.width() - _LEFT - _RIGHT - margins
-        bar = self.log.horizontalScrollBar().sizeHint().height() if widest > room else 0
-        self.log.setFixedHeight(lines * metrics.lineSpacing() + margins + bar)
+        bar = self.log.horizontalScrollBar().sizeHint().height()
+        margin = 2 * int(self.log.document().documentMargin())
+        self.log.setFixedHeight(lines * self.log.fontMetrics().lineSpacing() + margin + bar)
 
     def _show_place(self, failure: Failure | None) -> None:
         self._place = place_in(failure.where) if failure else None

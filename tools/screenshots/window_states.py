@@ -128,10 +128,11 @@ def overview() -> Scene:
         app.window.run_page.choose("full")
         return app.window
 
-    replay_older("wide")
+    older = replay_older("wide")
     run = replay(load("killed"), ago=140.0)
     add_facts(run)
-    hide_place(run)
+    for each in (*older, run):
+        hide_place(each)
     return Scene(fake_machine.workstation, run.id, subject=open_overview)
 
 

@@ -99,8 +99,8 @@ def page(title: str, body: Html) -> Html:
 
 _LIGHT = """--bg:#f3f5f8;--card:#ffffff;--card2:#eef1f5;--line:#d9dee5;--text:#1c2128;
 --muted:#5a6573;--ok:#1a7a35;--warn:#8f5f00;--bad:#c9302c;--done:#0f7268;
---c0:#0b63ce;--c1:#c45800;--c2:#13805a;--c3:#a436a4;--c4:#8a6d00;--c5:#c9302c;--c6:#6a4fd0;
---c7:#117d90;"""
+--c0:#0b63ce;--c1:#b85000;--c2:#13805a;--c3:#a436a4;--c4:#8a6d00;--c5:#c9302c;--c6:#6a4fd0;
+--c7:#0f778a;"""
 _DARK = """--bg:#0e1116;--card:#161b22;--card2:#1d232c;--line:#272e39;--text:#e6edf3;
 --muted:#8d98a7;--ok:#3fb950;--warn:#d8a13a;--bad:#f47067;--done:#4cc2b4;
 --c0:#58a6ff;--c1:#ff9d4d;--c2:#41c98e;--c3:#e07be0;--c4:#e5c453;--c5:#f47067;--c6:#a08cff;

@@ -143,17 +143,3 @@ def test_the_place_of_an_error_is_opened_in_an_editor(banner: FailureBanner, qtb
     banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "Elsewhere.", FAILURE))])
     banner.show_info(info(RunState.FAILED, "Elsewhere."))
     assert not banner.edit.isVisible(), "the place has no path"
-
-
-def test_the_log_has_no_empty_line_below_it_unless_it_scrolls_to_the_side(
-    banner: FailureBanner,
-) -> None:
-    banner.resize(600, 200)
-    banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "Killed.", FAILURE))])
-    banner.show_info(info(RunState.FAILED, "Killed."))
-    low = banner.log.height()
-    assert low < 4 * banner.log.fontMetrics().lineSpacing()
-    long = replace(FAILURE, log_tail="one\n" + "x" * 999)
-    banner.add_events([StoredEvent(10, 0.0, RunEnded("failed", "X.", long))])
-    banner.show_info(info(RunState.FAILED, "X."))
-    assert banner.log.height() == low + banner.log.horizontalScrollBar().sizeHint().height()

@@ -102,6 +102,8 @@ def test_everything_that_must_be_read_stands_out(theme: Theme, behind: str) -> N
         assert contrast(colour, ground) >= 4.5, colour
     assert contrast(theme.faint, ground) < contrast(theme.muted, ground) / 1.5
     assert min(contrast(colour, ground) for colour in theme.cycle) >= 3
+    if behind in ("bg", "card"):  # the numbers of the devices stand there in their colours
+        assert min(contrast(colour, ground) for colour in theme.cycle) >= 4.5
 
 
 @BOTH
