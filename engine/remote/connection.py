@@ -158,8 +158,11 @@ class _RunsWatch(RemoteWatch):
         self._on_runs(infos, [*others, *reasons])
 
 
-class _DevicesWatch(RemoteWatch):
+class DevicesWatch(RemoteWatch):
+    """The devices of a machine."""
+
     def __init__(self, on_snapshot: Callable[[Snapshot], None]) -> None:
+        self.detail = ""
         self._on_snapshot = on_snapshot
 
     def request(self) -> requests.WatchDevices:
@@ -294,9 +297,16 @@ class Connection:
         """Get all runs, newest first, whenever one has changed. `unwatch` ends it."""
         return self._watch(_RunsWatch(on_runs))
 
-    def watch_devices(self, on_snapshot: Callable[[Snapshot], None]) -> RemoteWatch:
+    def watch_devices(self, on_snapshot: Callable[[Snapshot], None]) -> DevicesWatch:
         """Get the devices, about every second. `unwatch` ends it."""
-        return self._watch(_DevicesWatch(on_snapshot))
+        return self._watch(DevicesWatch(on_snapshot))
+
+    def show_device(self, watch: DevicesWatch, device: str) -> None:
+        """Get the traffic of the GPU with this UUID too; empty: of none."""
+        with self._lock:
+            watch.detail = device
+            if watch.number:
+                self._ask_for(requests.ShowDevice(watch.number, device))
 
     def unwatch(self, watch: RemoteWatch) -> None:
         """Get no more news. A callback that is under way ends."""
@@ -321,6 +331,8 @@ class Connection:
 
         with contextlib.suppress(NotConnected):  # it begins with the next session
             watch.number, _ = session.post(watch.request(), on_answer=answered)
+            if isinstance(watch, DevicesWatch) and watch.detail:
+                self._ask_for(requests.ShowDevice(watch.number, watch.detail))
 
     def _ask_for(self, request: Request[Any]) -> None:
         """Send a request whose answer tells nothing."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
+from engine.environments.registry import Environment
 from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
 from engine.remote.packed_points import PackedPoints
@@ -80,6 +81,16 @@ class Show(Request[None], frozen=True, tag="show"):
 
     series: tuple[str, ...]
     most: int = 2000
+
+
+class ShowDevice(Request[None], frozen=True, tag="show_device"):
+    """From now on, measure the traffic (PCIe, NVLink) of one GPU, which is slow to read."""
+
+    watch: int
+    """The number of the call that began `WatchDevices`."""
+
+    device: str
+    """Its UUID; empty: of none."""
 
 
 class Unwatch(Request[None], frozen=True, tag="unwatch"):
@@ -263,6 +274,12 @@ class Discard(Request[None], frozen=True, tag="discard"):
     number: int
 
 
+class Environments(Request[list[Environment]], frozen=True, tag="environments"):
+    """The Pythons that runs of that machine can use, beside the one of Traindeck."""
+
+    answer: ClassVar[Any] = list[Environment]
+
+
 class Media(Request[bytes], frozen=True, tag="media"):
     """A picture that a script has logged."""
 
@@ -331,6 +348,7 @@ Question = (
     | Export
     | ReadExport
     | Discard
+    | Environments
     | Media
     | Overview
     | ReadText
@@ -344,7 +362,7 @@ Question = (
 Subscription = WatchRuns | WatchDevices | Follow
 """What begins a watch: from then on, news are pushed."""
 
-AnyRequest = Question | Subscription | Show | Unwatch
+AnyRequest = Question | Subscription | Show | ShowDevice | Unwatch
 """All requests; a `match` on it ends in `assert_never`."""
 
 

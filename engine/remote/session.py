@@ -189,6 +189,7 @@ class Session:
                 raise Garbled("it does not say who it is")
             if hello.major != MAJOR:
                 raise OtherProtocol(hello)
+            self.heard_at = time.monotonic()  # to log in, a person may have taken minutes
             on_ready(hello)
             while True:
                 body = self._reader.read()

@@ -101,8 +101,15 @@ class TelemetryStream:
         self._closing = threading.Event()
         self._starting = threading.Lock()
         self._newest: Snapshot | None = None
+        self._detail = ""
         self._helper = self._start_helper()
         threading.Thread(target=self._read, daemon=True, name="telemetry").start()
+
+    def set_detail(self, id: str) -> None:
+        """Ask for the rates of PCIe and NVLink of the GPU with the UUID `id`; empty: of none."""
+        with self._starting:
+            self._detail = id
+            self._ask(self._helper)
 
     def close(self) -> None:
         """End the helper within 2 s, even if it hangs in the driver. May be called twice."""
@@ -126,7 +133,15 @@ class TelemetryStream:
         interval = ("--interval", str(self._interval))
         helper = _start(*interval, *known, stdin=subprocess.PIPE, stderr=None)
         _log.info("started the telemetry helper, pid %d", helper.pid)
+        if self._detail:
+            self._ask(helper)
         return helper
+
+    def _ask(self, helper: subprocess.Popen[bytes]) -> None:
+        assert helper.stdin is not None
+        with contextlib.suppress(OSError, ValueError):  # it has ended; the next one is asked
+            helper.stdin.write(write_requests(watching=True, detail=self._detail))
+            helper.stdin.flush()
 
     def _read(self) -> None:
         while True:

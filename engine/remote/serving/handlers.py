@@ -16,6 +16,7 @@ import msgspec
 
 from engine import client
 from engine.client import CannotStart, CheckpointUnusable, CommandFailed, NoSuchRun, RecipeChanged
+from engine.environments import registry
 from engine.files import log_tail
 from engine.files.regular_file import open_regular, read_regular
 from engine.remote import packed_points, requests
@@ -138,6 +139,8 @@ class Handlers:
                 if waiting is not None:
                     shutil.rmtree(waiting.folder, ignore_errors=True)
                 return None
+            case requests.Environments():
+                return registry.environments()
             case requests.Media():
                 return _media(request)
             case requests.Overview():

@@ -134,6 +134,10 @@ class _Server:
                 if isinstance(watch := self._watches.get(request.watch), RunWatch):
                     watch.show(request)
                 self._send(Answered(number, encode(None)))
+            case requests.ShowDevice():
+                if isinstance(watch := self._watches.get(request.watch), DevicesWatch):
+                    watch.show(request)
+                self._send(Answered(number, encode(None)))
             case requests.Unwatch():
                 if watch := self._watches.pop(request.watch, None):
                     watch.close()

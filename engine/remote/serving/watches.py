@@ -23,6 +23,7 @@ from engine.remote.requests import (
     Packed,
     RunsNews,
     Show,
+    ShowDevice,
     StoryPart,
 )
 from engine.remote.run_rows import digest_of, encode, row_of
@@ -213,6 +214,11 @@ class DevicesWatch(Watch):
     def close(self) -> None:
         super().close()
         self._there.set()
+
+    def show(self, request: ShowDevice) -> None:
+        """Measure the traffic of a GPU from now on."""
+        if self._stream is not None:
+            self._stream.set_detail(request.device)
 
     def _take(self, snapshot: Snapshot) -> None:
         self._newest = snapshot

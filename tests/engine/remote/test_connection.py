@@ -21,7 +21,7 @@ from engine.remote import requests
 from engine.remote.connection import Connection, LinkState, Timing
 from engine.remote.machines import RemoteMachine
 from engine.remote.run_rows import packed_spec
-from engine.remote.session import CallCancelled, NotConnected, RemoteError
+from engine.remote.session import Broken, CallCancelled, NotConnected, RemoteError, Session
 from tests.support.recorded_runs import SPEC, RecordedRun
 from tests.support.remote_followed import LONGEST, Followed
 
@@ -164,6 +164,21 @@ def test_a_silent_side_is_given_up_and_tried_again(connect: Connect) -> None:
     assert "nothing came from there for 0.3 s" in status.sentence
     assert status.next_try > 0
     followed.wait_for_state(LinkState.CONNECTED, after=followed.statuses.index(status))
+
+
+def test_a_long_login_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    session = Session([*DOUBLE, "deaf", "NONCE"])
+    session.heard_at = -3600.0
+    heard: list[float] = []
+
+    def ready(hello: requests.Hello) -> None:
+        heard.append(session.heard_at)
+        session.kill("that was all")
+
+    with pytest.raises(Broken, match="that was all"):
+        session.run(ready)
+    assert heard[0] > 0
 
 
 def test_a_login_that_hangs_is_given_up(connect: Connect) -> None:

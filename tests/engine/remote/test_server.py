@@ -17,6 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import client
+from engine.environments import registry
+from engine.environments.registry import Environment
 from engine.messages.commands import SaveCheckpoint
 from engine.messages.events import Notice
 from engine.remote import packed_points, requests
@@ -203,6 +205,8 @@ def test_only_runs_that_the_other_side_has_not_are_sent(peer: Peer, run: Recorde
 def test_the_devices_come_from_the_telemetry_helper(peer: Peer) -> None:
     peer.ask(requests.WatchDevices())
     assert peer.news(requests.DevicesNews).snapshot.devices[-1].kind == "cpu"
+    peer.ask(requests.ShowDevice(1, "GPU-7"))
+    assert peer.news(requests.DevicesNews).snapshot.devices[-1].kind == "cpu"
 
 
 def test_a_run_that_is_not_there_is_refused_as_the_engine_does(peer: Peer) -> None:
@@ -263,6 +267,11 @@ def test_notes_are_written_and_runs_deleted_and_restored(peer: Peer, run: Record
     assert trash.trashed() == [other.id]
     peer.ask(requests.Restore(other.id))
     assert trash.trashed() == []
+
+
+def test_the_environments_are_those_of_the_machine(peer: Peer) -> None:
+    registry.add(Environment("cuda12", "/opt/env/bin/python"))
+    assert peer.ask(requests.Environments()) == registry.environments()
 
 
 def test_a_recipe_is_kept_with_its_modules_in_a_folder_of_its_content(peer: Peer) -> None:

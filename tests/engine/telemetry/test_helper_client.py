@@ -178,6 +178,38 @@ def test_a_helper_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("processes")
+def test_the_stream_measures_the_traffic_of_a_card_also_after_its_helper_has_died(
+    two_gpus: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(helper_client, "RESTART_PAUSE", 0.0)
+    two_gpus.traffic("gpu1", (0, 0), (0, 0))
+    before = psutil.Process().children()
+    arrived: queue.Queue[Snapshot] = queue.Queue()
+    live = TelemetryStream(arrived.put, interval=0.05)
+
+    def until(is_measured: bool, after: float = 0.0) -> None:
+        """Wait for a snapshot that was taken after the time `after`."""
+        while True:
+            snapshot = arrived.get(timeout=60)
+            is_found = (snapshot.devices[0].pcie_sent is not None) == is_measured
+            if is_found and snapshot.time > after:
+                return
+
+    try:
+        until(False)
+        live.set_detail(FIRST)
+        until(True)
+        child = new_child(before)
+        child.kill()
+        psutil.wait_procs([child], timeout=60)
+        until(True, after=time.time())
+        live.set_detail("")
+        until(False)
+    finally:
+        live.close()
+
+
+@pytest.mark.usefixtures("processes")
 def test_a_new_helper_keeps_the_number_of_a_card_that_is_lost_at_its_start(
     fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
