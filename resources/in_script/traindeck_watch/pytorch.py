@@ -704,6 +704,9 @@ class Loading:
         self.samples = 0
         """Samples of this rank that all loaders have given for training."""
 
+        self.trained = 0
+        """Those of them that the steps that are done have had: the next batch may be there."""
+
         self._left: int | None = None
         """Samples that are left of the epoch; None: a stream does not tell."""
 
@@ -841,7 +844,7 @@ class _Polls:
         per_step = max(1, round(loading.batches / steps))  # more than 1: gradients are accumulated
         if watch.batch_is_told:
             return
-        watch.throughput.counted = lambda: loading.samples * watch.world()
+        watch.throughput.counted = lambda: loading.trained * watch.world()
         if loading.batch_size:
             watch.batch_size = loading.batch_size * per_step * watch.world()
         try:

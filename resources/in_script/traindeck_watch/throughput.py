@@ -72,7 +72,9 @@ class Throughput:
         this mode, that time was a validation between two steps."""
         evaluated, since = self._evaluated
         if id(model) == evaluated:
-            self.last_step_at += time.monotonic() - max(since, self.last_step_at)
+            now = time.monotonic()
+            self.last_step_at += now - max(since, self.last_step_at)
+            self._evaluated = (0, now)
 
     def look(self, step: int) -> float | None:
         """Measure the steps since the last look, of which `step` was the last; return their samples

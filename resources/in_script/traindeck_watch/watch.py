@@ -330,6 +330,8 @@ class Watch:
         if self.calls_are_used:
             return
         self.step += 1
+        if self.loading is not None:
+            self.loading.trained = self.loading.samples
         self.throughput.stepped(at=at)
         if self._doing and self._doing != "training":
             self.doing("training")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from traindeck_watch import keras_training, throughput
 from traindeck_watch.pytorch import Loading, patch_modes
 from traindeck_watch.throughput import Throughput
 from traindeck_watch.trainers import samples_of_step
+from traindeck_watch.watch import Watch
 
 
 class Clock:
@@ -100,6 +102,41 @@ def test_a_validation_of_a_model_in_eval_mode_is_no_step(
     steps(measured, clock, 1, 10, 0.1)
     measured.look(7)
     assert measured.step_seconds == pytest.approx(0.2)
+
+
+def test_only_the_first_train_after_a_validation_ends_it(clock: Clock) -> None:
+    measured, model = Throughput(), object()
+    steps(measured, clock, 2, 10, 0.1)
+    measured.look(2)
+    measured.evaluates(model)
+    clock.now += 30.0
+    measured.trains(model)
+    clock.now += 0.3  # the first part of an accumulated step
+    measured.trains(model)
+    steps(measured, clock, 1, 10, 0.1)
+    measured.look(3)
+    assert measured.step_seconds == pytest.approx(0.4)
+
+
+def test_the_next_batch_that_is_there_already_counts_for_no_step(clock: Clock) -> None:
+    loading, iterator = Loading(), Data()
+    watch: Any = SimpleNamespace(loading=loading, throughput=Throughput(), step=0, _doing="")
+    watch._started_training, watch.calls_are_used = True, False
+    watch.throughput.counted = lambda: loading.trained
+    rates = []
+    for _ in range(3):
+        loading.begin_epoch(Loader(32), iterator, 325)
+        for batch in range(11):
+            loading.took(None)
+            clock.now += 0.03
+            if batch in (4, 8):  # in the middle of a step
+                rates.append(watch.throughput.look(watch.step))
+            clock.now += 0.02
+            Watch.count_step(watch)
+        rates.append(watch.throughput.look(watch.step))
+    known = [rate for rate in rates if rate is not None]
+    assert len(known) > 5
+    assert all(325 / 11 / 0.05 * 0.75 < rate < 641 for rate in known), known
 
 
 def test_without_known_samples_there_is_the_time_of_a_step_only(clock: Clock) -> None:
