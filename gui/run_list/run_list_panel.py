@@ -31,7 +31,7 @@ from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label
 from gui.widgets.steady_button import SteadyButton, let_go_of_menu
 
-_MIN_ROWS = 2
+_MIN_ROWS = 3
 """Minimum number of visible rows."""
 
 _WIDEST_COUNT = 88
