@@ -8,7 +8,14 @@ from html import escape
 
 from msgspec.structs import replace
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QColor, QGuiApplication, QLinearGradient, QPainter, QPaintEvent
+from PySide6.QtGui import (
+    QColor,
+    QGuiApplication,
+    QLinearGradient,
+    QPainter,
+    QPaintEvent,
+    QTextDocumentFragment,
+)
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.runs.run_info import RunInfo
@@ -27,24 +34,39 @@ PROGRESS_WIDTH, _SHORT_PROGRESS_WIDTH = 210, 96
 """Minimum width of the progress bar and the text above it, in logical pixels."""
 
 
+_BETWEEN = " · "
 _FADE = 24
-"""Logical pixels over which a line that does not fit fades out."""
+"""Logical pixels over which a state that does not fit fades out."""
 
 
 class _StateLine(Label):
-    """Fades out at its end where it does not fit; the whole text is in its tooltip."""
+    """Shows as many whole parts as fit; a first one that does not fit fades out. The whole text is
+    in its tooltip."""
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
-        if self.sizeHint().width() > self.width():
-            right = self.rect().adjusted(self.width() - _FADE, 0, 0, 0)
-            ground = QColor(theme_of(QGuiApplication.palette()).card)
-            clear = QColor(ground)
-            clear.setAlpha(0)
-            fade = QLinearGradient(right.topLeft(), right.topRight())
-            fade.setColorAt(0.0, clear)
-            fade.setColorAt(1.0, ground)
-            QPainter(self).fillRect(right, fade)
+        if self.sizeHint().width() <= self.width():
+            return
+        ground = QColor(theme_of(QGuiApplication.palette()).card)
+        if shown := self.whole_width():
+            QPainter(self).fillRect(self.rect().adjusted(shown, 0, 0, 0), ground)
+            return
+        right = self.rect().adjusted(self.width() - _FADE, 0, 0, 0)
+        clear = QColor(ground)
+        clear.setAlpha(0)
+        fade = QLinearGradient(right.topLeft(), right.topRight())
+        fade.setColorAt(0.0, clear)
+        fade.setColorAt(1.0, ground)
+        QPainter(self).fillRect(right, fade)
+
+    def whole_width(self) -> int:
+        """Return the width in logical pixels of the parts that fit; 0 if none does."""
+        parts = QTextDocumentFragment.fromHtml(self.text()).toPlainText().split(_BETWEEN)
+        widths = (
+            self.fontMetrics().horizontalAdvance(_BETWEEN.join(parts[:count])) + 1
+            for count in range(1, len(parts) + 1)
+        )
+        return max((width for width in widths if width <= self.width()), default=0)
 
 
 class RunHeadline(QWidget):
@@ -180,8 +202,8 @@ class RunHeadline(QWidget):
         words = state_text(info)
         parts = [silence_text(silence)] if silent else self._times(info)
         coloured = f'<span style="color:{colour}">{escape(words)}</span>'
-        self.state.setText(" · ".join([coloured, *map(escape, parts)]))
-        self.state.setToolTip(wrapped(self._explanation(" · ".join([words, *parts]))))
+        self.state.setText(_BETWEEN.join([coloured, *map(escape, parts)]))
+        self.state.setToolTip(wrapped(self._explanation(_BETWEEN.join([words, *parts]))))
         self._dot.setAccessibleName(parts[0] if silent else words)
 
     def _times(self, info: RunInfo) -> list[str]:

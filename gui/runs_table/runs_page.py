@@ -48,7 +48,8 @@ _CURVES_PAUSE_MS = 80
 
 _GROUP_LETTERS = 9
 _MOST_REASONS = 10
-_LEAST_WIDTH = 640
+_LEAST_WIDTH = 560
+_NARROWEST = 740
 _VERY_NARROW = 900
 _NARROW = 1000
 """Below this width (logical pixels) the words before the choices are left out."""
@@ -223,6 +224,8 @@ class RunsPage(QWidget):
         self._name_choices()
         for widget in (self.selected, self.tag, self.csv):  # the menu has the same
             widget.setVisible(self.width() >= _VERY_NARROW)
+        self.columns.setVisible(self.width() >= _NARROWEST)  # so it has these
+        self._show_count()
         self.problem.place(self.filter)
         self._curves_pause.start()
 
@@ -262,9 +265,12 @@ class RunsPage(QWidget):
         if self._unreadable:
             text = self.tr("{count} unreadable")
             parts.append(text.format(count=f"{len(self._unreadable):,}"))
-        self.count.setText(" · ".join(parts))
+        said = " · ".join(parts)
+        is_short = self.width() < _NARROWEST
+        short = self.tr("{count} of {total}").format(count=f"{count:,}", total=f"{total:,}")
+        self.count.setText(short if is_short and said != every else said)
         reasons = [run.reason for run in self._unreadable[:_MOST_REASONS]]
-        self.count.setToolTip(plain_tip("\n".join(reasons)) if reasons else "")
+        self.count.setToolTip(plain_tip("\n".join([said] * is_short + reasons)))
 
     def _name_choices(self) -> None:
         """Say what the choices are where there is no room for words before them."""
@@ -351,7 +357,7 @@ class RunsPage(QWidget):
             self._usual_columns,
             self,
         )
-        choice.open_below(self.columns)
+        choice.open_below(self.columns if self.columns.isVisible() else self.more)
 
     def _layout_changed(self) -> None:
         shown = self.table.ordered_columns()
@@ -556,6 +562,7 @@ class RunsPage(QWidget):
             (self.tr("Move to the trash"), self._delete, "Del"),
             (self.tr("Select all shown runs"), self._select_all, ""),
             (self.tr("Select none"), lambda: self._chosen.keep_only(()), ""),
+            (self.tr("Columns…"), self._choose_columns, ""),
             (self.tr("Fold all groups"), lambda: self._fold_all(True), ""),
             (self.tr("Unfold all groups"), lambda: self._fold_all(False), ""),
             (self.tr("Move column left"), lambda: self._move_current_column(-1), ""),

@@ -22,6 +22,8 @@ _FIRST_FLAGS = _FLAGS | Qt.ItemFlag.ItemIsUserCheckable
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _NUMBERS = (Kind.NUMBER, Kind.DURATION)
+ASCENDING, DESCENDING = "▴", "▾"
+"""Marks in the title of a sorted column; they are equally wide."""
 
 
 class RunsTableModel(QAbstractTableModel):
@@ -160,7 +162,7 @@ class RunsTableModel(QAbstractTableModel):
     def _arrow(self, column: Column) -> str:
         if column.name != self.sorted_by:
             return ""
-        return " ▾" if self.descending else " ▴"
+        return f" {DESCENDING if self.descending else ASCENDING}"
 
     def _tip(self, row: Row, column: Column) -> str:
         if isinstance(row, GroupRow):

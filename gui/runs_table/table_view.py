@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QModelIndex, QRect, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QMouseEvent
+from PySide6.QtCore import QModelIndex, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from engine.runs.run_info import RunInfo
 from engine.runs.table.columns import Column, Kind
 from gui.runs_table.arrangement import Arranged, GroupRow, is_curve
 from gui.runs_table.cell_delegate import BOX, BOX_LEFT, ROW_HEIGHT, CellDelegate, SmallCurve
-from gui.runs_table.table_model import RunsTableModel
+from gui.runs_table.cell_texts import header_text
+from gui.runs_table.table_model import ASCENDING, RunsTableModel
 from gui.style.theme import Theme
 
 _METRIC_WIDTH, _CURVE_WIDTH, _TEXT_WIDTH, _NUMBER_WIDTH = 142, 112, 118, 92
@@ -28,6 +29,8 @@ _WIDTHS = {
     "id": 64,
 }
 _LEAST_WIDTH = 40
+_LEAST_ROWS = 2
+"""So many rows are in sight, however low the window is."""
 
 
 class RunsTableView(QTableView):
@@ -99,11 +102,19 @@ class RunsTableView(QTableView):
         header.setHighlightSections(False)
         header.setStretchLastSection(True)
         header.setMinimumSectionSize(_LEAST_WIDTH)
+        header.setTextElideMode(Qt.TextElideMode.ElideRight)  # not the first letters at the right
         header.sectionClicked.connect(self._header_clicked)
         header.sectionMoved.connect(self._section_moved)
         header.sectionResized.connect(self._section_resized)
         header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         header.customContextMenuRequested.connect(self._header_menu)
+
+    def minimumSizeHint(self) -> QSize:
+        """Titles, some rows and a horizontal scroll bar."""
+        around = (self.horizontalHeader(), self.horizontalScrollBar())
+        height = sum(each.sizeHint().height() for each in around) + 2 * self.frameWidth()
+        height += _LEAST_ROWS * ROW_HEIGHT
+        return QSize(super().minimumSizeHint().width(), height)
 
     def set_theme(self, theme: Theme) -> None:
         """Paint in the colours of `theme`."""
@@ -287,7 +298,19 @@ class RunsTableView(QTableView):
         for place, column in enumerate(self.runs.columns):
             if header.visualIndex(place) != place:
                 header.moveSection(header.visualIndex(place), place)
-            header.resizeSection(place, self.widths.get(column.name, usual_width(column)))
+            usual = max(usual_width(column), self._title_width(place))
+            header.resizeSection(place, self.widths.get(column.name, usual))
+        self.updateGeometry()
+
+    def _title_width(self, section: int) -> int:
+        """Return the width of a title with the arrow of a sorted column: a click moves nothing."""
+        header = self.horizontalHeader()
+        font = header.font()
+        font.setBold(True)
+        sorted_title = f"{header_text(self.runs.columns[section])} {ASCENDING}"
+        title = str(self.runs.headerData(section, Qt.Orientation.Horizontal))
+        width = QFontMetrics(font).horizontalAdvance
+        return header.sectionSizeHint(section) + width(sorted_title) - width(title)
 
     def _header_clicked(self, section: int) -> None:
         self.sort_wanted.emit(self.runs.columns[section].name)

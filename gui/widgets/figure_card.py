@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Literal
 
 from PySide6.QtCore import QSize, Qt
@@ -37,8 +38,14 @@ class FigureLabel(Label):
 
     def __init__(self) -> None:
         super().__init__()
+        self._is_short = False
         self.setObjectName("figure")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    def set_short(self, short: bool) -> None:
+        """Leave out what a rate counts: `samples/s` becomes `/s`."""
+        self._is_short = short
+        self.updateGeometry()
 
     def sizeHint(self) -> QSize:
         """The size of figure and unit."""
@@ -64,7 +71,9 @@ class FigureLabel(Label):
     def _parts(self) -> tuple[str, str]:
         """The number, and its unit if the text is a number with one."""
         number, _, unit = self.text().partition(" ")
-        return (number, unit) if number[:1].isdigit() else (self.text(), "")
+        if not number[:1].isdigit():
+            return self.text(), ""
+        return number, unit[unit.find("/") :] if self._is_short and "/" in unit else unit
 
     def _unit_left(self) -> int:
         number, unit = self._parts()
@@ -129,11 +138,16 @@ class FigureCard(QFrame):
         self._describe()
 
     def _fit_value(self) -> None:
-        """Use smaller letters for a value that does not fit; leave out a note without room."""
+        """Use smaller letters or a shorter unit for a value that does not fit; leave out a note
+        without room."""
         room = self.contentsRect().width() - 20
-        _set_property(self.value, "long", False)
-        _set_property(self.value, "long", self.value.sizeHint().width() > room)
-        self.value.updateGeometry()
+        for short, long in product((False, True), (False, True)):
+            _set_property(self.value, "long", long)
+            self.value.set_short(short)
+            if not (short or long):  # a card is as high as the others, whatever it shows
+                self.value.setFixedHeight(self.value.sizeHint().height())
+            if self.value.sizeHint().width() <= room:
+                break
         self._line.activate()
         left = room - self.value.sizeHint().width() - 6
         width = self.note.fontMetrics().horizontalAdvance

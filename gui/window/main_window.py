@@ -40,9 +40,8 @@ from gui.window.tab_order import TabOrder
 from gui.window.template_label import TemplateLabel
 from gui.window.window_layout import WindowLayout
 
-_PLOTS_HEIGHT, _RUNS_HEIGHT = 150, 400
-"""Least height of the plots of a run, and of the page with all runs, in logical pixels: where less
-is left, the page scrolls."""
+_PLOTS_HEIGHT = 150
+"""Least height of the plots of a run in logical pixels: where less is left, the page scrolls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +153,6 @@ class MainWindow(QMainWindow):
         self._pages.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self._pages.setAccessibleName(self.tr("Page"))
         parts.runs_page.setObjectName("scrolled")
-        parts.runs_page.setMinimumHeight(_RUNS_HEIGHT)
         self._runs_page = _scrolled(parts.runs_page)
         self._pages.addWidget(self.run_page)
         self._pages.addWidget(self._runs_page)

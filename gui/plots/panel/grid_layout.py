@@ -23,7 +23,7 @@ from gui.plots.plot.header import DRAGGED
 FIRST_HEIGHT = 280
 """Least height of the first row, in logical pixels, as long as the panel has room for it."""
 
-_COLUMNS = ((2400, (3, 6)), (1400, (2, 4)), (0, (2, 3)))
+_COLUMNS = ((2400, (3, 6)), (1400, (2, 4)), (660, (2, 3)), (0, (2, 2)))
 """From this width of the panel on (logical pixels), the number of plots in the first row, and the
 highest number in the rows below it."""
 

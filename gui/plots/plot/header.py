@@ -20,6 +20,7 @@ from gui.plots.data.series_style import display_name
 from gui.plots.plot.legend import Legend
 from gui.plots.plot.menu import PlotMenu
 from gui.style.theme import Theme, icon
+from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip
 
 DRAGGED = "application/x-traindeck-plot"
@@ -32,6 +33,9 @@ _LINE_HEIGHTS = (0, 190, 320)
 below the title: curves come first."""
 
 _SPACING = 8
+_LEAST_TITLE = 40
+"""Logical pixels."""
+
 _UNLIMITED = 16_777_215
 """Qt's value for an unlimited width."""
 
@@ -52,7 +56,10 @@ class PlotHeader(QWidget):
         self._wide_legend = wide_legend
         self._headline = ""
         self._place: Sequence[str] = ()
-        self.title = Label(display_name(title))
+        self.title = ElidedLabel()
+        self.title.setText(display_name(title))
+        self.title.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self.title.setMinimumWidth(_LEAST_TITLE)  # it gives way to the unit, which is short
         self.unit = Label()
         """The unit of the values, what each tick label is added to, and what is not drawn."""
 
@@ -63,13 +70,12 @@ class PlotHeader(QWidget):
         # It takes what the others leave: a text that changes with the mouse must move nothing.
         self.headline.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.headline.setObjectName("note")
-        self.title.setToolTip(
-            self.tr(
-                "Drag to move the plot, double click to enlarge it.\n"
-                "With the keyboard: Tab to the plot, ← and → read the values, M goes to the next "
-                "mark, + and − zoom, F shows everything; ? lists all keys."
-            )
+        keys = self.tr(
+            "Drag to move the plot, double click to enlarge it.\n"
+            "With the keyboard: Tab to the plot, ← and → read the values, M goes to the next "
+            "mark, + and − zoom, F shows everything; ? lists all keys."
         )
+        self.title.setToolTip(plain_tip(f"{display_name(title)}\n{keys}"))
         self.legend = Legend(sample)
         self._arrange_soon = QTimer(self)  # many curves may come or go at once
         self._arrange_soon.setSingleShot(True)

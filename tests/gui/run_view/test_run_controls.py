@@ -369,3 +369,17 @@ def test_a_queued_run_has_room_to_say_what_it_waits_for(controls: RunControls) -
     headline = controls.headline
     assert not headline.progress.isVisible()
     assert headline.state.width() > controls.width() // 3
+
+
+def test_a_narrow_state_is_cut_between_its_parts_only(controls: RunControls) -> None:
+    controls.show_info(info(RunState.FINISHED, started=1.0, attempt_started=1.0, updated=60.0))
+    state = controls.headline.state
+    word = state.fontMetrics().horizontalAdvance("finished")
+    whole = state.sizeHint().width()
+    for width, shown in ((word - 1, 0), (word + 2, word + 1), (whole - 4, word + 1)):
+        state.resize(width, state.height())
+        assert state.whole_width() == shown
+    image = state.grab().toImage()
+    right = range(word + 2, state.width())
+    colours = {image.pixel(x, y) for x in right for y in range(image.height())}
+    assert len(colours) == 1, "nothing of the time is left"

@@ -6,6 +6,7 @@ import csv
 import io
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -401,3 +402,35 @@ def test_groups_whose_values_look_alike_are_apart() -> None:
     groups = run_groups(infos, columns_of(infos, {})["learning_rate"])
     assert sorted(group.run_ids for group in groups) == [("1", "2"), ("3",)]
     assert len({group.name for group in groups}) == 2
+
+
+def test_a_small_page_has_rows_in_sight_and_nothing_over_another(page: Page) -> None:
+    page.show(runs())
+    page.chosen.choose(["1", "2"])
+    page.filter("lr < 0.005")
+    least = page.page.minimumSizeHint()
+    assert least.width() <= 572, "a window of 640 x 400 has the room"
+    assert least.height() <= 320
+    page.page.setMinimumSize(572, 320)  # as in the window: it may be smaller than its bar
+    page.page.resize(572, 320)
+    QApplication.processEvents()
+    bar = (page.page.filter, page.page.count, page.page.group, page.page.bands)
+    bar = (*bar, page.page.compare, page.page.more)
+    for before, after in pairwise(bar):
+        assert before.geometry().right() < after.geometry().left()
+    assert page.page.more.geometry().right() < page.page.width()
+    assert page.page.count.text() == "4 of 6"
+    assert page.page.count.toolTip() == "4 of 6 runs"
+    for widget in bar[1:]:
+        assert widget.width() >= widget.minimumSizeHint().width()
+    assert page.table.viewport().height() >= 2 * page.table.rowHeight(0)
+
+
+def test_a_title_is_whole_when_its_column_is_sorted(page: Page) -> None:
+    page.show(runs())
+    header = page.table.horizontalHeader()
+    for place, column in enumerate(page.table.runs.columns[:-1]):
+        before = header.sectionSize(place)
+        header.sectionClicked.emit(place)
+        page.settle()
+        assert header.sectionSizeHint(place) <= header.sectionSize(place) == before, column.name

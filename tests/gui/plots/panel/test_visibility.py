@@ -175,3 +175,25 @@ def test_the_comparison_separates_such_metrics_from_the_losses() -> None:
     metrics = ("validation/training_loss", "validation/validation_loss")
     positions = [comparison_style(series) for series in losses + metrics]
     assert len({each.plot.title for each in positions if each}) == 4
+
+
+@pytest.mark.parametrize("width", [400, 576, 838])
+def test_a_long_title_gives_way_and_the_unit_is_whole(run_plots: RunPlots, width: int) -> None:
+    long = "validation/a_score_with_a_name_that_is_very_long"
+    names = ("loss", "grad_norm", "learning_rate", "samples_per_second")
+    for series in (*(f"train/{name}" for name in names), long):
+        run_plots.add_points(series, stored_points(STEPS, STEPS))
+    run_plots.resize(width, 600)
+    QApplication.processEvents()
+    shown = [plot for plot in run_plots.plots() if plot.isVisible()]
+    assert len(shown) >= 4
+    for plot in shown:
+        header = plot.header
+        header.show_unit("samples/s")
+        QApplication.processEvents()
+        assert header.unit.width() >= header.unit.sizeHint().width()
+        assert header.unit.geometry().right() < header.more.geometry().left()
+        assert header.more.geometry().right() < header.width()
+    throughput = run_plots.plot("Throughput").header.title
+    assert throughput.width() >= throughput.sizeHint().width() or width < 500
+    assert throughput.toolTip().startswith("Throughput\n"), "also where it is cut"
