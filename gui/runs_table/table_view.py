@@ -23,7 +23,7 @@ _WIDTHS = {
     "state": 98,
     "strategy": 112,
     "devices": 118,
-    "tags": 98,
+    "tags": 80,
     "learning_rate": 98,
     "time": 84,
     "id": 64,
