@@ -93,10 +93,17 @@ class Watch(ABC):
     def _send(self, news: Any) -> None:
         self._push(self._number, news)
 
+    def _look(self) -> Any:
+        try:
+            return self._news()
+        except OSError as error:  # a disk, which may be back at the next look
+            _log.info("watch %d sees nothing now: %s", self._number, error)
+            return None
+
     def _run(self) -> None:
         try:
             while not self._closing.is_set():
-                news = self._news()
+                news = self._look()
                 if news is not None:
                     self._arrived.clear()
                     self._send(news)

@@ -27,7 +27,8 @@ from engine.remote.requests import FollowNews, Hello, RunsNews
 from engine.remote.run_rows import digest_of, encode, packed_spec, run_info
 from engine.remote.serving import watches
 from engine.runs import trash
-from engine.runs.run_info import get_run
+from engine.runs.run_index import RunIndex
+from engine.runs.run_info import RunInfo, get_run
 from engine.runs.run_notes import RunNotes, read_notes
 from engine.runs.run_overview import read_diff, run_overview
 from engine.runs.store.store_reader import RunReader
@@ -199,6 +200,22 @@ def test_only_runs_that_the_other_side_has_not_are_sent(peer: Peer, run: Recorde
     with closing(Peer()) as again:
         again.ask(requests.WatchRuns(known))
         assert set(again.news(RunsNews).changed) == {other.id}
+
+
+def test_a_disk_that_is_away_for_a_while_ends_no_watch(
+    peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "RUNS_SECONDS", 0.001)
+    refresh, failures = RunIndex.refresh, [OSError("stale file handle")] * 3
+
+    def fail_first(index: RunIndex) -> list[RunInfo]:
+        if failures:
+            raise failures.pop()
+        return refresh(index)
+
+    monkeypatch.setattr(RunIndex, "refresh", fail_first)
+    peer.ask(requests.WatchRuns())
+    assert peer.news(RunsNews).ids == [run.id]
 
 
 @pytest.mark.usefixtures("processes")
