@@ -24,7 +24,7 @@ from engine.telemetry.snapshot import Snapshot
 from gui.style.theme import Theme, icon
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fitting_scroll import FittingScroll
-from gui.widgets.plain_text import Label, wrapped
+from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _MIN_HEIGHT = 60
 """Minimum height of the opened list (logical pixels) where there is little room."""
@@ -160,7 +160,7 @@ class AlarmBar(QFrame):
         if count > 1 and not is_open:
             text = f"{text} · {worst.text}"
         self.heading.setText(text)
-        self.heading.setToolTip(wrapped("\n".join(alarm.text for alarm in self._shown)))
+        set_wrapped_tip(self.heading, "\n".join(alarm.text for alarm in self._shown))
         self.heading.setProperty("tone", _tone(worst))
         self.heading.style().polish(self.heading)
         self._icon_label.setPixmap(_alarm_icon(worst, self._theme, self.devicePixelRatioF()))

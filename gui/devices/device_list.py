@@ -26,7 +26,7 @@ from gui.devices.device_row import DeviceRow
 from gui.style.device_labels import device_labels
 from gui.style.translation import translate
 from gui.widgets.fitting_scroll import FittingScroll
-from gui.widgets.plain_text import Label, wrapped
+from gui.widgets.plain_text import Label, set_wrapped_tip
 
 if TYPE_CHECKING:
     from gui.devices.device_detail import DeviceDetail
@@ -160,8 +160,7 @@ class DeviceList(QFrame):
         text = self.tr("⚠ {what}: see the doctor").format(what=names + more)
         self.doctor_button.setText(text)
         sentences = "\n".join(check.sentence for check in checks)
-        self.doctor_button.setToolTip(wrapped(f"{text}\n{sentences}"))
-        self.doctor_button.setAccessibleDescription(sentences)
+        set_wrapped_tip(self.doctor_button, f"{text}\n{sentences}")
         self.doctor_button.setVisible(bool(checks))
 
     def set_stale(self, since: float | None) -> None:

@@ -22,7 +22,7 @@ from gui.devices.row_layouts import (
 )
 from gui.devices.row_painter import RowPainter, Sample
 from gui.style.theme import theme_of
-from gui.widgets.plain_text import wrapped
+from gui.widgets.plain_text import set_wrapped_tip
 
 _OPEN_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
@@ -139,5 +139,5 @@ class DeviceRow(QWidget):
             accessible_text = device_text.accessible_text(self.device, self.use, self._stale_since)
             if accessible_text != self.accessibleName():
                 self.setAccessibleName(accessible_text)
-            self.setToolTip(wrapped(device_text.tooltip(self.device, self.use, self._stale_since)))
+            set_wrapped_tip(self, device_text.tooltip(self.device, self.use, self._stale_since))
         self.update()

@@ -12,7 +12,7 @@ from gui.media.ridge import Ridge
 from gui.media.series import HistogramSeries, ImageSeries
 from gui.style.translation import translate
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import plain_tip, wrapped
+from gui.widgets.plain_text import plain_tip, set_wrapped_tip
 
 HEIGHT = 208
 """Logical pixels of a card."""
@@ -82,7 +82,7 @@ class MediaCard(QFrame):
         if more := self.describe(place):
             text += " · " + more
         self.note.setText(text)
-        self.note.setToolTip(wrapped(text))
+        set_wrapped_tip(self.note, text)
         self.slider.setAccessibleDescription(text)
 
 

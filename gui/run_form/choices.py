@@ -15,7 +15,7 @@ from gui.bridge.files.recipes import builtin_recipes, read_recipe
 from gui.bridge.files.script_files import read_script
 from gui.run_form.script.command import name_of
 from gui.widgets.entry_fields import Combo
-from gui.widgets.plain_text import plain_tip, wrapped
+from gui.widgets.plain_text import plain_tip, set_wrapped_tip
 
 FIRST_RECIPE = "digits"
 POPUP_MARGIN = 40
@@ -198,7 +198,7 @@ class StrategyChoice(Combo):
             fitting = usable or [s for s in self._strategies if not _recipe_problem(s, recipe)]
             if fitting:
                 self._choose_silently(catalog.usual_strategy(fitting, len(devices)).name)
-        self.setToolTip(wrapped(self._description(self.strategy())))
+        set_wrapped_tip(self, self._description(self.strategy()))
 
     def names(self) -> list[str]:
         """Return the full names of the strategies, in the order of the list."""

@@ -12,7 +12,7 @@ from gui.devices import device_text
 from gui.style.device_labels import device_name
 from gui.style.theme import Theme, theme_of
 from gui.style.translation import translate
-from gui.widgets.plain_text import wrapped
+from gui.widgets.plain_text import set_wrapped_tip
 
 HEIGHT = 24
 _EDGE, _DOT, _GAP = 4, 7, 4
@@ -95,7 +95,6 @@ class DeviceChip(QCheckBox):
         if text == self.note:
             return
         self.note = text
-        self.setAccessibleDescription(text)
         self._show_tip()
         self.updateGeometry()
         self.update()
@@ -180,7 +179,7 @@ class DeviceChip(QCheckBox):
         self.setEnabled(is_possible and (not why_not or self.isChecked()))
 
     def _show_tip(self) -> None:
-        self.setToolTip(wrapped("\n".join(filter(None, (*self._tip, self.note)))))
+        set_wrapped_tip(self, "\n".join(filter(None, (*self._tip, self.note))))
 
     def _mark(self) -> str:
         """Return the symbol of a lost or busy device, in addition to its colour."""

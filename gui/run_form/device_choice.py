@@ -20,7 +20,7 @@ from gui.style.device_labels import device_labels
 from gui.widgets.entry_fields import FieldNote, show_fault
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.icon_button import IconButton
-from gui.widgets.plain_text import Label, wrapped
+from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _CAPTION_HEIGHT = 17
 """Logical pixels: two lines beside the chips."""
@@ -60,13 +60,12 @@ class DeviceChoice(QWidget):
         self.suggest_button.setObjectName("link")
         self.suggest_button.setFixedHeight(_CAPTION_HEIGHT)
         self.suggest_button.setAccessibleName(self.tr("Suggest GPUs"))
-        self.suggest_button.setToolTip(
-            wrapped(
-                self.tr(
-                    "Tick the unused GPUs with the best links: as many as are ticked now, or all "
-                    "unused ones."
-                )
-            )
+        set_wrapped_tip(
+            self.suggest_button,
+            self.tr(
+                "Tick the unused GPUs with the best links: as many as are ticked now, or all "
+                "unused ones."
+            ),
         )
         self.suggest_button.clicked.connect(self.suggest)
         self.links_button = IconButton(

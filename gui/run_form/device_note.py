@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gui.run_form.device_chip import DeviceChip
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import wrapped
+from gui.widgets.plain_text import set_wrapped_tip
 
 
 class DeviceNote(ElidedLabel):
@@ -32,7 +32,7 @@ class DeviceNote(ElidedLabel):
         else:
             text = (overlap or warning or _models(chosen)).split("\n")[0]
         full_text = "\n".join(filter(None, (suggestion, warning))) or text
-        self.setToolTip(wrapped(full_text))
+        set_wrapped_tip(self, full_text)
         self.setAccessibleName(full_text)
         self.setText(text)
         tone = "warning" if suggestion or warning else ""

@@ -19,7 +19,7 @@ from engine.spec.run_spec import RunSpec
 from gui.run_form.form_mode import Continuation, FormMode, NewRun
 from gui.run_form.preset_menu import PresetMenu
 from gui.widgets.icon_button import IconButton
-from gui.widgets.plain_text import Label, wrapped
+from gui.widgets.plain_text import Label, set_wrapped_tip
 
 
 class KindChoice(QWidget):
@@ -54,7 +54,7 @@ class KindChoice(QWidget):
         button = QToolButton()
         button.setObjectName("kind")
         button.setText(text)
-        button.setToolTip(wrapped(tip))
+        set_wrapped_tip(button, tip)
         button.setCheckable(True)
         button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         return button
@@ -84,13 +84,12 @@ class FormHeading(QWidget):
         self.new_run_button.setObjectName("quiet")
         self.new_run_button.clicked.connect(lambda: self.mode_changed.emit(NewRun()))
         self.as_new = QCheckBox(self.tr("As a new run"))
-        self.as_new.setToolTip(
-            wrapped(
-                self.tr(
-                    "A new run continues from this checkpoint, with the curves up to it. The "
-                    "old run is not changed."
-                )
-            )
+        set_wrapped_tip(
+            self.as_new,
+            self.tr(
+                "A new run continues from this checkpoint, with the curves up to it. The "
+                "old run is not changed."
+            ),
         )
         self.as_new.toggled.connect(self._set_as_new)
         self._mode: FormMode = NewRun()

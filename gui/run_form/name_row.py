@@ -8,7 +8,7 @@ from functools import partial
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
-from gui.widgets.plain_text import Label, wrapped
+from gui.widgets.plain_text import Label, set_wrapped_tip
 from gui.widgets.tag_line import TagLine
 
 
@@ -22,14 +22,15 @@ class NameRow(QWidget):
         self.label = Label(self.tr("Na&me"))
         self.name = QLineEdit()
         self.name.setAccessibleName(self.tr("Name of the run"))
-        self.name.setToolTip(
-            wrapped(self.tr("Name of the next run. Empty: the name of its recipe or script."))
+        set_wrapped_tip(
+            self.name, self.tr("Name of the next run. Empty: the name of its recipe or script.")
         )
         self.tags = TagLine()
         self.tags.setPlaceholderText(self.tr("tags"))
         self.tags.setAccessibleName(self.tr("Tags of the run"))
-        self.tags.setToolTip(
-            wrapped(self.tr("Tags of the next runs, separated by commas, to search and group by."))
+        set_wrapped_tip(
+            self.tags,
+            self.tr("Tags of the next runs, separated by commas, to search and group by."),
         )
         self.label.setBuddy(self.name)
         self.setFocusProxy(self.name)

@@ -24,7 +24,7 @@ from gui.style.device_labels import name_devices
 from gui.style.state_style import state_sentence
 from gui.style.theme import monospace_font
 from gui.style.translation import translate
-from gui.widgets.plain_text import Label, wrapped
+from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _MAX_LINES = 7
 """Visible lines of the log; one scrolls to the others."""
@@ -152,7 +152,7 @@ class FailureBanner(QFrame):
         if self._place:
             tip = self.tr("{file}, line {line}: the editor is chosen under File → Editor…")
             tip = tip.format(file=self._place.file, line=self._place.line)
-            self.edit.setToolTip(wrapped(tip))
+            set_wrapped_tip(self.edit, tip)
 
     def _show_troubles(self, info: RunInfo) -> None:
         sentences = " ".join(info.status.troubles.values())

@@ -28,7 +28,7 @@ from gui.style.state_marks import state_pixmap
 from gui.style.state_style import state_colour, state_text
 from gui.style.theme import Theme, theme_of
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import Label, plain_tip, wrapped
+from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 
 PROGRESS_WIDTH, _SHORT_PROGRESS_WIDTH = 210, 96
 """Minimum width of the progress bar and the text above it, in logical pixels."""
@@ -186,10 +186,10 @@ class RunHeadline(QWidget):
                 self.tr("Choose what to train, then Start run."),
             )
             self.title.setText("" if self._is_reading else none)
-            self.title.setToolTip("")
+            set_wrapped_tip(self.title, "")
             text = self.tr("Reading the run…") if self._is_reading else what_to_do
             self.state.setText(escape(text))
-            self.state.setToolTip(plain_tip(text))
+            set_wrapped_tip(self.state, text)
             return
         silent = silence.seconds > 0
         colour = self._theme.muted if silent else state_colour(info.state, self._theme)
@@ -198,12 +198,12 @@ class RunHeadline(QWidget):
         facts = [info.title, str(info.folder)]
         if self._python:
             facts.append(self.tr("Python: {python}").format(python=self._python))
-        self.title.setToolTip(wrapped("\n".join(facts)))
+        set_wrapped_tip(self.title, "\n".join(facts))
         words = state_text(info)
         parts = [silence_text(silence)] if silent else self._times(info)
         coloured = f'<span style="color:{colour}">{escape(words)}</span>'
         self.state.setText(_BETWEEN.join([coloured, *map(escape, parts)]))
-        self.state.setToolTip(wrapped(self._explanation(_BETWEEN.join([words, *parts]))))
+        set_wrapped_tip(self.state, self._explanation(_BETWEEN.join([words, *parts])))
         self._dot.setAccessibleName(parts[0] if silent else words)
 
     def _times(self, info: RunInfo) -> list[str]:

@@ -24,7 +24,7 @@ from engine.runs.store.store_reader import StoredEvent
 from gui.bridge.files.script_files import ScriptFacts, script_facts
 from gui.style.theme import monospace_font
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import Label, wrapped
+from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _WIDTH = 620
 _HEIGHT = 460
@@ -102,7 +102,7 @@ class ScriptBar(QFrame):
                 text = self.tr("When this run is over: {resuming}")
             text = text.format(resuming=facts.resuming)
             self.text.setText(text)
-            self.text.setToolTip(wrapped(text))
+            set_wrapped_tip(self.text, text)
         if facts != self._facts:
             self._facts = facts
             self.facts_changed.emit(facts)

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.spec.field_info import FieldInfo, Setting
-from gui.widgets.plain_text import Label, wrapped
+from gui.widgets.plain_text import Label, set_wrapped_tip, wrapped
 
 
 class Combo(QComboBox):
@@ -228,7 +228,7 @@ class Field(QWidget):
 
     def _set_tip(self, text: str) -> None:
         for widget in (self.widget, self.label):
-            widget.setToolTip(wrapped(text))
+            set_wrapped_tip(widget, text)
 
 
 def show_fault(widget: QWidget, problem: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import Qt as GuiQt
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QLabel, QWidget
 
 
 class Label(QLabel):
@@ -25,6 +25,13 @@ class Label(QLabel):
 def wrapped(tip: str) -> str:
     """Return `tip` as rich text that looks like it: Qt breaks only rich text into lines."""
     return f"<p>{escape(tip).replace(chr(10), '<br>')}</p>" if tip else ""
+
+
+def set_wrapped_tip(widget: QWidget, tip: str) -> None:
+    """Set `tip`, in lines, as the tooltip of `widget`, and as the description that a screen reader
+    reads: Qt would give it the markup of the tooltip."""
+    widget.setToolTip(wrapped(tip))
+    widget.setAccessibleDescription(tip)
 
 
 def plain_tip(tip: str) -> str:

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 from gui.style.theme import monospace_font
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.icon_button import IconButton
-from gui.widgets.plain_text import plain_tip, wrapped
+from gui.widgets.plain_text import plain_tip, set_wrapped_tip
 
 Fold = Literal["folded", "open", "full"]
 """One line, a part of the page, or all of it."""
@@ -105,7 +105,7 @@ class LowerPanel(QFrame):
     def show_line(self, text: str) -> None:
         """Show the newest line of the log where the panel is folded."""
         self.line.setText(_GAPS.sub("  ", text.strip()))
-        self.line.setToolTip(wrapped(self.line.text()))
+        set_wrapped_tip(self.line, self.line.text())
 
     def show_warnings(self, warnings: int, errors: int) -> None:
         """Show how many warnings and errors the run has had."""

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QMenu, QSizePolicy, QToolButton, QVBoxLayo
 from gui.devices.device_rail import DeviceRail
 from gui.style.theme import icon, theme_of
 from gui.widgets.icon_button import IconButton
-from gui.widgets.plain_text import wrapped
+from gui.widgets.plain_text import set_wrapped_tip
 from gui.widgets.steady_button import let_go_of_menu
 
 WIDTH = 48
@@ -69,7 +69,7 @@ class Rail(QFrame):
     def show_alarms(self, texts: str, tone: str) -> None:
         """Show that there are alarms; `texts` may be empty. `tone`: `bad` or `warning`."""
         self.alarms.set_tone(tone)
-        self.alarms.setToolTip(wrapped(texts))
+        set_wrapped_tip(self.alarms, texts)
         self.alarms.setAccessibleDescription(texts)
         self.alarms.setVisible(bool(texts))
 

@@ -9,7 +9,7 @@ from engine.templates.kinds import KINDS
 from engine.templates.protocol import TemplateState
 from gui.bridge.template_keeper import TemplateStatus
 from gui.style.formatting import capitalized
-from gui.widgets.plain_text import Label, wrapped
+from gui.widgets.plain_text import Label, set_wrapped_tip
 
 IDLE_MINUTES = 15
 """After this time without a worker, a template ends."""
@@ -28,7 +28,7 @@ class TemplateLabel(Label):
         self.setText(text)
         self.setAccessibleName(self.tr("For the next run: {text}").format(text=text))
         facts = "\n".join(self._lines(status))
-        self.setToolTip(wrapped(facts))
+        set_wrapped_tip(self, facts)
         self.setAccessibleDescription(facts)
         self.setVisible(bool(text))
 

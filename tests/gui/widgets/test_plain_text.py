@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt
+from PySide6.QtGui import QAccessible
 from PySide6.QtGui import Qt as GuiQt
-from PySide6.QtWidgets import QAbstractItemView, QLabel, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import Failure, Metrics, Notice, Points, RunEnded
 from engine.runs.run_notes import RunNotes, write_notes
 from gui.app import AppController
-from gui.widgets.plain_text import Label, plain_tip, wrapped
+from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip, wrapped
 from tests.gui.conftest import Record, open_app, record, wait_for_runs
 
 __all__ = ["open_app", "record"]
@@ -100,3 +101,12 @@ def _item_tips(view: QAbstractItemView) -> list[str]:
         model.index(row, k, root) for row in range(model.rowCount(root)) for k in range(columns)
     )
     return [str(place.data(Qt.ItemDataRole.ToolTipRole) or "") for place in places]
+
+
+def test_a_screen_reader_reads_a_tip_in_lines_without_its_markup(qtbot: QtBot) -> None:
+    button = QPushButton("Stop")
+    qtbot.addWidget(button)
+    set_wrapped_tip(button, "a < b\nsecond line")
+    assert button.toolTip() == "<p>a &lt; b<br>second line</p>"
+    interface = QAccessible.queryAccessibleInterface(button)
+    assert interface.text(QAccessible.Text.Description) == "a < b\nsecond line"
