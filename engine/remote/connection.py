@@ -92,6 +92,9 @@ class Timing(NamedTuple):
     sleep: float = 5.0
     """By how much the time of day runs ahead of the machine's clock when it has slept."""
 
+    after_sleep: float = 3.0
+    """After a sleep, the other side has so long to say a word: it has often given up meanwhile."""
+
 
 class RemoteWatch(ABC):
     """What is watched there, also over several connections."""
@@ -456,6 +459,9 @@ class Connection:
                 if now - self._begun > self._timing.connect:
                     session.kill(f"it took longer than {self._timing.connect:g} s")
                 continue
+            if has_slept:
+                latest = now - self._timing.silence + self._timing.after_sleep
+                session.heard_at = min(session.heard_at, latest)
             if now - session.heard_at > self._timing.silence:
                 session.kill(f"nothing came from there for {self._timing.silence:g} s")
             elif has_slept or now - asked_at >= self._timing.ping:

@@ -16,6 +16,8 @@ from pathlib import Path
 import psutil
 
 from engine.processes.process import PROJECT
+from engine.system.paths import HOME_VARIABLE
+from engine.templates.protocol import FOLDER_VARIABLE
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 MISSING = (
@@ -59,8 +61,11 @@ class SshServer:
 
     def command(self, home: Path) -> str:
         """Return what starts Traindeck there, with the data folder `home`."""
-        words = [f"TRAINDECK_HOME={home}", f"PYTHONPATH={PROJECT}", sys.executable]
-        return shlex.join(["env", *words, str(PROJECT / "main.py")])
+        variables = {HOME_VARIABLE: str(home), "PYTHONPATH": str(PROJECT)}
+        # A template of its own would stay for a while after the test.
+        variables |= {name: os.environ[name] for name in (FOLDER_VARIABLE,) if name in os.environ}
+        words = [f"{name}={value}" for name, value in variables.items()]
+        return shlex.join(["env", *words, sys.executable, str(PROJECT / "main.py")])
 
     def new_host_key(self) -> None:
         """Replace the host key, as if the machine was installed anew."""

@@ -235,6 +235,17 @@ def test_after_the_machine_has_slept_it_tries_at_once(
     followed.wait_for_state(LinkState.CONNECTING, after=told)
 
 
+def test_after_a_sleep_a_dead_connection_is_noticed_soon(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timing = QUICK._replace(silence=3600.0, after_sleep=0.1)
+    _, followed = connect(*DOUBLE, "deaf", "NONCE", timing=timing)
+    followed.wait_for_state(LinkState.CONNECTED)
+    now = time.time
+    monkeypatch.setattr("engine.remote.connection.time.time", lambda: now() + 600.0)
+    followed.wait_for_state(LinkState.WAITING)
+
+
 def test_ssh_that_is_missing_is_said(connect: Connect) -> None:
     _, followed = connect("/nowhere/ssh")
     assert "cannot be started" in followed.wait_for_state(LinkState.FAILED).sentence
