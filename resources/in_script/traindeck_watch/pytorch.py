@@ -10,6 +10,7 @@ import functools
 import gc
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable
 from types import FrameType, ModuleType
@@ -114,6 +115,7 @@ class TorchHooks:
         thread = threading.get_ident()
         if self._running and self._is_nested(thread):
             return None
+        self._watch.throughput.computes_gradients()
         try:
             self._note_loss(tensors, gradients)
             if not self._threads or thread != self._threads[-1]:
@@ -122,6 +124,10 @@ class TorchHooks:
             self._watch.tell_error(error, "the loss")
         self._running.append(thread)
         return thread
+
+    def is_training_thread(self) -> bool:
+        """Whether the thread that calls this called `backward` last."""
+        return self._threads[-1:] == [threading.get_ident()]
 
     def end_backward(self, thread: int | None) -> None:
         """A `backward` has ended or raised."""
@@ -544,7 +550,7 @@ def patch_torch(torch: ModuleType, watch: Watch) -> None:
         before(hooks.before_step)
         after(hooks.after_step)
     _patch_zero_grad(torch, watch, hooks)
-    _patch_save(torch, watch)
+    _patch_save(torch, watch, hooks)
     patch_modes(torch.nn.Module, watch)
 
 
@@ -592,13 +598,16 @@ def patch_modes(module: Any, watch: Watch) -> None:
     watch.guard(_skip_in_dynamo, "torch.compile")(train, [throughput.trains, evaluate])
 
 
-def _patch_save(torch: Any, watch: Watch) -> None:
+def _patch_save(torch: Any, watch: Watch, hooks: TorchHooks) -> None:
     original = torch.save
 
     @functools.wraps(original)
     def save(obj: object, f: Any, *args: Any, **kwargs: Any) -> Any:
+        since = time.monotonic()
         found = original(obj, f, *args, **kwargs)
         watch.wrote_file(f)
+        if hooks.is_training_thread():
+            watch.throughput.saved(since)
         return found
 
     save._traindeck_original = original  # type: ignore[attr-defined]

@@ -76,6 +76,19 @@ class Throughput:
             self.last_step_at += now - max(since, self.last_step_at)
             self._evaluated = (0, now)
 
+    def computes_gradients(self) -> None:
+        """What was evaluated until now is trained in this mode: it was no validation."""
+        self._evaluated = (0, 0.0)
+
+    def saved(self, since: float) -> None:
+        """The script has written a checkpoint since that time of `monotonic`, in the thread that
+        trains."""
+        if 0 < self.last_step_at <= since:
+            seconds = time.monotonic() - since
+            self.last_step_at += seconds
+            model, evaluated_at = self._evaluated
+            self._evaluated = (model, evaluated_at + seconds)  # or `trains` counts them again
+
     def look(self, step: int) -> float | None:
         """Measure the steps since the last look, of which `step` was the last; return their samples
         per second, a mean over the last seconds. None: they are not known."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from traindeck_watch import keras_training, throughput
-from traindeck_watch.pytorch import Loading, patch_modes
+from traindeck_watch.pytorch import Loading, TorchHooks, _patch_save, patch_modes
 from traindeck_watch.throughput import Throughput
 from traindeck_watch.trainers import samples_of_step
 from traindeck_watch.watch import Watch
@@ -116,6 +117,59 @@ def test_only_the_first_train_after_a_validation_ends_it(clock: Clock) -> None:
     steps(measured, clock, 1, 10, 0.1)
     measured.look(3)
     assert measured.step_seconds == pytest.approx(0.4)
+
+
+def test_a_checkpoint_of_the_script_is_no_part_of_a_step_also_within_a_validation(
+    clock: Clock,
+) -> None:
+    measured, model = Throughput(), object()
+    measured.saved(clock.now)  # before the first step
+    steps(measured, clock, 2, 10, 0.1)
+    measured.look(2)
+    save(measured, clock, 2.0)
+    steps(measured, clock, 1, 10, 0.1)
+    measured.evaluates(model)
+    clock.now += 30.0
+    save(measured, clock, 2.0)
+    clock.now += 1.0
+    measured.trains(model)
+    steps(measured, clock, 1, 10, 0.1)
+    measured.look(4)
+    assert measured.step_seconds == pytest.approx(0.1)
+
+
+def save(measured: Throughput, clock: Clock, seconds: float) -> None:
+    since = clock.now
+    clock.now += seconds
+    measured.saved(since)
+
+
+def test_a_part_that_is_frozen_for_the_training_takes_no_time_from_a_step(clock: Clock) -> None:
+    measured, norm = Throughput(), object()
+    steps(measured, clock, 2, 10, 0.1)
+    measured.look(2)
+    measured.evaluates(norm)
+    clock.now += 0.3  # the first part of an accumulated step
+    measured.computes_gradients()
+    measured.trains(norm)
+    steps(measured, clock, 1, 10, 0.1)
+    measured.look(3)
+    assert measured.step_seconds == pytest.approx(0.4)
+
+
+def test_torch_saves_in_the_thread_that_trains_only() -> None:
+    saved: list[float] = []
+    throughput = SimpleNamespace(saved=saved.append, computes_gradients=lambda: None)
+    watch: Any = SimpleNamespace(throughput=throughput, wrote_file=lambda file: None)
+    hooks = TorchHooks.__new__(TorchHooks)
+    hooks._threads = [threading.get_ident()]
+    torch: Any = SimpleNamespace(save=lambda obj, file: None, serialization=SimpleNamespace())
+    _patch_save(torch, watch, hooks)
+    torch.save({}, "here.pt")
+    thread = threading.Thread(target=torch.save, args=({}, "elsewhere.pt"))
+    thread.start()
+    thread.join()
+    assert len(saved) == 1
 
 
 def test_the_next_batch_that_is_there_already_counts_for_no_step(clock: Clock) -> None:
