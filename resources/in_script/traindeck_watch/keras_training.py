@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import inspect
 import os
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from traindeck_watch.objects import objects_of
 from traindeck_watch.recorder import as_number
 from traindeck_watch.rounds import Rounds
 from traindeck_watch.throughput import fit_sizes
@@ -281,7 +281,7 @@ def trained_models(model_type: Any) -> list[Any]:
     """The outermost models that are compiled or whose weights an optimizer changes."""
     from traindeck_watch.tensorflow_loops import optimizers_seen
 
-    models = [thing for thing in gc.get_objects() if issubclass(type(thing), model_type)]
+    models = objects_of(model_type)
     inner: set[int] = set()
     for model in models:
         inner.update(id(part) for part in model._flatten_layers(include_self=False))

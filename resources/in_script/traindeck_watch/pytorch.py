@@ -7,7 +7,6 @@ device.
 from __future__ import annotations
 
 import functools
-import gc
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 from traindeck_watch.models.weights import leaves_of, models_of, save_weights
 from traindeck_watch.names import name_of_object, planned_totals
+from traindeck_watch.objects import objects_of
 from traindeck_watch.recorder import Summed, as_number
 from traindeck_watch.rounds import Rounds
 from traindeck_watch.watch import Watch
@@ -227,7 +227,7 @@ class TorchHooks:
             return ""
         self._losses_until_looked = 2 * len(self.losses)  # the look takes tens of milliseconds
         kind = self._torch.optim.Optimizer
-        found = [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]
+        found = objects_of(kind)
         if not found:
             return "The script has no optimizer of PyTorch: each backward counts as a step."
         if any(optimizer.state for optimizer in found) or len(self.losses) > _LOSSES_OF_ONE_STEP:

@@ -6,7 +6,6 @@ The file is one of `torch.save`, and loads with `weights_only=True`:
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
@@ -15,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from traindeck_watch.names import name_of_object
+from traindeck_watch.objects import objects_of
 
 if TYPE_CHECKING:
     from traindeck_watch.watch import Watch
@@ -115,7 +115,7 @@ def _models_of(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The outermost modules that hold trained parameters, by name; and parameters of no module."""
     kind = torch.nn.Module
-    modules = [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]
+    modules = objects_of(kind)
     trained = {
         id(p): p for _, optimizer in optimizers for g in optimizer.param_groups for p in g["params"]
     }
