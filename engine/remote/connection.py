@@ -195,7 +195,7 @@ class Connection:
         timing: Timing = Timing(),  # noqa: B008  # it is immutable
     ) -> None:
         """`ask` gets what `ssh` asks, such as for a password, and returns the answer, which is not
-        kept; None: it was cancelled. Without it, nobody can be asked. `command`: what speaks the
+        kept; None: it was cancelled. Without it, no question is asked. `command`: what speaks the
         protocol, in the place of `ssh`."""
         self.machine = machine
         self.status = LinkStatus(LinkState.CONNECTING)

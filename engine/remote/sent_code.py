@@ -60,7 +60,7 @@ def keep(code: Code) -> Path:
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
                 (new / name).write_bytes(content)
             sync_tree(new)
-            shutil.rmtree(folder, ignore_errors=True)  # somebody has changed it
+            shutil.rmtree(folder, ignore_errors=True)  # its files were changed
             new.rename(folder)
         except BaseException:
             shutil.rmtree(new, ignore_errors=True)

@@ -46,7 +46,7 @@ class Failure(NamedTuple):
     """Whether another try is of no use until the user has done something."""
 
     wants_answer: bool = False
-    """Whether a password or the like might help, which nobody was asked for."""
+    """Whether a password or the like might help, for which no person was asked."""
 
 
 class Asking(Enum):

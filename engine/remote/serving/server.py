@@ -41,7 +41,7 @@ from engine.system.program import version
 _log = logging.getLogger(__name__)
 
 LONGEST_SILENCE = 60.0
-"""Seconds without a message, after which nobody is there: the other side asks every few seconds."""
+"""Seconds without a message, after which the other side is gone: it asks every few seconds."""
 
 LONGEST_END = 20.0
 """Seconds that what was begun, such as the start of a run, has to end after the connection has."""
