@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from engine.messages.events import Event, Metrics, Points, TrainingStarted
+from engine.messages.events import AttemptStarted, Event, Metrics, Points, TrainingStarted
+from engine.processes.machine import Machine
 from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import read_spec
@@ -25,7 +26,7 @@ RECIPE = FOLDER / "shifted_digits.py"
 
 SUFFIX = ".msgpack.xz"
 START = 6.0
-"""A recording begins so many seconds before the first step; the imports took longer."""
+"""A recording begins so many seconds before the first step, if the run took longer to start."""
 
 _BATCH = 0.5
 """Points of a series within so many seconds become one Metrics event."""
@@ -69,8 +70,8 @@ def record(folder: Path) -> Recording:
     with RunReader(folder) as reader:
         stored = reader.events_after(0)
         begin = next(each.time for each in stored if isinstance(each.event, TrainingStarted))
-        begin -= START
-        moments = [Moment(max(0.0, each.time - begin), each.event) for each in stored]
+        begin = max(begin - START, stored[0].time)
+        moments = [Moment(max(0.0, each.time - begin), _anywhere(each.event)) for each in stored]
         for series in reader.counts():
             moments += _curve(reader, series, begin)
     moments.sort(key=lambda moment: moment.after)
@@ -97,6 +98,13 @@ def _curve(reader: RunReader, series: str, begin: float) -> list[Moment]:
         found.append(Moment(last, Metrics(before, last, [Points(series, steps, values)])))
         first = end
     return found
+
+
+def _anywhere(event: Event) -> Event:
+    """Return `event` without the machine that it happened on."""
+    if isinstance(event, AttemptStarted):
+        return msgspec.structs.replace(event, machine=Machine())
+    return event
 
 
 def _redacted(value: Any, places: tuple[str, ...]) -> Any:
