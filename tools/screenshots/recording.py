@@ -28,7 +28,7 @@ SUFFIX = ".msgpack.xz"
 START = 6.0
 """A recording begins so many seconds before the first step, if the run took longer to start."""
 
-_BATCH = 0.5
+_BATCH = 0.1
 """Points of a series within so many seconds become one Metrics event."""
 
 _PLACES = 5
