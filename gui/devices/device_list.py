@@ -23,6 +23,7 @@ from engine.telemetry.snapshot import Snapshot
 from gui.devices import device_text
 from gui.devices.device_rail import DeviceRail
 from gui.devices.device_row import DeviceRow
+from gui.devices.row_layouts import COMPACT_HEIGHT, detailed_height
 from gui.style.device_labels import device_labels
 from gui.style.translation import translate
 from gui.widgets.fitting_scroll import FittingScroll
@@ -39,6 +40,9 @@ _MIN_HEIGHT = 82
 
 _GAP = 2
 """Logical pixels between two rows."""
+
+_MARGINS, _SPACING = (6, 4, 6, 5), 2
+"""Logical pixels around and between the parts; the rows have a margin for the focus ring."""
 
 
 class DeviceList(QFrame):
@@ -60,6 +64,7 @@ class DeviceList(QFrame):
 
         self._snapshot: Snapshot | None = None
         self._uses: Mapping[str, MemoryUse] = {}
+        self._is_short = False
         heading = Label(self.tr("DEVICES"))
         heading.setObjectName("h")
         self.stale_note = Label()
@@ -90,8 +95,8 @@ class DeviceList(QFrame):
         inside.addWidget(self.gpu_note)
         self.rows_area = FittingScroll(content, _MIN_HEIGHT, self._column)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 4, 6, 5)  # the rows have a margin for the focus ring
-        layout.setSpacing(2)
+        layout.setContentsMargins(*_MARGINS)
+        layout.setSpacing(_SPACING)
         layout.addLayout(top)
         layout.addWidget(self.rows_area, 1)
         layout.addWidget(self.doctor_button)
@@ -100,6 +105,23 @@ class DeviceList(QFrame):
     def add_corner(self, button: QWidget) -> None:
         """Put `button` at the right end of the heading."""
         self._top.addWidget(button)
+
+    def fit(self, room: int) -> None:
+        """Show one line per device if the detailed rows need more than `room` (logical pixels)."""
+        rows = [row for row in self._rows.values() if row.device is not None]
+        heights = [
+            COMPACT_HEIGHT if self._is_always_compact(row) else detailed_height(row.device)
+            for row in rows
+        ]
+        below = [each for each in (self.gpu_note, self.doctor_button) if not each.isHidden()]
+        _, top, _, bottom = _MARGINS
+        around = top + self._top.sizeHint().height() + _SPACING + bottom
+        around += sum(each.sizeHint().height() + _SPACING for each in below)
+        is_short = around + sum(heights) + _GAP * (len(rows) - 1) > room
+        if is_short is not self._is_short:
+            self._is_short = is_short
+            self._choose_layouts()
+            self.rows_area.updateGeometry()  # at once, and not in the next turn of each layout
 
     def row(self, id: str) -> DeviceRow:
         """Return the row of the device `id`."""
@@ -120,17 +142,15 @@ class DeviceList(QFrame):
                     row.device, lost=missing_text(), lost_since=snapshot.time, utilisation=None
                 )
                 row.show_device(missing, snapshot.time)
-        kinds = [row.device.kind for row in self._rows.values() if row.device is not None]
-        gpus = kinds.count("gpu")
+        self._choose_layouts()
         labels = device_labels(snapshot)
         for id, row in self._rows.items():
-            beside_gpus = row.device is not None and row.device.kind == "cpu" and gpus > 0
-            row.set_compact(gpus > MAX_DETAILED_GPUS or beside_gpus)
             if id in labels:
+                beside_gpus = self._is_cpu_beside_gpus(row)
                 row.set_colour_index(None if beside_gpus else labels[id].colour_index)
             if row.device is not None:
                 colour_index = labels[id].colour_index if id in labels else None
-                self.rail.show_device(row.device, snapshot.time, colour_index, gpus > 0)
+                self.rail.show_device(row.device, snapshot.time, colour_index, self._gpus > 0)
         self.gpu_note.setText(snapshot.gpu_note)
         self.gpu_note.setVisible(bool(snapshot.gpu_note))
         self.detail.charts.add_snapshot(snapshot)
@@ -178,6 +198,21 @@ class DeviceList(QFrame):
         self.detail.raise_()
         self.detail.activateWindow()
         self.detail_wanted.emit(id)
+
+    @property
+    def _gpus(self) -> int:
+        kinds = [row.device.kind for row in self._rows.values() if row.device is not None]
+        return kinds.count("gpu")
+
+    def _is_cpu_beside_gpus(self, row: DeviceRow) -> bool:
+        return row.device is not None and row.device.kind == "cpu" and self._gpus > 0
+
+    def _is_always_compact(self, row: DeviceRow) -> bool:
+        return self._gpus > MAX_DETAILED_GPUS or self._is_cpu_beside_gpus(row)
+
+    def _choose_layouts(self) -> None:
+        for row in self._rows.values():
+            row.set_compact(self._is_short or self._is_always_compact(row))
 
     def _add_row(self, id: str) -> None:
         row = DeviceRow()

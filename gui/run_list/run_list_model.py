@@ -13,7 +13,7 @@ from engine.system import units
 from gui.bridge.liveness import NO_SILENCE, Silence
 from gui.run_view.progress_text import silence_text
 from gui.style import formatting
-from gui.style.state_style import state_colour, state_sentence, state_text
+from gui.style.state_style import marked_state, state_colour, state_sentence, state_text
 from gui.style.theme import Theme
 from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip
@@ -118,9 +118,11 @@ class RunListModel(QAbstractListModel):
                     return self._theme.bad
                 if silence.seconds:
                     return self._theme.muted
-                return state_colour(run.state, self._theme)
+                return state_colour(run, self._theme)
             case _ if role == STATE:
-                return run.state if isinstance(run, RunInfo) and not silence.seconds else None
+                if silence.seconds or not isinstance(run, RunInfo):
+                    return None
+                return marked_state(run)
             case _ if role == TITLE_END:
                 return title(run).removeprefix(run.name) if isinstance(run, RunInfo) else ""
             case _ if role == TAGS:

@@ -187,7 +187,16 @@ class RunListView(QListView):
         ):
             event.accept()
             return True
+        if event.type() is QEvent.Type.Resize:
+            self._cut_between_rows()
         return super().event(event)
+
+    def _cut_between_rows(self) -> None:
+        """End below the last row that is whole."""
+        room = self.height() - 2 * self.frameWidth()
+        rest = room % ROW_HEIGHT if self._model.rowCount() * ROW_HEIGHT > room else 0
+        if self.viewportMargins().bottom() != rest:
+            self.setViewportMargins(0, 0, 0, rest)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Space chooses the selected runs, Return opens one, Ctrl+F searches."""
@@ -234,6 +243,7 @@ class RunListView(QListView):
             self.executeDelayedItemsLayout()
             row = self._model.row_of(top)
             bar.setValue(max(0, row * ROW_HEIGHT + below_edge) if row >= 0 else 0)
+        self._cut_between_rows()
 
     def _selected(self) -> list[ListedRun]:
         runs = self._model.runs()

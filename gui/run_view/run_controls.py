@@ -25,7 +25,7 @@ from gui.bridge.files.script_files import ScriptFacts
 from gui.run_view.headline import RunHeadline
 from gui.style.theme import Theme, icon
 from gui.style.translation import translate
-from gui.widgets.plain_text import plain_tip, wrapped
+from gui.widgets.plain_text import plain_tip, set_wrapped_tip, wrapped
 from gui.widgets.steady_button import MoreButton, SteadyButton
 
 _TITLE_WIDTH, _REST_WIDTH = 190, 110
@@ -140,11 +140,10 @@ class RunControls(QFrame):
         """Say in the tooltips what the buttons do with a run of a script; None: it is none."""
         self._facts = facts
         stop, save = self.tr("Save a checkpoint and end the run"), self.tr("Save a checkpoint now")
-        self.stop.setToolTip(plain_tip(f"{stop} (Ctrl+.)"))
-        self.checkpoint.setToolTip(plain_tip(f"{save} (Ctrl+S)"))
         if facts is not None:
-            self.stop.setToolTip(wrapped(f"{facts.stopping} (Ctrl+.)"))
-            self.checkpoint.setToolTip(wrapped(f"{facts.saving} (Ctrl+S)"))
+            stop, save = facts.stopping, facts.saving
+        set_wrapped_tip(self.stop, f"{stop} (Ctrl+.)")
+        set_wrapped_tip(self.checkpoint, f"{save} (Ctrl+S)")
         self.show_info(self._info)
 
     def show_info(self, info: RunInfo | None) -> None:

@@ -22,7 +22,7 @@ from gui.runs_table.cell_texts import (
 )
 from gui.runs_table.table_model import RunsTableModel, alignment
 from gui.style.state_marks import draw_state
-from gui.style.state_style import state_colour, state_name, state_text
+from gui.style.state_style import is_hung, marked_state, state_colour, state_name, state_text
 from gui.style.theme import Theme
 
 ROW_HEIGHT = 25
@@ -169,13 +169,13 @@ class CellDelegate(QStyledItemDelegate):
         painter.restore()
 
     def _draw_state(self, painter: QPainter, rect: QRect, info: RunInfo, theme: Theme) -> None:
-        ink = state_colour(info.state, theme)
-        draw_state(painter, QPointF(rect.left(), rect.center().y() - 6), info.state, ink)
+        ink = state_colour(info, theme)
+        draw_state(painter, QPointF(rect.left(), rect.center().y() - 6), marked_state(info), ink)
         painter.setPen(QColor(ink))
         _draw_text(
             painter,
             rect.adjusted(19, 0, 0, 0),
-            state_text(info) if info.spec.is_imported else state_name(info.state),
+            state_text(info) if info.spec.is_imported or is_hung(info) else state_name(info.state),
         )
 
     def _draw_metric(

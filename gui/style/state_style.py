@@ -15,8 +15,20 @@ PIXEL_RATIO = 3
 """Device pixels per logical pixel of the drawn icons, enough for every screen scale."""
 
 
-def state_colour(state: RunState, theme: Theme) -> str:
-    """Return the colour of `state` in `theme`."""
+def is_hung(info: RunInfo) -> bool:
+    """Whether the run makes no progress, although its workers live."""
+    return info.state is RunState.RUNNING and "hang" in info.status.troubles
+
+
+def marked_state(info: RunInfo) -> RunState:
+    """Return the state whose mark a run has: one that hangs gets the warning sign."""
+    return RunState.INTERRUPTED if is_hung(info) else info.state
+
+
+def state_colour(info: RunInfo, theme: Theme) -> str:
+    """Return the colour of the state of a run in `theme`."""
+    if is_hung(info):
+        return theme.warn
     return {
         RunState.QUEUED: theme.accent,
         RunState.STARTING: theme.accent,
@@ -28,7 +40,7 @@ def state_colour(state: RunState, theme: Theme) -> str:
         RunState.FAILED: theme.bad,
         RunState.INTERRUPTED: theme.lost,
         RunState.ELSEWHERE: theme.muted,
-    }[state]
+    }[info.state]
 
 
 def state_text(info: RunInfo) -> str:
@@ -41,6 +53,8 @@ def state_text(info: RunInfo) -> str:
     if info.state is RunState.STARTING and info.status.attempt > 1:
         text = translate("RunState", "restarting, attempt {attempt}")
         return text.format(attempt=info.status.attempt)
+    if is_hung(info):
+        return translate("RunState", "no progress")
     if info.status.not_finite_since >= 0:
         text = translate("RunState", "{state}, loss is NaN or infinite since step {step:,}")
         return text.format(state=state_name(info.state), step=info.status.not_finite_since)

@@ -32,6 +32,7 @@ from gui.style.theme import Choice
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label
 from gui.window.body import Body
+from gui.window.left_column import LeftColumn
 from gui.window.lower_panel import LowerPanel, RunPage
 from gui.window.rail import Rail
 from gui.window.shortcuts import ShortcutsDialog, go_to_pane
@@ -317,20 +318,11 @@ class MainWindow(QMainWindow):
         self._add_menu(self.tr("&Help"), help_action, self.doctor)
 
     def _column(self, parts: WindowParts) -> QWidget:
-        content = QWidget()
-        content.setObjectName("content")
-        column = QVBoxLayout(content)
-        column.setContentsMargins(8, 8, 2, 6)
-        column.setSpacing(6)
-        column.addWidget(parts.devices)
-        column.addWidget(parts.form)
-        column.addWidget(parts.alarms)  # the list below gives it room: nothing above moves
         runs = _Card()
         inside = QVBoxLayout(runs)
         inside.setContentsMargins(10, 5, 6, 5)
         inside.addWidget(parts.run_list)
-        column.addWidget(runs, 1)
-        scroll = _scrolled(content)
+        scroll = _scrolled(LeftColumn(parts.devices, parts.form, parts.alarms, runs))
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         fold = IconButton("sidebar", self.tr("Fold the left column"), "")
         fold.setToolTip(self.tr("Fold the left column (Ctrl+B)"))

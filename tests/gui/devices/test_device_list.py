@@ -168,3 +168,14 @@ def test_a_hundred_percent_have_room_in_one_line(devices: DeviceList) -> None:
     assert {image.pixelColor(x, y).name() for x in after for y in range(5, 18)} == {
         background.name()
     }
+
+
+def test_where_detailed_rows_do_not_fit_each_device_has_one_line(devices: DeviceList) -> None:
+    devices.show_snapshot(snapshot(gpu(0), gpu(1)))
+    tall = devices.row("GPU-0").height()
+    devices.fit(2 * tall)  # and nothing for the heading
+    assert devices.row("GPU-0").height() < tall / 2
+    devices.show_snapshot(snapshot(gpu(0), gpu(1)))
+    assert devices.row("GPU-0").height() < tall / 2
+    devices.fit(4 * tall)
+    assert devices.row("GPU-0").height() == tall

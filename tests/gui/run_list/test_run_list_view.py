@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from engine.messages.events import CheckpointSaved, EpochEnded, Queued, RunEnded
 from engine.runs.run_index import RunIndex
 from gui.bridge.liveness import NO_SILENCE, Silence
+from gui.run_list.run_delegate import ROW_HEIGHT
 from gui.run_list.run_list_model import COLOUR, DETAIL, detail
 from gui.run_list.run_list_view import RunListView
 from gui.style.theme import DARK, ThemeController
@@ -227,3 +228,15 @@ def test_the_row_of_the_shown_run_is_as_new_as_its_cards(
     assert "loss 0.25" in history.model().index(0, 0).data(DETAIL)
     history.show_runs([old[0]._replace(has_orphans=True)])  # read before, listed after
     assert "loss 0.25" in history.model().index(0, 0).data(DETAIL)
+
+
+def test_the_list_ends_below_a_whole_row(
+    history: RunListView, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    for _ in range(4):
+        record().begin()
+    history.show_runs(RunIndex().runs())
+    history.resize(280, 3 * ROW_HEIGHT + 20)
+    qtbot.waitUntil(lambda: history.viewport().height() == 3 * ROW_HEIGHT)
+    history.resize(280, 5 * ROW_HEIGHT)
+    qtbot.waitUntil(lambda: history.viewport().height() > 4 * ROW_HEIGHT)

@@ -115,7 +115,7 @@ def test_the_buttons_say_what_they_do_with_a_script(
     bar.show_info(run._replace(state=RunState.STOPPED))
     assert "exactly" in controls.checkpoint.toolTip()
     bar.clear()
-    assert controls.checkpoint.toolTip() == "Save a checkpoint now (Ctrl+S)"
+    assert controls.checkpoint.accessibleDescription() == "Save a checkpoint now (Ctrl+S)"
 
 
 @pytest.mark.parametrize(

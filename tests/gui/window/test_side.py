@@ -80,6 +80,13 @@ def test_start_and_three_runs_are_in_sight_whatever_the_machine(open_with: Open,
         assert in_sight(app.devices)
 
 
+def test_four_gpus_and_four_runs_are_in_sight_on_a_small_screen(open_with: Open) -> None:
+    app = open_with(*(gpu(number) for number in range(4)), cpu(), height=768 - 32)
+    assert all(in_sight(app.devices.row(each)) for each in (*(gpu(n).id for n in range(4)), "cpu"))
+    assert in_sight(app.form)
+    assert rows_in_sight(app) >= 4
+
+
 def test_alarms_and_a_problem_leave_start_and_the_runs_in_sight(open_with: Open) -> None:
     app = open_with(*device_states.eight_gpus().devices)
     app.form.devices.chips[device_states.OTHERS].click()
