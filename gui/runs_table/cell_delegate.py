@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPolygonF
-from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTableView
 
 from engine.runs.run_info import RunInfo
 from engine.runs.table.cell_text import NOTHING
@@ -80,7 +80,8 @@ class CellDelegate(QStyledItemDelegate):
         painter.save()
         painter.setClipRect(rect)
         if isinstance(row, GroupRow):
-            self._draw_group(painter, rect, row, column, index.column() == 0, theme)
+            title = self._room_of_title(option, index, row)
+            self._draw_group(painter, rect, row, column, title, theme)
         else:
             self._draw_run(painter, rect, row, column, index.column() == 0, state, theme)
         painter.restore()
@@ -94,23 +95,37 @@ class CellDelegate(QStyledItemDelegate):
         rect: QRect,
         row: GroupRow,
         column: Column,
-        is_first: bool,
+        title: QRect | None,
         theme: Theme,
     ) -> None:
+        """Draw the part of the `title` that lies in `rect`; None: draw what the group has there."""
         painter.fillRect(rect, QColor(theme.card2))
-        font = painter.font()
-        font.setBold(is_first)
-        painter.setFont(font)
-        if is_first:
+        if title is not None:
+            font = painter.font()
+            font.setBold(True)
+            painter.setFont(font)
             painter.setPen(QColor(theme.text))
             sign = "▸" if row.is_folded else "▾"
-            painter.drawText(rect.adjusted(_PAD + 4, 0, 0, 0), _LEFT, sign)
-            _draw_text(painter, rect.adjusted(_PAD + 20, 0, -_PAD, 0), group_title(row))
+            painter.drawText(title.adjusted(_PAD + 4, 0, 0, 0), _LEFT, sign)
+            _draw_text(painter, title.adjusted(_PAD + 20, 0, -_PAD, 0), group_title(row))
             return
         painter.setPen(QColor(theme.muted))
-        text = group_text(column, row)
-        side = alignment(column)
+        text, side = group_text(column, row), alignment(column)
         _draw_text(painter, rect.adjusted(_PAD, 0, -_PAD, 0), text, side)
+
+    def _room_of_title(
+        self, option: QStyleOptionViewItem, index: Index, row: GroupRow
+    ) -> QRect | None:
+        """Return where the title of a group is drawn: the first column, and the second one if the
+        group has nothing there. None: not in the column of `index`."""
+        rect: QRect = option.rect
+        columns, view = self._model.columns, option.widget
+        if index.column() > 1 or not isinstance(view, QTableView):
+            return None
+        is_wide = len(columns) > 1 and not group_text(columns[1], row)
+        if index.column() == 0:
+            return rect.adjusted(0, 0, view.columnWidth(1) if is_wide else 0, 0)
+        return rect.adjusted(-view.columnWidth(0), 0, 0, 0) if is_wide else None
 
     def _draw_run(
         self,

@@ -16,16 +16,15 @@ from gui.runs_table.cell_texts import header_text
 from gui.runs_table.table_model import ASCENDING, RunsTableModel
 from gui.style.theme import Theme
 
-_METRIC_WIDTH, _CURVE_WIDTH, _TEXT_WIDTH, _NUMBER_WIDTH = 142, 112, 118, 92
+_METRIC_WIDTH, _CURVE_WIDTH, _TEXT_WIDTH, _NUMBER_WIDTH, _DURATION_WIDTH = 142, 112, 118, 92, 108
 _WIDTHS = {
-    "name": 190,
+    "name": 172,
     "batch_size": 84,
     "state": 98,
     "strategy": 112,
     "devices": 118,
-    "tags": 80,
+    "tags": 70,
     "learning_rate": 98,
-    "time": 84,
     "id": 64,
 }
 _LEAST_WIDTH = 40
@@ -341,7 +340,9 @@ def usual_width(column: Column) -> int:
         return _CURVE_WIDTH
     if column.metric:
         return _METRIC_WIDTH
-    is_number = column.kind in (Kind.NUMBER, Kind.DURATION, Kind.FLAG)
+    if column.kind is Kind.DURATION:
+        return _DURATION_WIDTH
+    is_number = column.kind in (Kind.NUMBER, Kind.FLAG)
     return _NUMBER_WIDTH if is_number else _TEXT_WIDTH
 
 
