@@ -7,12 +7,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSettings, Qt, QTimer
 
 from engine.runs.run_info import RunInfo
 from engine.system.program import call
+from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.background import Background
 from gui.bridge.doctor import Doctor
@@ -21,6 +23,7 @@ from gui.bridge.files.editor import Editor
 from gui.bridge.files.media_files import MediaFiles
 from gui.bridge.files.recent_forms import RecentForms
 from gui.bridge.files.settings_file import window_settings
+from gui.bridge.machines.machines import Machines
 from gui.bridge.memory_owners import MemoryOwners
 from gui.bridge.overview_reader import OverviewReader
 from gui.bridge.run_files import RunFiles
@@ -173,6 +176,7 @@ class AppController(QObject):
         self._connect_run()
         self.engine_client.find_first(str(self.settings.value(_SHOWN_RUN) or ""))
         self._refresh_timer.start(REFRESH_RUNS_MS)
+        self.machines.begin()
         _log.info("the window is complete")
 
     def open(self, run_id: str | None) -> None:
@@ -210,10 +214,12 @@ class AppController(QObject):
         self.doctor.shut_down()
         self.engine_client.cancel_resume()
         self.exchange.shut_down()
+        self.machines.shut_down()  # what waits for another machine ends
         self.background.finish()
 
     def _build_engine_side(self, telemetry: TelemetryReader | None) -> None:
-        self.background = Background(self)
+        self.machines = Machines(self.settings, self)
+        self.background = Background(self, self.machines)
         self.engine_client = EngineClient(self.background, self)
         self.telemetry = telemetry or TelemetryReader(parent=self)
         self.memory_owners = MemoryOwners(self.background, self)
@@ -315,7 +321,9 @@ class AppController(QObject):
 
     def _connect_commands(self) -> None:
         client, controls = self.engine_client, self.controls
-        self.form.start_requested.connect(client.start)
+        self.form.start_requested.connect(
+            lambda spec, tags: client.start(spec, tags, self.form.machine.machine)
+        )
         self.form.continue_requested.connect(client.resume)
         for requested in (self.form.start_requested, self.form.continue_requested):
             requested.connect(lambda *_: self.show_message(self.tr("Starting the run…")))
@@ -366,13 +374,17 @@ class AppController(QObject):
         # `memory_owners` gets each snapshot first: the device list and the form depend on it.
         snapshot.connect(self.memory_owners.show_snapshot)
         self.memory_owners.uses.connect(self.devices.show_uses)
-        self.memory_owners.uses.connect(self.form.devices.show_uses)
+        self.memory_owners.uses.connect(self._offer_uses)
         self.engine_client.runs_listed.connect(self.memory_owners.show_runs)
         self.devices.detail_wanted.connect(self.telemetry.set_detail)
         self.window.visibility_changed.connect(self.telemetry.set_watching)
         snapshot.connect(self.devices.show_snapshot)
         snapshot.connect(self.alarms.show_snapshot)
-        snapshot.connect(self.form.devices.show_snapshot)
+        snapshot.connect(partial(self._offer_devices, ""))
+        self.machines.snapshot.connect(self._offer_devices)
+        self.machines.status_changed.connect(lambda *_: self._offer_machines())
+        self.machines.failed.connect(self.show_message)
+        self.window.visibility_changed.connect(self.machines.set_watching)
         snapshot.connect(self.first_run_controller.show_snapshot)
         self.telemetry.stale.connect(self.devices.set_stale)
 
@@ -428,6 +440,19 @@ class AppController(QObject):
             self.controls, self.alarms, self.run_list, self.run_list_panel, self.log,
         ):  # fmt: skip
             self.theme.changed.connect(themed.set_theme)
+
+    def _offer_devices(self, machine: str, snapshot: Snapshot) -> None:
+        """Offer the devices of the machine that is chosen in the form."""
+        if machine == self.form.machine.machine:
+            self.form.devices.show_snapshot(snapshot)
+
+    def _offer_uses(self, uses: dict[str, MemoryUse]) -> None:
+        if not self.form.machine.machine:
+            self.form.devices.show_uses(uses)
+
+    def _offer_machines(self) -> None:
+        names = [each.name for each in self.machines.machines]
+        self.form.offer_machines([name for name in names if self.machines.is_connected(name)])
 
     def _show_info(self, info: RunInfo) -> None:
         self.window.status.setText(self.banner.with_device_names(status_line(info)))

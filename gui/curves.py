@@ -34,7 +34,7 @@ class Curves(QObject):
     ) -> None:
         super().__init__(window)
         self._window = window
-        self.reader = StoreReader(self)
+        self.reader = StoreReader(background.machines, self)
         self.figures = RunFigures(self)
         self.plots = RunPlots(theme.current, settings)
         self.comparison = Comparison(chosen, background, theme.current, settings)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 
 from engine.runs.run_info import RunInfo
-from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient
+from gui.bridge.machines.machines import is_elsewhere
 from gui.run_form.run_form import RunForm
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.filter_sort import run_to_open
@@ -112,9 +112,10 @@ class RunListController(QObject):
         if self._run_list.watched in run_ids:
             self.open_requested.emit(self._run_list.neighbour(run_ids))
 
-    def run_again(self, spec: RunSpec) -> None:
-        """Start a new run with the settings of another one."""
-        # The form shows the spec too, so that problems appear beside their fields.
-        self._form.load(spec)
+    def run_again(self, info: RunInfo) -> None:
+        """Start a new run with the settings of another one, on its machine."""
+        if not is_elsewhere(info):
+            # The form shows the spec too, so that problems appear beside their fields.
+            self._form.load(info.spec)
         self.message.emit(self.tr("Starting the run…"))
-        self._client.start(spec)
+        self._client.start_again(info)

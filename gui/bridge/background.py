@@ -8,6 +8,8 @@ from typing import TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
+from gui.bridge.machines.machines import Machines
+
 T = TypeVar("T")
 
 MAX_THREADS = 4
@@ -19,8 +21,10 @@ class Background(QObject):
 
     _finished = Signal(object)
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None, machines: Machines | None = None) -> None:
+        """`machines`: what the work may ask; None: only this machine."""
         super().__init__(parent)
+        self.machines = machines or Machines(parent=self)
         # Not a QThreadPool: with QRunnable.create() PySide6 6.11 crashed in the garbage collector.
         self._pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="background")
         self._is_finished = False

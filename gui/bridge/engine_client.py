@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,6 @@ from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import RecipeVersion
-from engine.runs import device_queue
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.device_queue import CannotMoveRun, Move
 from engine.runs.run_index import RunIndex, newest_active
@@ -25,6 +25,7 @@ from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import place_of
 from gui.bridge.run_commands import RunCommands
 
 _log = logging.getLogger(__name__)
@@ -104,11 +105,14 @@ class EngineClient(QObject):
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._background = background
-        self._commands = RunCommands(self)
+        self._machines = background.machines
+        self._machines.runs_listed.connect(lambda *_: self._report_all())
+        self._commands = RunCommands(self._machines, self)
         self._commands.failed.connect(self._command_failed)
         self._cancelled = threading.Event()
         self._verified.connect(self._show_verified)
         self._index = RunIndex()
+        self._own: list[RunInfo] | None = None
         self._is_reading = self._read_again = False
         self._starting = False
         self._run_id: str | None = None
@@ -126,10 +130,33 @@ class EngineClient(QObject):
                 self._stop_requested and not info.state.is_over
             )
 
-    def start(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> None:
-        """Start a run with `tags` in its notes. Emits `started` or `problems`."""
+    def start(self, spec: RunSpec, tags: tuple[str, ...] = (), machine: str = "") -> None:
+        """Start a run with `tags` in its notes, on this machine or on the one with this name, to
+        which its recipe is sent. Emits `started` or `problems`."""
         _log.info("starts a run: %s with %s on %s", spec.recipe, spec.strategy, spec.devices)
-        self._start_once(lambda: client.start(spec, tags), self._fail)
+
+        def work() -> str:
+            if not machine:
+                return client.start(spec, tags)
+            from gui.bridge.machines.remote_run import start_elsewhere
+
+            return start_elsewhere(self._machines.connection(machine), spec, tags)
+
+        self._start_once(work, self._fail)
+
+    def start_again(self, info: RunInfo) -> None:
+        """Start a new run with the settings of another one, on its machine. Emits as `start`."""
+        machine = place_of(info.id)[0]
+        if not machine:
+            self.start(info.spec)
+            return
+
+        def work() -> str:
+            from gui.bridge.machines.remote_run import start_there
+
+            return start_there(self._machines.connection(machine), info.spec)
+
+        self._start_once(work, self._fail)
 
     def resume(self, request: ResumeRequest) -> None:
         """Continue a run that is over. Emits `started`, `recipe_changed`, `checkpoint_unusable` or
@@ -151,10 +178,8 @@ class EngineClient(QObject):
 
         def work() -> str:
             run_id, checkpoint, spec, as_new, recipe = request
-            if as_new:
-                return client.resume_as_new(run_id, checkpoint, spec, watch, recipe)
-            client.resume(run_id, checkpoint, spec, watch, recipe)
-            return run_id
+            run = self._machines.run(run_id)
+            return run.resume(checkpoint, spec, recipe, watch, as_new=as_new)
 
         self._start_once(work, partial(self._resume_failed, request))
 
@@ -163,14 +188,17 @@ class EngineClient(QObject):
         self._cancelled.set()
 
     def has_run(self, run_id: str) -> bool:
-        """Whether the folder of the run exists."""
+        """Whether the run exists; one of another machine is taken to, while that is connected."""
+        if place_of(run_id)[0]:
+            return self._machines.status(place_of(run_id)[0]) is not None
         return paths.is_run(run_id)
 
     def list_checkpoints(self, run_id: str) -> None:
         """Read the checkpoints of a run. Emits `checkpoints_listed`."""
 
         def work() -> tuple[RunInfo, list[CheckpointInfo]]:
-            return client.get_run(run_id), client.run_checkpoints(run_id)
+            run = self._machines.run(run_id)
+            return run.info(), run.checkpoints()
 
         self._background.run(work, lambda both: self.checkpoints_listed.emit(*both), self._fail)
 
@@ -201,7 +229,10 @@ class EngineClient(QObject):
 
     def move(self, run_id: str, where: Move) -> None:
         """Move a queued run in the queue. Emits `runs_listed`."""
-        work = partial(device_queue.move, run_id, where)
+
+        def work() -> None:
+            self._machines.run(run_id).move(where)
+
         self._background.run(work, lambda _: self.refresh_runs(), self._fail)
 
     def find_first(self, before: str = "") -> None:
@@ -276,11 +307,21 @@ class EngineClient(QObject):
 
     def _report_runs(self, infos: list[RunInfo]) -> None:
         self._is_reading = False
-        self.runs_listed.emit(infos)
-        self.unreadable_listed.emit(self._index.unreadable)
+        self._own = infos
+        self._report_all()
         if self._read_again:
             self._read_again = False
             self.refresh_runs()
+
+    def _report_all(self) -> None:
+        """Tell the runs of all machines, newest first."""
+        if self._own is None:
+            return  # the runs of this machine come first
+        infos = self._own
+        if others := self._machines.runs():
+            infos = sorted([*infos, *others], key=_begun, reverse=True)
+        self.runs_listed.emit(infos)
+        self.unreadable_listed.emit([*self._index.unreadable, *self._machines.unreadable()])
 
     def _reading_failed(self, error: Exception) -> None:
         self._is_reading = False
@@ -297,9 +338,15 @@ class EngineClient(QObject):
                 raise error
 
 
+def _begun(info: RunInfo) -> tuple[float, int]:
+    """Return what sorts runs of several machines; one that waits counts as new."""
+    number = place_of(info.id)[1]
+    return info.status.started or math.inf, int(number) if number.isdecimal() else 0
+
+
 def _first(before: str) -> str | None:
     """See `EngineClient.find_first`; of the active runs, `before` comes first."""
-    shown = try_get_run(before) if before else None
+    shown = try_get_run(before) if before and not place_of(before)[0] else None
     if not isinstance(shown, RunInfo):
         return newest_active()
     if shown.state.is_over and (newest := newest_active()) is not None:

@@ -24,6 +24,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem
 from engine.spec.worker_python import interpreter_problems, python_of_run
+from gui.bridge.machines.machines import is_elsewhere
 from gui.style.translation import translate
 
 _log = logging.getLogger(__name__)
@@ -200,7 +201,7 @@ class EnvironmentMaker(QObject):
 
 def python_text(info: RunInfo) -> str:
     """Return which Python a run has used, with its versions; empty: Traindeck's own."""
-    return python_of_run(info.folder, info.spec.interpreter)
+    return "" if is_elsewhere(info) else python_of_run(info.folder, info.spec.interpreter)
 
 
 def _title(environment: Environment) -> str:

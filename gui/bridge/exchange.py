@@ -23,6 +23,8 @@ from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import Imported, import_runs
 from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import is_elsewhere, place_of
+from gui.bridge.machines.run_access import NoAnswer
 
 __all__ = ["ColumnNames", "Exchange", "Exported", "Format", "Header", "Imported"]
 
@@ -56,7 +58,10 @@ class Exchange(QObject):
 
     def refusal(self, infos: Sequence[RunInfo], format: Format) -> str:
         """Return why these runs cannot be exported so; empty if they can."""
-        return refusal(infos, format)
+        machines = {place_of(info.id)[0] for info in infos}
+        if len(machines) > 1:
+            return self.tr("These runs are on several machines: export those of one of them.")
+        return "" if any(machines) else refusal(infos, format)
 
     def proposed(self, infos: Sequence[RunInfo], format: Format, folder: str) -> str:
         """Return a name that does not exist in `folder` yet."""
@@ -71,12 +76,14 @@ class Exchange(QObject):
     def export(self, infos: Sequence[RunInfo], format: Format, target: str) -> None:
         """Begin an export; `exported` or `failed` follows."""
         self._stop.clear()
-        chosen = tuple(infos)
-        self._background.run(
-            lambda: export(chosen, format, Path(target).expanduser().absolute(), self._tell_points),
-            self.exported.emit,
-            self._fail,
-        )
+        chosen, path = tuple(infos), Path(target).expanduser().absolute()
+
+        def work() -> Exported:
+            if any(map(is_elsewhere, chosen)):
+                return self._export_elsewhere(chosen, format, path)
+            return export(chosen, format, path, self._tell_points)
+
+        self._background.run(work, self.exported.emit, self._fail)
 
     def import_files(self, paths: Sequence[str], columns: ColumnNames) -> None:
         """Begin an import; `imported` or `failed` follows."""
@@ -113,6 +120,16 @@ class Exchange(QObject):
         """Open a report in the browser."""
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
 
+    def _export_elsewhere(self, infos: Sequence[RunInfo], format: Format, target: Path) -> Exported:
+        from gui.bridge.machines.remote_export import export_elsewhere
+
+        name = place_of(infos[0].id)[0]
+        connection = self._background.machines.connection(name)
+        numbers = [place_of(info.id)[1] for info in infos]
+        return export_elsewhere(
+            connection, numbers, format, target, self._tell_points, cancelled=self._stop
+        )
+
     def _tell_points(self, done: int, total: int) -> None:
         self._tell("", done, total)
 
@@ -127,7 +144,9 @@ class Exchange(QObject):
             self.progress.emit(what, per_mille, 1000)
 
     def _fail(self, error: Exception) -> None:
-        if not isinstance(error, (CannotExport, CannotImport, _Cancelled)):
+        if self._stop.is_set() and isinstance(error, NoAnswer):
+            error = _Cancelled()
+        if not isinstance(error, (CannotExport, CannotImport, NoAnswer, _Cancelled)):
             self.failed.emit(repr(error))
             raise error
         self.failed.emit(str(error))

@@ -12,6 +12,7 @@ from engine.messages.heartbeat import last_beat
 from engine.processes.process import is_halted
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
+from gui.bridge.machines.machines import is_elsewhere
 
 STALE_SECONDS = 3.0
 STALE_STEPS = 2.0
@@ -63,7 +64,9 @@ class Liveness(QObject):
             is_first = info is not None and self._progress[:1] != (info.id,)
             self._progress = progress
             # When a run is opened, the time of its last step is unknown: use its last event.
-            self._progressed_at = info.status.updated if info and is_first else time.time()
+            is_here = info is not None and not is_elsewhere(info)  # another machine's clock differs
+            known = info is not None and is_first and is_here
+            self._progressed_at = info.status.updated if info and known else time.time()
         self.check()
 
     def check(self) -> None:
@@ -81,8 +84,9 @@ class Liveness(QObject):
         if info is None or info.state not in _REPORTING_STATES or not info.is_recorded:
             return NO_SILENCE  # or its supervisor tells the state, without the disk
         # An event counts like a heartbeat: supervisors of older versions write no heartbeat.
-        seconds = now - max(last_beat(info.folder), info.status.updated)
-        if seconds >= STALE_SECONDS:
+        beat = 0.0 if is_elsewhere(info) else last_beat(info.folder)
+        seconds = now - max(beat, info.status.updated)
+        if seconds >= STALE_SECONDS and not is_elsewhere(info):
             pid = info.status.supervisor_pid
             return Silence(seconds, halted=pid if is_halted(pid) else 0)
         # Before the first step ends, the duration of a step is unknown.

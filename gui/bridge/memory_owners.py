@@ -11,6 +11,7 @@ from engine.runs.run_workers import RunWorkers
 from engine.telemetry.memory_attribution import Worker, memory_uses
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import is_elsewhere
 
 
 class MemoryOwners(QObject):
@@ -27,7 +28,8 @@ class MemoryOwners(QObject):
         self._reading = False
 
     def show_runs(self, runs: list[RunInfo]) -> None:
-        """Read the workers of the active `runs`; the next snapshot uses them."""
+        """Read the workers of the active `runs` of this machine; the next snapshot uses them."""
+        runs = [info for info in runs if not is_elsewhere(info)]
         if all(info.state.is_over for info in runs):
             self._workers = []
         elif not self._reading:

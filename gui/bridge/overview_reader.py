@@ -8,10 +8,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 
-from engine.runs import run_overview
 from engine.runs.run_info import RunInfo
 from engine.runs.run_overview import RunOverview
 from gui.bridge.background import Background
+from gui.bridge.machines.run_access import RunAccess
 
 __all__ = ["OverviewReader", "RunOverview"]
 
@@ -42,24 +42,27 @@ class OverviewReader(QObject):
         self._is_reading = True
         names = dict(device_names)
         self._background.run(
-            lambda: run_overview.run_overview(info, names),
+            lambda: self._run(info).overview(info, names),
             lambda overview: self._end(info.id, overview),
             self._fail,
         )
 
     def read_diff(self, info: RunInfo, attempt: int) -> None:
         """Read the changes that were not committed; `text` follows."""
-        self._read_text(info, "diff", lambda: run_overview.read_diff(info.folder, attempt))
+        self._read_text(info, "diff", lambda: self._run(info).diff(attempt))
 
     def read_recipe(self, info: RunInfo) -> None:
         """Read the run's copy of its recipe; `text` follows."""
-        self._read_text(info, "recipe", lambda: run_overview.read_recipe(info.folder))
+        self._read_text(info, "recipe", lambda: self._run(info).recipe())
 
     def open_folder(self, folder: Path) -> None:
         """Show a folder in the file manager of the desktop."""
         if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
             text = self.tr("No file manager opens {folder}.")
             self.failed.emit(text.format(folder=folder))
+
+    def _run(self, info: RunInfo) -> RunAccess:
+        return self._background.machines.run(info.id)
 
     def _read_text(self, info: RunInfo, what: str, work: object) -> None:
         assert callable(work)

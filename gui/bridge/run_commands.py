@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import client
 from engine.messages.commands import Command
+from gui.bridge.machines.machines import Machines
 
 
 class RunCommands(QObject):
@@ -25,8 +26,9 @@ class RunCommands(QObject):
     _failed = Signal(str, object)
     """`failed`, as another thread emits it."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, machines: Machines, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._machines = machines
         self._failed.connect(self._deliver)
         self._lock = threading.Lock()
         self._waiting: dict[str, deque[Command]] = {}
@@ -57,7 +59,7 @@ class RunCommands(QObject):
             with self._lock:
                 command = self._waiting[run_id][0]
             try:
-                client.send(run_id, command)
+                self._machines.run(run_id).send(command)
             except Exception as error:  # the window shows it, or raises it in its own thread
                 with contextlib.suppress(RuntimeError):  # the window is gone
                     self._failed.emit(run_id, error)

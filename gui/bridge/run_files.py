@@ -8,10 +8,10 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal
 
 from engine.runs import trash
-from engine.runs.run_notes import RunNotes, write_notes
+from engine.runs.run_notes import RunNotes
 from engine.runs.trash import CannotDelete
-from engine.system import paths
 from gui.bridge.background import Background
+from gui.bridge.machines.run_access import NoAnswer
 
 _Outcome = tuple[list[str], str]
 """Ids of the changed runs, and sentences why the others were not changed."""
@@ -43,10 +43,11 @@ class RunFiles(QObject):
         def work() -> None:
             for run_id, each in notes.items():
                 try:
-                    write_notes(paths.run_folder(run_id), each)
+                    self._background.machines.run(run_id).write_notes(each)
                 except OSError as error:
                     text = self.tr("The notes on run {run} cannot be written: {why}.")
-                    raise CannotWrite(text.format(run=run_id, why=error.strerror)) from error
+                    why = error.strerror or str(error).rstrip(".")
+                    raise CannotWrite(text.format(run=run_id, why=why)) from error
 
         self._background.run(work, lambda _: self.changed.emit(), self._fail)
 
@@ -56,12 +57,14 @@ class RunFiles(QObject):
 
     def delete(self, run_ids: Sequence[str]) -> None:
         """Move runs to the trash."""
-        work = partial(_for_each, trash.delete, run_ids)
+        runs = self._background.machines.run
+        work = partial(_for_each, lambda run_id: runs(run_id).delete(), run_ids)
         self._background.run(work, self._report_deleted, self._fail)
 
     def restore(self, run_ids: Sequence[str]) -> None:
         """Move runs out of the trash."""
-        work = partial(_for_each, trash.restore, run_ids)
+        runs = self._background.machines.run
+        work = partial(_for_each, lambda run_id: runs(run_id).restore(), run_ids)
         self._background.run(work, self._report, self._fail)
 
     def empty_trash(self) -> None:
@@ -92,6 +95,6 @@ def _for_each(change: Callable[[str], None], run_ids: Sequence[str]) -> _Outcome
         try:
             change(run_id)
             done.append(run_id)
-        except CannotDelete as error:
+        except (CannotDelete, NoAnswer) as error:
             problems.append(str(error))
     return done, " ".join(problems)

@@ -11,12 +11,13 @@ from engine.spec import presets, spec_file
 from engine.spec.presets import UnreadablePreset
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.system import paths
+from gui.bridge.machines.machines import place_of
 from gui.style.translation import translate
 
 
 def run_edits(run_id: str) -> dict[int, str]:
-    """Return the `edits` in the folder of a run."""
-    return edits(paths.run_folder(run_id))
+    """Return the `edits` in the folder of a run; none for one of another machine."""
+    return {} if place_of(run_id)[0] else edits(paths.run_folder(run_id))
 
 
 def edits(folder: Path) -> dict[int, str]:

@@ -1,12 +1,21 @@
-"""Follows the watched run on a timer, and emits what is new."""
+"""Follows the watched run, here on a timer and elsewhere over its connection; emits what is new."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.runs.run_follower import Output, RunFollower
+from engine.runs.run_follower import Output, RunFollower, RunNews
+from engine.runs.run_info import RunInfo
+from engine.runs.run_state import RunState
+from gui.bridge.machines.machines import Machines, named, place_of
+
+if TYPE_CHECKING:
+    from engine.remote.connection import RemoteFollow
 
 _log = logging.getLogger(__name__)
 
@@ -39,22 +48,37 @@ class StoreReader(QObject):
     trouble = Signal(str)
     """A sentence: the run cannot be read."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    _arrived = Signal(int, object)
+    """Number of a watch, and its RunNews, as another thread emits them."""
+
+    def __init__(self, machines: Machines, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._machines = machines
         self.timer = QTimer(self)
         self.timer.timeout.connect(self.poll)
         self._follower: RunFollower | None = None
+        self._followed: tuple[str, RemoteFollow] | None = None
+        self._watch_number = 0
+        self._arrived.connect(self._take)
+        machines.runs_listed.connect(self._show_lost)
         self.watch(None)
 
     def watch(self, run_id: str | None) -> None:
         """Follow `run_id` from its beginning; None: no run."""
         if self._follower is not None:
             self._follower.close()
+            self._follower = None
+        if self._followed is not None:
+            self._machines.unfollow(*self._followed)
+            self._followed = None
+        self._watch_number += 1
         _log.info("follows run %s", run_id)
         self._last_trouble = ""
         if run_id is None:
-            self._follower = None
             self.timer.stop()
+        elif place_of(run_id)[0]:
+            self.timer.stop()
+            self._follow_elsewhere(run_id)
         else:
             self._follower = RunFollower(run_id)
             self.timer.start(LIVE_MS)
@@ -66,6 +90,44 @@ class StoreReader(QObject):
         if follower is None:
             return
         news = follower.poll()
+        self._emit(news)
+        over = news.trouble or (follower.info is not None and follower.info.state.is_over)
+        interval = OVER_MS if over else LIVE_MS
+        if follower is self._follower and self.timer.interval() != interval:
+            self.timer.start(interval)
+
+    def _follow_elsewhere(self, run_id: str) -> None:
+        number = self._watch_number
+
+        def take(news: RunNews) -> None:
+            with contextlib.suppress(RuntimeError):  # the window is gone
+                self._arrived.emit(number, news)
+
+        follow = self._machines.follow(run_id, (), take)
+        if follow is not None:
+            self._followed = run_id, follow
+        else:
+            text = self.tr("Run {run} cannot be shown: {machine} is not connected.")
+            self.trouble.emit(text.format(run=run_id, machine=place_of(run_id)[0]))
+
+    def _take(self, number: int, news: RunNews) -> None:
+        if number != self._watch_number or self._followed is None:
+            return
+        run_id, follow = self._followed
+        if news.series is not None:
+            self._machines.show(run_id, follow, news.series)
+        info = news.info and named(place_of(run_id)[0], news.info)
+        self._emit(news._replace(info=info))
+
+    def _show_lost(self, machine: str, infos: Iterable[RunInfo], _: object) -> None:
+        """Show the state of the watched run when its machine is not connected any more."""
+        if self._followed is None:
+            return
+        for info in infos:
+            if info.id == self._followed[0] and info.state is RunState.ELSEWHERE:
+                self.status_changed.emit(info)
+
+    def _emit(self, news: RunNews) -> None:
         for series, points, replaces in news.curves:
             (self.curve if replaces else self.points).emit(series, points)
         for part in news.story:
@@ -80,7 +142,3 @@ class StoreReader(QObject):
         self._last_trouble = news.trouble
         if news.info is not None:
             self.status_changed.emit(news.info)
-        over = news.trouble or (follower.info is not None and follower.info.state.is_over)
-        interval = OVER_MS if over else LIVE_MS
-        if follower is self._follower and self.timer.interval() != interval:
-            self.timer.start(interval)

@@ -99,6 +99,20 @@ class DeviceChoice(QWidget):
                 self._add_chip(id, self.tr("{id} (not on this machine)").format(id=id))
         self._tick(devices)
 
+    def forget(self) -> None:
+        """Offer no device, until the next snapshot: that of another machine."""
+        for chip in self.chips.values():
+            chip.setParent(None)
+            chip.deleteLater()
+        self.chips.clear()
+        self.known_gpus, self.given = frozenset(), GivenGpus(())
+        self._whole_gpus, self._uses = (), {}
+        self._snapshot = Snapshot(time=0.0, devices=())
+        self._is_user_choice = False
+        self.cpu.setChecked(True)
+        self._show_helpers(False)
+        self._report_change()
+
     def want(self, devices: tuple[str, ...]) -> None:
         """Choose these GPUs as soon as a snapshot has them all, unless the user chooses before."""
         self._wanted = devices

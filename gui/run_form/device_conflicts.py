@@ -8,19 +8,22 @@ from engine.runs.device_queue import exclusive_devices
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import is_on_this_machine
 from engine.spec.run_spec import RunSpec
+from gui.bridge.machines.machines import is_elsewhere, place_of
 from gui.style.translation import translate
 
 
 def overlap(spec: RunSpec, runs: Iterable[RunInfo], display_name: Callable[[str], str]) -> str:
     """Return a note for each device of `spec` that active runs use; empty if there is none.
 
+    `runs` are those of one machine.
     `display_name` returns the name of a device of a spec for display.
     """
     exclusive = set(exclusive_devices(spec))
     runs_ahead: dict[str, list[str]] = {}
     runs_beside: dict[str, list[str]] = {}
-    for info in sorted(runs, key=lambda info: int(info.id)):
-        if info.state.is_over or info.status.freed_devices or not is_on_this_machine(info.status):
+    for info in sorted(runs, key=lambda info: int(place_of(info.id)[1])):
+        is_there = is_elsewhere(info) or is_on_this_machine(info.status)
+        if info.state.is_over or info.status.freed_devices or not is_there:
             continue
         for device in spec.devices:
             if device in info.spec.devices:

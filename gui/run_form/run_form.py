@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -41,6 +41,7 @@ from gui.bridge.files.script_files import (
     script_problems,
     shown_command,
 )
+from gui.bridge.machines.machines import place_of
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
 from gui.run_form.choices import RecipeChoice, ScriptChoice, StrategyChoice
 from gui.run_form.device_choice import DeviceChoice
@@ -49,6 +50,7 @@ from gui.run_form.environment.environment_row import EnvironmentRow
 from gui.run_form.form_layout import OutlinedNote, ShowsProblem, align, beside, side_by_side
 from gui.run_form.form_mode import Continuation, FormMode, NewRun
 from gui.run_form.heading import FormHeading
+from gui.run_form.machine_choice import MachineChoice
 from gui.run_form.name_row import NameRow
 from gui.run_form.notice_area import NoticeArea
 from gui.run_form.preset_menu import adapt_preset, unknown_settings_note
@@ -119,6 +121,7 @@ class RunForm(QFrame):
         self.environment = EnvironmentRow()
         self.environment_button = IconButton("gear", self.tr("Environment"), "")
         self.environment_button.setCheckable(True)
+        self.machine = MachineChoice()
         self._worker_checks = WorkerChecks()
         self.devices = DeviceChoice()
         self.name_row = NameRow()
@@ -165,6 +168,7 @@ class RunForm(QFrame):
         self.environment_button.toggled.connect(self._show_environment)
         self.environment.message.connect(self.message)
         self.devices.changed.connect(self._check)
+        self.machine.chosen.connect(self._machine_chosen)
         for field in self._main_fields.values():
             field.changed.connect(self._check)
         self.advanced.changed.connect(self._check)
@@ -369,6 +373,15 @@ class RunForm(QFrame):
         self.start_button.setText(mode.start_text)
         self._source.setEnabled(not isinstance(mode, Continuation))
         self._rows_below.setRowVisible(self.name_row, self._is_new_run)
+        self._check()
+
+    def offer_machines(self, names: Sequence[str]) -> None:
+        """Offer other machines to start a run on."""
+        self.machine.offer(names)
+        self._rows.setRowVisible(self.machine, self.machine.has_choice)
+
+    def _machine_chosen(self) -> None:
+        self.devices.forget()
         self._check()
 
     def _forget_copy(self) -> None:
@@ -599,7 +612,8 @@ class RunForm(QFrame):
     def _show_environment(self) -> None:
         """Show the row of the environment where there is something to choose, or when asked."""
         is_shown = self.environment_button.isChecked() or self.environment.has_choice
-        self._rows.setRowVisible(self.environment, is_shown and not self.is_script)
+        is_here = not self.machine.machine
+        self._rows.setRowVisible(self.environment, is_shown and is_here and not self.is_script)
         text = self.tr("Environment: {name}").format(name=self.environment.combo.currentText())
         self.environment_button.setToolTip(plain_tip(text))
         self.environment_button.setEnabled(not self.environment.has_choice)
@@ -609,6 +623,8 @@ class RunForm(QFrame):
         self, spec: RunSpec, recipe: RecipeInfo, strategy: Strategy
     ) -> list[Problem]:
         """Return why the chosen Python cannot train; offer a new environment where that helps."""
+        if self.machine.machine:
+            return []  # the Traindeck there knows
         found = [] if recipe.problem else self._worker_checks.problems(spec, recipe, strategy)
         on_gpus = bool(spec.devices) and not all_on_cpu(spec.devices)
         self.environment.set_offer(bool(found) and on_gpus and package_of(strategy) == "tensorflow")
@@ -649,9 +665,8 @@ class RunForm(QFrame):
 
     def _show_overlap(self) -> None:
         devices = self.devices
-        devices.set_overlap(
-            overlap(self._spec, self._active, devices.display_name) if self._spec else ""
-        )
+        there = [info for info in self._active if place_of(info.id)[0] == self.machine.machine]
+        devices.set_overlap(overlap(self._spec, there, devices.display_name) if self._spec else "")
 
     def _lay_out(self) -> None:
         self._rows = rows = form_rows()
@@ -659,10 +674,13 @@ class RunForm(QFrame):
         strategy.setBuddy(self.strategy)
         self._rows_below = below = form_rows()
         labels = [self._source_label, strategy, self.environment.label, self.devices.label]
+        labels.append(self.machine.label)
         align([*labels, self.command.arguments.label, self.name_row.label])
         rows.addRow(self._source_label, beside(self._source, self.edit_button))
         rows.addRow(strategy, beside(self.strategy, self.environment_button))
         rows.addRow(self.environment.label, self.environment)
+        rows.addRow(self.machine.label, self.machine)
+        rows.setRowVisible(self.machine, False)
         rows.addRow(self.devices.caption, self.devices)
         rows.addRow(self.command)
         below.addRow(self.name_row.label, self.name_row)

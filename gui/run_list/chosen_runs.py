@@ -130,7 +130,7 @@ def _written(colours: dict[str, int]) -> str:
 
 def _read(text: object) -> dict[str, int]:
     """Read what `_written` returned; skip damaged entries."""
-    pairs = (word.split(":") for word in str(text or "").split())
+    pairs = (word.rsplit(":", 1) for word in str(text or "").split())
     return {
         pair[0]: int(pair[1])
         for pair in pairs

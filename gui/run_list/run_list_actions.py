@@ -35,7 +35,7 @@ class RunListActions(QObject):
     """Ids of the runs that are about to be deleted: their files must be closed."""
 
     rerun_requested = Signal(object)
-    """RunSpec of a run that should be started again with the same settings."""
+    """RunInfo of a run that should be started again with the same settings."""
 
     export_wanted = Signal(list)
     """list[RunInfo]: the user wants to export them."""
@@ -119,7 +119,7 @@ class RunListActions(QObject):
 
     def _run_again(self) -> None:
         for info in self._list.selected():
-            self.rerun_requested.emit(info.spec)
+            self.rerun_requested.emit(info)
 
     def _compare(self) -> None:
         self._chosen.choose([info.id for info in self._list.selected()])

@@ -71,7 +71,7 @@ class RunControls(QFrame):
     """Id of a run that is over and should be resumed: see `ResumeDialogs.resume`."""
 
     run_again_clicked = Signal(object)
-    """RunSpec of a run that should be started again as a new one."""
+    """RunInfo of a run that should be started again as a new one."""
 
     checkpoint_clicked = Signal()
     empty_cache_clicked = Signal()
@@ -243,7 +243,7 @@ class RunControls(QFrame):
 
     def _run_again(self) -> None:
         if self._info is not None:
-            self.run_again_clicked.emit(self._info.spec)
+            self.run_again_clicked.emit(self._info)
 
     def _lay_out(self) -> None:
         for button, more in (

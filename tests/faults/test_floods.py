@@ -35,6 +35,7 @@ from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.supervisor.inbox import MOST_UNREAD, Inbox, MessageReceived
 from engine.worker import event_sender
 from engine.worker.event_sender import EventSender
+from gui.bridge.machines.machines import Machines
 from gui.bridge.store_reader import StoreReader
 from gui.log.event_model import MAX_ROWS, EventModel
 from gui.log.log_view import MAX_LINES, LogView
@@ -113,7 +114,7 @@ def test_half_a_million_points_are_all_kept_and_the_window_holds_a_part(
 ) -> None:
     wanted = spec("digits", "torch/single")
     folder = new_run_folder(wanted)
-    reader, figures = StoreReader(), RunFigures()
+    reader, figures = StoreReader(Machines()), RunFigures()
     held: dict[str, int] = {}
     reader.curve.connect(lambda series, new: held.update({series: len(new.step)}))
     reader.points.connect(lambda series, new: held.update({series: held[series] + len(new.step)}))

@@ -19,6 +19,7 @@ from engine.runs.store.store_reader import StoredEvent
 from engine.runs.store.stored_points import StoredPoints
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient
+from gui.bridge.machines.machines import Machines
 from gui.bridge.store_reader import StoreReader
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end
 
@@ -31,7 +32,7 @@ class Window:
     def __init__(self, run_id: str) -> None:
         self.background = Background()
         self.controller = EngineClient(self.background)
-        self.reader = StoreReader()
+        self.reader = StoreReader(Machines())
         self.events: list[StoredEvent] = []
         self.losses: list[float] = []
         self.state = ""

@@ -22,6 +22,8 @@ from engine.messages.events import EpochEnded, Failure, RunEnded
 from engine.processes.process import start_time
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
+from engine.runs.run_info import RunInfo
+from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.app import NO_DISPLAY, AppController, run
@@ -421,7 +423,8 @@ def test_run_again_starts_the_same_settings_as_a_new_run(
     spec = RunSpec(
         recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=3, name="mine"
     )
-    app.controls.run_again_clicked.emit(spec)
+    info = RunInfo("1", Path(), spec, RunStatus(), RunState.FINISHED, "")
+    app.controls.run_again_clicked.emit(info)
     qtbot.waitUntil(lambda: started == [spec])
     assert app.form.field("epochs").value() == 3
     assert app.controls.resume_more.menu().actions()[-1].text() == "Run again"

@@ -205,6 +205,12 @@ def _directions(infos: Iterable[RunInfo]) -> Iterable[dict[str, str]]:
     return (info.status.metric_directions for info in infos)
 
 
+def _place(info: RunInfo) -> tuple[str, str]:
+    """Return machine and number of a run; of this machine, the first is empty."""
+    machine, _, number = info.id.rpartition(":")
+    return machine, number
+
+
 def _run_columns(device_names: Mapping[str, str]) -> list[Column]:
     def devices(info: RunInfo) -> Value:
         return tuple(device_names.get(each, each) for each in info.spec.devices)
@@ -212,7 +218,8 @@ def _run_columns(device_names: Mapping[str, str]) -> list[Column]:
     part = Part.RUN
     return [
         Column("name", "Name", Kind.TEXT, part, lambda info: info.name),
-        Column("id", "Number", Kind.NUMBER, part, lambda info: int(info.id)),
+        Column("id", "Number", Kind.NUMBER, part, lambda info: int(_place(info)[1])),
+        Column("machine", "Machine", Kind.TEXT, part, lambda info: _place(info)[0] or None),
         Column("state", "State", Kind.TEXT, part, _state),
         Column("recipe", "Recipe", Kind.TEXT, part, lambda info: _recipe(info.spec.recipe)),
         Column("strategy", "Strategy", Kind.TEXT, part, lambda info: info.spec.strategy),

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
 from engine.runs.best_metrics import BestFigure, best_figures
+from engine.runs.run_follower import Output, RunNews
+from engine.runs.run_info import RunInfo
 from engine.runs.store.store_follower import CurveUpdate, StoreFollower
 from engine.runs.store.store_reader import StoredEvent
 from engine.spec.metric_direction import NO_OVERRIDES
 from engine.system import paths
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import Machines, place_of
 from gui.style.translation import translate
+
+if TYPE_CHECKING:
+    from engine.remote.connection import RemoteFollow
 
 _POINTS = ((8, 20_000), (200, 2_000))
 """Up to so many runs, each curve is read with about so many points; a zoom reads more of them."""
 
 _POINTS_OF_MANY = 250
+
+_FIRST_SECONDS, _CHECK_SECONDS = 20.0, 0.2
+"""Longest wait for the first curves of a run of another machine, while that is connected."""
 
 _RUNS_AT_ONCE = 16
 """Runs that are read before those that were read are drawn."""
@@ -42,8 +53,21 @@ class CurveNews(NamedTuple):
     """Why the run cannot be read, as a sentence; empty: it can."""
 
 
-class CurveReader:
+class CurveReader(Protocol):
     """Reads new events of a run, and new points of the series that can be compared."""
+
+    def read(self, most: int) -> CurveNews:
+        """Return what is new since the last call.
+
+        A curve that is read whole has about `most` points.
+        """
+
+    def close(self) -> None:
+        """Read no more."""
+
+
+class OwnCurveReader(CurveReader):
+    """Reads a run of this machine; no file stays open."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
@@ -51,10 +75,6 @@ class CurveReader:
         self._follower = StoreFollower(paths.run_folder(run_id))
 
     def read(self, most: int) -> CurveNews:
-        """Return what is new since the last call; no file stays open.
-
-        A curve that is read whole has about `most` points.
-        """
         try:
             return self._news(most) if self._follower.open() else CurveNews(self._run_id)
         except sqlite3.Error as error:
@@ -71,6 +91,75 @@ class CurveReader:
             self._directions = reader.status().metric_directions
             best = best_figures(reader)
         return CurveNews(self._run_id, curves, events, best, self._directions)
+
+    def close(self) -> None:
+        pass
+
+
+class RemoteCurveReader(CurveReader):
+    """Takes what the connection to another machine tells of a run."""
+
+    def __init__(self, machines: Machines, run_id: str) -> None:
+        self._machines, self._run_id = machines, run_id
+        self._machine = place_of(run_id)[0]
+        self._lock = threading.Lock()
+        self._curves: list[CurveUpdate] = []
+        self._events: list[StoredEvent] = []
+        self._trouble = ""
+        self._info: RunInfo | None = None
+        self._series: list[str] | None = None
+        self._is_there = threading.Event()
+        self._follow: RemoteFollow | None = None
+
+    def read(self, most: int) -> CurveNews:
+        if self._follow is None and not self._begin(most):
+            text = translate("CurveReader", "The curves of run {run} cannot be read: {error}.")
+            why = translate("CurveReader", "its machine is not connected")
+            return CurveNews(self._run_id, trouble=text.format(run=self._run_id, error=why))
+        deadline = time.monotonic() + _FIRST_SECONDS
+        while self._machines.is_connected(self._machine) and time.monotonic() < deadline:
+            if self._is_there.wait(_CHECK_SECONDS):
+                break
+        with self._lock:
+            curves, self._curves = self._curves, []
+            events, self._events = self._events, []
+            info, trouble = self._info, self._trouble
+        directions = info.status.metric_directions if info else NO_OVERRIDES
+        best = self._machines.best(self._run_id) if curves else None
+        return CurveNews(self._run_id, curves, events, best, directions, trouble)
+
+    def close(self) -> None:
+        if self._follow is not None:
+            self._machines.unfollow(self._run_id, self._follow)
+
+    def _begin(self, most: int) -> bool:
+        """Follow the run; return whether that is possible."""
+        follow = self._machines.follow(self._run_id, (), self._take, most)
+        with self._lock:
+            self._follow = follow
+        self._show()
+        return follow is not None
+
+    def _show(self) -> None:
+        """Ask for the points of the series that are known by now."""
+        with self._lock:
+            follow, series = self._follow, self._series
+        if follow is not None and series is not None:
+            self._machines.show(self._run_id, follow, series)
+
+    def _take(self, news: RunNews) -> None:
+        """Keep what is new; called in threads of the connection."""
+        with self._lock:
+            self._curves += news.curves
+            for part in news.story:
+                self._events += [] if isinstance(part, Output) else part
+            self._info, self._trouble = news.info or self._info, news.trouble
+            if news.series is not None:
+                self._series = [each for each in news.series if is_compared(each)]
+        if news.series is not None:
+            self._show()
+        if news.curves or news.trouble or self._series == []:
+            self._is_there.set()
 
 
 class CurveBatch(QObject):
@@ -93,7 +182,10 @@ class CurveBatch(QObject):
 
     def follow(self, run_ids: Iterable[str]) -> None:
         """Follow exactly these runs; a run that was not followed is read from its beginning."""
-        self._readers = {each: self._readers.get(each) or CurveReader(each) for each in run_ids}
+        before = self._readers
+        self._readers = {each: before.get(each) or self._reader(each) for each in run_ids}
+        for run_id in before.keys() - self._readers.keys():
+            before[run_id].close()
         self._waiting = {each: None for each in self._waiting if each in self._readers}
 
     def read(self, run_ids: Iterable[str]) -> None:
@@ -102,6 +194,11 @@ class CurveBatch(QObject):
         self._waiting.update(dict.fromkeys(run_ids))
         if not self._reading:
             self._start()
+
+    def _reader(self, run_id: str) -> CurveReader:
+        if place_of(run_id)[0]:
+            return RemoteCurveReader(self._background.machines, run_id)
+        return OwnCurveReader(run_id)
 
     def _start(self) -> None:
         next_ids = list(islice(self._waiting, _RUNS_AT_ONCE))

@@ -9,9 +9,9 @@ import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from engine.runs.run_info import RunInfo
-from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import Machines
 
 POINTS = 40
 """Of a small curve, at most."""
@@ -20,7 +20,6 @@ MOST_KEPT = 20_000
 """Curves that are remembered; they take about 10 MiB."""
 
 _MOST_READ = 500
-_LONGEST_READ = 1.0
 
 
 class SmallCurves(QObject):
@@ -48,12 +47,13 @@ class SmallCurves(QObject):
         if not wanted or self._is_reading:
             return
         self._is_reading = True
+        machines = self._background.machines
 
         def work() -> list[tuple[RunInfo, str, Sequence[float]]]:
             return [
                 (info, name, curve)
                 for info, missing in wanted
-                for name, curve in _read(info, missing)
+                for name, curve in _read(machines, info, missing)
             ]
 
         self._background.run(work, self._report, self._fail)
@@ -76,12 +76,14 @@ class SmallCurves(QObject):
         raise error
 
 
-def _read(info: RunInfo, series: Sequence[str]) -> list[tuple[str, Sequence[float]]]:
+def _read(
+    machines: Machines, info: RunInfo, series: Sequence[str]
+) -> list[tuple[str, Sequence[float]]]:
     """Return the curves of a run; an empty one for a series that it lacks."""
     try:
-        with RunReader(info.folder, _LONGEST_READ) as reader:
-            return [(name, _evenly(reader.history(name, _MOST_READ))) for name in series]
-    except sqlite3.Error:  # the list of runs says what is wrong with it
+        run = machines.run(info.id)
+        return [(name, _evenly(run.history(name, _MOST_READ))) for name in series]
+    except (sqlite3.Error, OSError, ValueError):  # the list of runs says what is wrong with it
         return [(name, ()) for name in series]
 
 

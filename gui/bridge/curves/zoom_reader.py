@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
-from engine.system import paths
 from gui.bridge.background import Background
 
 MAX_POINTS = 64_000
@@ -58,7 +56,7 @@ class ZoomReader(QObject):
     def _read(self, request: _ZoomRequest) -> None:
         self._reading[request.series] = request
         self._background.run(
-            partial(_window, request),
+            partial(self._window, request),
             partial(self._report, request),
             partial(self._failed, request),
         )
@@ -68,7 +66,7 @@ class ZoomReader(QObject):
             self.zoom_points.emit(request.series, points)
 
     def _failed(self, request: _ZoomRequest, error: Exception) -> None:
-        if not isinstance(error, sqlite3.Error):
+        if not isinstance(error, (sqlite3.Error, OSError, ValueError)):
             raise error
         if self._finish(request):
             text = self.tr("Finer points of {series} in run {run} cannot be read: {error}.")
@@ -85,7 +83,6 @@ class ZoomReader(QObject):
             self._read(newer)
         return True
 
-
-def _window(request: _ZoomRequest) -> StoredPoints:
-    with RunReader(paths.run_folder(request.run_id)) as reader:
-        return reader.window(request.series, request.first_step, request.last_step, MAX_POINTS)
+    def _window(self, request: _ZoomRequest) -> StoredPoints:
+        run = self._background.machines.run(request.run_id)
+        return run.window(request.series, request.first_step, request.last_step, MAX_POINTS)

@@ -8,10 +8,9 @@ from functools import partial
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.messages.events import AttemptStarted, CheckpointSaved, RunEnded
-from engine.runs import checkpoint_files
 from engine.runs.store.store_reader import StoredEvent
-from engine.system import paths
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import Machines
 
 _SETTLED_MS = 1000
 """Older checkpoints are deleted after a new one has been announced: the folder is read once more
@@ -57,7 +56,8 @@ class KeptCheckpoints(QObject):
             return
         self._is_reading = True
         done = partial(self._report, self._run_id)
-        self._background.run(partial(_kept, self._run_id), done, partial(self._failed, done))
+        work = partial(_kept, self._background.machines, self._run_id)
+        self._background.run(work, done, partial(self._failed, done))
 
     def _report(self, run_id: str, kept: dict[int, bool] | None) -> None:
         self._is_reading = False
@@ -73,6 +73,6 @@ class KeptCheckpoints(QObject):
         done(None)  # the list of runs tells of a folder that cannot be read
 
 
-def _kept(run_id: str) -> dict[int, bool]:
-    saved = checkpoint_files.checkpoints(paths.run_folder(run_id))
+def _kept(machines: Machines, run_id: str) -> dict[int, bool]:
+    saved = machines.run(run_id).checkpoints()
     return {each.manifest.position.step: "best" in each.manifest.kinds for each in saved}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from PySide6.QtCore import QBuffer, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QImageReader
 
-from engine.files.regular_file import read_regular
-from engine.system import paths
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import Machines
+from gui.bridge.machines.run_access import NoAnswer, RunAccess
 from gui.style.translation import translate
 
 FOLDER = "media"
@@ -50,14 +50,14 @@ class MediaFiles(QObject):
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._background = background
-        self._folder: Path | None = None
+        self._run_id: str | None = None
         self._wanted: list[str] = []
-        self._running: set[tuple[Path, str]] = set()
+        self._running: set[tuple[str, str]] = set()
         self._cache: OrderedDict[str, QImage | str] = OrderedDict()
 
     def watch(self, run_id: str | None) -> None:
         """Read images of the run `run_id` from now on."""
-        self._folder = paths.run_folder(run_id) if run_id is not None else None
+        self._run_id = run_id
         self._wanted.clear()
         self._cache.clear()
 
@@ -76,28 +76,28 @@ class MediaFiles(QObject):
 
     def want_full(self, file: str) -> None:
         """Read the image in `file` in its full size. Emits `full`."""
-        if self._folder is not None:
-            work = partial(_image_or_problem, self._folder, file, 0)
+        if self._run_id is not None:
+            work = partial(_image_or_problem, self._background.machines, self._run_id, file, 0)
             self._background.run(work, partial(self.full.emit, file), _unexpected)
 
     def _read_next(self) -> None:
-        while self._folder is not None and self._wanted and len(self._running) < _MOST_AT_ONCE:
-            job = self._folder, self._wanted.pop()
+        while self._run_id is not None and self._wanted and len(self._running) < _MOST_AT_ONCE:
+            job = self._run_id, self._wanted.pop()
             if job not in self._running:
                 self._running.add(job)
-                work = partial(_image_or_problem, *job, PREVIEW_EDGE)
+                work = partial(_image_or_problem, self._background.machines, *job, PREVIEW_EDGE)
                 self._background.run(work, partial(self._show, job), partial(self._failed, job))
 
-    def _show(self, job: tuple[Path, str], found: QImage | str) -> None:
+    def _show(self, job: tuple[str, str], found: QImage | str) -> None:
         self._running.discard(job)
-        if job[0] == self._folder:
+        if job[0] == self._run_id:
             self._cache[job[1]] = found
             while len(self._cache) > 1 and self._cache_bytes() > _CACHE_BYTES:
                 self._cache.popitem(last=False)
             self.preview.emit(job[1], found)
         self._read_next()
 
-    def _failed(self, job: tuple[Path, str], error: Exception) -> None:
+    def _failed(self, job: tuple[str, str], error: Exception) -> None:
         self._running.discard(job)
         raise error
 
@@ -105,8 +105,8 @@ class MediaFiles(QObject):
         return sum(each.sizeInBytes() for each in self._cache.values() if isinstance(each, QImage))
 
 
-def read_image(folder: Path, file: str, longest_edge: int = 0) -> QImage:
-    """Return the PNG `file` (`media/…`) of the run in `folder`, scaled down to `longest_edge`.
+def read_image(run: RunAccess, file: str, longest_edge: int = 0) -> QImage:
+    """Return the PNG `file` (`media/…`) of a run, scaled down to `longest_edge`.
 
     0: in its full size. Raises UnfitImage.
     """
@@ -114,12 +114,8 @@ def read_image(folder: Path, file: str, longest_edge: int = 0) -> QImage:
     if name.parts[:1] != (FOLDER,) or ".." in name.parts or "\0" in file:
         text = translate("Media", "{file} is not in the folder of images of this run.")
         raise UnfitImage(text.format(file=file))
-    path = folder / name
     try:
-        if not path.parent.resolve().is_relative_to(folder.resolve() / FOLDER):
-            text = translate("Media", "{file} is not in the folder of images of this run.")
-            raise UnfitImage(text.format(file=file))
-        content = read_regular(path, LARGEST_FILE)
+        content = run.media(file, LARGEST_FILE)
     except FileNotFoundError as error:
         text = translate("Media", "{file} is not there any more.")
         raise UnfitImage(text.format(file=file)) from error
@@ -163,10 +159,12 @@ def _png_size(content: bytes) -> QSize:
     return QSize(min(width, most), min(height, most))
 
 
-def _image_or_problem(folder: Path, file: str, longest_edge: int) -> QImage | str:
+def _image_or_problem(
+    machines: Machines, run_id: str, file: str, longest_edge: int
+) -> QImage | str:
     try:
-        return read_image(folder, file, longest_edge)
-    except UnfitImage as error:
+        return read_image(machines.run(run_id), file, longest_edge)
+    except (UnfitImage, NoAnswer) as error:
         return str(error)
 
 

@@ -26,6 +26,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.script_spec import command_problems, default_strategy
 from engine.spec.spec_file import without_secrets
 from engine.spec.validation import Problem
+from gui.bridge.machines.machines import is_elsewhere
 from gui.style.translation import translate
 
 _USUAL_NAMES = (".venv", "venv")
@@ -133,7 +134,9 @@ class ScriptFacts(NamedTuple):
 
 def uses_calls(info: RunInfo) -> bool:
     """Whether the script of a run uses the calls of the module `traindeck`."""
-    return info.spec.is_script and recipe_of_run(info.folder, info.spec).uses_calls
+    if not info.spec.is_script or is_elsewhere(info):
+        return False
+    return recipe_of_run(info.folder, info.spec).uses_calls
 
 
 def resuming(info: RunInfo, spec: RunSpec | None = None) -> str:

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.client import CommandFailed
 from engine.messages.commands import Command, Pause, Resume, SaveCheckpoint, Stop
+from gui.bridge.machines.machines import Machines
 from gui.bridge.run_commands import RunCommands
 
 
@@ -47,7 +48,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
 
 
 def test_a_run_gets_one_command_at_a_time_in_their_order(runs: Runs, qtbot: QtBot) -> None:
-    commands = RunCommands()
+    commands = RunCommands(Machines())
     wanted: list[Command] = [SaveCheckpoint(), Pause(), Resume(), Stop(), Stop(now=True)]
     for command in wanted:
         commands.send("7", command)
@@ -59,7 +60,7 @@ def test_a_run_gets_one_command_at_a_time_in_their_order(runs: Runs, qtbot: QtBo
 
 
 def test_a_run_that_does_not_answer_delays_no_other(runs: Runs, qtbot: QtBot) -> None:
-    commands = RunCommands()
+    commands = RunCommands(Machines())
     for run_id in map(str, range(8)):  # more than the window has threads for its other work
         commands.send(run_id, Stop())
     commands.send("9", Stop())
@@ -67,7 +68,7 @@ def test_a_run_that_does_not_answer_delays_no_other(runs: Runs, qtbot: QtBot) ->
 
 
 def test_a_click_that_repeats_the_last_one_waits_for_its_answer(runs: Runs, qtbot: QtBot) -> None:
-    commands = RunCommands()
+    commands = RunCommands(Machines())
     for _ in range(4):
         commands.send("7", SaveCheckpoint())
     qtbot.waitUntil(lambda: len(runs.sent) == 1)
@@ -80,7 +81,7 @@ def test_a_click_that_repeats_the_last_one_waits_for_its_answer(runs: Runs, qtbo
 def test_a_failure_is_told_with_its_run_and_the_next_command_is_sent(
     runs: Runs, qtbot: QtBot
 ) -> None:
-    commands = RunCommands()
+    commands = RunCommands(Machines())
     runs.answer(2)
     with qtbot.waitSignal(commands.failed) as said:
         commands.send("7", Pause())
@@ -96,7 +97,7 @@ def test_a_limit_for_threads_is_told_and_later_commands_are_sent(
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    commands = RunCommands()
+    commands = RunCommands(Machines())
     with monkeypatch.context() as limited, qtbot.waitSignal(commands.failed) as said:
         limited.setattr(threading.Thread, "start", refuse)
         commands.send("7", Stop())

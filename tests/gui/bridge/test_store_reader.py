@@ -21,6 +21,7 @@ from engine.runs.run_state import RunState
 from engine.runs.store import store_follower
 from engine.runs.store.store_reader import RunReader
 from engine.supervisor.inbox import Inbox
+from gui.bridge.machines.machines import Machines
 from gui.bridge.store_reader import LIVE_MS, OVER_MS, StoreReader
 
 
@@ -45,7 +46,7 @@ class Screen:
 
 @pytest.fixture
 def reader(qtbot: QtBot) -> Iterator[StoreReader]:
-    reader = StoreReader()
+    reader = StoreReader(Machines())
     yield reader
     reader.watch(None)
 

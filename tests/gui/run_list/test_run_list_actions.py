@@ -122,7 +122,7 @@ def test_a_run_is_run_again_as_it_was(room: Room, qtbot: QtBot) -> None:
     select(room, "1")
     with qtbot.waitSignal(room.actions.rerun_requested) as asked:
         room.actions.again.trigger()
-    assert asked.args == [client.get_run("1").spec]
+    assert [each.spec for each in asked.args] == [client.get_run("1").spec]
 
 
 def test_a_run_that_cannot_be_read_is_found_and_deleted(room: Room, qtbot: QtBot) -> None:

@@ -92,7 +92,7 @@ def test_a_finished_run_is_run_again_and_goes_on_with_changes_only(
     assert controls.run_again_more.isVisible()
     with qtbot.waitSignal(controls.run_again_clicked) as asked:
         QTest.mouseClick(controls.run_again, Qt.MouseButton.LeftButton)
-    assert asked.args == [SPEC]
+    assert [each.spec for each in asked.args] == [SPEC]
 
 
 def test_pause_resume_and_run_again_have_one_width(controls: RunControls) -> None:

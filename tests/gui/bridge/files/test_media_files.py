@@ -16,6 +16,7 @@ from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.files import media_files
 from gui.bridge.files.media_files import LARGEST_FILE, MediaFiles, UnfitImage, read_image
+from gui.bridge.machines.run_access import OwnRun
 
 
 def png(width: int = 4, height: int = 3, colour: str = "#ff0000") -> bytes:
@@ -42,8 +43,8 @@ def run(traindeck_home: Path) -> Path:
 
 def test_an_image_is_read_and_a_preview_is_small(run: Path) -> None:
     (run / "media" / "a.png").write_bytes(png(1000, 10))
-    assert read_image(run, "media/a.png").width() == 1000
-    small = read_image(run, "media/a.png", 100)
+    assert read_image(OwnRun(run.name), "media/a.png").width() == 1000
+    small = read_image(OwnRun(run.name), "media/a.png", 100)
     assert (small.width(), small.height()) == (100, 1)
 
 
@@ -54,7 +55,7 @@ def test_an_image_is_read_and_a_preview_is_small(run: Path) -> None:
 def test_only_the_folder_of_images_is_read(run: Path, file: str) -> None:
     (run / "secret.png").write_bytes(png())
     with pytest.raises(UnfitImage, match="not in the folder of images"):
-        read_image(run, file)
+        read_image(OwnRun(run.name), file)
 
 
 def test_links_lead_nowhere(run: Path, tmp_path: Path) -> None:
@@ -63,9 +64,9 @@ def test_links_lead_nowhere(run: Path, tmp_path: Path) -> None:
     (run / "media" / "a.png").symlink_to(tmp_path / "other" / "a.png")
     (run / "media" / "deep").symlink_to(tmp_path / "other")
     with pytest.raises(UnfitImage, match="link"):
-        read_image(run, "media/a.png")
-    with pytest.raises(UnfitImage, match="not in the folder of images"):
-        read_image(run, "media/deep/a.png")
+        read_image(OwnRun(run.name), "media/a.png")
+    with pytest.raises(UnfitImage, match="another folder"):
+        read_image(OwnRun(run.name), "media/deep/a.png")
 
 
 @pytest.mark.parametrize(
@@ -84,16 +85,16 @@ def test_what_is_no_image_or_too_large_is_not_decoded(
 ) -> None:
     (run / "media" / "a.png").write_bytes(content)
     with pytest.raises(UnfitImage, match=words):
-        read_image(run, "media/a.png")
+        read_image(OwnRun(run.name), "media/a.png")
 
 
 def test_a_file_that_is_too_large_or_gone_is_said(run: Path) -> None:
     with (run / "media" / "a.png").open("wb") as file:
         file.truncate(LARGEST_FILE + 1)
     with pytest.raises(UnfitImage, match="larger than"):
-        read_image(run, "media/a.png")
+        read_image(OwnRun(run.name), "media/a.png")
     with pytest.raises(UnfitImage, match="not there any more"):
-        read_image(run, "media/b.png")
+        read_image(OwnRun(run.name), "media/b.png")
 
 
 @pytest.fixture

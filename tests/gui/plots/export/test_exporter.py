@@ -18,6 +18,7 @@ from engine.runs.run_info import get_run
 from engine.runs.store.store_follower import CurveUpdate
 from engine.runs.store.stored_points import StoredPoints
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import Machines
 from gui.bridge.store_reader import StoreReader
 from gui.compare.comparison_plots import ComparisonPlots
 from gui.plots.export.exporter import PlotExport
@@ -198,7 +199,7 @@ def test_the_comparison_is_connected_and_fitted_while_it_is_seen(
     run_plots, compared = RunPlots(DARK), ComparisonPlots(DARK)
     for widget in (run_plots, compared):
         qtbot.addWidget(widget)
-    controller = PlotsController(run_plots, compared, StoreReader(), background)
+    controller = PlotsController(run_plots, compared, StoreReader(Machines()), background)
     compared.export_wanted.emit(PlotAction.COPY_CSV, None, "train/loss", {"7": "#7"})
     assert asked == [(PlotAction.COPY_CSV, None, "train/loss", {"7": "#7"})]
     fitted: list[str] = []

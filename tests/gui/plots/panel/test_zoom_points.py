@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from engine.messages.events import AttemptStarted, CheckpointSaved, Metrics, Points, TrainingStarted
 from engine.runs.store.store_reader import RunReader, StoredEvent
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import Machines
 from gui.bridge.store_reader import StoreReader
 from gui.compare.comparison_plots import ComparisonPlots
 from gui.plots.data.x_axis import XKind
@@ -68,7 +69,7 @@ def test_a_window_of_a_series_is_exact_or_keeps_its_spikes(long_run: Any) -> Non
 def test_zooming_in_fetches_every_point_in_the_background(
     long_run: Any, background: Background, qtbot: QtBot, kind: XKind
 ) -> None:
-    reader, run_plots, compared = StoreReader(), RunPlots(DARK), ComparisonPlots(DARK)
+    reader, run_plots, compared = StoreReader(Machines()), RunPlots(DARK), ComparisonPlots(DARK)
     qtbot.addWidget(run_plots)
     qtbot.addWidget(compared)
     run_plots.toolbar.slider.setValue(0)

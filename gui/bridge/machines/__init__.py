@@ -1,0 +1,1 @@
+"""Other machines: their connections, and the one way to a run wherever it is."""

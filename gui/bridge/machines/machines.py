@@ -1,0 +1,376 @@
+"""The other machines of the window: connections over SSH, and the devices and runs behind them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QSettings, Signal
+
+from engine.runs.best_metrics import BestFigure
+from engine.runs.run_info import RunInfo, UnreadableRun
+from engine.runs.run_state import RunState
+from engine.telemetry.snapshot import Snapshot
+from gui.bridge.machines.run_access import NoAnswer, OwnRun, RunAccess
+from gui.style.translation import translate
+
+if TYPE_CHECKING:
+    from engine.remote.connection import Connection, DevicesWatch, LinkStatus, RemoteFollow
+    from engine.remote.machines import RemoteMachine
+    from engine.runs.run_follower import RunNews
+
+_log = logging.getLogger(__name__)
+
+MOST_POINTS = 2000
+"""Of a curve of another machine, about; each has the lowest and highest value behind it."""
+
+_CONNECTED = "machines/connected"
+"""Key of the settings: the machines to connect to when the window opens."""
+
+
+def place_of(run_id: str) -> tuple[str, str]:
+    """Return the machine and the number of the run that the window calls `gpus:12`.
+
+    The machine is empty for a run of this machine.
+    """
+    name, _, number = run_id.rpartition(":")
+    return name, number
+
+
+class _Question:
+    """What `ssh` asks a person; a thread waits for the answer."""
+
+    def __init__(self, prompt: str) -> None:
+        self.prompt = prompt
+        self.answer: str | None = None
+        self.is_answered = threading.Event()
+
+
+class _Link:
+    """What the window has of one machine while it is connected, or tries to be."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.devices: DevicesWatch | None = None
+        self.runs: list[RunInfo] = []
+        self.unreadable: list[UnreadableRun] = []
+        self.question: _Question | None = None
+
+
+class Machines(QObject):
+    """Keeps the connections. All signals come in the thread of the window."""
+
+    listed = Signal(list)
+    """list[RemoteMachine], whenever the list has changed, and once after `begin`."""
+
+    status_changed = Signal(str, object)
+    """Name of a machine, and its LinkStatus; None: it is not connected any more."""
+
+    snapshot = Signal(str, object)
+    """Name of a machine, and the Snapshot of its devices, about every second."""
+
+    runs_listed = Signal(str, list, list)
+    """Name of a machine; list[RunInfo], newest first, whose ids are such as `gpus:12`; and
+    list[UnreadableRun]."""
+
+    question = Signal(str, str)
+    """Name of a machine, and what `ssh` asks, such as a password: see `answer`."""
+
+    question_ended = Signal(str)
+    """Name of a machine: its question was answered, or is not asked any more."""
+
+    failed = Signal(str)
+    """A sentence."""
+
+    _told = Signal(object)
+    """A function to be called in the thread of the window."""
+
+    def __init__(self, settings: QSettings | None = None, parent: QObject | None = None) -> None:
+        """`settings` remember which machines are connected."""
+        super().__init__(parent)
+        self._settings = settings
+        self._links: dict[str, _Link] = {}
+        self._closing: list[Connection] = []
+        self._is_watching = True
+        self._machines: list[RemoteMachine] = []
+        self._told.connect(lambda function: function())
+
+    @property
+    def machines(self) -> list[RemoteMachine]:
+        """Those that were added, in their order."""
+        return list(self._machines)
+
+    def status(self, name: str) -> LinkStatus | None:
+        """Return the state of a connection; None: there is none, and none is tried."""
+        link = self._links.get(name)
+        return link.connection.status if link else None
+
+    def is_connected(self, name: str) -> bool:
+        """Whether a machine answers now. For any thread."""
+        status = self.status(name)
+        return status is not None and status.state == "connected"
+
+    def begin(self) -> None:
+        """Read the list of machines, and connect to those that were connected at the last end."""
+        self._read_list()
+        known = [each.name for each in self._machines]
+        stored = self._settings.value(_CONNECTED) if self._settings is not None else ""
+        for name in str(stored or "").split():
+            if name in known:
+                self.connect_to(name)
+
+    def add(self, name: str, destination: str, command: str) -> str:
+        """Add a machine. Return why it cannot be added, in a sentence; empty: it was added."""
+        from engine.remote import machines
+
+        try:
+            machines.add(
+                machines.RemoteMachine(name=name, destination=destination, command=command)
+            )
+        except (machines.CannotChange, OSError) as error:
+            return str(error)
+        self._read_list()
+        return ""
+
+    def remove(self, name: str) -> None:
+        """Forget a machine; nothing changes there."""
+        from engine.remote import machines
+
+        self.disconnect_from(name)
+        try:
+            machines.remove(name)
+        except (machines.CannotChange, OSError) as error:
+            self.failed.emit(str(error))
+        self._read_list()
+
+    def connect_to(self, name: str, command: Sequence[str] | None = None) -> None:
+        """Connect to a machine, and again whenever the connection breaks. `command`: what speaks
+        the protocol, in the place of `ssh`."""
+        if name in self._links:
+            self.retry(name)
+            return
+        machine = next((each for each in self._machines if each.name == name), None)
+        if machine is None:
+            return
+        from engine.remote.connection import Connection
+
+        connection = Connection(
+            machine,
+            lambda status: self._tell(partial(self._take_status, name, connection, status)),
+            partial(self._ask, name),
+            command=command,
+        )
+        link = self._links[name] = _Link(connection)
+        connection.watch_runs(
+            lambda runs, unreadable: self._tell(partial(self._take_runs, name, runs, unreadable))
+        )
+        self._watch_devices(link)
+        self._remember()
+        self.status_changed.emit(name, connection.status)
+        connection.start()
+
+    def disconnect_from(self, name: str) -> None:
+        """End the connection to a machine; trainings there go on."""
+        link = self._links.pop(name, None)
+        if link is None:
+            return
+        self._remember()
+        self._close(link)
+        threading.Thread(target=link.connection.join, daemon=True).start()
+        self.runs_listed.emit(name, [], [])
+        self.status_changed.emit(name, None)
+
+    def retry(self, name: str) -> None:
+        """Try to connect now, if the connection waits or has failed."""
+        if link := self._links.get(name):
+            link.connection.retry()
+
+    def answer(self, name: str, text: str | None) -> None:
+        """Answer the question of `ssh`; None: cancel it. The answer is not kept."""
+        link = self._links.get(name)
+        if link is not None and (question := link.question) is not None:
+            link.question = None
+            question.answer = text
+            question.is_answered.set()
+            self.question_ended.emit(name)
+
+    def set_watching(self, watching: bool) -> None:
+        """Set whether the window is visible: while it is not, no devices are asked for."""
+        self._is_watching = watching
+        for link in self._links.values():
+            self._watch_devices(link)
+
+    def set_detail(self, name: str, device: str) -> None:
+        """Measure the traffic of the GPU with this UUID too; empty: of none."""
+        link = self._links.get(name)
+        if link is not None and link.devices is not None:
+            link.connection.show_device(link.devices, device)
+
+    def shut_down(self) -> None:
+        """End all connections. What they run is gone afterwards."""
+        links, self._links = list(self._links.values()), {}
+        for link in links:
+            self._close(link)
+        for link in links:
+            link.connection.join()
+
+    def runs(self) -> list[RunInfo]:
+        """Return the runs of all other machines, each newest first."""
+        return [info for link in self._links.values() for info in link.runs]
+
+    def unreadable(self) -> list[UnreadableRun]:
+        """Return the damaged runs of all other machines."""
+        return [run for link in self._links.values() for run in link.unreadable]
+
+    def run(self, run_id: str) -> RunAccess:
+        """Return the way to a run. For any thread. Raises NoAnswer."""
+        name, number = place_of(run_id)
+        if not name:
+            return OwnRun(run_id)
+        from gui.bridge.machines.remote_run import RemoteRun
+
+        return RemoteRun(self.connection(name), number, partial(self._find, run_id))
+
+    def connection(self, name: str) -> Connection:
+        """Return the connection to a machine. For any thread. Raises NoAnswer."""
+        link = self._links.get(name)
+        if link is None:
+            text = translate("Machines", "{machine} is not connected.")
+            raise NoAnswer(text.format(machine=name))
+        return link.connection
+
+    def follow(
+        self,
+        run_id: str,
+        series: Sequence[str],
+        on_news: Callable[[RunNews], None],
+        most: int = MOST_POINTS,
+    ) -> RemoteFollow | None:
+        """Follow a run of another machine; None: that is not connected.
+
+        A curve comes in about `most` points. `on_news` is called in other threads. `unfollow` ends
+        it. For any thread, as are `show`, `unfollow` and `best`.
+        """
+        name, number = place_of(run_id)
+        link = self._links.get(name)
+        return link.connection.follow(number, series, on_news, most=most) if link else None
+
+    def best(self, run_id: str) -> Mapping[str, BestFigure]:
+        """Return the best value of each validation metric of a run of another machine."""
+        found = self._find(run_id)
+        return found.best if found else {}
+
+    def show(self, run_id: str, follow: RemoteFollow, series: Sequence[str]) -> None:
+        """Get the points of these series from now on."""
+        if link := self._links.get(place_of(run_id)[0]):
+            link.connection.show(follow, series, follow.most)
+
+    def unfollow(self, run_id: str, follow: RemoteFollow) -> None:
+        """Get no more news."""
+        if link := self._links.get(place_of(run_id)[0]):
+            link.connection.unwatch(follow)
+
+    def _find(self, run_id: str) -> RunInfo | None:
+        link = self._links.get(place_of(run_id)[0])
+        runs = link.runs if link else []
+        return next((each for each in runs if each.id == run_id), None)
+
+    def _read_list(self) -> None:
+        from engine.remote import machines
+
+        try:
+            self._machines = machines.machines()
+        except OSError as error:
+            self._machines = []
+            text = translate("Machines", "No other machine is shown: {why}.")
+            self.failed.emit(text.format(why=error))
+        self.listed.emit(self.machines)
+
+    def _remember(self) -> None:
+        if self._settings is not None:
+            self._settings.setValue(_CONNECTED, " ".join(self._links))
+
+    def _watch_devices(self, link: _Link) -> None:
+        name = link.connection.machine.name
+        if self._is_watching and link.devices is None:
+            link.devices = link.connection.watch_devices(
+                lambda snapshot: self._tell(partial(self._take_snapshot, name, snapshot))
+            )
+        elif not self._is_watching and link.devices is not None:
+            link.connection.unwatch(link.devices)
+            link.devices = None
+
+    def _close(self, link: _Link) -> None:
+        link.connection.close()
+        if (question := link.question) is not None:
+            link.question = None
+            question.is_answered.set()
+            self.question_ended.emit(link.connection.machine.name)
+
+    def _tell(self, function: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the window is gone
+            self._told.emit(function)
+
+    def _ask(self, name: str, prompt: str) -> str | None:
+        """Let the user answer; called in a thread of the connection."""
+        question = _Question(prompt)
+        self._tell(partial(self._take_question, name, question))
+        question.is_answered.wait()
+        answer, question.answer = question.answer, None
+        return answer
+
+    def _take_question(self, name: str, question: _Question) -> None:
+        link = self._links.get(name)
+        if link is None:
+            question.is_answered.set()
+            return
+        link.question = question
+        self.question.emit(name, question.prompt)
+
+    def _take_status(self, name: str, connection: Connection, status: LinkStatus) -> None:
+        link = self._links.get(name)
+        if link is None or link.connection is not connection:
+            return
+        self.status_changed.emit(name, status)
+        if self.is_connected(name):
+            return
+        lost = [_lost(name, info, status.sentence) for info in link.runs]
+        if lost != link.runs:
+            link.runs = lost
+            self.runs_listed.emit(name, lost, link.unreadable)
+
+    def _take_runs(
+        self, name: str, runs: Sequence[RunInfo], unreadable: Sequence[UnreadableRun]
+    ) -> None:
+        link = self._links.get(name)
+        if link is not None:
+            link.runs = [named(name, info) for info in runs]
+            link.unreadable = [run._replace(id=f"{name}:{run.id}") for run in unreadable]
+            self.runs_listed.emit(name, link.runs, link.unreadable)
+
+    def _take_snapshot(self, name: str, snapshot: Snapshot) -> None:
+        if name in self._links:
+            self.snapshot.emit(name, snapshot)
+
+
+def is_elsewhere(info: RunInfo) -> bool:
+    """Whether this is a run of another machine: its folder is no path here."""
+    return bool(place_of(info.id)[0])
+
+
+def named(machine: str, info: RunInfo) -> RunInfo:
+    """Return a run of another machine as the window calls it."""
+    return info._replace(id=f"{machine}:{info.id}")
+
+
+def _lost(machine: str, info: RunInfo, why: str) -> RunInfo:
+    """Return what is known of a run while its machine is not connected."""
+    if info.state.is_over:
+        return info
+    text = translate("Machines", "There is no connection to {machine}. {why}")
+    reason = text.format(machine=machine, why=why).rstrip()
+    return info._replace(state=RunState.ELSEWHERE, reason=reason)

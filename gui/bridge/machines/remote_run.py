@@ -1,0 +1,166 @@
+"""A run of another machine: each method is one request to the Traindeck there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from engine.client import CannotStart, NoSuchRun
+from engine.messages.commands import Command
+from engine.messages.events import RecipeVersion
+from engine.remote import packed_points, requests
+from engine.remote.connection import Connection
+from engine.remote.requests import Request
+from engine.remote.run_rows import packed_spec
+from engine.remote.sent_code import code_of
+from engine.remote.session import CallCancelled, RemoteError
+from engine.runs.checkpoint_files import CheckpointInfo, Watch
+from engine.runs.device_queue import Move
+from engine.runs.run_info import RunInfo
+from engine.runs.run_notes import RunNotes
+from engine.runs.run_overview import RunOverview
+from engine.runs.store.stored_points import StoredPoints
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
+from engine.spec.validation import Problem
+from gui.bridge.machines.run_access import NoAnswer, RunAccess
+
+A = TypeVar("A")
+
+ANSWER_SECONDS = 20.0
+START_SECONDS = 120.0
+"""For the start of a run there, which may verify settings and recipe first."""
+
+VERIFY_SECONDS = 3600.0
+"""For a checkpoint that is read again there; the user can cancel it."""
+
+
+def call(connection: Connection, request: Request[A], seconds: float, **more: Any) -> A:
+    """Ask, and wait for the answer. Raises what `engine.client` raises, and NoAnswer."""
+    try:
+        return connection.call(request, seconds, **more)
+    except RemoteError as error:
+        raise NoAnswer(f"{connection.machine.name}: {error}") from error
+
+
+def start_elsewhere(connection: Connection, spec: RunSpec, tags: tuple[str, ...]) -> str:
+    """Send the recipe of `spec` to a machine, and start a run there; return such as `gpus:12`.
+
+    It trains with the Python that the Traindeck there chooses. Raises CannotStart and NoAnswer.
+    """
+    try:
+        code = code_of(catalog.recipe_of(spec))
+    except (OSError, ValueError) as error:
+        raise CannotStart([Problem("recipe", str(error))]) from error
+    settings = packed_spec(msgspec.structs.replace(spec, interpreter=""))
+    number = call(connection, requests.Start(settings, tags, code), START_SECONDS)
+    return f"{connection.machine.name}:{number}"
+
+
+def start_there(connection: Connection, spec: RunSpec) -> str:
+    """Start a run of a recipe that lies on that machine; otherwise as `start_elsewhere`."""
+    number = call(connection, requests.Start(packed_spec(spec)), START_SECONDS)
+    return f"{connection.machine.name}:{number}"
+
+
+class RemoteRun(RunAccess):
+    """A run of the machine behind `connection`; `find` returns its newest known state."""
+
+    def __init__(
+        self, connection: Connection, number: str, find: Callable[[], RunInfo | None]
+    ) -> None:
+        self._connection = connection
+        self._number = number
+        self._find = find
+
+    @property
+    def id(self) -> str:
+        """Such as `gpus:12`."""
+        return f"{self._connection.machine.name}:{self._number}"
+
+    def info(self) -> RunInfo:
+        if found := self._find():
+            return found
+        raise NoSuchRun(f"There is no run {self.id}.")
+
+    def window(self, series: str, first: float, last: float, most: int) -> StoredPoints:
+        request = requests.Window(self._number, series, first, last, most)
+        return packed_points.unpack(self._ask(request))
+
+    def history(self, series: str, most: int) -> StoredPoints:
+        return packed_points.unpack(self._ask(requests.History(self._number, series, most)))
+
+    def send(self, command: Command) -> None:
+        self._ask(requests.Send(self._number, command))
+
+    def resume(
+        self,
+        checkpoint: Path | None,
+        spec: RunSpec | None,
+        recipe: RecipeVersion | None,
+        watch: Watch,
+        *,
+        as_new: bool,
+    ) -> str:
+        cancelled = threading.Event()
+        raised: list[Exception] = []
+
+        def progress(done: int, total: int) -> None:
+            try:
+                watch(done, total)
+            except Exception as error:  # the caller wants to end this; it is raised again below
+                raised.append(error)
+                cancelled.set()
+
+        settings = None if spec is None else packed_spec(spec)
+        name = checkpoint.name if checkpoint else ""
+        request = requests.Resume(self._number, name, settings, as_new, recipe)
+        try:
+            number = self._connection.call(
+                request, VERIFY_SECONDS, progress=progress, cancelled=cancelled
+            )
+        except CallCancelled:
+            if raised:
+                raise raised[0] from None
+            raise
+        except RemoteError as error:
+            raise NoAnswer(f"{self._connection.machine.name}: {error}") from error
+        return f"{self._connection.machine.name}:{number}"
+
+    def checkpoints(self) -> list[CheckpointInfo]:
+        listed = self._ask(requests.Checkpoints(self._number))
+        return [CheckpointInfo(Path(each.name), each.manifest) for each in listed]
+
+    def overview(self, info: RunInfo, device_names: Mapping[str, str]) -> RunOverview:
+        return self._ask(requests.Overview(self._number, dict(device_names)))
+
+    def diff(self, attempt: int) -> str:
+        return self._ask(requests.ReadText(self._number, "diff", attempt))
+
+    def recipe(self) -> str:
+        return self._ask(requests.ReadText(self._number, "recipe"))
+
+    def media(self, file: str, largest: int) -> bytes:
+        content = self._ask(requests.Media(self._number, file))
+        if len(content) > largest:
+            raise NoAnswer(f"{file} of {self.id} is larger than {largest:,} bytes.")
+        return content
+
+    def write_notes(self, notes: RunNotes) -> None:
+        self._ask(requests.WriteNotes(self._number, notes))
+
+    def move(self, where: Move) -> None:
+        self._ask(requests.MoveInQueue(self._number, where))
+
+    def delete(self) -> None:
+        self._ask(requests.Delete(self._number))
+
+    def restore(self) -> None:
+        self._ask(requests.Restore(self._number))
+
+    def _ask(self, request: Request[A]) -> A:
+        return call(self._connection, request, ANSWER_SECONDS)

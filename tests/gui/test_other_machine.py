@@ -1,0 +1,143 @@
+"""The window with another machine: a real Traindeck behind a pipe, with its own data folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.messages.events import Notice, RunEnded
+from engine.processes.process import PROJECT
+from engine.remote import machines
+from engine.remote.machines import RemoteMachine
+from engine.runs.run_state import RunState
+from engine.runs.store.stored_points import StoredPoints
+from gui.app import AppController
+from tests.support.recorded_runs import RecordedRun
+
+MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
+
+
+@pytest.fixture
+def other_home(tmp_path: Path) -> Path:
+    folder = tmp_path / "other"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def record_there(
+    other_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], RecordedRun]]:
+    """Records a run in the data folder of the other machine."""
+    made: list[RecordedRun] = []
+
+    def record() -> RecordedRun:
+        with monkeypatch.context() as there:
+            there.setenv("TRAINDECK_HOME", str(other_home))
+            made.append(RecordedRun())
+        made[-1].begin()
+        return made[-1]
+
+    yield record
+    for each in made:
+        each.store.close()
+
+
+@pytest.fixture
+def connected(
+    open_app: Callable[[], AppController], other_home: Path, qtbot: QtBot
+) -> Callable[[], AppController]:
+    """Opens the window, and connects it to the other machine."""
+
+    def open() -> AppController:
+        machines.add(MACHINE)
+        app = open_app()
+        qtbot.waitUntil(lambda: app.machines.machines == [MACHINE])
+        words = ("env", f"TRAINDECK_HOME={other_home}", f"PYTHONPATH={PROJECT}", sys.executable)
+        app.machines.connect_to("gpus", (*words, str(PROJECT / "main.py"), "serve", "NONCE"))
+        qtbot.waitUntil(lambda: app.machines.is_connected("gpus"))
+        return app
+
+    return open
+
+
+def listed(app: AppController) -> dict[str, RunState]:
+    return {info.id: info.state for info in app.run_list_panel.runs()}
+
+
+def test_a_run_there_is_listed_shown_and_named_with_its_machine(
+    connected: Callable[[], AppController],
+    record_there: Callable[[], RecordedRun],
+    record: Callable[..., RecordedRun],
+    qtbot: QtBot,
+) -> None:
+    record().begin()
+    run = record_there()
+    run.add_points("train/loss", range(20))
+    run.add(Notice("from there"))
+    run.write_log(0, "a line from there\n")
+    app = connected()
+    qtbot.waitUntil(lambda: set(listed(app)) == {"1", "gpus:1"})
+    shown: list[int] = []
+    lines: list[str] = []
+
+    def add(_: str, points: StoredPoints, at: int | None = None) -> None:
+        shown[at:] = points.step.astype(int).tolist()
+
+    app.reader.points.connect(lambda series, points: add(series, points, len(shown)))
+    app.reader.curve.connect(add)
+    app.reader.log_lines.connect(lambda _, new: lines.extend(new))
+    app.open("gpus:1")
+    qtbot.waitUntil(lambda: "gpus:1" in app.controls.headline.title.text())
+    qtbot.waitUntil(lambda: lines == ["a line from there"])
+    qtbot.waitUntil(lambda: shown == list(range(20)))
+    run.add_points("train/loss", range(20, 30))
+    qtbot.waitUntil(lambda: shown == list(range(30)))
+
+
+def test_a_broken_connection_is_said_and_comes_back(
+    connected: Callable[[], AppController],
+    record_there: Callable[[], RecordedRun],
+    qtbot: QtBot,
+) -> None:
+    record_there()
+    app = connected()
+    qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.RUNNING})
+    app.open("gpus:1")
+    qtbot.waitUntil(lambda: "gpus:1" in app.controls.headline.title.text())
+    with qtbot.waitSignal(app.reader.status_changed, check_params_cb=is_lost):
+        os.kill(app.machines.connection("gpus").pid, signal.SIGKILL)
+    assert listed(app) == {"gpus:1": RunState.ELSEWHERE}
+    qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.RUNNING})
+
+
+def is_lost(info: object) -> bool:
+    return getattr(info, "state", None) is RunState.ELSEWHERE
+
+
+def test_runs_of_two_machines_are_compared(
+    connected: Callable[[], AppController],
+    record_there: Callable[[], RecordedRun],
+    record: Callable[..., RecordedRun],
+    qtbot: QtBot,
+) -> None:
+    for run in (record(), record_there()):
+        run.begin()
+        run.add_points("train/loss", range(10))
+        run.add(RunEnded("finished", ""))
+    app = connected()
+    qtbot.waitUntil(lambda: set(listed(app)) == {"1", "gpus:1"})
+    app.chosen.choose(["1", "gpus:1"])
+    app.run_list_panel.compare.setChecked(True)
+
+    def compared() -> set[str]:
+        plots = [plot for plot in app.comparison.plots.plots() if plot.title == "Train loss"]
+        return {run_id for plot in plots for run_id in plot.curves}
+
+    qtbot.waitUntil(lambda: compared() == {"1", "gpus:1"})
