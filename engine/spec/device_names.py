@@ -1,4 +1,7 @@
-"""How a spec names devices: logical CPU devices by number, GPUs by their full UUID."""
+"""How a spec names devices: logical CPU devices by number, GPUs by their full UUID.
+
+One of another machine of the cluster has its name before it: `NAME/cpu:0`, `NAME/GPU-...`.
+"""
 
 from __future__ import annotations
 
@@ -23,3 +26,19 @@ def all_on_cpu(devices: Iterable[str]) -> bool:
 def is_mig_slice(device: str) -> bool:
     """Whether `device` names a MIG slice: a partition of a GPU that acts as a device."""
     return device.startswith("MIG-")
+
+
+def machine_of(device: str) -> str:
+    """Return the machine of a cluster that `NAME/cpu:0` names; empty: the device is of this one."""
+    machine, _, _ = device.rpartition("/")
+    return machine
+
+
+def local_name(device: str) -> str:
+    """Return what a device is called on its own machine: `cpu:0` for `NAME/cpu:0`."""
+    return device.rpartition("/")[2]
+
+
+def on_machine(machine: str, device: str) -> str:
+    """Return how a spec names a device of another machine; `device` itself without a `machine`."""
+    return f"{machine}/{device}" if machine else device

@@ -21,6 +21,7 @@ _ENTRIES = (
     *("queue.json", "queue.lock", "index.sqlite", "window.ini"),
     *("environments", "environments.json", "environments.lock"),
     *("machines.toml", "machines.lock", "received"),
+    *("cluster.toml", "cluster-token", "cluster-node.json", "cluster.lock"),
 )
 """What lies in the data folder; other files there are of no concern to us."""
 

@@ -1,0 +1,360 @@
+"""Which cluster this machine belongs to, and which machines are in it.
+
+`cluster.toml` in the data folder holds the membership, and `cluster-token` the token of the
+cluster: who has it may run any code on all machines.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from engine.cluster.address import is_reachable, parse_address
+from engine.cluster.machine_facts import MachineFacts, answer_facts, answer_time
+from engine.cluster.versions import RAY_NEEDED, Versions, ray_version
+from engine.files.atomic_file import write_atomically
+from engine.files.regular_file import read_regular, read_toml
+from engine.processes.process import ON_LINUX
+from engine.system import paths
+from engine.system.program import call
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+
+FILE_NAME = "cluster.toml"
+TOKEN_NAME = "cluster-token"
+NAMESPACE = "traindeck"
+"""Of names and keys in Ray."""
+
+LABEL = "traindeck-machine"
+"""The label of a Ray node with the name of its machine."""
+
+AMOUNT = 1000
+"""Of the resource of a machine: how many things may be placed there."""
+
+LARGEST_CLOCK_OFFSET = 2.0
+"""Seconds; more is told to the user, because times in logs and events would not fit."""
+
+_CONNECT_SECONDS = 3.0
+_CLOCK_QUESTIONS = 3
+_MOST_TOKEN = 1024
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,30}[A-Za-z0-9])?", re.ASCII)
+
+
+class ClusterError(Exception):
+    """What was asked of the cluster is not possible; the text is a sentence."""
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster that this machine belongs to."""
+
+    head: str
+    """The address of the head, HOST:PORT, with an IPv4 address."""
+
+    name: str
+    """What this machine is called in the cluster."""
+
+    ip: str
+    """The IPv4 address of this machine that the others use."""
+
+    is_head: bool = False
+    member: str = ""
+    """A random number of this membership: another machine that has the same name has another."""
+
+    ports: str = ""
+    """The range of ports for all but the head's own, such as 20000-20199; empty: any."""
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine of the cluster."""
+
+    name: str
+    ip: str
+    alive: bool
+    """Whether the head hears of it now."""
+
+    is_here: bool = False
+    is_head: bool = False
+    problem: str = ""
+    """Why its facts are missing, in a sentence; empty: it has told them."""
+
+    versions: Versions = Versions()
+    snapshot: Snapshot | None = None
+    given: tuple[str, ...] = ()
+    """UUIDs of the GPUs, or of their slices, that a run can use there."""
+
+    clock_offset: float | None = None
+    """Seconds by which its clock is ahead of the clock of this machine; None: not measured."""
+
+    @property
+    def devices(self) -> tuple[DeviceSnapshot, ...]:
+        """Its devices; empty if it has not told them."""
+        return self.snapshot.devices if self.snapshot else ()
+
+
+def cluster() -> Cluster | None:
+    """Return the cluster that this machine belongs to; None: to none. Raises ClusterError."""
+    file = paths.home() / FILE_NAME
+    try:
+        found = msgspec.convert(read_toml(file), Cluster)
+        parse_address(found.head)
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # the file is damaged in one of many ways
+        raise ClusterError(
+            f"The file of the cluster, {file}, cannot be read ({error}): remove it with "
+            f"`{call('cluster leave')}`, and join again."
+        ) from error
+    if problem := name_problem(found.name):
+        raise ClusterError(f"The file of the cluster, {file}, cannot be used. {problem}")
+    return found
+
+
+def this_cluster() -> Cluster:
+    """Return the cluster that this machine belongs to. Raises ClusterError if it is in none."""
+    require_ray()
+    found = cluster()
+    if found is None:
+        raise ClusterError(
+            f"This machine is in no cluster: begin one with `{call('cluster start')}`, or join one "
+            "with the line that its first machine has printed."
+        )
+    return found
+
+
+def require_ray() -> None:
+    """Raise ClusterError if Ray cannot be used here."""
+    if not ON_LINUX:
+        raise ClusterError("A cluster needs Linux on all its machines: Ray supports no other.")
+    if not ray_version():
+        raise ClusterError(f"A cluster needs Ray, which is not installed: {RAY_NEEDED}.")
+
+
+def save(joined: Cluster, token: str) -> None:
+    """Write the membership and the token, for this user only. Raises OSError."""
+    paths.prepare_home()
+    write_atomically(token_file(), token, mode=0o600, sync=True)
+    content = tomli_w.dumps(msgspec.to_builtins(joined))
+    write_atomically(paths.home() / FILE_NAME, content, mode=0o600, sync=True)
+
+
+def forget() -> None:
+    """Remove the membership and the token. Raises OSError."""
+    (paths.home() / FILE_NAME).unlink(missing_ok=True)
+    token_file().unlink(missing_ok=True)
+
+
+def token_file() -> Path:
+    """Return the path of the file with the token, which need not exist."""
+    return paths.home() / TOKEN_NAME
+
+
+def token() -> str:
+    """Return the token of the cluster. Raises OSError, also if other users may read its file."""
+    file = token_file()
+    if file.lstat().st_mode & 0o077:
+        raise PermissionError(f"{file} can be read by others: begin a new cluster, which has a new")
+    return read_regular(file, _MOST_TOKEN).decode().strip()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment variables of every process that talks to Ray.
+
+    Without a cluster, all but the address. Ray notices a machine that is silent within about 8 s.
+    """
+    found = cluster()
+    return ({"RAY_ADDRESS": found.head} if found else {}) | {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token_file()),
+        "RAY_health_check_period_ms": "1000",
+        "RAY_health_check_timeout_ms": "2000",
+        "RAY_health_check_failure_threshold": "3",
+        "RAY_memory_monitor_refresh_ms": "0",  # our own limits tell what ran out of memory
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a task without Ray's GPUs sees the GPUs
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_LOG_TO_DRIVER": "0",
+        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # a machine uses the Python that it has
+    }
+
+
+def resource(machine: str) -> str:
+    """Return the name of the Ray resource that only this machine has."""
+    return f"traindeck:{machine}"
+
+
+def name_problem(name: str) -> str:
+    """Return why a machine cannot have this name, in a sentence; empty: it can."""
+    if _NAME.fullmatch(name):
+        return ""
+    return (
+        f"{name!r} is no name for a machine: it has 1 to 32 letters, digits and `.`, `_`, `-`, and "
+        "begins and ends with a letter or a digit. Choose one with --name."
+    )
+
+
+def connect(timeout: float = 30.0) -> None:
+    """Make this process a Ray driver of the cluster, if it is none. Raises ClusterError.
+
+    It changes the environment of this process: call `disconnect` when the driver is not needed any
+    more.
+    """
+    found = this_cluster()
+    if not is_reachable(parse_address(found.head), _CONNECT_SECONDS):
+        raise ClusterError(
+            f"The head of the cluster, {found.head}, does not answer: is that machine on, and "
+            f"`{call('cluster status')}` all right there?"
+        )
+    if _ray().is_initialized():
+        return
+    outcome: list[Exception | None] = []
+
+    def begin() -> None:
+        try:
+            _ray().init(
+                address=found.head,
+                _node_ip_address=found.ip,
+                namespace=NAMESPACE,
+                log_to_driver=False,
+                configure_logging=False,
+            )
+        except Exception as error:  # Ray raises its own, gRPC's and the system's
+            outcome.append(error)
+        else:
+            outcome.append(None)
+
+    beginning = threading.Thread(target=begin, daemon=True, name="ray")
+    beginning.start()  # Ray waits without a limit if the node of this machine is away
+    beginning.join(timeout)
+    if outcome == [None]:
+        return
+    reason = _first_line(outcome[0]) if outcome else f"it did not answer within {timeout:g} s"
+    raise ClusterError(
+        f"The Ray node of this machine cannot be used ({reason}): `{call('cluster status')}` says "
+        "what it does."
+    )
+
+
+def _ray() -> Any:
+    """Return Ray, which reads its environment variables when it is first imported."""
+    os.environ.update(environment())
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it would print; we say it ourselves
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    import ray
+
+    return ray
+
+
+def disconnect() -> None:
+    """End what `connect` has begun; other processes of the cluster go on."""
+    _ray().shutdown()
+
+
+def members(timeout: float = 30.0) -> list[Member]:
+    """Return the machines of the cluster, by name; it takes at most about twice `timeout` seconds.
+
+    Each is asked for its versions, devices and clock; one that does not answer in time is listed
+    with its `problem`, and one that was lost with `alive` false. Connects to Ray if this process is
+    not connected, and disconnects then. Raises ClusterError.
+    """
+    found = this_cluster()
+    ray = _ray()
+    was_connected = ray.is_initialized()
+    connect(timeout)
+    try:
+        return _ask_members(found, timeout)
+    except ray.exceptions.RayError as error:
+        raise ClusterError(f"The cluster does not answer: {_first_line(error)}.") from error
+    finally:
+        if not was_connected:
+            disconnect()
+
+
+def _ask_members(own: Cluster, timeout: float) -> list[Member]:
+    import ray
+
+    nodes: dict[str, Mapping[str, Any]] = {}
+    for node in ray.nodes():
+        name = node["Labels"].get(LABEL)
+        if name and (node["Alive"] or name not in nodes or not nodes[name]["Alive"]):
+            nodes[name] = node
+    alive = [name for name, node in nodes.items() if node["Alive"]]
+    deadline = time.monotonic() + timeout
+    asked = {name: _placed(answer_facts, name).remote() for name in alive}
+    told = {name: _answer(ref, deadline) for name, ref in asked.items()}
+    return [
+        _member(node, name == own.name, told.get(name, f"{name} was lost, or has left."), deadline)
+        for name, node in sorted(nodes.items())
+    ]
+
+
+def _member(
+    node: Mapping[str, Any], is_here: bool, told: MachineFacts | str, deadline: float
+) -> Member:
+    name = node["Labels"][LABEL]
+    bare = Member(
+        name=name,
+        ip=str(node["NodeManagerAddress"]),
+        alive=bool(node["Alive"]),
+        is_here=is_here,
+        is_head="node:__internal_head__" in node["Resources"],
+    )
+    if isinstance(told, str):
+        return msgspec.structs.replace(bare, problem=told)
+    return msgspec.structs.replace(
+        bare,
+        versions=told.versions,
+        snapshot=told.snapshot,
+        given=told.given,
+        clock_offset=_clock_offset(name, deadline),
+    )
+
+
+def _placed(function: Any, machine: str) -> Any:
+    """Return `function` as a Ray task that runs on `machine`."""
+    import ray
+
+    return ray.remote(function).options(num_cpus=0, resources={resource(machine): 1}, max_retries=0)
+
+
+def _answer(ref: Any, deadline: float) -> MachineFacts | str:
+    """Return what a machine has told, or why it has told nothing, as a sentence."""
+    import ray
+
+    try:
+        answer = ray.get(ref, timeout=max(0.0, deadline - time.monotonic()))
+        return msgspec.json.decode(answer, type=MachineFacts)
+    except ray.exceptions.GetTimeoutError:
+        ray.cancel(ref, force=True)
+        return "It has not answered in time."
+    except (ray.exceptions.RayError, ValueError) as error:
+        return f"It could not tell its facts: {_first_line(error)}."
+
+
+def _clock_offset(machine: str, deadline: float) -> float | None:
+    """Return how far the clock of a machine is ahead; the quickest of several answers counts."""
+    import ray
+
+    task = _placed(answer_time, machine)
+    measured = []
+    for _ in range(_CLOCK_QUESTIONS):
+        asked = time.time()
+        begun = time.monotonic()
+        try:
+            there = float(ray.get(task.remote(), timeout=max(0.0, deadline - begun)))
+        except ray.exceptions.RayError:
+            break
+        took = time.monotonic() - begun
+        measured.append((took, there - (asked + took / 2)))
+    return min(measured)[1] if measured else None
+
+
+def _first_line(error: BaseException | None) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].strip().rstrip(".:")[:200]
