@@ -38,6 +38,7 @@ from gui.log.event_table import EventTable
 from gui.log.log_bar import LogBar
 from gui.log.log_controller import LogController
 from gui.log.log_view import LogView
+from gui.machines.machine_cards import MachineCards
 from gui.media.media_panel import MediaPanel
 from gui.recipe_controller import RecipeController
 from gui.run_form.run_form import RunForm
@@ -116,6 +117,7 @@ class AppController(QObject):
         """Without `is_complete`, what shows a run is missing until `complete`."""
         super().__init__()
         self._curves: Curves | None = None
+        self._snapshot: Snapshot | None = None
         self.theme = theme
         self.settings, settings_problem = window_settings()
         restore_theme(theme, self.settings)
@@ -141,6 +143,8 @@ class AppController(QObject):
         """Make what shows a run, and look for runs."""
         _log.info("the window is painted")
         from gui.curves import Curves  # takes longer than the window needs to appear
+        from gui.machines.machines_page import MachinesPage
+        from gui.machines_controller import MachinesController
         from gui.overview.panel import OverviewPanel
         from gui.run_list_controller import RunListController
 
@@ -154,6 +158,13 @@ class AppController(QObject):
         self._plots_place.fill(self.plots)
         self.runs_page = curves.runs_page
         self._runs_place.fill(self.runs_page)
+        self.machine_list = machine_list = MachinesPage()
+        self.machines_page.fill(machine_list)
+        self.machines_controller = MachinesController(
+            self.machines, self.machine_cards, machine_list, self.window
+        )
+        self.machines_controller.message.connect(self.show_message)
+        self.window.add_machine.triggered.connect(lambda: self.machines_controller.add())
         self.overview = OverviewPanel(OverviewReader(self.background, self))
         self._overview_place.fill(self.overview)
         self._overview_bar_place.fill(self.overview.bar)
@@ -233,6 +244,7 @@ class AppController(QObject):
         self.controls = RunControls(theme)
         self.alarms = AlarmBar(theme)
         self.devices = DeviceList()
+        self.machine_cards, self.machines_page = MachineCards(settings), Place()
         self.form = RunForm(recent=RecentForms(settings))
         self.chosen = ChosenRuns(settings, self)
         self.run_list = RunListView(theme)
@@ -253,6 +265,8 @@ class AppController(QObject):
             controls=self.controls,
             alarms=self.alarms,
             devices=self.devices,
+            machines=self.machine_cards,
+            machines_page=self.machines_page,
             form=self.form,
             run_list=self.run_list_panel,
             banner=self.banner,
@@ -371,6 +385,7 @@ class AppController(QObject):
 
     def _connect_telemetry(self) -> None:
         snapshot = self.telemetry.snapshot
+        snapshot.connect(self._keep_snapshot)
         # `memory_owners` gets each snapshot first: the device list and the form depend on it.
         snapshot.connect(self.memory_owners.show_snapshot)
         self.memory_owners.uses.connect(self.devices.show_uses)
@@ -381,9 +396,9 @@ class AppController(QObject):
         snapshot.connect(self.devices.show_snapshot)
         snapshot.connect(self.alarms.show_snapshot)
         snapshot.connect(partial(self._offer_devices, ""))
+        self.memory_owners.uses.connect(self._show_own_machine)
         self.machines.snapshot.connect(self._offer_devices)
         self.machines.status_changed.connect(lambda *_: self._offer_machines())
-        self.machines.failed.connect(self.show_message)
         self.window.visibility_changed.connect(self.machines.set_watching)
         snapshot.connect(self.first_run_controller.show_snapshot)
         self.telemetry.stale.connect(self.devices.set_stale)
@@ -449,6 +464,13 @@ class AppController(QObject):
     def _offer_uses(self, uses: dict[str, MemoryUse]) -> None:
         if not self.form.machine.machine:
             self.form.devices.show_uses(uses)
+
+    def _show_own_machine(self, uses: dict[str, MemoryUse]) -> None:
+        if self._curves is not None and self._snapshot is not None:
+            self.machine_list.own.show_snapshot(self._snapshot, uses)
+
+    def _keep_snapshot(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
 
     def _offer_machines(self) -> None:
         names = [each.name for each in self.machines.machines]

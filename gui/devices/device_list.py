@@ -106,22 +106,32 @@ class DeviceList(QFrame):
         """Put `button` at the right end of the heading."""
         self._top.addWidget(button)
 
-    def fit(self, room: int) -> None:
-        """Show one line per device if the detailed rows need more than `room` (logical pixels)."""
+    def fit(self, room: int) -> int:
+        """Show one line per device if the detailed rows need more than `room` (logical pixels);
+        return the height that all rows need."""
         rows = [row for row in self._rows.values() if row.device is not None]
-        heights = [
-            COMPACT_HEIGHT if self._is_always_compact(row) else detailed_height(row.device)
-            for row in rows
-        ]
-        below = [each for each in (self.gpu_note, self.doctor_button) if not each.isHidden()]
-        _, top, _, bottom = _MARGINS
-        around = top + self._top.sizeHint().height() + _SPACING + bottom
-        around += sum(each.sizeHint().height() + _SPACING for each in below)
-        is_short = around + sum(heights) + _GAP * (len(rows) - 1) > room
+        compact = [self._is_always_compact(row) for row in rows]
+        is_short = self._height(rows, compact) > room
         if is_short is not self._is_short:
             self._is_short = is_short
             self._choose_layouts()
             self.rows_area.updateGeometry()  # at once, and not in the next turn of each layout
+        return self._height(rows, [is_short or each for each in compact])
+
+    def _height(self, rows: Sequence[DeviceRow], compact: Sequence[bool]) -> int:
+        """Return the height in logical pixels with these rows, if so many of them are compact."""
+        below = [each for each in (self.gpu_note, self.doctor_button) if not each.isHidden()]
+        _, top, _, bottom = _MARGINS
+        around = top + self._top.sizeHint().height() + _SPACING + bottom
+        around += sum(each.sizeHint().height() + _SPACING for each in below)
+        return (
+            around
+            + _GAP * (len(rows) - 1)
+            + sum(
+                COMPACT_HEIGHT if is_compact else detailed_height(row.device)
+                for row, is_compact in zip(rows, compact, strict=True)
+            )
+        )
 
     def row(self, id: str) -> DeviceRow:
         """Return the row of the device `id`."""

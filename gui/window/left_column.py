@@ -1,4 +1,4 @@
-"""The left column: devices, form, alarms and runs, one above the other."""
+"""The left column: devices, other machines, form, alarms and runs, one above the other."""
 
 from __future__ import annotations
 
@@ -13,16 +13,26 @@ _SPACING = 6
 
 
 class LeftColumn(QWidget):
-    """Gives the rows of the devices one line each where three lines would hide some of them."""
+    """Gives the devices one line each where three lines would hide some of them; the cards of other
+    machines get the room that this leaves."""
 
-    def __init__(self, devices: DeviceList, form: QWidget, alarms: QWidget, runs: QWidget) -> None:
+    def __init__(
+        self,
+        devices: DeviceList,
+        machines: QWidget,
+        form: QWidget,
+        alarms: QWidget,
+        runs: QWidget,
+    ) -> None:
         super().__init__()
         self.setObjectName("content")
-        self._devices, self._others, self._runs = devices, (form, alarms), runs
+        self._devices, self._machines = devices, machines
+        self._others, self._runs = (form, alarms), runs
         column = QVBoxLayout(self)
         column.setContentsMargins(*_MARGINS)
         column.setSpacing(_SPACING)
         column.addWidget(devices)
+        column.addWidget(machines)
         column.addWidget(form)
         column.addWidget(alarms)  # the list below gives it room: nothing above moves
         column.addWidget(runs, 1)
@@ -40,8 +50,13 @@ class LeftColumn(QWidget):
 
     def _fit_devices(self) -> None:
         _, top, _, bottom = _MARGINS
-        taken = top + bottom + self._runs.minimumSizeHint().height() + _SPACING
+        room = self.height() - top - bottom - self._runs.minimumSizeHint().height() - _SPACING
         for part in self._others:
             if not part.isHidden():
-                taken += part.sizeHint().height() + _SPACING
-        self._devices.fit(self.height() - taken)
+                room -= part.sizeHint().height() + _SPACING
+        if self._machines.isHidden():
+            self._devices.fit(room)
+            return
+        least = self._machines.minimumSizeHint().height() + _SPACING
+        needed = self._devices.fit(room - least)
+        self._machines.setMaximumHeight(max(least, room - needed) - _SPACING)

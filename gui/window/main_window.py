@@ -52,6 +52,9 @@ class WindowParts:
     controls: QWidget
     alarms: AlarmBar
     devices: DeviceList
+    machines: QWidget
+    """The cards of other machines."""
+
     form: QWidget
     run_list: QWidget
     banner: QWidget
@@ -59,7 +62,9 @@ class WindowParts:
     figures: QWidget
     plots: QWidget
     runs_page: QWidget
-    """The page with all runs; the other page is that of the watched run."""
+    """The page with all runs; the first page is that of the watched run."""
+
+    machines_page: QWidget
 
     welcome_page: QWidget
     log: LogView
@@ -97,6 +102,7 @@ class MainWindow(QMainWindow):
         self.new_recipe = self._action(self.tr("New recipe…"), "Ctrl+N")
         self.check_recipe = self._action(self.tr("Check recipe"), "Ctrl+K")
         self.import_runs = self._action(self.tr("Import runs…"), "Ctrl+Shift+I")
+        self.add_machine = self._action(self.tr("Add a machine…"), "")
         self.export_run = self._action(self.tr("Export this run…"), "Ctrl+Shift+E")
         self.choose_editor = self._action(self.tr("Editor…"), "")
         self.quit = self._action(self.tr("Quit"), QKeySequence.StandardKey.Quit)
@@ -110,7 +116,7 @@ class MainWindow(QMainWindow):
         self._add_menu(
             self.tr("&File"),
             *(self.open_recipe, self.new_recipe, self.check_recipe),
-            *(self.import_runs, self.export_run, self.choose_editor, self.quit),
+            *(self.import_runs, self.export_run, self.add_machine, self.choose_editor, self.quit),
         )
         self.pause = self._action(self.tr("Pause or resume"), "Ctrl+P")
         self.empty_cache = self._action(self.tr("Empty cache"), "Ctrl+E")
@@ -157,6 +163,14 @@ class MainWindow(QMainWindow):
         self._runs_page = _scrolled(parts.runs_page)
         self._pages.addWidget(self.run_page)
         self._pages.addWidget(self._runs_page)
+        parts.machines_page.setObjectName("scrolled")
+        self._machines_page = _scrolled(parts.machines_page)
+        self._pages.addWidget(self._machines_page)
+        self._by_name: dict[PageName, QWidget] = {
+            "run": self.run_page,
+            "runs": self._runs_page,
+            "machines": self._machines_page,
+        }
         self.rail = Rail(parts.devices.rail)
         self.rail.set_settings(theme_menu, self.choose_editor, self.keep_loaded, self.reset_layout)
         self.column = self._column(parts)
@@ -174,7 +188,8 @@ class MainWindow(QMainWindow):
             self,
             (
                 self.strip, self.rail, *side, self.body.handle, parts.banner, parts.script_bar,
-                parts.figures, parts.plots, parts.welcome_page, parts.runs_page, self.bottom,
+                parts.figures, parts.plots, parts.welcome_page, parts.runs_page,
+                parts.machines_page, self.bottom,
             ),
         )  # fmt: skip
         self._layout = WindowLayout(self, self.body, self.run_page, self.bottom, settings)
@@ -215,15 +230,16 @@ class MainWindow(QMainWindow):
     @property
     def page(self) -> PageName:
         """Which page is shown."""
-        return "runs" if self._pages.currentWidget() is self._runs_page else "run"
+        shown = self._pages.currentWidget()
+        return next(name for name, page in self._by_name.items() if page is shown)
 
     def show_page(self, page: PageName) -> None:
-        """Show the watched run with its log (`run`), or all runs (`runs`)."""
+        """Show the watched run with its log (`run`), all runs (`runs`), or the machines."""
         if page == self.page:
             return
         focused = self.focusWidget()
         is_lost = focused is not None and self._pages.isAncestorOf(focused)
-        self._pages.setCurrentWidget(self._runs_page if page == "runs" else self.run_page)
+        self._pages.setCurrentWidget(self._by_name[page])
         if is_lost:  # Qt would move it to an arbitrary widget
             self._pages.setFocus()
         self.body.set_page(page)
@@ -301,11 +317,13 @@ class MainWindow(QMainWindow):
         previous_pane.triggered.connect(lambda: go_to_pane(self._shown_panes(), -1))
         run_page = self._action(self.tr("Page of the run"), "Ctrl+1")
         runs_page = self._action(self.tr("Page of all runs"), "Ctrl+2")
+        machines_page = self._action(self.tr("Page of the machines"), "Ctrl+3")
         run_page.triggered.connect(lambda: self.show_page("run"))
         runs_page.triggered.connect(lambda: self.show_page("runs"))
+        machines_page.triggered.connect(lambda: self.show_page("machines"))
         self._add_menu(
             self.tr("&Go"),
-            *(run_page, runs_page),
+            *(run_page, runs_page, machines_page),
             *(self.filter_action, self.find_next, self.find_previous, self.first_error),
             *(next_pane, previous_pane),
         )
@@ -322,7 +340,9 @@ class MainWindow(QMainWindow):
         inside = QVBoxLayout(runs)
         inside.setContentsMargins(10, 5, 6, 5)
         inside.addWidget(parts.run_list)
-        scroll = _scrolled(LeftColumn(parts.devices, parts.form, parts.alarms, runs))
+        scroll = _scrolled(
+            LeftColumn(parts.devices, parts.machines, parts.form, parts.alarms, runs)
+        )
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         fold = IconButton("sidebar", self.tr("Fold the left column"), "")
         fold.setToolTip(self.tr("Fold the left column (Ctrl+B)"))
@@ -364,7 +384,8 @@ class MainWindow(QMainWindow):
         return [*self._panes, self.bottom if is_line or page is None else page]
 
     def _lay_out(self) -> None:
-        self._parts.runs_page.setContentsMargins(4, 8, 8, 6)
+        for page in (self._parts.runs_page, self._parts.machines_page):
+            page.setContentsMargins(4, 8, 8, 6)
         whole = QWidget()
         column = QVBoxLayout(whole)
         column.setContentsMargins(0, 0, 0, 0)

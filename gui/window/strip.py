@@ -14,7 +14,7 @@ from gui.style.theme import icon, theme_of
 from gui.widgets.plain_text import plain_tip
 from gui.widgets.steady_button import let_go_of_menu
 
-PageName = Literal["run", "runs"]
+PageName = Literal["run", "runs", "machines"]
 
 _HEIGHT = 44
 _ICON = QSize(18, 18)
@@ -35,6 +35,7 @@ class WindowStrip(QFrame):
         names: Mapping[PageName, tuple[str, str]] = {
             "run": (self.tr("Run"), self.tr("The plots and the log of one run (Ctrl+1)")),
             "runs": (self.tr("Runs"), self.tr("All runs, side by side (Ctrl+2)")),
+            "machines": (self.tr("Machines"), self.tr("This machine and others (Ctrl+3)")),
         }
         self.pages = {page: self._page(page, *texts) for page, texts in names.items()}
         segments = QFrame()

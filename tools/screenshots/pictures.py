@@ -25,6 +25,8 @@ State = Literal[
     "gpu",
     "media",
     "script",
+    "machines",
+    "add-machine",
     "overview",
     "queued",
     "starting",
@@ -87,6 +89,7 @@ OF_ONE_SIZE: dict[State, tuple[int, int]] = {
     "gpu": (1280, 800),
     "doctor": (680, 560),
     "export": (560, 320),
+    "add-machine": (560, 300),
     "column": (900, 700),
 }
 """States that have one size on every screen: dialogs, and the column over a narrow page."""

@@ -12,7 +12,7 @@ from engine.templates.protocol import TemplateState
 from gui.app import AppController
 from gui.bridge.template_keeper import TemplateStatus
 from gui.devices.device_charts import TEN_MINUTES
-from tools.screenshots import fake_machine, open_states, run_states
+from tools.screenshots import fake_machine, machine_states, open_states, run_states
 from tools.screenshots.logged_media import add_media
 from tools.screenshots.made_up_facts import add_facts, hide_place
 from tools.screenshots.own_script import SOURCE
@@ -182,6 +182,8 @@ STATES: dict[State, Callable[[], Scene]] = {
     "log": open_states.log,
     "events": open_states.log_events,
     "export": open_states.export,
+    "machines": machine_states.machines,
+    "add-machine": machine_states.machine_added,
     "rail": open_states.rail,
     "column": open_states.column,
 }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.remote.machines import RemoteMachine
     from engine.runs.run_follower import RunNews
 
+
 _log = logging.getLogger(__name__)
 
 MOST_POINTS = 2000

@@ -1,0 +1,78 @@
+"""The state of the connection to a machine in words, and its mark."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QPixmap
+
+from engine.runs.run_state import RunState
+from gui.style.state_marks import state_pixmap
+from gui.style.theme import Theme
+from gui.style.translation import translate
+
+if TYPE_CHECKING:
+    from engine.remote.connection import LinkStatus
+
+
+def short_text(status: LinkStatus | None, gpus: int) -> str:
+    """Return the state in few words; `gpus`: how many the machine has, as far as is known."""
+    if status is None:
+        return translate("Machines", "not connected")
+    match status.state.value:
+        case "connected":
+            parts = ["ssh"]
+            if status.round_trip is not None:
+                parts.append(f"{max(1, round(1000 * status.round_trip))} ms")
+            if gpus:
+                text = translate("Machines", "1 GPU") if gpus == 1 else ""
+                parts.append(text or translate("Machines", "{count} GPUs").format(count=gpus))
+            return " · ".join(parts)
+        case "waiting":
+            seconds = max(0, math.ceil(status.next_try - time.time()))
+            return translate("Machines", "next try in {count} s").format(count=seconds)
+        case "asking":
+            return translate("Machines", "asks for an answer")
+        case "failed":
+            return translate("Machines", "failed")
+        case _:
+            return translate("Machines", "connecting…")
+
+
+def sentence(status: LinkStatus | None) -> str:
+    """Return why a machine is not connected, and what to do; empty: it is, or is not wanted."""
+    if status is None or status.state.value in ("connected", "asking"):
+        return ""
+    return status.sentence
+
+
+def button_text(status: LinkStatus | None) -> str:
+    """Return what can be done about the state; empty: nothing."""
+    if status is None:
+        return translate("Machines", "Connect")
+    match status.state.value:
+        case "waiting":
+            return translate("Machines", "Try now")
+        case "failed":
+            return translate("Machines", "Try again")
+        case "asking":
+            return translate("Machines", "Answer…")
+        case _:
+            return ""
+
+
+def mark(status: LinkStatus | None, theme: Theme) -> QPixmap:
+    """Return the mark of the state: each has a shape of its own."""
+    if status is None:
+        return state_pixmap(RunState.ELSEWHERE, theme.muted)
+    shape, colour = {
+        "connected": (RunState.RUNNING, theme.ok),
+        "connecting": (RunState.STARTING, theme.accent),
+        "waiting": (RunState.QUEUED, theme.warn),
+        "asking": (RunState.INTERRUPTED, theme.warn),
+        "failed": (RunState.FAILED, theme.bad),
+        "closed": (RunState.ELSEWHERE, theme.muted),
+    }[status.state.value]
+    return state_pixmap(shape, colour)

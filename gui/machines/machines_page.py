@@ -1,0 +1,90 @@
+"""The page Machines: this machine, and below it the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+
+from engine.telemetry.memory_attribution import memory_uses
+from engine.telemetry.snapshot import Snapshot
+from gui.machines.machine_block import MachineBlock
+from gui.widgets.plain_text import Label
+
+if TYPE_CHECKING:
+    from engine.remote.connection import LinkStatus
+    from engine.remote.machines import RemoteMachine
+
+
+class MachinesPage(QWidget):
+    """Offers what can be done with the list of machines."""
+
+    add_clicked = Signal()
+    action_clicked = Signal(str)
+    """Name of the machine to connect to, or whose question is to be answered."""
+
+    disconnect_clicked = Signal(str)
+    remove_clicked = Signal(str)
+    copy_clicked = Signal(str)
+    """Name of the machine for which the user wants the command that opens a shell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = MachineBlock(None)
+        self.blocks: dict[str, MachineBlock] = {}
+        self.add = QPushButton(self.tr("Add a machine…"))
+        self.add.setObjectName("low")
+        self.add.clicked.connect(self.add_clicked)
+        self.empty = Label(
+            self.tr(
+                "Another machine that you can log in to by SSH, and that has Traindeck, can be "
+                "added: its devices and runs are then shown here, and runs can be started there."
+            )
+        )
+        self.empty.setObjectName("note")
+        self.empty.setWordWrap(True)
+        layout = QVBoxLayout(self)
+        layout.setSpacing(14)
+        layout.addWidget(self.own)
+        self._column = QVBoxLayout()
+        self._column.setSpacing(14)
+        layout.addLayout(self._column)
+        layout.addWidget(self.empty)
+        layout.addWidget(self.add, 0, Qt.AlignmentFlag.AlignLeft)
+        layout.addStretch(1)
+
+    def show_machines(self, machines: Sequence[RemoteMachine]) -> None:
+        """Show a block for each of these machines, in their order."""
+        wanted = {machine.name: machine for machine in machines}
+        for name, block in list(self.blocks.items()):
+            if block.machine != wanted.get(name):
+                del self.blocks[name]
+                block.setParent(None)
+                block.deleteLater()
+        for place, machine in enumerate(machines):
+            block = self.blocks.get(machine.name) or self._new_block(machine)
+            if self._column.indexOf(block) != place:
+                self._column.insertWidget(place, block)
+        self.empty.setVisible(not wanted)
+
+    def show_status(self, name: str, status: LinkStatus | None) -> None:
+        """Show the state of the connection to a machine."""
+        if block := self.blocks.get(name):
+            block.show_status(status)
+
+    def show_snapshot(self, name: str, snapshot: Snapshot) -> None:
+        """Show the devices of another machine."""
+        if block := self.blocks.get(name):
+            block.show_snapshot(snapshot, memory_uses(snapshot.devices, []))
+
+    def _new_block(self, machine: RemoteMachine) -> MachineBlock:
+        name = machine.name
+        block = self.blocks[name] = MachineBlock(machine)
+        block.action_clicked.connect(partial(self.action_clicked.emit, name))
+        block.disconnect_clicked.connect(partial(self.disconnect_clicked.emit, name))
+        block.remove_clicked.connect(partial(self.remove_clicked.emit, name))
+        block.copy_clicked.connect(partial(self.copy_clicked.emit, name))
+        return block

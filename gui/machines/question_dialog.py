@@ -1,0 +1,75 @@
+"""The dialog for what `ssh` asks about a machine, such as a password."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from gui.widgets.plain_text import Label
+
+_WIDTH = 420
+
+
+class QuestionDialog(QDialog):
+    """Does not block the window. The answer is hidden, passed on once, and not kept."""
+
+    answered = Signal(object)
+    """The answer; None: the user does not want to answer."""
+
+    def __init__(self, machine: str, prompt: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(self.tr("Connect to {machine}").format(machine=machine))
+        self.setMinimumWidth(_WIDTH)
+        self._is_answered = False
+        asks = Label(self.tr("SSH asks, to connect to {machine}:").format(machine=machine))
+        question = Label(prompt.strip())
+        question.setObjectName("ttl")
+        question.setWordWrap(True)
+        self.field = QLineEdit()
+        self.field.setEchoMode(QLineEdit.EchoMode.Password)
+        self.field.setAccessibleName(prompt.strip())
+        note = Label(self.tr("It is passed to ssh, and neither stored nor logged."))
+        note.setObjectName("note")
+        cancel = QPushButton(self.tr("Cancel"))
+        cancel.setAutoDefault(False)
+        cancel.clicked.connect(self.reject)
+        self.answer = QPushButton(self.tr("Answer"))
+        self.answer.setObjectName("go")
+        self.answer.setDefault(True)
+        self.answer.clicked.connect(self._answer)
+        buttons = QHBoxLayout()
+        buttons.addStretch(1)
+        buttons.addWidget(cancel)
+        buttons.addWidget(self.answer)
+        layout = QVBoxLayout(self)
+        layout.setSpacing(10)
+        for part in (asks, question, self.field, note):
+            layout.addWidget(part)
+        layout.addLayout(buttons)
+        self.field.setFocus()
+
+    def end(self) -> None:
+        """The question is not asked any more."""
+        self._is_answered = True
+        self.close()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Closing it means Cancel."""
+        self._tell(None)
+        super().closeEvent(event)
+
+    def reject(self) -> None:
+        """Escape closes it as its button does."""
+        self.close()
+
+    def _answer(self) -> None:
+        self._tell(self.field.text())
+        self.close()
+
+    def _tell(self, answer: str | None) -> None:
+        if not self._is_answered:
+            self._is_answered = True
+            self.field.clear()
+            self.answered.emit(answer)
