@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QToolButton, QWidget
 
 from gui.style.theme import icon, theme_of
@@ -18,6 +18,15 @@ PageName = Literal["run", "runs", "machines"]
 
 _HEIGHT = 44
 _ICON = QSize(18, 18)
+_SHOWN_NAMES, _SHOWN_NAME = 1340, 800
+"""Widths from which on all pages have their names, and from which on the shown one has it, in
+logical pixels. Otherwise they have icons, because the run needs the room."""
+
+_PAGE_ICONS: Mapping[PageName, str] = {
+    "run": "chart-line",
+    "runs": "list",
+    "machines": "hard-drives",
+}
 
 
 class WindowStrip(QFrame):
@@ -51,10 +60,46 @@ class WindowStrip(QFrame):
         layout.addWidget(self.menu_button)
         layout.addWidget(segments, 0, Qt.AlignmentFlag.AlignVCenter)
         layout.addWidget(controls, 1)
+        self._draw_icons()
+        self._choose_style()
+
+    def minimumSizeHint(self) -> QSize:
+        """The width with icons in the place of the pages' names."""
+        least = super().minimumSizeHint()
+        texts = [button for button in self.pages.values() if not button.property("small")]
+        return QSize(least.width() - sum(map(_spare, texts)), least.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Show icons in the place of the pages' names where the run needs the room."""
+        super().resizeEvent(event)
+        self._choose_style()
+
+    def event(self, event: QEvent) -> bool:
+        """Follow the theme."""
+        if event.type() is QEvent.Type.PaletteChange:
+            self._draw_icons()
+        return super().event(event)
+
+    def _choose_style(self) -> None:
+        for button in self.pages.values():
+            is_small = self.width() < (_SHOWN_NAME if button.isChecked() else _SHOWN_NAMES)
+            if is_small != button.property("small"):
+                button.setProperty("small", is_small)
+                style = Qt.ToolButtonStyle
+                icons, texts = style.ToolButtonIconOnly, style.ToolButtonTextOnly
+                button.setToolButtonStyle(icons if is_small else texts)
+                button.style().unpolish(button)
+                button.style().polish(button)
+
+    def _draw_icons(self) -> None:
+        theme = theme_of(QGuiApplication.palette())
+        for page, button in self.pages.items():
+            button.setIcon(icon(_PAGE_ICONS[page], theme))
 
     def show_page(self, page: PageName) -> None:
         """Mark `page` as the one that is shown."""
         self.pages[page].setChecked(True)
+        self._choose_style()
 
     def _page(self, page: PageName, text: str, tip: str) -> QToolButton:
         button = QToolButton()
@@ -130,3 +175,8 @@ class LoneAlt:
 def _mnemonic(title: str) -> str:
     """Return the letter after the `&` of `title`; empty if there is none."""
     return title.partition("&")[2][:1].upper()
+
+
+def _spare(button: QToolButton) -> int:
+    """Return how much narrower the button of a page is with an icon."""
+    return max(0, button.fontMetrics().horizontalAdvance(button.text()) - _ICON.width())
