@@ -96,7 +96,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _open_window(notice)
     from engine.cli.errors import report_errors
 
-    _log.info("called with %s", arguments)
+    secret = getattr(options, "token", "")
+    _log.info(
+        "called with %s", [text.replace(secret, "…") if secret else text for text in arguments]
+    )
     code = report_errors(lambda: _run_where(options, arguments), json=Parser.prints_json)
     _log.info("exits with code %d", code)
     return code
@@ -269,6 +272,9 @@ def _parser() -> Parser:
     _add_machines(
         add("machines", "other machines, over SSH: add, list, check, remove", json), log, json
     )
+    _add_cluster(
+        add("cluster", "machines that train one run together: start, join, leave", json), log, json
+    )
     fsck = add("fsck", "check the files of runs, and mend them", json, there)
     fsck.add_argument("ids", metavar="ID", nargs="*", help="a run's number (default: everything)")
     fsck.add_argument("--repair", action="store_true", help="mend what can be mended")
@@ -417,6 +423,46 @@ def _add_machines(parser: Parser, *parents: Parser) -> None:
     action("list", "list the machines")
     action("check", "connect to a machine, and say what it lacks")
     action("remove", "remove a machine from the list; nothing changes there")
+
+
+def _add_cluster(parser: Parser, *parents: Parser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", dest="action", parser_class=Parser)
+
+    def action(name: str, about: str) -> Parser:
+        return actions.add_parser(name, help=about, description=about, parents=list(parents))
+
+    start = action("start", "begin a cluster with this machine as its head, or start it again")
+    start.add_argument(
+        "--port", type=int, default=6379, metavar="N", help="of the head; 0: any (default: 6379)"
+    )
+    join = action("join", "join a cluster, or start the Ray node of this machine again")
+    join.add_argument("address", metavar="HOST:PORT", nargs="?", default="", help="of the head")
+    join.add_argument(
+        "--token", default="", help="of the cluster; -: standard input (default: ask for it)"
+    )
+    for each in (start, join):
+        each.add_argument(
+            "--host",
+            metavar="IP",
+            default="",
+            help="the address of this machine that the others use (default: that of the default "
+            "route, or of the route to the head)",
+        )
+        each.add_argument(
+            "--name", default="", help="of this machine in the cluster (default: that of the host)"
+        )
+        each.add_argument(
+            "--ports",
+            default="",
+            metavar="FIRST-LAST",
+            help="the ports of its Ray node besides the head's own (default: any)",
+        )
+        each.add_argument(
+            "--keep", action="store_true", help="stay in the foreground, such as for systemd"
+        )
+    action("leave", "end the Ray node of this machine, and forget the cluster")
+    action("stop", "end the cluster, on its head")
+    action("status", "list the machines, and say what differs")
 
 
 def _add_runs(parser: Parser) -> None:
@@ -709,6 +755,8 @@ def _run(options: argparse.Namespace) -> int:
             return _env(options)
         case "machines":
             return _machines(options)
+        case "cluster":
+            return _cluster(options)
         case "export":
             from engine.cli.commands.exchange import export_runs
 
@@ -750,6 +798,14 @@ def _run(options: argparse.Namespace) -> int:
             return save_pictures(options.folder, options.only)
         case _:
             raise AssertionError(options.command)
+
+
+def _cluster(options: argparse.Namespace) -> int:
+    """Carry out an action of `cluster`."""
+    from engine.cli.commands.cluster import ClusterOptions, cluster
+
+    given = {name: value for name, value in vars(options).items() if hasattr(ClusterOptions, name)}
+    return cluster(options.action or "status", ClusterOptions(**given))
 
 
 def _machines(options: argparse.Namespace) -> int:

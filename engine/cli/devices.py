@@ -5,12 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from engine.cli.output import Refused
-from engine.spec.device_names import is_logical_cpu, is_mig_slice
+from engine.cluster import membership
+from engine.cluster.membership import ClusterError, Member
+from engine.spec.device_names import (
+    is_logical_cpu,
+    is_mig_slice,
+    local_name,
+    machine_of,
+    on_machine,
+)
 from engine.spec.strategy import Strategy
 from engine.system.program import call
-from engine.telemetry.given_gpus import given_gpus
+from engine.telemetry.given_gpus import GivenGpus, given_gpus
 from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.snapshot import Snapshot
 
@@ -27,48 +36,104 @@ def default_devices() -> tuple[str, ...]:
 def resolve_devices(text: str) -> tuple[str, ...]:
     """Return the devices that `cpu:0,gpu:1,GPU-...` or `all-gpus` names, as `RunSpec` names them.
 
-    `gpu:k` and `cuda:k` are the GPU that `nvidia-smi` numbers k. Raises Refused.
+    `gpu:k` and `cuda:k` are the GPU that `nvidia-smi` numbers k; `NAME/gpu:k` is that of another
+    machine of the cluster. Raises Refused.
     """
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise Refused(f"--devices {text!r} has an empty entry: say, for example, cpu:0,cpu:1.")
-    snapshot = cache(snapshot_once)  # at most once, and only for names that need the driver
-    return tuple(device for name in names for device in _resolve(name, snapshot))
+    here = _this_place()  # asked at most once, and only for names that need the driver
+    others = cache(_other_places)
+    return tuple(device for name in names for device in _resolve(name, here, others))
 
 
-def _resolve(name: str, snapshot: Callable[[], Snapshot]) -> Sequence[str]:
-    if cpu := _CPU.fullmatch(name):
+class _Place(NamedTuple):
+    """A machine whose devices are named."""
+
+    machine: str
+    """Its name in the cluster; empty: this machine."""
+
+    snapshot: Callable[[], Snapshot]
+    given: Callable[[Snapshot], GivenGpus]
+
+    @property
+    def called(self) -> str:
+        return self.machine or "this machine"
+
+
+def _this_place() -> _Place:
+    return _Place("", cache(snapshot_once), given_gpus)
+
+
+def _other_places() -> dict[str, _Place]:
+    """Return the machines of the cluster by name, also this one. Raises Refused."""
+    try:
+        return {
+            each.name: _this_place() if each.is_here else _place_of(each)
+            for each in membership.members()
+        }
+    except ClusterError as error:
+        raise Refused(str(error)) from error
+
+
+def _place_of(member: Member) -> _Place:
+    return _Place(member.name, lambda: _snapshot_of(member), lambda _: member.given)
+
+
+def _snapshot_of(member: Member) -> Snapshot:
+    if member.snapshot is None:
+        raise Refused(f"The devices of {member.name} are not known. {member.problem}")
+    return member.snapshot
+
+
+def _resolve(name: str, here: _Place, others: Callable[[], dict[str, _Place]]) -> Sequence[str]:
+    machine = machine_of(name)
+    if not machine:
+        return _resolve_on(here, name, name)
+    place = others().get(machine)
+    if place is None:
+        raise Refused(
+            f"There is no machine {machine!r} in the cluster; there are: {', '.join(others())}."
+        )
+    place.snapshot()  # also for a CPU: a machine that was lost has no devices
+    return [on_machine(place.machine, each) for each in _resolve_on(place, local_name(name), name)]
+
+
+def _resolve_on(place: _Place, local: str, name: str) -> Sequence[str]:
+    """Return what `local` is on a machine; `name` is what the user has written."""
+    if cpu := _CPU.fullmatch(local):
         device = f"cpu:{int(cpu[1] or 0)}"
         if not is_logical_cpu(device):
             raise Refused(
                 f"There is no device {name}: the logical CPU devices are cpu:0 to cpu:63."
             )
         return [device]
-    if name.startswith("GPU-") or is_mig_slice(name):
-        return [name]
-    if name == ALL_GPUS:
-        given = given_gpus(snapshot())
+    if local.startswith("GPU-") or is_mig_slice(local):
+        return [local]
+    if local == ALL_GPUS:
+        given = place.given(place.snapshot())
         if not given.uuids and given.limit:
             raise Refused(f"{name} is not there: {given.limit} gives Traindeck no GPU.")
         if not given.uuids:
-            raise Refused(f"{name} is not there: {snapshot().gpu_note or 'no GPU answers.'}")
+            raise Refused(f"{name} is not there: {place.snapshot().gpu_note or 'no GPU answers.'}")
         return given.uuids
-    if gpu := _GPU.fullmatch(name):
-        return [_numbered(name, int(gpu[1]), snapshot())]
+    if gpu := _GPU.fullmatch(local):
+        return [_numbered(name, int(gpu[1]), place)]
     raise Refused(
         f"{name!r} names no device: say cpu:0, gpu:0, all-gpus or a GPU's UUID "
         f"(`{call('devices')}` lists them)."
     )
 
 
-def _numbered(name: str, number: int, snapshot: Snapshot) -> str:
+def _numbered(name: str, number: int, place: _Place) -> str:
     """Return the UUID of the GPU to which the driver gives `number`."""
+    snapshot = place.snapshot()
     gpus = {gpu.index: gpu for gpu in snapshot.devices if gpu.kind == "gpu"}
     gpu = gpus.get(number)
     if gpu is None:
         if snapshot.gpu_note:
             raise Refused(f"{name} is not there: {snapshot.gpu_note}")
-        raise Refused(f"There is no {name}: this machine has {len(gpus)} GPUs, counted from 0.")
+        raise Refused(f"There is no {name}: {place.called} has {len(gpus)} GPUs, counted from 0.")
     if gpu.lost:
         raise Refused(f"{name} ({gpu.name}) is lost. {gpu.lost}")
     if gpu.slices:
@@ -76,7 +141,7 @@ def _numbered(name: str, number: int, snapshot: Snapshot) -> str:
             f"{name} ({gpu.name}) is divided into slices (MIG): name one of them by its UUID, such "
             f"as {gpu.slices[0].uuid}."
         )
-    if refusal := given_gpus(snapshot).refusal(gpu.id, f"{name} ({gpu.name})"):
+    if refusal := place.given(snapshot).refusal(gpu.id, f"{name} ({gpu.name})"):
         raise Refused(refusal)
     return gpu.id
 

@@ -13,6 +13,9 @@ LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 6379
 """Ray's own default for the head."""
 
+FEWEST_PORTS = 40
+"""Of a range: six for Ray's node, and one for each of its workers."""
+
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9][A-Za-z0-9._-]{0,252}):(?P<port>\d{1,5})", re.ASCII)
 _ANY_ROUTED = "198.51.100.1"
 """An address for documents (RFC 5737), of which only the route is asked: nothing is sent."""
@@ -111,6 +114,32 @@ def is_reachable(address: Address, seconds: float) -> bool:
             return True
     except OSError:
         return False
+
+
+def free_port(port: int) -> int:
+    """Return `port` if nothing listens there, or a free one for 0. Raises UnusableAddress."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", port))
+        except OSError as error:
+            raise UnusableAddress(
+                f"The port {port} cannot be used here ({error.strerror or error}): choose another "
+                "one with --port, such as 6380, or 0 for any."
+            ) from None
+        return int(listener.getsockname()[1])
+
+
+def port_range(text: str) -> str:
+    """Return `text` if it is a range of ports, such as 20000-20199. Raises UnusableAddress."""
+    first, _, last = text.partition("-")
+    is_range = first.isdecimal() and last.isdecimal() and text.isascii()
+    if is_range and 1024 <= int(first) <= int(last) - FEWEST_PORTS + 1 <= 2**16 - FEWEST_PORTS:
+        return text
+    raise UnusableAddress(
+        f"{text!r} is no range of ports for a machine: it is FIRST-LAST with at least "
+        f"{FEWEST_PORTS} ports from 1024 to 65535, such as 20000-20199."
+    )
 
 
 def _own_addresses() -> list[str]:

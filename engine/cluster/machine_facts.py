@@ -7,7 +7,7 @@ import time
 import msgspec
 
 from engine.cluster.versions import Versions, own_versions
-from engine.telemetry.given_gpus import given_gpus
+from engine.telemetry.given_gpus import GivenGpus, given_gpus
 from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.snapshot import Snapshot
 
@@ -17,16 +17,13 @@ class MachineFacts(msgspec.Struct, frozen=True):
 
     versions: Versions
     snapshot: Snapshot
-    given: tuple[str, ...]
-    """UUIDs of the GPUs, or of their slices, that a run can use there."""
+    given: GivenGpus
 
 
 def answer_facts() -> bytes:
     """Return the `MachineFacts` of the machine on which this task runs, as JSON."""
     snapshot = snapshot_once()
-    return msgspec.json.encode(
-        MachineFacts(own_versions(), snapshot, tuple(given_gpus(snapshot).uuids))
-    )
+    return msgspec.json.encode(MachineFacts(own_versions(), snapshot, given_gpus(snapshot)))
 
 
 def answer_time() -> float:

@@ -26,6 +26,7 @@ from engine.files.regular_file import read_regular, read_toml
 from engine.processes.process import ON_LINUX
 from engine.system import paths
 from engine.system.program import call
+from engine.telemetry.given_gpus import GivenGpus
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 FILE_NAME = "cluster.toml"
@@ -41,6 +42,9 @@ AMOUNT = 1000
 
 LARGEST_CLOCK_OFFSET = 2.0
 """Seconds; more is told to the user, because times in logs and events would not fit."""
+
+_HAS_LEFT = 1
+"""Ray's number for a node that was ended on purpose."""
 
 _CONNECT_SECONDS = 3.0
 _CLOCK_QUESTIONS = 3
@@ -87,8 +91,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
     versions: Versions = Versions()
     snapshot: Snapshot | None = None
-    given: tuple[str, ...] = ()
-    """UUIDs of the GPUs, or of their slices, that a run can use there."""
+    given: GivenGpus = GivenGpus(())
+    """The GPUs that a run can use there."""
 
     clock_offset: float | None = None
     """Seconds by which its clock is ahead of the clock of this machine; None: not measured."""
@@ -211,13 +215,13 @@ def connect(timeout: float = 30.0) -> None:
             f"The head of the cluster, {found.head}, does not answer: is that machine on, and "
             f"`{call('cluster status')}` all right there?"
         )
-    if _ray().is_initialized():
+    if ray_module().is_initialized():
         return
     outcome: list[Exception | None] = []
 
     def begin() -> None:
         try:
-            _ray().init(
+            ray_module().init(
                 address=found.head,
                 _node_ip_address=found.ip,
                 namespace=NAMESPACE,
@@ -241,19 +245,21 @@ def connect(timeout: float = 30.0) -> None:
     )
 
 
-def _ray() -> Any:
+def ray_module() -> Any:
     """Return Ray, which reads its environment variables when it is first imported."""
     os.environ.update(environment())
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it would print; we say it ourselves
     logging.getLogger("ray").setLevel(logging.ERROR)
     import ray
+    from ray._private import services
 
+    # Ray would replace 127.0.0.1 by another address, where a head on 127.0.0.1 does not listen.
+    services.resolve_ip_for_localhost = lambda host: host
     return ray
 
 
 def disconnect() -> None:
     """End what `connect` has begun; other processes of the cluster go on."""
-    _ray().shutdown()
+    ray_module().shutdown()
 
 
 def members(timeout: float = 30.0) -> list[Member]:
@@ -264,7 +270,7 @@ def members(timeout: float = 30.0) -> list[Member]:
     not connected, and disconnects then. Raises ClusterError.
     """
     found = this_cluster()
-    ray = _ray()
+    ray = ray_module()
     was_connected = ray.is_initialized()
     connect(timeout)
     try:
@@ -276,11 +282,27 @@ def members(timeout: float = 30.0) -> list[Member]:
             disconnect()
 
 
+def other_members() -> tuple[list[Member], str]:
+    """Return the other machines of the cluster, and why they are not known, in a sentence.
+
+    Both are empty for a machine in no cluster, which costs nothing. Raises nothing else than
+    KeyboardInterrupt; it takes as long as `members`.
+    """
+    try:
+        if cluster() is None:
+            return [], ""
+        return [each for each in members() if not each.is_here], ""
+    except ClusterError as error:
+        return [], str(error)
+
+
 def _ask_members(own: Cluster, timeout: float) -> list[Member]:
     import ray
 
     nodes: dict[str, Mapping[str, Any]] = {}
     for node in ray.nodes():
+        if not node["Alive"] and node["DeathReason"] == _HAS_LEFT:
+            continue
         name = node["Labels"].get(LABEL)
         if name and (node["Alive"] or name not in nodes or not nodes[name]["Alive"]):
             nodes[name] = node
@@ -289,7 +311,7 @@ def _ask_members(own: Cluster, timeout: float) -> list[Member]:
     asked = {name: _placed(answer_facts, name).remote() for name in alive}
     told = {name: _answer(ref, deadline) for name, ref in asked.items()}
     return [
-        _member(node, name == own.name, told.get(name, f"{name} was lost, or has left."), deadline)
+        _member(node, name == own.name, told.get(name, f"{name} was lost."), deadline)
         for name, node in sorted(nodes.items())
     ]
 

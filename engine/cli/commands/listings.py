@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -27,14 +27,16 @@ from engine.cli.output import (
     run_as_json,
 )
 from engine.client import RunInfo, UnreadableRun
+from engine.cluster.membership import Member, other_members
 from engine.messages.status_question import ANSWER_SECONDS
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import SUPERVISOR
 from engine.spec import catalog
+from engine.spec.device_names import on_machine
 from engine.system.program import call
-from engine.telemetry.given_gpus import given_gpus
+from engine.telemetry.given_gpus import GivenGpus, given_gpus
 from engine.telemetry.helper_client import snapshot_once
-from engine.telemetry.snapshot import DeviceSnapshot
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 _EVERY_RUN = RunQuery()
 
@@ -112,24 +114,53 @@ def _run_as_json(run: RunInfo | UnreadableRun) -> dict[str, Any]:
 
 
 def devices(*, json: bool) -> Exit:
-    """List the CPU, and every GPU that the driver knows; as text, also the loaded frameworks."""
+    """List the CPU, and every GPU that the driver knows, also of the machines of the cluster.
+
+    As text, also the loaded frameworks.
+    """
     snapshot = snapshot_once()
+    others, problem = other_members()
     if json:
-        print_json(snapshot.devices)
+        theirs = [_of_member(member, device) for member in others for device in member.devices]
+        print_json([*snapshot.devices, *theirs])
     else:
-        table = _table("device", "name", "memory", "used", "busy", "temp.", "power", "UUID")
-        for device in snapshot.devices:
-            table.add_row(*_device_cells(device))
-        out().print(table)
+        _print_devices(snapshot.devices)
+        for member in others:
+            out().print(f"\n{member.name} ({member.ip})", soft_wrap=True)
+            if member.devices:
+                _print_devices(member.devices, member.name)
         out().print(warm.summary(), soft_wrap=True)
-    if snapshot.gpu_note:
-        err().print(snapshot.gpu_note, soft_wrap=True)
-    given = given_gpus(snapshot)
+    notes = [f"The other machines of the cluster are not known. {problem}"] if problem else []
+    notes += _notes(snapshot, given_gpus(snapshot))
+    for member in others:
+        told = _notes(member.snapshot, member.given) if member.snapshot else [member.problem]
+        notes += [f"{member.name}: {text}" for text in told]
+    for text in notes:
+        err().print(text, soft_wrap=True)
+    return Exit.DONE
+
+
+def _print_devices(devices: Iterable[DeviceSnapshot], machine: str = "") -> None:
+    table = _table("device", "name", "memory", "used", "busy", "temp.", "power", "UUID")
+    for device in devices:
+        table.add_row(*_device_cells(device, machine))
+    out().print(table)
+
+
+def _of_member(member: Member, device: DeviceSnapshot) -> dict[str, Any]:
+    """Return the JSON object of a device of another machine; its `id` is what a spec says."""
+    named = {"machine": member.name, "id": on_machine(member.name, device.id)}
+    return msgspec.structs.asdict(device) | named
+
+
+def _notes(snapshot: Snapshot, given: GivenGpus) -> list[str]:
+    """Return why GPUs are missing, or not given to Traindeck."""
+    notes = [snapshot.gpu_note] if snapshot.gpu_note else []
     if given.withheld:
         names = snapshot.display_names()
         usable = ", ".join(names[uuid] for uuid in given.uuids) or "no GPU"
-        err().print(f"{given.limit} gives Traindeck {usable}.", soft_wrap=True)
-    return Exit.DONE
+        notes.append(f"{given.limit} gives Traindeck {usable}.")
+    return notes
 
 
 def strategies(*, json: bool) -> Exit:
@@ -183,13 +214,13 @@ def recipes(*, json: bool) -> Exit:
     return Exit.DONE
 
 
-def _device_cells(device: DeviceSnapshot) -> list[str]:
+def _device_cells(device: DeviceSnapshot, machine: str) -> list[str]:
     if device.kind == "cpu":
         reference, uuid = "cpu:0 … cpu:63", ""
     else:
         reference, uuid = f"gpu:{device.label}", device.id
     return [
-        reference,
+        on_machine(machine, reference),
         f"{device.name} – {device.lost}" if device.lost else device.name,
         format_bytes(device.memory_total),
         format_bytes(device.memory_used),

@@ -13,7 +13,9 @@ from engine.cli.devices import (
     why_not_here,
 )
 from engine.cli.output import Refused
+from engine.cluster.membership import Member
 from engine.spec.strategy import Strategy, WorkerPlan
+from engine.telemetry.given_gpus import GivenGpus
 from engine.telemetry.snapshot import DeviceSnapshot, MigSlice, Snapshot
 
 FIRST, SECOND, LOST = "GPU-aaaa", "GPU-bbbb", "GPU-cccc"
@@ -156,3 +158,55 @@ def test_a_strategy_runs_here_if_it_accepts_some_devices_of_this_machine() -> No
     assert why_not_here(TwoGpus(), snapshot(FIRST, SECOND, "GPU-dddd")) == ""
     assert why_not_here(TwoGpus(), snapshot(FIRST)) == "Choose GPUs."
     assert why_not_here(TwoGpus(), snapshot(FIRST, LOST)) == "Choose GPUs."
+
+
+@pytest.fixture
+def a_cluster(monkeypatch: pytest.MonkeyPatch, two_gpus_and_a_lost_one: None) -> None:
+    here = Member(name="desk", ip="10.0.0.1", alive=True, is_here=True)
+    there = Member(
+        name="gpus",
+        ip="10.0.0.2",
+        alive=True,
+        snapshot=snapshot("GPU-dddd", "GPU-eeee"),
+        given=GivenGpus(("GPU-eeee",), "CUDA_VISIBLE_DEVICES=1", frozenset(["GPU-dddd"])),
+    )
+    lost = Member(name="old", ip="10.0.0.3", alive=False, problem="old was lost.")
+    monkeypatch.setattr(devices.membership, "members", lambda: [here, there, lost])
+
+
+@pytest.mark.usefixtures("a_cluster")
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [
+        ("gpus/gpu:1", ("gpus/GPU-eeee",)),
+        ("gpu:0,gpus/cuda:1", (FIRST, "gpus/GPU-eeee")),
+        ("gpus/all-gpus", ("gpus/GPU-eeee",)),
+        ("gpus/cpu:3,cpu", ("gpus/cpu:3", "cpu:0")),
+        ("gpus/MIG-1", ("gpus/MIG-1",)),
+        ("desk/gpu:1,desk/cpu:0", (SECOND, "cpu:0")),
+    ],
+)
+def test_devices_of_another_machine_have_its_name(text: str, chosen: tuple[str, ...]) -> None:
+    assert resolve_devices(text) == chosen
+
+
+@pytest.mark.usefixtures("a_cluster")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gpus/gpu:0", r"gpus/gpu:0 \(H100\) was not given to Traindeck: CUDA_VISIBLE_DEVICES=1"),
+        ("gpus/gpu:7", "There is no gpus/gpu:7: gpus has 2 GPUs"),
+        ("gpus/tpu:0", "'gpus/tpu:0' names no device"),
+        ("old/cpu:0", "The devices of old are not known. old was lost."),
+        ("lab/cpu:0", "There is no machine 'lab' in the cluster; there are: desk, gpus, old."),
+    ],
+)
+def test_a_device_that_no_machine_has_is_refused(text: str, said: str) -> None:
+    with pytest.raises(Refused, match=said):
+        resolve_devices(text)
+
+
+def test_without_a_cluster_there_is_no_other_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices.membership, "require_ray", lambda: None)
+    with pytest.raises(Refused, match="is in no cluster"):
+        resolve_devices("gpus/cpu:0")

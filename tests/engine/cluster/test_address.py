@@ -51,3 +51,22 @@ def test_a_port_where_something_listens_is_reachable() -> None:
         there = Address("127.0.0.1", listener.getsockname()[1])
         assert address.is_reachable(there, 60)
     assert not address.is_reachable(there, 60)
+
+
+@pytest.mark.parametrize("text", ["1024-1063", "20000-20199", "60000-65535"])
+def test_a_range_of_ports(text: str) -> None:
+    assert address.port_range(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "20000", "20000-20010", "2100-2000", "1-100", "65500-65600"])
+def test_a_range_that_is_none_or_too_small_is_refused(text: str) -> None:
+    with pytest.raises(UnusableAddress, match="is no range of ports"):
+        address.port_range(text)
+
+
+def test_a_port_that_is_in_use_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(UnusableAddress, match=f"The port {port} cannot be used here"):
+            address.free_port(port)
+    assert address.free_port(0) > 0

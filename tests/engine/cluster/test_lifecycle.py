@@ -1,0 +1,204 @@
+"""A cluster of real Ray nodes on this machine: begun, joined, cut off, left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.cluster_machine import LONGEST, ClusterMachine
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
+pytestmark = pytest.mark.usefixtures("processes")
+
+Cluster = tuple[ClusterMachine, ClusterMachine]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator[Cluster]:
+    """A head `desk`, and the machine `gpus` that has joined."""
+    folder = tmp_path_factory.mktemp("cluster")
+    desk = ClusterMachine(folder, "desk", "127.0.0.1")
+    gpus = ClusterMachine(folder, "gpus", "127.0.0.2")
+    try:
+        begun = desk.call(
+            *("cluster", "start", "--name", "desk", "--host", desk.ip, "--port", "0", "--json")
+        )
+        assert begun.code == 0, begun
+        joined = gpus.join(begun.json["head"], token_of(desk))
+        assert joined.code == 0, joined
+        yield desk, gpus
+    finally:
+        gpus.leave()
+        desk.leave()
+
+
+@pytest.fixture
+def third(tmp_path: Path) -> Iterator[ClusterMachine]:
+    machine = ClusterMachine(tmp_path, "third", "127.0.0.3")
+    yield machine
+    machine.leave()
+
+
+def token_of(desk: ClusterMachine) -> str:
+    return (desk.home / "cluster-token").read_text()
+
+
+def head_of(desk: ClusterMachine) -> str:
+    return str(desk.call("cluster", "start", "--json").json["head"])
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LONGEST
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+def test_every_machine_sees_all_machines_with_versions_devices_and_clocks(cluster: Cluster) -> None:
+    for machine in cluster:
+        status = machine.call("cluster", "status", "--json")
+        assert status.code == 0, status
+        desk, gpus = status.json["machines"]
+        assert [desk["name"], gpus["name"]] == ["desk", "gpus"]
+        assert [desk["is_head"], gpus["is_head"]] == [True, False]
+        assert [each["is_here"] for each in (desk, gpus)] == [each is machine for each in cluster]
+        assert desk["versions"] == gpus["versions"]
+        assert desk["versions"]["ray"] == pytest.importorskip("ray").__version__
+        assert [each["devices"][-1]["id"] for each in (desk, gpus)] == ["cpu", "cpu"]
+        assert all(abs(each["clock_offset"]) < 60 for each in (desk, gpus))  # one clock
+        assert status.json["differs"] == []
+
+
+def test_devices_are_listed_by_machine(cluster: Cluster) -> None:
+    desk, _ = cluster
+    listed = desk.call("devices", "--json").json
+    assert [device["id"] for device in listed if device["kind"] == "cpu"] == ["cpu", "gpus/cpu"]
+    assert listed[-1]["machine"] == "gpus"
+    text = desk.call("devices").output
+    assert text.index("cpu:0") < text.index("gpus (127.0.0.2)") < text.index("gpus/cpu:0")
+
+
+def test_the_line_to_paste_is_printed_again(cluster: Cluster) -> None:
+    desk, gpus = cluster
+    again = desk.call("cluster", "start")
+    assert again.code == 0
+    assert again.output.split()[-4:] == ["join", head_of(desk), "--token", token_of(desk)]
+    assert "does not encrypt" in again.errors
+    assert "runs already" in gpus.join(head_of(desk), token_of(desk)).errors
+
+
+def test_the_token_is_in_no_other_file_and_in_no_command_line(cluster: Cluster) -> None:
+    token = token_of(cluster[0])
+    for machine in cluster:
+        tree = [machine.node, *machine.node.children(recursive=True)]
+        assert len(tree) >= 3
+        assert not any(token in " ".join(each.cmdline()) for each in tree)
+        files = [each for each in machine.home.rglob("*") if each.is_file()]
+        holding = [each.name for each in files if token.encode() in each.read_bytes()]
+        assert holding == ["cluster-token"]
+        assert all(each.stat().st_mode & 0o077 == 0 for each in files)
+
+
+def test_the_log_of_a_command_has_no_token(cluster: Cluster, third: ClusterMachine) -> None:
+    token = "0123456789abcdef" * 4
+    third.call(
+        *("--log-level", "debug", "cluster", "join", head_of(cluster[0]), "--token", token),
+        variables={"TRAINDECK_LOG_FOLDER": str(third.home / "logs")},
+    )
+    logs = list((third.home / "logs").glob("debug-*.log"))
+    assert logs
+    assert not any(token in each.read_text() for each in logs)
+
+
+@pytest.mark.parametrize(
+    ("token", "flags", "said"),
+    [
+        ("0123456789abcdef" * 4, (), "refuses the token"),
+        ("no token", (), "is no token of a cluster"),
+        (None, ("--name", "gpus"), "There is a machine gpus in the cluster already"),
+        (None, ("--host", "203.0.113.7"), "This machine has no address 203.0.113.7"),
+        (None, ("--ports", "80-90"), "is no range of ports"),
+    ],
+)
+def test_who_may_not_join_is_told_why_and_leaves_nothing_behind(
+    cluster: Cluster,
+    third: ClusterMachine,
+    token: str | None,
+    flags: tuple[str, ...],
+    said: str,
+) -> None:
+    desk, _ = cluster
+    refused = third.join(head_of(desk), token or token_of(desk), *flags)
+    assert refused.code == 2
+    assert said in refused.errors
+    assert "Traceback" not in refused.errors
+    assert not (third.home / "cluster.toml").exists()
+    assert not (third.home / "cluster-token").exists()
+
+
+def test_other_versions_are_refused(cluster: Cluster, third: ClusterMachine) -> None:
+    desk, _ = cluster
+    found = third.call(
+        *("cluster", "join", head_of(desk), "--token", token_of(desk), "--name", "third"),
+        variables={"PYTHONPATH": str(Path(__file__).parent / "other_ray")},
+    )
+    assert found.code == 2
+    assert "Ray is 2.0.0 here" in found.errors
+    assert "install the same versions" in found.errors
+
+
+def test_a_machine_whose_ray_was_killed_comes_back_by_itself(cluster: Cluster) -> None:
+    desk, gpus = cluster
+    process = gpus.node
+    raylet = next(each for each in process.children() if each.name() == "raylet")
+    raylet.kill()
+    wait_for(lambda: "the node is started again" in gpus.log)
+    wait_for(lambda: raylet_of(process) not in (None, raylet))
+    wait_for(lambda: not desk.call("cluster", "status", "--json").json["differs"])
+    assert gpus.node == process
+
+
+def raylet_of(process: psutil.Process) -> psutil.Process | None:
+    return next((each for each in process.children() if each.name() == "raylet"), None)
+
+
+def test_who_leaves_leaves_no_process_no_folder_and_no_name(
+    cluster: Cluster, third: ClusterMachine
+) -> None:
+    desk, _ = cluster
+    assert third.join(head_of(desk), token_of(desk), "--ports", "21000-21100").code == 0
+    tree = [third.node, *third.node.children(recursive=True)]
+    ports = {
+        connection.laddr.port
+        for each in tree
+        for connection in each.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert ports <= set(range(21000, 21101))
+    assert third.call("cluster", "stop").code == 2  # it is not the head
+    assert third.call("cluster", "leave").code == 0
+    _, alive = psutil.wait_procs(tree, timeout=LONGEST)
+    assert alive == []
+    assert {each.name for each in third.home.iterdir()} == {"cluster.lock", "logs"}
+    assert "third" not in desk.call("cluster", "status").output
+    assert third.join(head_of(desk), token_of(desk)).code == 0
+
+
+def test_a_killed_process_takes_ray_with_it_and_its_machine_can_come_back(
+    cluster: Cluster, third: ClusterMachine
+) -> None:
+    desk, _ = cluster
+    assert third.join(head_of(desk), token_of(desk)).code == 0
+    tree = [third.node, *third.node.children(recursive=True)]
+    tree[0].kill()
+    _, alive = psutil.wait_procs(tree, timeout=LONGEST)
+    assert alive == []
+    status = third.call("cluster", "status")
+    assert status.code == 1
+    assert "does not run" in status.errors
+    assert third.call("cluster", "join").code == 0
+    assert third.call("cluster", "status").code == 0
