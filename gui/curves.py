@@ -37,6 +37,7 @@ class Curves(QObject):
         self.reader = StoreReader(background.machines, self)
         self.figures = RunFigures(self)
         self.plots = RunPlots(theme.current, settings)
+        self.reader.out_of_sight = self.plots.out_of_sight
         self.comparison = Comparison(chosen, background, theme.current, settings)
         self.runs_page = RunsPage(chosen, self.comparison, background, theme.current, settings)
         self.controller = PlotsController(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -22,6 +22,9 @@ _log = logging.getLogger(__name__)
 LIVE_MS = 100
 OVER_MS = 1000
 """A run that is over is read less often: another window or the command line may resume it."""
+
+_LOOK_MS = 500
+"""Between two looks at which curves of a run of another machine are in sight."""
 
 
 class StoreReader(QObject):
@@ -59,6 +62,14 @@ class StoreReader(QObject):
         self._follower: RunFollower | None = None
         self._followed: tuple[str, RemoteFollow] | None = None
         self._watch_number = 0
+        self.out_of_sight: Callable[[], Collection[str]] = tuple
+        """Returns the series that need not be fetched from another machine now."""
+
+        self._series: Sequence[str] = ()
+        self._wanted: Sequence[str] = ()
+        self._look = QTimer(self)
+        self._look.setInterval(_LOOK_MS)
+        self._look.timeout.connect(self._show_in_sight)
         self._arrived.connect(self._take)
         machines.runs_listed.connect(self._show_lost)
         self.watch(None)
@@ -71,6 +82,7 @@ class StoreReader(QObject):
         if self._followed is not None:
             self._machines.unfollow(*self._followed)
             self._followed = None
+            self._look.stop()
         self._watch_number += 1
         _log.info("follows run %s", run_id)
         self._last_trouble = ""
@@ -106,6 +118,8 @@ class StoreReader(QObject):
         follow = self._machines.follow(run_id, (), take)
         if follow is not None:
             self._followed = run_id, follow
+            self._series = self._wanted = ()
+            self._look.start()
         else:
             text = self.tr("Run {run} cannot be shown: {machine} is not connected.")
             self.trouble.emit(text.format(run=run_id, machine=place_of(run_id)[0]))
@@ -113,11 +127,21 @@ class StoreReader(QObject):
     def _take(self, number: int, news: RunNews) -> None:
         if number != self._watch_number or self._followed is None:
             return
-        run_id, follow = self._followed
         if news.series is not None:
-            self._machines.show(run_id, follow, news.series)
-        info = news.info and named(place_of(run_id)[0], news.info)
+            self._series = news.series
+            self._show_in_sight()
+        info = news.info and named(place_of(self._followed[0])[0], news.info)
         self._emit(news._replace(info=info))
+
+    def _show_in_sight(self) -> None:
+        """Fetch the points of the series in sight; one that is new is fetched to be placed."""
+        if self._followed is None:
+            return
+        hidden = self.out_of_sight()
+        wanted = [series for series in self._series if series not in hidden]
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._machines.show(*self._followed, wanted)
 
     def _show_lost(self, machine: str, infos: Iterable[RunInfo], _: object) -> None:
         """Show the state of the watched run when its machine is not connected any more."""

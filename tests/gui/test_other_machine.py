@@ -117,6 +117,33 @@ def test_a_broken_connection_is_said_and_comes_back(
     qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.RUNNING})
 
 
+def test_a_curve_that_is_out_of_sight_is_not_fetched(
+    connected: Callable[[], AppController],
+    record_there: Callable[[], RecordedRun],
+    qtbot: QtBot,
+) -> None:
+    run = record_there()
+    names = ["train/loss", *(f"custom/{letter}" for letter in "abcdefgh")]
+    for name in names:
+        run.add_points(name, range(5))
+    app = connected()
+    qtbot.waitUntil(lambda: set(listed(app)) == {"gpus:1"})
+    got: list[tuple[str, int]] = []
+    for arrived in (app.reader.points, app.reader.curve):
+        arrived.connect(lambda series, points: got.append((series, int(points.step[-1]))))
+    app.open("gpus:1")
+    qtbot.waitUntil(lambda: {series for series, _ in got} == set(names))
+    qtbot.waitUntil(lambda: bool(app.plots.out_of_sight()))
+    hidden = next(iter(app.plots.out_of_sight()))
+    qtbot.waitUntil(lambda: hidden not in app.reader._wanted)
+    for name in (hidden, "train/loss"):
+        run.add_points(name, [5])
+    qtbot.waitUntil(lambda: ("train/loss", 5) in got)
+    assert (hidden, 5) not in got
+    app.reader.out_of_sight = tuple
+    qtbot.waitUntil(lambda: (hidden, 5) in got)
+
+
 def is_lost(info: object) -> bool:
     return getattr(info, "state", None) is RunState.ELSEWHERE
 

@@ -42,6 +42,9 @@ from gui.style.device_labels import DeviceLabel
 from gui.style.theme import Theme
 from gui.style.translation import translate
 
+_IN_CARDS = ("train/", "validation/", "rank/")
+"""How the names of series begin that the cards above the plots show too."""
+
 _ALWAYS_SHOWN = (LOSS, DEVICE_UTILISATION, DEVICE_MEMORY)
 
 
@@ -96,6 +99,14 @@ class RunPlots(PlotPanel):
             if style.is_share:
                 scaled = self._shares.scaled(curve, points, style.factor)
             self._plots[style.plot].set_zoom_points(style.curve_name, scaled)
+
+    def out_of_sight(self) -> set[str]:
+        """Return the series whose plot cannot be seen now, and which nothing else shows."""
+        return {
+            series
+            for (kind, _), series in self._series.items()
+            if not series.startswith(_IN_CARDS) and self._plots[kind].visibleRegion().isEmpty()
+        }
 
     def set_kept_checkpoints(self, kept: Mapping[int, bool] | None) -> None:
         """Set the steps whose checkpoints are on disk, and of each whether it is the best one."""
