@@ -83,16 +83,21 @@ def default_address() -> str:
 def own_address(text: str) -> str:
     """Return `text` if it is an IPv4 address of this machine. Raises UnusableAddress."""
     try:
-        is_loopback = ipaddress.IPv4Address(text).is_loopback
+        is_ours = is_loopback(text) or bool(interface_of(text))
     except ValueError:
         raise UnusableAddress(
             f"{text!r} is no IPv4 address: name one of this machine, such as {default_address()}."
         ) from None
-    if not (is_loopback or interface_of(text)):
+    if not is_ours:
         raise UnusableAddress(
             f"This machine has no address {text}; it has {', '.join(_own_addresses())}."
         )
     return text
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches an IPv4 address. Raises ValueError if it is none."""
+    return ipaddress.IPv4Address(address).is_loopback
 
 
 def interface_of(address: str) -> str:
@@ -100,7 +105,7 @@ def interface_of(address: str) -> str:
 
     It differs from machine to machine. All of 127.0.0.0/8 is on the loopback interface.
     """
-    wanted = LOOPBACK if ipaddress.IPv4Address(address).is_loopback else address
+    wanted = LOOPBACK if is_loopback(address) else address
     for name, addresses in psutil.net_if_addrs().items():
         if any(each.family == socket.AF_INET and each.address == wanted for each in addresses):
             return str(name)

@@ -140,8 +140,12 @@ def stop() -> Cluster:
 
 
 def become_node() -> NoReturn:
-    """Turn this process into the one with the Ray node, such as for systemd. Raises OSError."""
+    """End the process with the Ray node, and become it, such as for systemd.
+
+    Raises ClusterError, OSError.
+    """
     membership.this_cluster()
+    end_node()
     os.chdir(PROJECT)
     os.execve(
         sys.executable,

@@ -238,10 +238,14 @@ def connect(timeout: float = 30.0) -> None:
     beginning.join(timeout)
     if outcome == [None]:
         return
-    reason = _first_line(outcome[0]) if outcome else f"it did not answer within {timeout:g} s"
+    if not outcome:
+        raise ClusterError(
+            f"Ray did not answer within {timeout:g} s: the head, {found.head}, or the Ray node of "
+            "this machine hangs, or does not run."
+        )
     raise ClusterError(
-        f"The Ray node of this machine cannot be used ({reason}): `{call('cluster status')}` says "
-        "what it does."
+        f"The Ray node of this machine cannot be used ({_first_line(outcome[0])}): "
+        f"`{call('cluster status')}` says what it does."
     )
 
 

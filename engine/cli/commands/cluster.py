@@ -11,7 +11,7 @@ from rich.table import Table
 
 from engine.cli.output import Exit, NoAnswer, Refused, err, out, print_json
 from engine.cluster import lifecycle, membership, node_file
-from engine.cluster.address import UnusableAddress
+from engine.cluster.address import UnusableAddress, is_loopback
 from engine.cluster.membership import LARGEST_CLOCK_OFFSET, Cluster, ClusterError, Member
 from engine.cluster.node_file import NodeState
 from engine.cluster.versions import differences
@@ -20,6 +20,10 @@ from engine.system.program import call
 NOT_ENCRYPTED = (
     "Ray does not encrypt its traffic, and the token allows to run any code on these machines: use "
     "a network that you trust, or a VPN."
+)
+ONLY_HERE = (
+    "Only this machine reaches its own 127.0.0.0/8, which is for trials: `--host IP` names an "
+    "address that the others reach."
 )
 FROM_INPUT = "-"
 """The token that stands for the first line of standard input."""
@@ -43,6 +47,8 @@ def cluster(action: str, options: ClusterOptions) -> Exit:
     """Carry out an action. Raises Refused, NoAnswer, OSError."""
     actions = {"start": _start, "join": _join, "leave": _leave, "stop": _stop, "status": _status}
     try:
+        if action != "leave":  # which needs no Ray
+            membership.require_ray()
         return actions[action](options)
     except (ClusterError, UnusableAddress) as error:
         raise Refused(str(error)) from error
@@ -63,7 +69,7 @@ def _start(options: ClusterOptions) -> Exit:
             soft_wrap=True,
         )
         out().print(line, soft_wrap=True)
-        err().print(NOT_ENCRYPTED, soft_wrap=True)
+        err().print(ONLY_HERE if is_loopback(begun.ip) else NOT_ENCRYPTED, soft_wrap=True)
     return _keep(options)
 
 
@@ -95,7 +101,6 @@ def _join(options: ClusterOptions) -> Exit:
 def _keep(options: ClusterOptions) -> Exit:
     """Take the Ray node that was started into the foreground, if that is wanted."""
     if options.keep:
-        lifecycle.end_node()
         lifecycle.become_node()
     return Exit.DONE
 
@@ -135,7 +140,7 @@ def _status(options: ClusterOptions) -> Exit:
             problem = str(error)
     else:
         problem = lifecycle.node_text(status)
-    notes = _notes(members)
+    notes = notes_on(members)
     if options.json:
         print_json(
             {
@@ -195,13 +200,13 @@ def _cells(member: Member) -> list[str]:
     ]
 
 
-def _notes(members: Iterable[Member]) -> list[str]:
+def notes_on(members: Iterable[Member]) -> list[str]:
     """Return what a person should know of the machines, in sentences."""
     here = next((each for each in members if each.is_here), None)
     notes = []
     for each in members:
         if each.problem:
-            notes.append(f"{each.name}: {each.problem}")
+            notes.append(f"{each.name}: {each.problem}" if each.alive else each.problem)
         elif here is not None and not each.is_here:
             found = differences(here.versions, each.versions, each.name)
             notes += [*found.refused, *found.told]

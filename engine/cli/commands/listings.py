@@ -133,8 +133,11 @@ def devices(*, json: bool) -> Exit:
     notes = [f"The other machines of the cluster are not known. {problem}"] if problem else []
     notes += _notes(snapshot, given_gpus(snapshot))
     for member in others:
-        told = _notes(member.snapshot, member.given) if member.snapshot else [member.problem]
-        notes += [f"{member.name}: {text}" for text in told]
+        if member.snapshot:
+            told = _notes(member.snapshot, member.given)
+            notes += [f"{member.name}: {text}" for text in told]
+        else:
+            notes.append(f"{member.name}: {member.problem}" if member.alive else member.problem)
     for text in notes:
         err().print(text, soft_wrap=True)
     return Exit.DONE
