@@ -432,9 +432,7 @@ def _add_cluster(parser: Parser, *parents: Parser) -> None:
         return actions.add_parser(name, help=about, description=about, parents=list(parents))
 
     start = action("start", "begin a cluster with this machine as its head, or start it again")
-    start.add_argument(
-        "--port", type=int, default=6379, metavar="N", help="of the head; 0: any (default: 6379)"
-    )
+    start.add_argument("--port", type=int, metavar="N", help="of the head; 0: any (default: 6379)")
     join = action("join", "join a cluster, or start the Ray node of this machine again")
     join.add_argument("address", metavar="HOST:PORT", nargs="?", default="", help="of the head")
     join.add_argument(

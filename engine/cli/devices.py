@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from engine.cli.output import Refused
 from engine.cluster import membership
-from engine.cluster.membership import ClusterError, Member
+from engine.cluster.member import Member
+from engine.cluster.membership import ClusterError
 from engine.spec.device_names import (
     is_logical_cpu,
     is_mig_slice,

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from engine.cluster.address import Address, is_reachable
-from engine.cluster.membership import LABEL, NAMESPACE, Cluster, ClusterError, ray_module
+from engine.cluster.member import LABEL
+from engine.cluster.membership import NAMESPACE, Cluster, ClusterError, ray_module
 from engine.cluster.versions import Versions
 from engine.system.program import call
 

@@ -30,11 +30,11 @@ _MODULE = "engine.cluster.node_process"
 _LOG = "cluster.log"
 
 
-def start(name: str, host: str, port: int, ports: str) -> Cluster:
+def start(name: str, host: str, port: int | None, ports: str) -> Cluster:
     """Begin a cluster with this machine as its head, or start the node of one that was begun.
 
-    Nothing changes if that runs. Empty texts stand for the defaults. Returns when other machines
-    can join. Raises ClusterError, UnusableAddress, OSError.
+    Nothing changes if that runs. Empty texts and None stand for the defaults. Returns when other
+    machines can join. Raises ClusterError, UnusableAddress, OSError.
     """
     begun = _prepared(name)
     if begun is not None and not begun.is_head:
@@ -42,7 +42,7 @@ def start(name: str, host: str, port: int, ports: str) -> Cluster:
             f"This machine belongs to the cluster of {begun.head}: leave it first with "
             f"`{call('cluster leave')}`."
         )
-    if begun is not None and (name or host or ports):
+    if begun is not None and (name or host or ports or port is not None):
         raise ClusterError(
             f"The cluster of this machine was begun before: call `{call('cluster start')}` without "
             f"options, or end it with `{call('cluster stop')}`."
@@ -50,7 +50,9 @@ def start(name: str, host: str, port: int, ports: str) -> Cluster:
     if begun is None:
         ip = addresses.own_address(host) if host else addresses.default_address()
         begun = Cluster(
-            head=str(Address(ip, addresses.free_port(port))),
+            head=str(
+                Address(ip, addresses.free_port(addresses.DEFAULT_PORT if port is None else port))
+            ),
             name=name or default_name(),
             ip=ip,
             is_head=True,
@@ -82,6 +84,11 @@ def join(
         if known is None or known.is_head:
             raise ClusterError(
                 "Say which cluster to join: paste the line that its first machine has printed."
+            )
+        if name or host or ports:
+            raise ClusterError(
+                "This machine joins again as before: leave out --name, --host and --ports, or name "
+                f"the head too, {known.head}."
             )
         _start_node()
         return known, ()

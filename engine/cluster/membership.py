@@ -10,8 +10,6 @@ import logging
 import os
 import re
 import threading
-import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,35 +17,20 @@ import msgspec
 import tomli_w
 
 from engine.cluster.address import is_reachable, parse_address
-from engine.cluster.machine_facts import MachineFacts, answer_facts, answer_time
-from engine.cluster.versions import RAY_NEEDED, Versions, ray_version
+from engine.cluster.member import Member, ask_members, first_line
+from engine.cluster.versions import RAY_NEEDED, ray_version
 from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import read_regular, read_toml
 from engine.processes.process import ON_LINUX
 from engine.system import paths
 from engine.system.program import call
-from engine.telemetry.given_gpus import GivenGpus
-from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 FILE_NAME = "cluster.toml"
 TOKEN_NAME = "cluster-token"
 NAMESPACE = "traindeck"
 """Of names and keys in Ray."""
 
-LABEL = "traindeck-machine"
-"""The label of a Ray node with the name of its machine."""
-
-AMOUNT = 1000
-"""Of the resource of a machine: how many things may be placed there."""
-
-LARGEST_CLOCK_OFFSET = 2.0
-"""Seconds; more is told to the user, because times in logs and events would not fit."""
-
-_HAS_LEFT = 1
-"""Ray's number for a node that was ended on purpose."""
-
 _CONNECT_SECONDS = 3.0
-_CLOCK_QUESTIONS = 3
 _MOST_TOKEN = 1024
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,30}[A-Za-z0-9])?", re.ASCII)
 
@@ -74,33 +57,6 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     ports: str = ""
     """The range of ports for all but the head's own, such as 20000-20199; empty: any."""
-
-
-class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine of the cluster."""
-
-    name: str
-    ip: str
-    alive: bool
-    """Whether the head hears of it now."""
-
-    is_here: bool = False
-    is_head: bool = False
-    problem: str = ""
-    """Why its facts are missing, in a sentence; empty: it has told them."""
-
-    versions: Versions = Versions()
-    snapshot: Snapshot | None = None
-    given: GivenGpus = GivenGpus(())
-    """The GPUs that a run can use there."""
-
-    clock_offset: float | None = None
-    """Seconds by which its clock is ahead of the clock of this machine; None: not measured."""
-
-    @property
-    def devices(self) -> tuple[DeviceSnapshot, ...]:
-        """Its devices; empty if it has not told them."""
-        return self.snapshot.devices if self.snapshot else ()
 
 
 def cluster() -> Cluster | None:
@@ -188,11 +144,6 @@ def environment() -> dict[str, str]:
     }
 
 
-def resource(machine: str) -> str:
-    """Return the name of the Ray resource that only this machine has."""
-    return f"traindeck:{machine}"
-
-
 def name_problem(name: str) -> str:
     """Return why a machine cannot have this name, in a sentence; empty: it can."""
     if _NAME.fullmatch(name):
@@ -244,7 +195,7 @@ def connect(timeout: float = 30.0) -> None:
             "this machine hangs, or does not run."
         )
     raise ClusterError(
-        f"The Ray node of this machine cannot be used ({_first_line(outcome[0])}): "
+        f"The Ray node of this machine cannot be used ({first_line(outcome[0])}): "
         f"`{call('cluster status')}` says what it does."
     )
 
@@ -278,9 +229,9 @@ def members(timeout: float = 30.0) -> list[Member]:
     was_connected = ray.is_initialized()
     connect(timeout)
     try:
-        return _ask_members(found, timeout)
+        return ask_members(found.name, timeout)
     except ray.exceptions.RayError as error:
-        raise ClusterError(f"The cluster does not answer: {_first_line(error)}.") from error
+        raise ClusterError(f"The cluster does not answer: {first_line(error)}.") from error
     finally:
         if not was_connected:
             disconnect()
@@ -298,89 +249,3 @@ def other_members() -> tuple[list[Member], str]:
         return [each for each in members() if not each.is_here], ""
     except ClusterError as error:
         return [], str(error)
-
-
-def _ask_members(own: Cluster, timeout: float) -> list[Member]:
-    import ray
-
-    nodes: dict[str, Mapping[str, Any]] = {}
-    for node in ray.nodes():
-        if not node["Alive"] and node["DeathReason"] == _HAS_LEFT:
-            continue
-        name = node["Labels"].get(LABEL)
-        if name and (node["Alive"] or name not in nodes or not nodes[name]["Alive"]):
-            nodes[name] = node
-    alive = [name for name, node in nodes.items() if node["Alive"]]
-    deadline = time.monotonic() + timeout
-    asked = {name: _placed(answer_facts, name).remote() for name in alive}
-    told = {name: _answer(ref, deadline) for name, ref in asked.items()}
-    return [
-        _member(node, name == own.name, told.get(name, f"{name} was lost."), deadline)
-        for name, node in sorted(nodes.items())
-    ]
-
-
-def _member(
-    node: Mapping[str, Any], is_here: bool, told: MachineFacts | str, deadline: float
-) -> Member:
-    name = node["Labels"][LABEL]
-    bare = Member(
-        name=name,
-        ip=str(node["NodeManagerAddress"]),
-        alive=bool(node["Alive"]),
-        is_here=is_here,
-        is_head="node:__internal_head__" in node["Resources"],
-    )
-    if isinstance(told, str):
-        return msgspec.structs.replace(bare, problem=told)
-    return msgspec.structs.replace(
-        bare,
-        versions=told.versions,
-        snapshot=told.snapshot,
-        given=told.given,
-        clock_offset=_clock_offset(name, deadline),
-    )
-
-
-def _placed(function: Any, machine: str) -> Any:
-    """Return `function` as a Ray task that runs on `machine`."""
-    import ray
-
-    return ray.remote(function).options(num_cpus=0, resources={resource(machine): 1}, max_retries=0)
-
-
-def _answer(ref: Any, deadline: float) -> MachineFacts | str:
-    """Return what a machine has told, or why it has told nothing, as a sentence."""
-    import ray
-
-    try:
-        answer = ray.get(ref, timeout=max(0.0, deadline - time.monotonic()))
-        return msgspec.json.decode(answer, type=MachineFacts)
-    except ray.exceptions.GetTimeoutError:
-        ray.cancel(ref, force=True)
-        return "It has not answered in time."
-    except (ray.exceptions.RayError, ValueError) as error:
-        return f"It could not tell its facts: {_first_line(error)}."
-
-
-def _clock_offset(machine: str, deadline: float) -> float | None:
-    """Return how far the clock of a machine is ahead; the quickest of several answers counts."""
-    import ray
-
-    task = _placed(answer_time, machine)
-    measured = []
-    for _ in range(_CLOCK_QUESTIONS):
-        asked = time.time()
-        begun = time.monotonic()
-        try:
-            there = float(ray.get(task.remote(), timeout=max(0.0, deadline - begun)))
-        except ray.exceptions.RayError:
-            break
-        took = time.monotonic() - begun
-        measured.append((took, there - (asked + took / 2)))
-    return min(measured)[1] if measured else None
-
-
-def _first_line(error: BaseException | None) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].strip().rstrip(".:")[:200]

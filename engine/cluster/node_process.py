@@ -21,7 +21,8 @@ from filelock import FileLock, Timeout
 from engine.cluster import membership, node_file
 from engine.cluster.address import is_reachable, parse_address
 from engine.cluster.head import Head, Unreachable
-from engine.cluster.membership import AMOUNT, LABEL, Cluster, ClusterError, resource
+from engine.cluster.member import AMOUNT, LABEL, resource
+from engine.cluster.membership import Cluster, ClusterError
 from engine.cluster.node_file import NodeState, NodeStatus
 from engine.cluster.versions import differences, own_versions
 from engine.processes import process_tree
@@ -114,9 +115,15 @@ def _run(joined: Cluster, *, waits: bool) -> None:
         text = _sentence(joined, error)
     finally:
         _stop(node, folder)
+    is_short = time.monotonic() - begun < _SHORT_LIFE
+    if is_short and not joined.is_head:
+        text += (
+            f" It ran for a short time: does the head reach this machine, {joined.ip}, or does a "
+            "firewall lie between?"
+        )
     _say(text)
     _tell(NodeState.WAITING, text)
-    if time.monotonic() - begun < _SHORT_LIFE:
+    if is_short:
         time.sleep(_PAUSE)
 
 
@@ -135,7 +142,8 @@ def _register(joined: Cluster, *, waits: bool) -> None:
     while True:
         try:
             head = Head(address)
-            check_versions(head)
+            if not joined.is_head:
+                check_versions(head)
             head.claim(joined, own_versions())
             return
         except Unreachable as error:
@@ -151,7 +159,9 @@ def check_versions(head: Head) -> tuple[str, ...]:
     """Return what differs from the head's software and may, in sentences. Raises ClusterError."""
     first = next((each for each in head.records().values() if each.is_head), None)
     if first is None:
-        return ()
+        raise Unreachable(
+            "The head is about to start, or it is a Ray cluster that Traindeck has not begun."
+        )
     found = differences(own_versions(), first.versions, first.name)
     if found.refused:
         raise ClusterError(

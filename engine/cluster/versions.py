@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 
 import msgspec
@@ -55,6 +54,8 @@ def own_versions() -> Versions:
 
 def ray_version() -> str:
     """Return the version of Ray that is installed here; empty if it is not."""
+    import importlib.metadata  # slow, and only a cluster needs it
+
     try:
         return importlib.metadata.version("ray")
     except importlib.metadata.PackageNotFoundError:

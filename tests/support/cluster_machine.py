@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,14 @@ from engine.processes.process import PROJECT
 
 LONGEST = 300.0
 """Seconds for a command; only a test that fails waits so long."""
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Return when the condition holds; fail if it does not."""
+    deadline = time.monotonic() + LONGEST
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
 
 
 class Answer(NamedTuple):
@@ -34,7 +43,9 @@ class Answer(NamedTuple):
 class ClusterMachine:
     """Calls the command line as the user of another machine would."""
 
-    def __init__(self, folder: Path, name: str, ip: str) -> None:
+    def __init__(self, folder: Path, name: str, ip: str, prefix: Sequence[str] = ()) -> None:
+        """`prefix`: the words before each command, such as for a network namespace."""
+        self._prefix = prefix
         self.home = folder / name
         self.name = name
         self.ip = ip
@@ -44,7 +55,7 @@ class ClusterMachine:
     ) -> Answer:
         """Carry out a command there, and wait for its end."""
         done = subprocess.run(
-            [sys.executable, str(PROJECT / "main.py"), *words],
+            [*self._prefix, sys.executable, str(PROJECT / "main.py"), *words],
             input=standard_input,
             capture_output=True,
             text=True,
@@ -52,6 +63,11 @@ class ClusterMachine:
             env={**os.environ, "TRAINDECK_HOME": str(self.home), **(variables or {})},
         )
         return Answer(done.returncode, done.stdout, done.stderr)
+
+    def begin(self) -> Answer:
+        """Begin a cluster, at any port."""
+        named = ("--name", self.name, "--host", self.ip)
+        return self.call("cluster", "start", *named, "--port", "0", "--json")
 
     def join(self, head: str, token: str, *words: str) -> Answer:
         """Join the cluster of `head`; the token comes from standard input."""
@@ -65,9 +81,19 @@ class ClusterMachine:
         return psutil.Process(json.loads((self.home / "cluster-node.json").read_text())["pid"])
 
     @property
+    def token(self) -> str:
+        """The token of its cluster."""
+        return (self.home / "cluster-token").read_text()
+
+    @property
     def log(self) -> str:
         """What the process with its Ray node has printed."""
         return (self.home / "logs" / "cluster.log").read_text()
+
+    def sees(self) -> dict[str, bool]:
+        """The machines of the cluster, and whether each is alive."""
+        status = self.call("cluster", "status", "--json").json
+        return {each["name"]: each["alive"] for each in status["machines"]}
 
     def leave(self) -> None:
         """End its Ray node, whatever it is in the cluster."""

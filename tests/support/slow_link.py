@@ -15,6 +15,7 @@ import os
 import random
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -63,8 +64,17 @@ class SlowLink:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.mend()
         self._process.communicate()
         subprocess.run(["ip", "netns", "delete", self.namespace], check=True)
+
+    def cut(self) -> None:
+        """Carry nothing any more, as if a cable was pulled, until `mend`."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def mend(self) -> None:
+        """Carry packets again."""
+        self._process.send_signal(signal.SIGCONT)
 
     def received(self) -> int:
         """Return the bytes that came from the far end, with all headers."""

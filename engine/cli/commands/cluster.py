@@ -12,7 +12,8 @@ from rich.table import Table
 from engine.cli.output import Exit, NoAnswer, Refused, err, out, print_json
 from engine.cluster import lifecycle, membership, node_file
 from engine.cluster.address import UnusableAddress, is_loopback
-from engine.cluster.membership import LARGEST_CLOCK_OFFSET, Cluster, ClusterError, Member
+from engine.cluster.member import LARGEST_CLOCK_OFFSET, Member
+from engine.cluster.membership import Cluster, ClusterError
 from engine.cluster.node_file import NodeState
 from engine.cluster.versions import differences
 from engine.system.program import call
@@ -37,7 +38,7 @@ class ClusterOptions:
     token: str = ""
     name: str = ""
     host: str = ""
-    port: int = 0
+    port: int | None = None
     ports: str = ""
     keep: bool = False
     json: bool = False

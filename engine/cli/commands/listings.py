@@ -27,7 +27,8 @@ from engine.cli.output import (
     run_as_json,
 )
 from engine.client import RunInfo, UnreadableRun
-from engine.cluster.membership import Member, other_members
+from engine.cluster.member import Member
+from engine.cluster.membership import other_members
 from engine.messages.status_question import ANSWER_SECONDS
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import SUPERVISOR

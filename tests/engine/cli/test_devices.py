@@ -13,7 +13,7 @@ from engine.cli.devices import (
     why_not_here,
 )
 from engine.cli.output import Refused
-from engine.cluster.membership import Member
+from engine.cluster.member import Member
 from engine.spec.strategy import Strategy, WorkerPlan
 from engine.telemetry.given_gpus import GivenGpus
 from engine.telemetry.snapshot import DeviceSnapshot, MigSlice, Snapshot

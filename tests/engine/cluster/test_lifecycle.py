@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.support.cluster_machine import LONGEST, ClusterMachine
+from tests.support.cluster_machine import LONGEST, ClusterMachine, wait_for
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
 pytestmark = pytest.mark.usefixtures("processes")
@@ -25,11 +24,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterat
     desk = ClusterMachine(folder, "desk", "127.0.0.1")
     gpus = ClusterMachine(folder, "gpus", "127.0.0.2")
     try:
-        begun = desk.call(
-            *("cluster", "start", "--name", "desk", "--host", desk.ip, "--port", "0", "--json")
-        )
+        begun = desk.begin()
         assert begun.code == 0, begun
-        joined = gpus.join(begun.json["head"], token_of(desk))
+        joined = gpus.join(begun.json["head"], desk.token)
         assert joined.code == 0, joined
         yield desk, gpus
     finally:
@@ -44,19 +41,8 @@ def third(tmp_path: Path) -> Iterator[ClusterMachine]:
     machine.leave()
 
 
-def token_of(desk: ClusterMachine) -> str:
-    return (desk.home / "cluster-token").read_text()
-
-
 def head_of(desk: ClusterMachine) -> str:
     return str(desk.call("cluster", "start", "--json").json["head"])
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONGEST
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 def test_every_machine_sees_all_machines_with_versions_devices_and_clocks(cluster: Cluster) -> None:
@@ -87,13 +73,13 @@ def test_the_line_to_paste_is_printed_again(cluster: Cluster) -> None:
     desk, gpus = cluster
     again = desk.call("cluster", "start")
     assert again.code == 0
-    assert again.output.split()[-4:] == ["join", head_of(desk), "--token", token_of(desk)]
+    assert again.output.split()[-4:] == ["join", head_of(desk), "--token", desk.token]
     assert "`--host IP` names an address that the others reach" in again.errors
-    assert "runs already" in gpus.join(head_of(desk), token_of(desk)).errors
+    assert "runs already" in gpus.join(head_of(desk), desk.token).errors
 
 
 def test_the_token_is_in_no_other_file_and_in_no_command_line(cluster: Cluster) -> None:
-    token = token_of(cluster[0])
+    token = cluster[0].token
     for machine in cluster:
         tree = [machine.node, *machine.node.children(recursive=True)]
         assert len(tree) >= 3
@@ -123,6 +109,7 @@ def test_the_log_of_a_command_has_no_token(cluster: Cluster, third: ClusterMachi
         (None, ("--name", "gpus"), "There is a machine gpus in the cluster already"),
         (None, ("--host", "203.0.113.7"), "This machine has no address 203.0.113.7"),
         (None, ("--ports", "80-90"), "is no range of ports"),
+        (None, ("--name", "a/b"), "is no name for a machine"),
     ],
 )
 def test_who_may_not_join_is_told_why_and_leaves_nothing_behind(
@@ -133,7 +120,7 @@ def test_who_may_not_join_is_told_why_and_leaves_nothing_behind(
     said: str,
 ) -> None:
     desk, _ = cluster
-    refused = third.join(head_of(desk), token or token_of(desk), *flags)
+    refused = third.join(head_of(desk), token or desk.token, *flags)
     assert refused.code == 2
     assert said in refused.errors
     assert "Traceback" not in refused.errors
@@ -144,7 +131,7 @@ def test_who_may_not_join_is_told_why_and_leaves_nothing_behind(
 def test_other_versions_are_refused(cluster: Cluster, third: ClusterMachine) -> None:
     desk, _ = cluster
     found = third.call(
-        *("cluster", "join", head_of(desk), "--token", token_of(desk), "--name", "third"),
+        *("cluster", "join", head_of(desk), "--token", desk.token, "--name", "third"),
         variables={"PYTHONPATH": str(Path(__file__).parent / "other_ray")},
     )
     assert found.code == 2
@@ -159,7 +146,7 @@ def test_a_machine_whose_ray_was_killed_comes_back_by_itself(cluster: Cluster) -
     raylet.kill()
     wait_for(lambda: "the node is started again" in gpus.log)
     wait_for(lambda: raylet_of(process) not in (None, raylet))
-    wait_for(lambda: not desk.call("cluster", "status", "--json").json["differs"])
+    wait_for(lambda: desk.sees() == {"desk": True, "gpus": True})
     assert gpus.node == process
 
 
@@ -173,7 +160,7 @@ def test_who_leaves_leaves_no_process_no_folder_and_no_name(
     desk, _ = cluster
     first = 20_000 + os.getpid() % 100 * 100  # another one for each process with these tests
     own = f"{first}-{first + 99}"
-    assert third.join(head_of(desk), token_of(desk), "--ports", own).code == 0
+    assert third.join(head_of(desk), desk.token, "--ports", own).code == 0
     tree = [third.node, *third.node.children(recursive=True)]
     ports = {
         connection.laddr.port
@@ -188,14 +175,14 @@ def test_who_leaves_leaves_no_process_no_folder_and_no_name(
     assert alive == []
     assert {each.name for each in third.home.iterdir()} == {"cluster.lock", "logs"}
     assert "third" not in desk.call("cluster", "status").output
-    assert third.join(head_of(desk), token_of(desk)).code == 0
+    assert third.join(head_of(desk), desk.token).code == 0
 
 
 def test_a_killed_process_takes_ray_with_it_and_its_machine_can_come_back(
     cluster: Cluster, third: ClusterMachine
 ) -> None:
     desk, _ = cluster
-    assert third.join(head_of(desk), token_of(desk)).code == 0
+    assert third.join(head_of(desk), desk.token).code == 0
     tree = [third.node, *third.node.children(recursive=True)]
     tree[0].kill()
     _, alive = psutil.wait_procs(tree, timeout=LONGEST)

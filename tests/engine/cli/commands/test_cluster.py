@@ -8,7 +8,8 @@ from engine.cli.commands import cluster as command
 from engine.cli.commands.cluster import ClusterOptions, cluster
 from engine.cli.output import NoAnswer, Refused
 from engine.cluster import membership
-from engine.cluster.membership import Cluster, Member
+from engine.cluster.member import Member
+from engine.cluster.membership import Cluster
 from engine.cluster.versions import Versions
 
 HERE = Member(

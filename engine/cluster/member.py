@@ -1,0 +1,168 @@
+"""A machine of the cluster, and what it is asked: a Ray task on each tells what it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from engine.cluster.machine_facts import MachineFacts, answer_facts, answer_time
+from engine.cluster.versions import Versions
+from engine.telemetry.given_gpus import GivenGpus
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+
+LABEL = "traindeck-machine"
+"""The label of a Ray node with the name of its machine."""
+
+AMOUNT = 1000
+"""Of the resource of a machine: how many things may be placed there."""
+
+LARGEST_CLOCK_OFFSET = 2.0
+"""Seconds; more is told to the user, because times in logs and events would not fit."""
+
+_HAS_LEFT = 1
+"""Ray's number for a node that was ended on purpose."""
+
+_LOOK_SECONDS = 1.0
+_CLOCK_QUESTIONS = 3
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine of the cluster."""
+
+    name: str
+    ip: str
+    alive: bool
+    """Whether the head hears of it now."""
+
+    is_here: bool = False
+    is_head: bool = False
+    problem: str = ""
+    """Why its facts are missing, in a sentence; empty: it has told them."""
+
+    versions: Versions = Versions()
+    snapshot: Snapshot | None = None
+    given: GivenGpus = GivenGpus(())
+    """The GPUs that a run can use there."""
+
+    clock_offset: float | None = None
+    """Seconds by which its clock is ahead of the clock of this machine; None: not measured."""
+
+    @property
+    def devices(self) -> tuple[DeviceSnapshot, ...]:
+        """Its devices; empty if it has not told them."""
+        return self.snapshot.devices if self.snapshot else ()
+
+
+def resource(machine: str) -> str:
+    """Return the name of the Ray resource that only this machine has."""
+    return f"traindeck:{machine}"
+
+
+def ask_members(own_name: str, timeout: float) -> list[Member]:
+    """Return all machines, by name; `own_name`: that of this one. This process is a Ray driver.
+
+    See `membership.members`. Raises Ray's errors.
+    """
+    import ray
+
+    deadline = time.monotonic() + timeout
+    told: dict[str, MachineFacts | str] = {}
+    asked = {_placed(answer_facts, name).remote(): name for name in _living(_nodes())}
+    while asked and time.monotonic() < deadline:
+        answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_LOOK_SECONDS)
+        told |= {asked.pop(ref): _answer(ref) for ref in answered}
+        living = _living(_nodes())  # Ray does not end a task on a machine that was just lost
+        asked = {ref: name for ref, name in asked.items() if name in living}
+    for ref, name in asked.items():
+        ray.cancel(ref, force=True)
+        told[name] = "It has not answered in time."
+    return [
+        _member(node, name == own_name, told.get(name, "It has just joined."), deadline)
+        for name, node in sorted(_nodes().items())
+    ]
+
+
+def first_line(error: BaseException | None) -> str:
+    """Return the first line of an error's text, for a clause."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].strip().rstrip(".:")[:200]
+
+
+def _nodes() -> dict[str, Mapping[str, Any]]:
+    """Return what Ray says of each machine, by name, without those that have left."""
+    import ray
+
+    nodes: dict[str, Mapping[str, Any]] = {}
+    for node in ray.nodes():
+        if not node["Alive"] and node["DeathReason"] == _HAS_LEFT:
+            continue
+        name = node["Labels"].get(LABEL)
+        if name and (node["Alive"] or name not in nodes or not nodes[name]["Alive"]):
+            nodes[name] = node
+    return nodes
+
+
+def _living(nodes: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    return {name for name, node in nodes.items() if node["Alive"]}
+
+
+def _member(
+    node: Mapping[str, Any], is_here: bool, told: MachineFacts | str, deadline: float
+) -> Member:
+    name = node["Labels"][LABEL]
+    bare = Member(
+        name=name,
+        ip=str(node["NodeManagerAddress"]),
+        alive=bool(node["Alive"]),
+        is_here=is_here,
+        is_head="node:__internal_head__" in node["Resources"],
+    )
+    if not bare.alive:
+        return msgspec.structs.replace(bare, problem=f"{name} was lost.")
+    if isinstance(told, str):
+        return msgspec.structs.replace(bare, problem=told)
+    return msgspec.structs.replace(
+        bare,
+        versions=told.versions,
+        snapshot=told.snapshot,
+        given=told.given,
+        clock_offset=_clock_offset(name, deadline),
+    )
+
+
+def _placed(function: Any, machine: str) -> Any:
+    """Return `function` as a Ray task that runs on `machine`."""
+    import ray
+
+    return ray.remote(function).options(num_cpus=0, resources={resource(machine): 1}, max_retries=0)
+
+
+def _answer(ref: Any) -> MachineFacts | str:
+    """Return what a machine has told, or why it could not, as a sentence."""
+    import ray
+
+    try:
+        return msgspec.json.decode(ray.get(ref), type=MachineFacts)
+    except (ray.exceptions.RayError, ValueError) as error:
+        return f"It could not tell its facts: {first_line(error)}."
+
+
+def _clock_offset(machine: str, deadline: float) -> float | None:
+    """Return how far the clock of a machine is ahead; the quickest of several answers counts."""
+    import ray
+
+    task = _placed(answer_time, machine)
+    measured = []
+    for _ in range(_CLOCK_QUESTIONS):
+        asked = time.time()
+        begun = time.monotonic()
+        try:
+            there = float(ray.get(task.remote(), timeout=max(0.0, deadline - begun)))
+        except ray.exceptions.RayError:
+            break
+        took = time.monotonic() - begun
+        measured.append((took, there - (asked + took / 2)))
+    return min(measured)[1] if measured else None
