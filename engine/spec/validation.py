@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.spec.device_names import is_logical_cpu, is_mig_slice
+from engine.spec.device_names import is_logical_cpu, is_mig_slice, machine_of
 from engine.spec.field_info import Setting
 from engine.spec.metric_direction import split_direction
 from engine.spec.recipe_file import no_recipe
@@ -123,6 +123,11 @@ def _device_problems(
 ) -> list[str]:
     if not devices:
         return ["No device is chosen: choose at least one."]
+    if elsewhere := [device for device in devices if machine_of(device)]:
+        return [
+            f"{', '.join(elsewhere)}: a run over several machines of the cluster cannot be started "
+            "yet. Choose devices of this machine, or start the run on the other one with `--on`."
+        ]
     found = []
     for device in dict.fromkeys(devices):
         if devices.count(device) > 1:
