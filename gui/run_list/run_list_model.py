@@ -13,7 +13,7 @@ from engine.system import units
 from gui.bridge.liveness import NO_SILENCE, Silence
 from gui.run_view.progress_text import silence_text
 from gui.style import formatting
-from gui.style.state_style import marked_state, state_colour, state_sentence, state_text
+from gui.style.state_style import is_hung, marked_state, state_colour, state_sentence, state_text
 from gui.style.theme import Theme
 from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip
@@ -116,11 +116,11 @@ class RunListModel(QAbstractListModel):
             case _ if role == COLOUR:
                 if not isinstance(run, RunInfo):
                     return self._theme.bad
-                if silence.seconds:
+                if silence.seconds and not is_hung(run):
                     return self._theme.muted
                 return state_colour(run, self._theme)
             case _ if role == STATE:
-                if silence.seconds or not isinstance(run, RunInfo):
+                if not isinstance(run, RunInfo) or (silence.seconds and not is_hung(run)):
                     return None
                 return marked_state(run)
             case _ if role == TITLE_END:

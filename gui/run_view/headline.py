@@ -25,7 +25,7 @@ from gui.bridge.environments import python_text
 from gui.bridge.liveness import NO_SILENCE, Silence
 from gui.run_view.progress_text import progress_text, short_progress, silence_text, time_left
 from gui.style.state_marks import state_pixmap
-from gui.style.state_style import marked_state, state_colour, state_text
+from gui.style.state_style import is_hung, marked_state, state_colour, state_text
 from gui.style.theme import Theme, theme_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
@@ -192,8 +192,9 @@ class RunHeadline(QWidget):
             set_wrapped_tip(self.state, text)
             return
         silent = silence.seconds > 0
-        colour = self._theme.muted if silent else state_colour(info, self._theme)
-        self._dot.setPixmap(state_pixmap(None if silent else marked_state(info), colour))
+        is_uncertain = silent and not is_hung(info)  # that one hangs is certain
+        colour = self._theme.muted if is_uncertain else state_colour(info, self._theme)
+        self._dot.setPixmap(state_pixmap(None if is_uncertain else marked_state(info), colour))
         self.title.setText(info.title)
         facts = [info.title, str(info.folder)]
         if self._python:

@@ -18,7 +18,7 @@ from gui.bridge.liveness import NO_SILENCE, Silence
 from gui.run_list.run_delegate import ROW_HEIGHT
 from gui.run_list.run_list_model import COLOUR, DETAIL, detail
 from gui.run_list.run_list_view import RunListView
-from gui.style.theme import DARK, ThemeController
+from gui.style.theme import DARK, LIGHT, ThemeController
 
 
 @pytest.fixture
@@ -240,3 +240,18 @@ def test_the_list_ends_below_a_whole_row(
     qtbot.waitUntil(lambda: history.viewport().height() == 3 * ROW_HEIGHT)
     history.resize(280, 5 * ROW_HEIGHT)
     qtbot.waitUntil(lambda: history.viewport().height() > 4 * ROW_HEIGHT)
+
+
+def test_a_run_that_hangs_keeps_its_warning_while_it_is_silent(
+    history: RunListView, record: Callable[..., Any]
+) -> None:
+    record().begin()
+    [run] = RunIndex().runs()
+    hung = run._replace(status=replace(run.status, troubles={"hang": "No step was done."}))
+    history.show_runs([hung])
+    index = history.model().index(0, 0)
+    before = index.data(COLOUR)
+    history.watch(hung.id)
+    history.show_silence(Silence(12.0, workers_only=True))
+    assert index.data(COLOUR) == before
+    assert before in (DARK.warn, LIGHT.warn)
