@@ -115,6 +115,12 @@ def join(
         membership.forget()
         raise
     _start_node(undo=membership.forget)
+    try:
+        membership.check_reachable()
+    except BaseException:
+        end_node()
+        membership.forget()
+        raise
     return joined, told
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from engine.cluster.machine_facts import MachineFacts, answer_facts, answer_time
+from engine.cluster.machine_facts import MachineFacts, answer_facts, answer_reach, answer_time
 from engine.cluster.versions import Versions
 from engine.telemetry.given_gpus import GivenGpus
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
@@ -24,6 +24,9 @@ LARGEST_CLOCK_OFFSET = 2.0
 
 _HAS_LEFT = 1
 """Ray's number for a node that was ended on purpose."""
+
+_HEAD = "node:__internal_head__"
+"""The resource that only Ray's head has."""
 
 _LOOK_SECONDS = 1.0
 _CLOCK_QUESTIONS = 3
@@ -85,6 +88,26 @@ def ask_members(own_name: str, timeout: float) -> list[Member]:
     ]
 
 
+def refusal_from_head(own_name: str, timeout: float) -> str:
+    """Return why the head cannot connect to the Ray node of this machine; empty: it can.
+
+    This process is a Ray driver.
+    """
+    import ray
+
+    nodes = _nodes()
+    head = next(name for name, node in nodes.items() if _HEAD in node["Resources"])
+    own = nodes[own_name]
+    task = _placed(answer_reach, head)
+    ref = task.remote(own["NodeManagerAddress"], own["NodeManagerPort"])
+    try:
+        return str(ray.get(ref, timeout=timeout))
+    except ray.exceptions.GetTimeoutError:  # the head is busy: that is no refusal
+        return ""
+    except ray.exceptions.RayError as error:
+        return first_line(error)
+
+
 def first_line(error: BaseException | None) -> str:
     """Return the first line of an error's text, for a clause."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
@@ -118,7 +141,7 @@ def _member(
         ip=str(node["NodeManagerAddress"]),
         alive=bool(node["Alive"]),
         is_here=is_here,
-        is_head="node:__internal_head__" in node["Resources"],
+        is_head=_HEAD in node["Resources"],
     )
     if not bare.alive:
         return msgspec.structs.replace(bare, problem=f"{name} was lost.")

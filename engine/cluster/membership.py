@@ -17,13 +17,15 @@ import msgspec
 import tomli_w
 
 from engine.cluster.address import is_reachable, parse_address
-from engine.cluster.member import Member, ask_members, first_line
+from engine.cluster.member import Member, ask_members, first_line, refusal_from_head
 from engine.cluster.versions import RAY_NEEDED, ray_version
 from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import read_regular, read_toml
 from engine.processes.process import ON_LINUX
 from engine.system import paths
 from engine.system.program import call
+
+_log = logging.getLogger(__name__)
 
 FILE_NAME = "cluster.toml"
 TOKEN_NAME = "cluster-token"
@@ -203,12 +205,15 @@ def connect(timeout: float = 30.0) -> None:
 def ray_module() -> Any:
     """Return Ray, which reads its environment variables when it is first imported."""
     os.environ.update(environment())
+    os.environ.pop("RAY_AUTH_TOKEN", None)  # of another cluster: Ray would prefer it to the file
     logging.getLogger("ray").setLevel(logging.ERROR)
     import ray
-    from ray._private import services
+    from ray._private import services, worker
 
     # Ray would replace 127.0.0.1 by another address, where a head on 127.0.0.1 does not listen.
     services.resolve_ip_for_localhost = lambda host: host
+    # Ray would print the stacks of lost nodes on standard output, whatever its settings.
+    worker.print_to_stdstream = lambda told, **_: _log.info("Ray: %s", told.get("lines"))
     return ray
 
 
@@ -235,6 +240,25 @@ def members(timeout: float = 30.0) -> list[Member]:
     finally:
         if not was_connected:
             disconnect()
+
+
+def check_reachable(timeout: float = 30.0) -> None:
+    """Let the head connect to the Ray node of this machine. Raises ClusterError if it cannot.
+
+    Ray would take this machine for lost some seconds after it has joined, and say no more.
+    """
+    found = this_cluster()
+    connect(timeout)
+    try:
+        refusal = refusal_from_head(found.name, timeout)
+    finally:
+        disconnect()
+    if refusal:
+        raise ClusterError(
+            f"The head cannot reach this machine at {found.ip} ({refusal}): does a firewall lie "
+            "between? All machines of a cluster have to reach each other; with --ports they need "
+            "that range only."
+        )
 
 
 def other_members() -> tuple[list[Member], str]:
