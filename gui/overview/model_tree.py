@@ -167,8 +167,8 @@ class ModelTree(QTreeView):
     def _fit_modules(self) -> None:
         is_narrow = self.width() < _WITH_SIZE
         self.header().resizeSection(_PARAMETERS, 62 if is_narrow else 86)
-        self.header().resizeSection(_SHARE_COLUMN, 46 if is_narrow else 70)
-        most = int(self.width() * 0.34)
+        self.header().resizeSection(_SHARE_COLUMN, 42 if is_narrow else 70)
+        most = int(self.width() * (0.27 if is_narrow else 0.34))
         self.header().resizeSection(_MODULE, max(56, min(self._module_width, most)))
 
     def _fit(self) -> None:

@@ -37,6 +37,9 @@ _MIN_ROWS = 3
 _WIDEST_COUNT = 88
 """The button Compare has room for such a number of runs."""
 
+_SPACING = 4
+"""Logical pixels between two parts."""
+
 _FRAME_WIDTH = 1
 """Width of the focus frame, in pixels."""
 
@@ -55,7 +58,6 @@ class RunListPanel(QWidget):
         self._chosen = chosen
         self._infos: list[RunInfo] = []
         self._unreadable: list[UnreadableRun] = []
-        run_list.setMinimumHeight(_MIN_ROWS * ROW_HEIGHT + 2 * _FRAME_WIDTH)
         self.search_button = IconButton(
             "magnifying-glass",
             self.tr("Search and sort"),
@@ -104,6 +106,7 @@ class RunListPanel(QWidget):
         self.undo_bar = _UndoBar()
         self.undo_bar.undo.clicked.connect(self.undo_clicked)
         self._build_layout()
+        self._show_empty(True)
         self.search.textChanged.connect(self._update_list)
         self.order.currentIndexChanged.connect(self._update_list)
         self.search_button.toggled.connect(self._show_search)
@@ -164,7 +167,7 @@ class RunListPanel(QWidget):
         if self._is_listed:
             none, no_match = self.tr("No runs yet."), self.tr("No run matches.")
             self.empty.setText(no_match if total else none)
-        self.empty.setVisible(not count)
+        self._show_empty(not count)
         some = self.tr("{count} of {total}").format(count=count, total=total)
         self.count.setText(f"{total:,}" if count == total else some)
 
@@ -178,6 +181,12 @@ class RunListPanel(QWidget):
         self.clear_choice.setEnabled(bool(colours))
         if not enough:
             self.compare.setChecked(False)
+
+    def _show_empty(self, is_empty: bool) -> None:
+        """Show that there is no run; the panel needs the same height then."""
+        self.empty.setVisible(is_empty)
+        taken = self.empty.sizeHint().height() + _SPACING if is_empty else 0
+        self._list.setMinimumHeight(_MIN_ROWS * ROW_HEIGHT + 2 * _FRAME_WIDTH - taken)
 
     def _build_layout(self) -> None:
         title = Label(self.tr("RUNS"))
@@ -197,7 +206,7 @@ class RunListPanel(QWidget):
         search.addWidget(self.order)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
+        layout.setSpacing(_SPACING)
         layout.addLayout(top)
         layout.addWidget(self._search_line)
         layout.addWidget(self.undo_bar)
