@@ -128,8 +128,11 @@ def leave() -> Cluster | None:
     """End the Ray node of this machine, and forget its cluster. Raises ClusterError, OSError."""
     try:
         found = membership.cluster()
-    except ClusterError:  # its file is damaged, which this mends
-        found = None
+        is_damaged = False
+    except ClusterError:  # which this mends
+        found, is_damaged = None, True
+    if not is_damaged:
+        _check_not_shared()
     if found is not None and found.is_head:
         raise ClusterError(
             f"This machine is the head of its cluster: `{call('cluster stop')}` ends the cluster."
@@ -195,7 +198,17 @@ def _prepared(name: str) -> Cluster | None:
     membership.require_ray()
     if name and (problem := membership.name_problem(name)):
         raise ClusterError(problem)
+    _check_not_shared()
     return membership.cluster()
+
+
+def _check_not_shared() -> None:
+    if host := membership.shared_with():
+        raise ClusterError(
+            f"The data folder, {paths.home()}, is shared with {host}, which has joined a cluster "
+            "with it: set TRAINDECK_HOME to a folder of this machine alone. (If this machine had "
+            f"that name: remove {membership.FILE_NAME} there.)"
+        )
 
 
 def _node_lives() -> bool:

@@ -21,6 +21,7 @@ from engine.cluster.member import Member, ask_members, first_line, refusal_from_
 from engine.cluster.versions import RAY_NEEDED, ray_version
 from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import read_regular, read_toml
+from engine.processes.machine import this_machine
 from engine.processes.process import ON_LINUX
 from engine.system import paths
 from engine.system.program import call
@@ -57,12 +58,37 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     member: str = ""
     """A random number of this membership: another machine that has the same name has another."""
 
+    host: str = ""
+    """The name of this host."""
+
+    machine_id: str = ""
+    """See `engine.processes.machine.Machine`: the data folder may be shared with other machines."""
+
     ports: str = ""
     """The range of ports for all but the head's own, such as 20000-20199; empty: any."""
 
 
 def cluster() -> Cluster | None:
     """Return the cluster that this machine belongs to; None: to none. Raises ClusterError."""
+    found = _saved()
+    return None if found is None or _is_elsewhere(found) else found
+
+
+def shared_with() -> str:
+    """Return the host that has joined a cluster with this data folder; empty: none but this one.
+
+    Raises ClusterError.
+    """
+    found = _saved()
+    return found.host if found is not None and _is_elsewhere(found) else ""
+
+
+def _is_elsewhere(found: Cluster) -> bool:
+    here = this_machine()
+    return bool(found.host) and (found.host, found.machine_id) != (here.host, here.id)
+
+
+def _saved() -> Cluster | None:
     file = paths.home() / FILE_NAME
     try:
         found = msgspec.convert(read_toml(file), Cluster)
@@ -100,7 +126,9 @@ def require_ray() -> None:
 
 
 def save(joined: Cluster, token: str) -> None:
-    """Write the membership and the token, for this user only. Raises OSError."""
+    """Write the membership of this machine and the token, for this user only. Raises OSError."""
+    here = this_machine()
+    joined = msgspec.structs.replace(joined, host=here.host, machine_id=here.id)
     paths.prepare_home()
     write_atomically(token_file(), token, mode=0o600, sync=True)
     content = tomli_w.dumps(msgspec.to_builtins(joined))

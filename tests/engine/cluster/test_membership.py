@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from engine.cluster import membership
+from engine.cluster import lifecycle, membership
 from engine.cluster.membership import Cluster, ClusterError
+from engine.processes.machine import Machine, this_machine
 
 DESK = Cluster(head="10.0.0.1:6379", name="desk", ip="10.0.0.2", member="1b2c", ports="2000-2100")
 TOKEN = "a-long-token"
@@ -19,12 +21,33 @@ TOKEN = "a-long-token"
 def test_what_was_saved_is_read_and_only_its_owner_may_read_it(traindeck_home: Path) -> None:
     assert membership.cluster() is None
     membership.save(DESK, TOKEN)
-    assert membership.cluster() == DESK
+    found = membership.cluster()
+    assert found is not None
+    assert replace(found, host="", machine_id="") == DESK
     assert membership.token() == TOKEN
     for name in ("cluster.toml", "cluster-token"):
         assert stat.S_IMODE((traindeck_home / name).stat().st_mode) == 0o600
     membership.forget()
     assert membership.cluster() is None
+
+
+def test_the_membership_of_a_machine_that_shares_the_data_folder_is_not_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    membership.save(DESK, TOKEN)
+    assert membership.shared_with() == ""
+    monkeypatch.setattr(membership, "this_machine", lambda: Machine("other", "1b2c"))
+    monkeypatch.setattr(membership, "require_ray", lambda: None)
+    assert membership.cluster() is None
+    assert membership.shared_with() == this_machine().host
+    for action in (
+        lambda: lifecycle.start("", "", None, ""),
+        lambda: lifecycle.join("10.0.0.1:1", "", "", "", ""),
+        lifecycle.leave,
+    ):
+        with pytest.raises(ClusterError, match=r"is shared with .* set TRAINDECK_HOME"):
+            action()
+    assert membership.token() == TOKEN
 
 
 def test_the_token_is_in_no_other_file_and_in_no_variable(traindeck_home: Path) -> None:
