@@ -6,8 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Signal
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QGuiApplication, QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from engine.system.units import GIB
 from engine.telemetry.history import DeviceHistory
@@ -23,6 +30,10 @@ from gui.widgets.plain_text import Label
 if TYPE_CHECKING:
     from engine.remote.connection import LinkStatus
     from engine.remote.machines import RemoteMachine
+
+
+_BESIDE = 900
+"""Width from which on the table of users has room beside the curves, in logical pixels."""
 
 
 class MachineBlock(QWidget):
@@ -105,6 +116,18 @@ class MachineBlock(QWidget):
         if event.type() is QEvent.Type.PaletteChange:
             self._show_state()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the table beside the curves, or below them where there is no room."""
+        super().resizeEvent(event)
+        self._place_users()
+
+    def _place_users(self) -> None:
+        is_beside = self.width() >= _BESIDE
+        place = (0, 2, 1, 1) if is_beside else (1, 0, 1, 2)
+        self._grid.addWidget(self._users_card, *place)
+        for column, share in enumerate((3, 3, 4 if is_beside else 0)):
+            self._grid.setColumnStretch(column, share)
+
     @property
     def _buttons(self) -> tuple[QPushButton, ...]:
         return self.button, self.copy, self.disconnect_button, self.remove
@@ -145,16 +168,15 @@ class MachineBlock(QWidget):
         for button in self._buttons:
             top.addWidget(button)
         self._details = QWidget()
-        row = QHBoxLayout(self._details)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
-        for chart in (self.utilisation, self.memory):
-            card = _card(chart)
-            row.addWidget(card, 3)
+        self._grid = QGridLayout(self._details)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(8)
+        for column, chart in enumerate((self.utilisation, self.memory)):
+            self._grid.addWidget(_card(chart), 0, column)
         heading = Label(self.tr("WHO USES THE MEMORY"))
         heading.setObjectName("h")
         self._users_card = _card(heading, self.users)
-        row.addWidget(self._users_card, 4)
+        self._place_users()
         self._users_card.hide()
         self._details.hide()
         layout = QVBoxLayout(self)

@@ -151,11 +151,8 @@ class HistogramCard(MediaCard):
         return self.series.steps
 
     def describe(self, place: int) -> str:
-        histogram = self.series.histograms[place]
-        text = translate("Media", "{count:,.0f} values from {least:.3g} to {most:.3g}")
-        return text.format(
-            count=histogram.total, least=histogram.edges[0], most=histogram.edges[-1]
-        )
+        text = translate("Media", "{count:,.0f} values")  # the picture has the lowest and highest
+        return text.format(count=self.series.histograms[place].total)
 
     def _show_place(self) -> None:
         super()._show_place()

@@ -209,6 +209,11 @@ class RunsPage(QWidget):
         """Return the shown runs with the shown columns, in their order, with exact values."""
         return csv_of(self.table.runs.arranged.shown, self._exported_columns())
 
+    @property
+    def waits_for_scrolling(self) -> bool:
+        """Whether the small curves in sight will be read when the user has scrolled enough."""
+        return self._curves_pause.isActive() and self.isVisible()
+
     def showEvent(self, event: QShowEvent) -> None:
         """Compute what has changed meanwhile, and read the small curves in sight."""
         super().showEvent(event)

@@ -147,6 +147,7 @@ def _wait_until_painted(app: AppController) -> None:
             sys.exit("The plots were not painted in time.")
         QCoreApplication.processEvents()
         painted = [app.plots.tick(), app.comparison.plots.tick()]
+        painted.append(app.runs_page.waits_for_scrolling)
         quiet = 0 if any(painted) else quiet + 1
         if quiet == 1:
             _wait_for_background(app)
