@@ -62,6 +62,11 @@ def start(name: str, host: str, port: int | None, ports: str) -> Cluster:
         membership.save(begun, secrets.token_hex(32))
         _start_node(undo=membership.forget)
     elif not _node_lives():
+        if not (addresses.is_loopback(begun.ip) or addresses.interface_of(begun.ip)):
+            raise ClusterError(
+                f"This machine has the address {begun.ip} no more, with which its cluster was "
+                f"begun: end it with `{call('cluster stop')}`, and begin another one."
+            )
         addresses.free_port(parse_address(begun.head).port)
         _start_node()
     return begun

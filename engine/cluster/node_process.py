@@ -16,10 +16,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 from filelock import FileLock, Timeout
 
 from engine.cluster import membership, node_file
-from engine.cluster.address import is_reachable, parse_address
+from engine.cluster.address import (
+    UnusableAddress,
+    interface_of,
+    is_loopback,
+    is_reachable,
+    own_address_towards,
+    parse_address,
+)
 from engine.cluster.head import Head, Unreachable
 from engine.cluster.member import AMOUNT, LABEL, resource
 from engine.cluster.membership import Cluster, ClusterError
@@ -95,6 +103,7 @@ def _run(joined: Cluster, *, waits: bool) -> None:
     try:
         _tell(NodeState.WAITING if waits else NodeState.STARTING)
         if not joined.is_head:
+            joined = with_own_address(joined)
             _register(joined, waits=waits)
         folder = _make_ray_folder()
         _tell(NodeState.STARTING, "", folder)
@@ -131,6 +140,19 @@ def _start_again() -> NoReturn:
     """Begin anew with the same process number: Ray's state in this process is not of use again."""
     os.environ[AGAIN] = "1"
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def with_own_address(joined: Cluster) -> Cluster:
+    """Return the membership with the address that this machine has now: it may have got another.
+
+    Raises UnusableAddress, OSError.
+    """
+    if is_loopback(joined.ip) or interface_of(joined.ip):
+        return joined
+    ip = own_address_towards(parse_address(joined.head).host)
+    moved = msgspec.structs.replace(joined, ip=ip)
+    membership.save(moved, membership.token())
+    return moved
 
 
 def _register(joined: Cluster, *, waits: bool) -> None:
@@ -265,7 +287,7 @@ def _remove_ray_folder(folder: str) -> None:
 
 
 def _sentence(joined: Cluster, error: Exception) -> str:
-    if isinstance(error, ClusterError):
+    if isinstance(error, ClusterError | UnusableAddress):
         return str(error)
     reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300].rstrip(".")
     return f"Ray's node of this machine, {joined.name}, could not be started: {reason}."
