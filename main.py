@@ -496,7 +496,9 @@ def _add_warm(parser: Parser) -> None:
         action="store_true",
         help="unload them, and let no window and no run load them again",
     )
-    either.add_argument("--on", action="store_true", help="the opposite of --off")
+    either.add_argument(
+        "--allow", action="store_true", help="let them be loaded again: the opposite of --off"
+    )
 
 
 def _add_run_options(parser: Parser, default: str = "") -> None:
@@ -743,7 +745,7 @@ def _run(options: argparse.Namespace) -> int:
             return warm.show(json=options.json)
         case "warm" if options.off:
             return warm.switch_off(json=options.json)
-        case "warm" if options.on:
+        case "warm" if options.allow:
             return warm.switch_on(json=options.json)
         case "warm":
             return warm.load(options.framework, json=options.json)

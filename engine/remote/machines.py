@@ -5,16 +5,18 @@ Writers hold a lock and replace the file atomically, so that readers need no loc
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import tomli_w
 from filelock import FileLock, Timeout
 
 from engine.files.atomic_file import write_atomically
-from engine.files.regular_file import read_toml
+from engine.files.regular_file import LARGEST_TOML, read_regular, read_toml
 from engine.system import paths
 from engine.system.program import CONSOLE_SCRIPT, call
 
@@ -23,6 +25,7 @@ LOCK_NAME = "machines.lock"
 LONGEST_NAME = 32
 _LONGEST_TEXT = 500
 _LOCK_SECONDS = 10.0
+_ENTRY = re.compile(r"\[\[machine\]\][^\[]*|\{[^{}\n]*\}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
 
@@ -112,6 +115,22 @@ def remove(name: str) -> RemoteMachine:
 
     _change(change)
     return removed[0]
+
+
+def rebuild(damaged: Path) -> list[str]:
+    """List those machines of a damaged list that can be read; return their names. Raises OSError.
+
+    Each of its entries is read alone.
+    """
+    text = read_regular(damaged, LARGEST_TOML).decode(errors="replace")
+    readable: dict[str, RemoteMachine] = {}
+    for part in _ENTRY.findall(text):
+        with contextlib.suppress(ValueError, RecursionError):
+            table = part if part.startswith("[[") else f"machine = [{part}]"
+            listed = msgspec.toml.decode(table, type=_Document).machine
+            readable |= {each.name: each for each in listed if not machine_problem(each)}
+    _change(lambda listed: [*readable.values()])
+    return list(readable)
 
 
 def run_reference(text: str) -> tuple[str, str]:

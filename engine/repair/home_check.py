@@ -1,5 +1,5 @@
-"""Checks the files of the data folder: the lists of runs and environments, the queue, presets, what
-was left over."""
+"""Checks the files of the data folder: the lists of runs, environments and machines, the queue,
+presets, what was left over."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from engine.environments.needs import interpreter_problem
 from engine.environments.registry import RegistryTooNew, UnreadableRegistry
 from engine.files.atomic_file import leftovers
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
+from engine.remote import machines
+from engine.remote.machines import UnreadableMachines
 from engine.repair import file_check
 from engine.repair.report import Report, RunReport, free_name, move_aside
 from engine.runs import device_queue, run_index, trash
@@ -42,6 +44,7 @@ def check_home(report: Report) -> None:
     _check_index(of_home)
     _check_presets(of_home)
     _check_environments(of_home)
+    _check_machines(of_home)
     _check_trash(of_home)
     _check_leftovers(home, of_home)
 
@@ -146,6 +149,28 @@ def _check_environments(report: RunReport) -> None:
             "it is removed",
             functools.partial(shutil.rmtree, folder),
         )
+
+
+def _check_machines(report: RunReport) -> None:
+    file = paths.home() / machines.FILE_NAME
+    try:
+        machines.machines()
+        return
+    except UnreadableMachines as error:
+        cause = error.__cause__
+        problem = f"{str(error)[:1].upper()}{str(error)[1:].rpartition(':')[0]}."
+    if isinstance(cause, OSError) and not isinstance(cause, UnfitFile):
+        advice = "It is perhaps not damaged: check the disk, then try again."
+        report.unmendable(file.name, problem, advice)
+        return
+
+    def mend() -> str:
+        names = ", ".join(machines.rebuild(move_aside(file))) or "none"
+        add = call("machines add NAME DESTINATION")
+        return f"the machines that could be read are listed again: {names}; `{add}` adds others"
+
+    remedy = f"it begins anew; the damaged one is kept as {free_name(file).name}"
+    report.mendable(file.name, problem, remedy, mend)
 
 
 def _check_trash(report: RunReport) -> None:

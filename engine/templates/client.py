@@ -266,7 +266,7 @@ def _check_allowed() -> None:
     if not ON_LINUX or not hasattr(os, "pidfd_open"):
         raise NoTemplate("this system has no templates")
     if not is_switched_on():
-        raise NoTemplate(f"templates are switched off; `{call('warm --on')}` switches them on")
+        raise NoTemplate(f"templates are switched off; `{call('warm --allow')}` switches them on")
 
 
 def _start_process(kind: TemplateKind, at_low_priority: bool) -> Callable[[], int | None]:

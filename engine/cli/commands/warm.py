@@ -35,7 +35,7 @@ def load(names: Sequence[str], *, json: bool) -> Exit:
     """Start the templates of the kinds `names` (empty: all), wait until they are ready, and print
     the states of all templates. Raises Refused, and NoAnswer if one is not ready."""
     if not client.is_switched_on():
-        raise Refused(f"Loading in advance is switched off: `{call('warm --on')}` switches it on.")
+        raise Refused(_is_off())
     started: list[TemplateKind] = []
     problems: list[str] = []
     for name in dict.fromkeys(names or KINDS):
@@ -135,12 +135,16 @@ def summary() -> str:
     if not states:
         if client.is_switched_on():
             return f"No framework is loaded in advance: `{call('warm')}` loads them."
-        return f"Loading in advance is switched off: `{call('warm --on')}` switches it on."
+        return _is_off()
     texts = [
         f"{KINDS[state.kind].title} ({_condition(state)}, {format_bytes(state.memory)})"
         for state in states
     ]
     return f"Loaded in advance: {', '.join(texts)}."
+
+
+def _is_off() -> str:
+    return f"Loading in advance is switched off: `{call('warm --allow')}` switches it on."
 
 
 def _wait(kinds: Sequence[TemplateKind]) -> list[str]:

@@ -14,6 +14,8 @@ from engine.environments import creation, registry
 from engine.environments.registry import Environment
 from engine.messages.channel import Server
 from engine.processes import process
+from engine.remote import machines
+from engine.remote.machines import RemoteMachine
 from engine.repair.report import Finding, Outcome
 from engine.runs import device_queue, run_index
 from engine.runs.device_queue import Ticket
@@ -126,6 +128,33 @@ def test_a_damaged_list_of_environments_begins_anew_with_those_made_here(check: 
     assert file.with_name("environments.json.damaged-1").exists()
     assert [(each.name, each.is_ours) for each in registry.environments()] == [("mine", True)]
     assert check() == []
+
+
+def test_a_damaged_list_of_machines_keeps_those_that_can_be_read(check: Check) -> None:
+    for name in ("lab", "gpus"):
+        machines.add(RemoteMachine(name=name, destination=f"me@{name}"))
+    assert check() == []
+    file = paths.home() / machines.FILE_NAME
+    damaged = file.read_text() + '[[machine]]\nname = "torn'
+    file.write_text(damaged)
+    [found] = check()
+    assert (found.file, found.outcome) == ("machines.toml", Outcome.MENDABLE)
+    assert "The list of machines" in found.problem
+    [found] = check(repair=True)
+    assert "lab, gpus" in found.action
+    assert file.with_name("machines.toml.damaged-1").read_text() == damaged
+    assert [each.name for each in machines.machines()] == ["lab", "gpus"]
+    assert check() == []
+
+
+def test_a_machine_that_cannot_be_used_is_taken_off_the_list(check: Check) -> None:
+    file = paths.home() / machines.FILE_NAME
+    entries = ('name = "lab"\ndestination = "me@lab"\n', 'name = "x"\ndestination = "-oProxy"\n')
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("".join(f"[[machine]]\n{each}" for each in entries))
+    [found] = check(repair=True)
+    assert (found.outcome, "-oProxy" in found.problem) == (Outcome.MENDED, True)
+    assert [each.name for each in machines.machines()] == ["lab"]
 
 
 def test_a_list_of_environments_of_a_newer_version_is_left_alone(check: Check) -> None:

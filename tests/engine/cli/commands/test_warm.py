@@ -153,9 +153,9 @@ def test_off_ends_them_until_they_are_switched_on(
     ]
     assert (templates.is_on, templates.running) == (False, {})
     assert main(["warm"]) == 2
-    assert "`python main.py warm --on` switches it on." in capsys.readouterr().err
+    assert "`python main.py warm --allow` switches it on." in capsys.readouterr().err
     assert templates.starts == []
-    assert main(["warm", "--on"]) == 0
+    assert main(["warm", "--allow"]) == 0
     assert "is switched on" in capsys.readouterr().out
     assert main(["warm"]) == 0
     assert len(templates.starts) == len(KINDS)
@@ -182,7 +182,7 @@ def test_off_ends_them_and_says_so_if_the_switch_cannot_be_stored(
     assert json.loads(capsys.readouterr().out)[0]["pid"] == 4711
 
 
-@pytest.mark.parametrize("flag", ["--off", "--on"])
+@pytest.mark.parametrize("flag", ["--off", "--allow"])
 def test_the_switch_prints_json_too(
     templates: TemplateDouble, capsys: pytest.CaptureFixture[str], flag: str
 ) -> None:
@@ -193,7 +193,7 @@ def test_the_switch_prints_json_too(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--on", "--off"], ["--off", "--framework", "torch"], ["--framework", "jax"]]
+    "arguments", [["--allow", "--off"], ["--off", "--framework", "torch"], ["--framework", "jax"]]
 )
 def test_what_makes_no_sense_is_refused(
     templates: TemplateDouble, capsys: pytest.CaptureFixture[str], arguments: list[str]
