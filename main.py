@@ -42,6 +42,10 @@ class Parser(argparse.ArgumentParser):
         match = re.fullmatch(r"argument ([^:]+): (.*)", message, re.DOTALL)
         text = f"{match[1]} {match[2]}" if match else message[0].upper() + message[1:]
         text = f"{text.rstrip('.')}. `{self.prog} --help` explains."
+        if re.match(r"unrecognized arguments: (?:.* )?--on\b", message):
+            text = "This command works on this machine only: leave out `--on`."
+        elif self.prog.endswith(" warm") and message.startswith("argument --on: expected"):
+            text = f"--on names a machine; `{call('warm --allow')}` is the opposite of --off."
         if self.prints_json:
             _print_refusal(text)
         self.exit(2, f"{text}\n")
@@ -264,11 +268,12 @@ def _parser() -> Parser:
         json,
         there,
     )
-    _add_warm(add("warm", "load frameworks in advance, so that runs start at once", json))
+    _add_warm(add("warm", "load frameworks in advance, so that runs start at once", json, there))
     add("recipes", "list the built-in recipes", json, there)
-    _add_env(add("env", "the Pythons that runs can use: add, make, list, check, remove"), log, json)
+    env = add("env", "the Pythons that runs can use: add, make, list, check, remove")
+    _add_env(env, log, json, there)
     _add_export(add("export", "write runs for other programs", json, there))
-    _add_import(add("import", "make runs of TensorBoard logs and CSV files", json))
+    _add_import(add("import", "make runs of TensorBoard logs and CSV files", json, there))
     _add_machines(
         add("machines", "other machines, over SSH: add, list, check, remove", json), log, json
     )
@@ -283,6 +288,13 @@ def _parser() -> Parser:
         "--full",
         action="store_true",
         help="also train each strategy for seconds, and write one file for a report",
+    )
+    doctor.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="the new file of --full (default: a name with the time, here)",
     )
     doctor.add_argument(
         "--env",
@@ -600,39 +612,15 @@ def _add_variables(parser: Parser) -> None:
 
 def _run_where(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Carry out the command here, or on the machine that `--on` or `MACHINE:ID` names."""
-    named = getattr(options, "id", "")
-    if not options.machine and ":" not in named:
+    named = [getattr(options, "id", ""), *getattr(options, "ids", ())]
+    named += (getattr(options, "move", None) or ())[:1]
+    if options.machine == "" and not any(":" in text for text in named):
         return _run(options)
     from engine.cli import on_machine
-    from engine.cli.output import Refused
-    from engine.remote.machines import run_reference
+    from engine.cli.commands import remote
 
-    rest = on_machine.without_flag(arguments, options.machine)
-    if ":" in named:
-        name, run_id = run_reference(named)
-        if options.machine and options.machine != name:
-            raise Refused(f"{named} is a run of {name}: leave out `--on {options.machine}`.")
-        options.machine = name
-        rest = on_machine.replaced(rest, "", named, run_id)
-    machine = on_machine.find_machine(options.machine)
-    match options.command:
-        case "export":
-            from engine.cli.commands.exchange import export_from
-
-            return export_from(
-                machine, options.ids, options.format, options.output, json=options.json
-            )
-        case "doctor" if options.full:
-            raise Refused(
-                f"`doctor --full` writes its file on the machine that it examines: call it on "
-                f"{machine.name}, without `--on`."
-            )
-        case "train" | "check":
-            recipe = on_machine.recipe_there(machine, options.recipe)
-            if recipe != options.recipe:
-                flag = "--recipe" if options.command == "train" else ""
-                rest = on_machine.replaced(rest, flag, options.recipe, recipe)
-    return on_machine.run_there(machine, rest)
+    name, rest = on_machine.named_machine(options.machine, named, arguments)
+    return remote.carry_out(on_machine.find_machine(name), options, rest)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -767,23 +755,20 @@ def _run(options: argparse.Namespace) -> int:
                 json=options.json,
             )
         case "import":
-            from engine.cli.commands.exchange import import_files
-            from engine.imports.csv_tables import ColumnNames
+            from engine.cli.commands.exchange import columns_of, import_files
 
-            columns = ColumnNames(
-                step=options.step_column,
-                time=options.time_column,
-                series=options.series_column,
-                value=options.value_column,
-                run=options.run_column,
-            )
-            return import_files(options.paths, columns, json=options.json)
+            return import_files(options.paths, columns_of(options), json=options.json)
         case "fsck":
             return fsck.fsck(options.ids, repair=options.repair, json=options.json)
         case "doctor":
             from engine.cli.commands.doctor import doctor
 
-            return doctor(json=options.json, full=options.full, environment=options.environment)
+            return doctor(
+                json=options.json,
+                full=options.full,
+                environment=options.environment,
+                output=options.output,
+            )
         case "desktop-entry":
             return desktop_entry.remove() if options.remove else desktop_entry.install()
         case "record-gpus":

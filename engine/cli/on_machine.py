@@ -1,38 +1,25 @@
 """`--on MACHINE`: a command is carried out by the Traindeck of another machine, over SSH.
 
-The same command runs there, with its output, its terminal and its exit code here. A recipe goes
-there before it, and an export comes back after it.
+The same command runs there, with its output, its terminal and its exit code here. What goes there
+before, and comes back after it, is in `engine.cli.transfers`.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
 from engine.cli.output import NoAnswer, Refused
-from engine.cli.progress import progress_bar
-from engine.remote import machines, requests, ssh
-from engine.remote.downloads import DownloadFailed, download_export
-from engine.remote.machines import CannotChange, RemoteMachine
-from engine.remote.requests import Exported
-from engine.remote.sent_code import UnfitCode, code_of
-from engine.remote.session import RemoteError
-from engine.remote.short_session import open_session
+from engine.remote import machines, ssh
+from engine.remote.machines import CannotChange, RemoteMachine, run_reference
 from engine.remote.ssh import Asking
-from engine.spec import catalog
 
 OF_SSH = 255
 """The exit code of `ssh` for a connection that could not be made, or broke."""
 
 NOT_STARTED = (126, 127)
 """Exit codes of a shell that has not found the program, or may not run it."""
-
-LONGEST_EXPORT = 3600.0
-LONGEST_SENDING = 120.0
-"""Seconds."""
 
 
 def find_machine(name: str) -> RemoteMachine:
@@ -52,7 +39,9 @@ def run_there(machine: RemoteMachine, arguments: Sequence[str]) -> int:
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     words = ssh.command_on(machine, arguments, Asking.here(), has_terminal=has_terminal)
     try:
-        code = subprocess.run(words, check=False).returncode
+        # Without a terminal no command reads it, and a loop of a shell may need what is in it.
+        given = None if has_terminal else subprocess.DEVNULL
+        code = subprocess.run(words, stdin=given, check=False).returncode
     except OSError as error:
         raise NoAnswer(f"`ssh` cannot be started on this machine: {error}.") from error
     if code == OF_SSH:
@@ -62,50 +51,15 @@ def run_there(machine: RemoteMachine, arguments: Sequence[str]) -> int:
     return code
 
 
-def recipe_there(machine: RemoteMachine, recipe: str) -> str:
-    """Return what `recipe` is called there: a file is sent, with the modules that it imports.
-
-    Raises Refused, NoAnswer, UnknownName.
-    """
-    try:
-        code = code_of(catalog.recipe(recipe))
-    except (UnfitCode, OSError) as error:
-        raise Refused(str(error)) from None
-    if code is None:
-        return recipe
-    with _speaking(), open_session(machine) as (session, _):
-        return session.call(requests.Keep(code), LONGEST_SENDING)
-
-
-def export_from(
-    machine: RemoteMachine, run_ids: Sequence[str], format: str, output: Path | None
-) -> tuple[Path, Exported]:
-    """Export runs of that machine to `output` here. Raises Refused, NoAnswer."""
-    with _speaking(), open_session(machine) as (session, _):
-        with progress_bar(f"exporting on {machine.name}") as show:
-            exported = session.call(
-                requests.Export(tuple(run_ids), format),
-                LONGEST_EXPORT,
-                progress=lambda done, total: show("", done, total),
-            )
-        target = (output or Path(exported.name)).expanduser().absolute()
-        with progress_bar("downloading") as show:
-            try:
-                download_export(
-                    session.begin, exported, target, lambda done, total: show("", done, total)
-                )
-            except DownloadFailed as error:
-                raise Refused(str(error)) from error
-        session.call(requests.Discard(exported.number))
-    return target, exported
-
-
-@contextmanager
-def _speaking() -> Iterator[None]:
-    try:
-        yield
-    except RemoteError as error:
-        raise NoAnswer(str(error)) from error
+def without_value(arguments: Sequence[str], flags: Sequence[str], value: str) -> list[str]:
+    """Return `arguments` without one of `flags` and its value. Raises Refused."""
+    kept = list(arguments)
+    for at, text in enumerate(kept):
+        if text in flags and kept[at + 1 : at + 2] == [value]:
+            return [*kept[:at], *kept[at + 2 :]]
+        if text in [f"{flag}={value}" for flag in flags] or text == f"-o{value}":
+            return [*kept[:at], *kept[at + 1 :]]
+    raise Refused(f"Write `{flags[-1]} {value}` in full.")
 
 
 def without_flag(arguments: Sequence[str], machine: str) -> list[str]:
@@ -114,14 +68,7 @@ def without_flag(arguments: Sequence[str], machine: str) -> list[str]:
     if not machine:
         return kept
     end = kept.index("--") if "--" in kept else len(kept)
-    for at in range(end):
-        if kept[at] == f"--on={machine}":
-            del kept[at]
-            return kept
-        if kept[at] == "--on" and kept[at + 1 : at + 2] == [machine]:
-            del kept[at : at + 2]
-            return kept
-    raise Refused("Write `--on MACHINE` in full.")
+    return [*without_value(kept[:end], ("--on",), machine), *kept[end:]]
 
 
 def replaced(arguments: Sequence[str], flag: str, before: str, after: str) -> list[str]:
@@ -139,3 +86,24 @@ def replaced(arguments: Sequence[str], flag: str, before: str, after: str) -> li
             changed[at] = f"{flag}={after}"
             return changed
     raise Refused(f"Write `{flag} {before}` in full.".replace("  ", " "))
+
+
+def named_machine(
+    machine: str, named: Sequence[str], arguments: Sequence[str]
+) -> tuple[str, list[str]]:
+    """Return the machine that is meant, and the arguments without it.
+
+    `machine`: that of `--on`; `named`: the runs, of which each may be such as `gpus:12`. Raises
+    Refused.
+    """
+    rest = without_flag(arguments, machine)
+    for text in named:
+        name, run_id = run_reference(text)
+        if machine and name not in ("", machine):
+            raise Refused(f"{text} is a run of {name}: leave out `--on {machine}`.")
+        rest = replaced(rest, "", text, run_id) if name else rest
+    names = {machine} if machine else {run_reference(text)[0] for text in named if text}
+    if len(names) > 1:
+        listed = ", ".join(sorted(name or "this machine" for name in names))
+        raise Refused(f"These are runs of several machines ({listed}): call it once for each.")
+    return names.pop(), rest

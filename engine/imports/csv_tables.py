@@ -92,9 +92,15 @@ def read_csv(path: Path, names: ColumnNames, progress: Progress) -> list[FoundRu
                 if table.points > MOST_POINTS:
                     raise CannotImport(f"{path} has more than {MOST_POINTS:,} points.")
     runs = table.finish()
-    if _is_ours({name.casefold(): name for name in columns}):
-        _add_facts(path.with_name(path.name.replace(POINTS, RUNS)), path, runs)
+    if _is_ours({name.casefold(): name for name in columns}) and (facts := facts_beside(path)):
+        _add_facts(facts, runs)
     return list(runs.values())
+
+
+def facts_beside(points: Path) -> Path | None:
+    """Return the table of runs beside our table of points, if there is one."""
+    file = points.with_name(points.name.replace(POINTS, RUNS))
+    return file if file != points and file.is_file() else None
 
 
 class _Table:
@@ -362,10 +368,8 @@ def _names(columns: list[str], path: Path) -> list[str]:
     return names
 
 
-def _add_facts(file: Path, points: Path, runs: dict[str, FoundRun]) -> None:
-    """Add name, tags, note and settings from the table of runs beside our table of points."""
-    if file == points or not file.is_file():
-        return
+def _add_facts(file: Path, runs: dict[str, FoundRun]) -> None:
+    """Add name, tags, note and settings from our table of runs."""
     with _opened(file) as opened:
         if opened.size > LARGEST_RUNS_FILE:
             raise CannotImport(f"{file} is larger than {LARGEST_RUNS_FILE // 2**20} MiB.")

@@ -36,11 +36,13 @@ def import_runs(
     sources: Sequence[Path],
     columns: ColumnNames | None = None,
     progress: Progress = lambda what, done, total: None,
+    origin: Callable[[str], str] = lambda path: path,
 ) -> Imported:
     """Make runs of event files, of folders with logs, and of CSV files.
 
-    `columns` says what the columns of a CSV file mean. Raises CannotImport: then nothing was
-    imported, and so it is if `progress` raises.
+    `columns` says what the columns of a CSV file mean, `origin` what the runs say of the path from
+    which they came. Raises CannotImport: then nothing was imported, and so it is if `progress`
+    raises.
     """
     paths.remove_staged(LEFTOVER_SECONDS)
     staged: list[Path] = []
@@ -59,6 +61,7 @@ def import_runs(
             progress("", done, points)
 
         for run in found:
+            run.source = origin(run.source)
             staged.append(new_runs.stage(run, tick))
         return Imported(_adopt(staged), points, _remarks(found))
     except OSError as error:
@@ -93,12 +96,11 @@ def _read(source: Path, columns: ColumnNames | None, progress: Progress) -> Iter
         return lambda done, total: progress(path.name, done, total)
 
     if source.is_dir():
-        logs = tensorboard_logs.find_logs(source)
+        logs, tables = _content(source)
         for folder, files in logs.items():
             relative = folder.relative_to(source).as_posix()
             name = source.name if relative == "." else relative
             yield _with_points(tensorboard_logs.read_log(name, files, folder, tell(folder)))
-        tables = [] if logs else _tables(source)
         problems = []
         for path in tables:
             try:
@@ -107,17 +109,44 @@ def _read(source: Path, columns: ColumnNames | None, progress: Progress) -> Iter
                 problems.append(str(error))
         if problems:
             raise CannotImport(_first(problems))
-        if not logs and not tables:
-            raise CannotImport(
-                f"{source} holds neither TensorBoard event files (their names hold 'tfevents') nor "
-                "CSV files."
-            )
     elif tensorboard_logs.is_event_file(source):
         name = source.parent.name
         yield _with_points(tensorboard_logs.read_log(name, [source], source, tell(source)))
-    elif source.suffix.casefold() in (".csv", ".tsv", ".txt"):
-        yield from csv_tables.read_csv(source, names, tell(source))
     else:
+        _check_table(source)
+        yield from csv_tables.read_csv(source, names, tell(source))
+
+
+def files_of(source: Path) -> list[Path]:
+    """Return the files that an import of `source` reads. Raises CannotImport, OSError."""
+    if source.is_dir():
+        logs, tables = _content(source)
+    elif tensorboard_logs.is_event_file(source):
+        logs, tables = {source.parent: [source]}, []
+    else:
+        _check_table(source)
+        logs, tables = {}, [source]
+    beside = (csv_tables.facts_beside(table) for table in tables)
+    files = [*(file for each in logs.values() for file in each), *tables, *filter(None, beside)]
+    return list(dict.fromkeys(files))
+
+
+def _content(folder: Path) -> tuple[dict[Path, list[Path]], list[Path]]:
+    """Return the event files of a folder, by the folder that they lie in; else its tables."""
+    logs = tensorboard_logs.find_logs(folder)
+    tables = [] if logs else _tables(folder)
+    if not logs and not tables:
+        raise CannotImport(
+            f"{folder} holds neither TensorBoard event files (their names hold 'tfevents') nor "
+            "CSV files."
+        )
+    return logs, tables
+
+
+def _check_table(source: Path) -> None:
+    if not source.exists():
+        raise CannotImport(f"There is no file or folder {source}.")
+    if source.suffix.casefold() not in (".csv", ".tsv", ".txt"):
         raise CannotImport(
             f"{source} is neither a TensorBoard event file (its name holds 'tfevents') nor a CSV "
             "file (its name ends in .csv)."

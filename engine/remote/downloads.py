@@ -13,6 +13,7 @@ from pathlib import Path
 
 from engine.files.atomic_file import sync_to_disk, sync_tree
 from engine.files.disk_errors import short_reason
+from engine.files.regular_file import open_regular
 from engine.remote import requests
 from engine.remote.requests import PIECE, Checkpoint, Exported, OfferedFile, Request
 from engine.remote.sent_code import is_plain
@@ -38,7 +39,7 @@ class DownloadFailed(Exception):
 def offered_file(path: Path, folder: Path) -> OfferedFile:
     """Return what is said of a file below `folder`. Raises OSError."""
     digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
+    with open_regular(path, follow_links=True) as file:
         while piece := file.read(16 * PIECE):
             digest.update(piece)
             size += len(piece)

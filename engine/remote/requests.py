@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import msgspec
 
 from engine.environments.registry import Environment
+from engine.imports.csv_tables import ColumnNames
 from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
 from engine.remote.packed_points import PackedPoints
@@ -22,7 +23,7 @@ from engine.runs.run_overview import RunOverview
 from engine.spec.validation import Problem
 from engine.telemetry.snapshot import Snapshot
 
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 """The version of the protocol; see `docs/compatibility.md`."""
 
 PIECE = 256 * 2**10
@@ -249,6 +250,65 @@ class Exported(msgspec.Struct, frozen=True):
     remarks: tuple[str, ...] = ()
 
 
+class TemporaryFolder(msgspec.Struct, frozen=True):
+    """A folder there for files that come or go; it is deleted when the connection ends."""
+
+    number: int
+    path: str
+
+
+class MakeFolder(Request[TemporaryFolder], frozen=True, tag="make_folder"):
+    """Make a temporary folder."""
+
+    answer: ClassVar[Any] = TemporaryFolder
+    files: list[OfferedFile] = []
+    """Those that will be sent into it."""
+
+
+class Write(Request[None], frozen=True, tag="write"):
+    """PIECE bytes of a file that is sent into a temporary folder; fewer at its end."""
+
+    number: int
+    file: str
+    offset: int
+    content: bytes
+
+
+class Offered(Request[list[OfferedFile]], frozen=True, tag="offered"):
+    """The files that lie in a temporary folder now; `ReadExport` reads them."""
+
+    answer: ClassVar[Any] = list[OfferedFile]
+    number: int
+
+
+class ImportSource(msgspec.Struct, frozen=True):
+    """A file or folder that was sent, to make runs of."""
+
+    path: str
+    """Relative to the temporary folder, with `/`."""
+
+    origin: str
+    """Where it came from, for persons."""
+
+
+class ImportedRuns(msgspec.Struct, frozen=True):
+    """What an import has made."""
+
+    run_ids: list[str]
+    titles: list[str]
+    points: int
+    remarks: list[str] = []
+
+
+class Import(Request[ImportedRuns], frozen=True, tag="import"):
+    """Make runs of files that were sent: of all or of none. `Progress` counts parts of a file."""
+
+    answer: ClassVar[Any] = ImportedRuns
+    number: int
+    sources: list[ImportSource]
+    columns: ColumnNames = ColumnNames()
+
+
 class Export(Request[Exported], frozen=True, tag="export"):
     """Write runs in the format of another program, there. `Progress` counts points."""
 
@@ -260,7 +320,7 @@ class Export(Request[Exported], frozen=True, tag="export"):
 
 
 class ReadExport(Request[bytes], frozen=True, tag="read_export"):
-    """PIECE bytes of a file of an export; fewer at its end."""
+    """PIECE bytes of a file of an export or a temporary folder; fewer at its end."""
 
     answer: ClassVar[Any] = bytes
     number: int
@@ -269,7 +329,7 @@ class ReadExport(Request[bytes], frozen=True, tag="read_export"):
 
 
 class Discard(Request[None], frozen=True, tag="discard"):
-    """Delete an export there."""
+    """Delete an export or a temporary folder there."""
 
     number: int
 
@@ -348,6 +408,10 @@ Question = (
     | Export
     | ReadExport
     | Discard
+    | MakeFolder
+    | Write
+    | Offered
+    | Import
     | Environments
     | Media
     | Overview

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
+from itertools import count
 from pathlib import Path, PurePosixPath
 
 from engine.files.atomic_file import sync_tree
@@ -19,7 +21,7 @@ FOLDER = "received"
 
 
 class UnfitCode(ValueError):
-    """What was sent is no recipe that can be kept; the text is a sentence."""
+    """It cannot be sent, or what was sent cannot be kept; the text is a sentence."""
 
 
 def code_of(recipe: RecipeInfo) -> Code | None:
@@ -34,7 +36,11 @@ def code_of(recipe: RecipeInfo) -> Code | None:
             f"{recipe.path} is a script, which is run where its files are: copy its folder to that "
             "machine, and name it as it is called there."
         )
-    path = Path(recipe.path)
+    return code_in(Path(recipe.path))
+
+
+def code_in(path: Path) -> Code:
+    """Return the recipe or script `path` with its local modules. Raises OSError."""
     content = read_regular(path, LARGEST_RECIPE, follow_links=True)
     return Code(path.name, content, local_modules(path, content))
 
@@ -60,7 +66,8 @@ def keep(code: Code) -> Path:
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
                 (new / name).write_bytes(content)
             sync_tree(new)
-            shutil.rmtree(folder, ignore_errors=True)  # its files were changed
+            if folder.exists():  # its files were changed there; a script may have written others
+                folder.rename(_free_name(folder))
             new.rename(folder)
         except BaseException:
             shutil.rmtree(new, ignore_errors=True)
@@ -68,12 +75,26 @@ def keep(code: Code) -> Path:
     return folder / code.name
 
 
+def _free_name(folder: Path) -> Path:
+    numbered = (folder.with_name(f"{folder.name}.changed-{number}") for number in count(1))
+    return next(each for each in numbered if not os.path.lexists(each))
+
+
 def is_plain(name: str) -> bool:
     """Whether `name`, with `/`, is a path that stays in its folder on every system."""
+    has_others = any(character in '\\:*?"<>|' or character < " " for character in name)
+    return _stays_inside(name) and not has_others
+
+
+def is_plain_here(name: str) -> bool:
+    """Whether `name`, with `/`, is a path that stays in its folder on this system."""
+    return _stays_inside(name) and "\0" not in name if os.name == "posix" else is_plain(name)
+
+
+def _stays_inside(name: str) -> bool:
     parts = PurePosixPath(name).parts
     is_whole = "/".join(parts) == name and bool(parts)
-    has_others = any(character in '\\:*?"<>|' or character < " " for character in name)
-    return is_whole and not has_others and all(part not in ("/", "..", ".") for part in parts)
+    return is_whole and all(part not in ("/", "..", ".") for part in parts)
 
 
 def _digest(files: dict[str, bytes]) -> str:

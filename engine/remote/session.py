@@ -58,6 +58,10 @@ class RemoteError(Exception):
     """The other machine refused or could not do what was asked; the text is a sentence."""
 
 
+class RefusedThere(RemoteError):
+    """The other machine did not carry it out; the text is a sentence."""
+
+
 class NotConnected(RemoteError):
     """There is no connection, or it broke before the answer; the text is a sentence."""
 
@@ -407,7 +411,7 @@ def _error(request: Request[Any], refusal: Refusal) -> Exception:
         case "command_failed":
             return client.CommandFailed(refusal.text)
         case _:
-            return RemoteError(refusal.text)
+            return RefusedThere(refusal.text)
 
 
 def _decode_answer(request: Request[Any], answer: Packed) -> Any:

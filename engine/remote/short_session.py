@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from engine.remote import ssh
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import Hello
-from engine.remote.session import Broken, OtherProtocol, RemoteError, Session
+from engine.remote.requests import Hello, Ping
+from engine.remote.session import Broken, NotConnected, OtherProtocol, RemoteError, Session
 from engine.remote.ssh import Asking
 
 LONGEST_CONNECT = 60.0
 """Seconds; longer where a person types a password."""
 
 LONGEST_TYPING = 600.0
+
+
+PING_SECONDS = 15.0
+"""The other side ends when it hears nothing for a minute, such as while it exports."""
+
+LONGEST_SILENCE = 60.0
+"""Seconds; it answers each ping, whatever it does meanwhile."""
 
 
 @contextmanager
@@ -54,10 +62,28 @@ def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, Hello]]:
             raise RemoteError(f"{machine.name} has not answered within {seconds:g} s.")
         if not hellos:
             raise RemoteError(failures[0])
-        yield session, hellos[0]
+        over = threading.Event()
+        pings = threading.Thread(target=_keep_alive, args=(session, over), daemon=True)
+        pings.start()
+        try:
+            yield session, hellos[0]
+        finally:
+            over.set()
+            pings.join()
     finally:
         session.stop()
         thread.join(1.0)
         if thread.is_alive():
             session.kill("it was closed here")
             thread.join()
+
+
+def _keep_alive(session: Session, over: threading.Event) -> None:
+    while not over.wait(PING_SECONDS):
+        if time.monotonic() > session.heard_at + LONGEST_SILENCE:
+            session.kill(f"nothing came from there for {LONGEST_SILENCE:g} s")
+            return
+        try:
+            session.post(Ping())
+        except NotConnected:
+            return

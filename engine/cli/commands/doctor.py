@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -26,12 +27,17 @@ from engine.telemetry.helper_client import snapshot_once
 _STYLES = {True: "green", False: "bold red", None: "dim"}
 
 
-def doctor(*, json: bool, full: bool, environment: str | None) -> Exit:
+def doctor(*, json: bool, full: bool, environment: str | None, output: Path | None) -> Exit:
     """Make all checks, and print each one as it ends; the exit code says whether one has failed.
 
     `environment` is a registered name, a path, or None: what recipes of each framework are trained
-    with. Raises Refused, Interrupted, OSError.
+    with. `output` is the file of a full examination; None: a new one in the working folder. Raises
+    Refused, Interrupted, OSError.
     """
+    if output is not None and not full:
+        raise Refused("Only the full examination writes a file: add `--full`.")
+    if output is not None and os.path.lexists(output):
+        raise Refused(f"{output} exists already: choose another name, or remove it.")
     found: list[Check] = []
     try:
         pythons = _pythons(environment)
@@ -51,13 +57,13 @@ def doctor(*, json: bool, full: bool, environment: str | None) -> Exit:
             found.append(check)
             if not json:
                 _print(check)
-    file = _write(found, parts) if full else None
+    file = _write(found, parts, output) if full else None
     if json:
         print_json(found)
     else:
         out().print(report.summary(found), soft_wrap=True)
-    if file:
-        err().print(f"The report, for an issue, is in {file}: read it before you send it.")
+    if file and output is None:
+        err().print(about_report(file), soft_wrap=True)
     return Exit.FAILED if any(check.ok is False for check in found) else Exit.DONE
 
 
@@ -111,10 +117,18 @@ def _print(check: Check) -> None:
     sys.stdout.flush()
 
 
-def _write(found: list[Check], parts: dict[str, str]) -> Path:
-    """Write the report into the working folder, and return its path. Raises OSError."""
-    now = time.time()
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
-    file = Path.cwd() / f"traindeck-report-{stamp}.txt"
-    file.write_text(report.report_text(found, parts, now=now), encoding="utf-8")
+def new_report() -> Path:
+    """Return the path of a report in the working folder that begins now."""
+    return Path.cwd() / f"traindeck-report-{time.strftime('%Y%m%d-%H%M%S')}.txt"
+
+
+def about_report(file: Path) -> str:
+    """Return what is said of a report that was written."""
+    return f"The report, for an issue, is in {file}: read it before you send it."
+
+
+def _write(found: list[Check], parts: dict[str, str], output: Path | None) -> Path:
+    """Write the report, and return its path. Raises OSError."""
+    file = output or new_report()
+    file.write_text(report.report_text(found, parts, now=time.time()), encoding="utf-8")
     return file

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine import client
-from engine.cli import on_machine
+from engine.cli import transfers
 from engine.cli.output import Exit, Refused, err, out, print_json
 from engine.cli.progress import progress_bar
 from engine.exports.export_runs import CannotExport, Exported, Format, export, proposed_name
@@ -45,7 +46,7 @@ def export_from(
     json: bool,
 ) -> Exit:
     """Write runs of another machine as `format` to `output` here. Raises Refused, NoAnswer."""
-    path, exported = on_machine.export_from(machine, run_ids, format, output)
+    path, exported = transfers.export_from(machine, run_ids, format, output)
     done = Exported(path, len(run_ids), exported.points, exported.remarks)
     return _report(done, format, run_ids, json=json)
 
@@ -70,6 +71,25 @@ def _report(done: Exported, format: str, run_ids: Sequence[str], *, json: bool) 
     return Exit.DONE
 
 
+def columns_of(options: argparse.Namespace) -> ColumnNames:
+    """Return what the options of `import` say of the columns."""
+    return ColumnNames(
+        step=options.step_column,
+        time=options.time_column,
+        series=options.series_column,
+        value=options.value_column,
+        run=options.run_column,
+    )
+
+
+def import_to(
+    machine: RemoteMachine, files: Sequence[Path], columns: ColumnNames, *, json: bool
+) -> Exit:
+    """Make runs on another machine of logs and CSV files of this one. Raises Refused, NoAnswer."""
+    done = transfers.import_to(machine, [file.expanduser() for file in files], columns)
+    return _report_import(done.run_ids, done.titles, done.points, done.remarks, json=json)
+
+
 def import_files(files: Sequence[Path], columns: ColumnNames, *, json: bool) -> Exit:
     """Make runs of logs and CSV files. Raises Refused."""
     with progress_bar("importing") as show:
@@ -77,13 +97,25 @@ def import_files(files: Sequence[Path], columns: ColumnNames, *, json: bool) -> 
             done = import_runs([file.expanduser() for file in files], columns, show)
         except CannotImport as error:
             raise Refused(str(error)) from error
-    for text in done.remarks:
+    titles = [client.get_run(run_id).title for run_id in done.run_ids]
+    return _report_import(done.run_ids, titles, done.points, done.remarks, json=json)
+
+
+def _report_import(
+    run_ids: Sequence[str],
+    titles: Sequence[str],
+    points: int,
+    remarks: Sequence[str],
+    *,
+    json: bool,
+) -> Exit:
+    for text in remarks:
         err().print(text, soft_wrap=True)
     if json:
-        print_json({"runs": done.run_ids, "points": done.points, "remarks": done.remarks})
+        print_json({"runs": run_ids, "points": points, "remarks": remarks})
     else:
-        for run_id in done.run_ids:
-            out().print(client.get_run(run_id).title, soft_wrap=True)
+        for title in titles:
+            out().print(title, soft_wrap=True)
     return Exit.DONE
 
 

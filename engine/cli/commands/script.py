@@ -47,12 +47,7 @@ def run(command: Sequence[str], options: ScriptOptions, *, detach: bool, json: b
     Raises CannotStart, UnknownName, Refused.
     """
     spec = make_spec(command, options)
-    if _has_input():
-        err().print(
-            "The standard input is not passed on: the command reads nothing from it. Name a file "
-            "in its arguments.",
-            soft_wrap=True,
-        )
+    tell_of_input()
     with CtrlC() as ctrl_c:
         run_id = client.start(spec, tags_of(",".join(options.tags)))
         if detach:
@@ -60,8 +55,20 @@ def run(command: Sequence[str], options: ScriptOptions, *, detach: bool, json: b
         return follow_started_run(run_id, ctrl_c, after=0, attempt=1, json=json)
 
 
+def tell_of_input() -> None:
+    """Say that the command will not have what is piped into this program, if anything is."""
+    if _has_input():
+        err().print(
+            "The standard input is not passed on: the command reads nothing from it. Name a file "
+            "in its arguments.",
+            soft_wrap=True,
+        )
+
+
 def _has_input() -> bool:
     """Whether something is piped into this program, or a file is its standard input."""
+    if "SSH_CONNECTION" in os.environ and "SSH_TTY" not in os.environ:
+        return False  # a command of `ssh`, which always pipes
     try:
         mode = os.fstat(0).st_mode
     except OSError:

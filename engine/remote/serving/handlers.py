@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 import msgspec
 
@@ -18,12 +16,22 @@ from engine import client
 from engine.client import CannotStart, CheckpointUnusable, CommandFailed, NoSuchRun, RecipeChanged
 from engine.environments import registry
 from engine.files import log_tail
-from engine.files.regular_file import open_regular, read_regular
+from engine.files.regular_file import read_regular
 from engine.remote import packed_points, requests
 from engine.remote.downloads import offered_file, offered_files
-from engine.remote.requests import PIECE, Checkpoint, Code, Exported, LogLines, Refusal, Spec
+from engine.remote.requests import (
+    Checkpoint,
+    Code,
+    Exported,
+    ImportedRuns,
+    LogLines,
+    Refusal,
+    Spec,
+    TemporaryFolder,
+)
 from engine.remote.run_rows import UnfitSettings, unpacked_spec
-from engine.remote.sent_code import is_plain, keep
+from engine.remote.sent_code import is_plain, is_plain_here, keep
+from engine.remote.serving.temporary_folders import TemporaryFolders, piece_of
 from engine.runs import checkpoint_files, device_queue, trash
 from engine.runs.checkpoint_files import MANIFEST
 from engine.runs.run_index import RunIndex
@@ -71,29 +79,15 @@ class Job:
             self._report(done, total)
 
 
-class _Waiting(NamedTuple):
-    """An export that waits to be downloaded."""
-
-    folder: Path
-    """Where it is alone."""
-
-    target: Path
-
-
 class Handlers:
     """What one connection may ask for; the subscriptions are in `watches`."""
 
     def __init__(self) -> None:
-        self._exports: dict[int, _Waiting] = {}
-        self._lock = threading.Lock()
-        self._last_number = 0
+        self._folders = TemporaryFolders()
 
     def close(self) -> None:
-        """Delete the exports that were not downloaded."""
-        with self._lock:
-            waiting, self._exports = self._exports, {}
-        for each in waiting.values():
-            shutil.rmtree(each.folder, ignore_errors=True)
+        """Delete the temporary folders."""
+        self._folders.close()
 
     def carry_out(self, request: requests.Question, job: Job) -> Any:
         """Return the answer to `request`; what it raises, `refusal_of` says."""
@@ -128,17 +122,22 @@ class Handlers:
                     for folder, manifest in client.run_checkpoints(_folder(request.run).name)
                 ]
             case requests.ReadCheckpoint():
-                return _piece(_checkpoint(request), request.file, request.offset)
+                return piece_of(_checkpoint(request), request.file, request.offset)
             case requests.Export():
                 return self._export(request, job)
             case requests.ReadExport():
-                return self._read_export(request)
+                return self._folders.piece(request.number, request.file, request.offset)
             case requests.Discard():
-                with self._lock:
-                    waiting = self._exports.pop(request.number, None)
-                if waiting is not None:
-                    shutil.rmtree(waiting.folder, ignore_errors=True)
-                return None
+                return self._folders.discard(request.number)
+            case requests.MakeFolder():
+                number, folder = self._folders.make(request.files)
+                return TemporaryFolder(number, str(folder))
+            case requests.Write():
+                return self._folders.write(request)
+            case requests.Offered():
+                return offered_files(self._folders.folder(request.number), lambda size: None)
+            case requests.Import():
+                return self._import(request, job)
             case requests.Environments():
                 return registry.environments()
             case requests.Media():
@@ -168,36 +167,46 @@ class Handlers:
             format = export_runs.Format(request.format)
         except ValueError:
             raise Refused(f"The Traindeck there does not write {request.format!r}.") from None
-        folder = Path(tempfile.mkdtemp(prefix="traindeck-export-"))
+        number, folder = self._folders.make()
         try:
             target = folder / export_runs.proposed_name(infos, format)
             done = export_runs.export(infos, format, target, job.progress)
-            with self._lock:
-                self._last_number += 1
-                number = self._last_number
-                self._exports[number] = _Waiting(folder, target)
-            return Exported(
-                number,
-                target.name,
-                format.is_file,
-                offered_files(target, partial(job.progress, 0)),
-                done.points,
-                done.remarks,
-            )
+            if not format.is_file:
+                self._folders.offer(number, target)
+            files = offered_files(target, partial(job.progress, 0))
+            return Exported(number, target.name, format.is_file, files, done.points, done.remarks)
         except export_runs.CannotExport as error:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._folders.discard(number)
             raise Refused(str(error)) from error
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._folders.discard(number)
             raise
 
-    def _read_export(self, request: requests.ReadExport) -> bytes:
-        with self._lock:
-            waiting = self._exports.get(request.number)
-        if waiting is None:
-            raise Refused("This export is not there any more: export again.")
-        inside = waiting.target if waiting.target.is_dir() else waiting.folder
-        return _piece(inside, request.file, request.offset)
+    def _import(self, request: requests.Import, job: Job) -> ImportedRuns:
+        from engine.imports.found_run import CannotImport  # slow, and seldom needed
+        from engine.imports.import_runs import import_runs
+
+        folder = self._folders.verified(request.number, partial(job.progress, 0))
+        origins = {str(folder / each.path): each.origin for each in request.sources}
+
+        def told(text: str) -> str:
+            for path in sorted(origins, reverse=True):
+                text = text.replace(path, origins[path])
+            return text
+
+        if not all(is_plain_here(each.path) for each in request.sources):
+            raise Refused("This is no list of files to import.")
+        try:
+            done = import_runs(
+                [Path(path) for path in origins],
+                request.columns,
+                lambda _, done, total: job.progress(done, total),
+                told,
+            )
+        except CannotImport as error:
+            raise Refused(told(str(error))) from error
+        titles = [client.get_run(run_id).title for run_id in done.run_ids]
+        return ImportedRuns(done.run_ids, titles, done.points, done.remarks)
 
 
 def refusal_of(error: Exception) -> Refusal:
@@ -275,16 +284,6 @@ def _checkpoint(request: requests.ReadCheckpoint) -> Path:
         if folder.name == request.checkpoint:
             return folder
     raise Refused(f"Run {request.run} has no checkpoint {request.checkpoint} any more.")
-
-
-def _piece(folder: Path, name: str, offset: int) -> bytes:
-    """Return a piece of a file in `folder`. Raises Refused, OSError."""
-    path = folder / name
-    if not is_plain(name) or not path.parent.resolve().is_relative_to(folder.resolve()):
-        raise Refused(f"{name!r} is no file of {folder.name}.")
-    with open_regular(path) as file:
-        file.seek(max(0, offset))
-        return file.read(PIECE)
 
 
 def _media(request: requests.Media) -> bytes:

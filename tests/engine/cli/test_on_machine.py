@@ -189,6 +189,93 @@ def test_an_export_comes_back(
 
 
 @with_ssh
+def test_files_of_this_machine_are_imported_there(
+    gpus: SshServer, there: Path, tmp_path: Path, capfd: Text, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))  # also of the server, which is started anew
+    gpus.stop()
+    gpus.start()
+    folder = tmp_path / "früher: 50 % *"
+    folder.mkdir()
+    (folder / "a b.csv").write_text("step,loss\n1,0.5\n2,0.25\n")
+    (folder / "dataset.bin").write_bytes(bytes(1000))
+    assert main(["import", str(folder), "--json", "--on", HOST]) == 0, capfd.readouterr().err
+    assert json.loads(capfd.readouterr().out) == {"runs": ["1"], "points": 2, "remarks": []}
+    assert run_info.runs() == [], "nothing was imported here"
+    (folder / "c.csv").write_text("step,loss\nx,y\n")
+    assert main(["import", str(folder), "--on", HOST]) == 2
+    assert f"{folder}/c.csv" in capfd.readouterr().err, "the file is called as it is here"
+    assert not list(temporary.iterdir())
+    monkeypatch.setenv("TRAINDECK_HOME", str(there))
+    (info,) = run_info.runs()
+    assert info.spec.imported_from.endswith(f":{folder}/a b.csv")
+
+
+@with_ssh
+def test_a_script_goes_there_with_its_modules_and_runs(
+    gpus: SshServer, there: Path, tmp_path: Path, capfd: Text, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    (mine / "inner").mkdir(parents=True)
+    (mine / "inner" / "my train.py").write_text(
+        "import sys, helper\nprint('sum', helper.ADD + int(sys.argv[1]))\n"
+    )
+    (mine / "inner" / "helper.py").write_text("ADD = 40\n")
+    (mine / "pkg").mkdir()
+    (mine / "pkg" / "__main__.py").touch()
+    monkeypatch.chdir(mine)
+    command = ["run", "--devices", "cpu:0", "--on", HOST, "--"]
+    assert main([*command, "python", "-u", "inner/my train.py", "2"]) == 0, capfd.readouterr().err
+    printed = capfd.readouterr()
+    assert "sum 42" in (there / "runs" / "1" / "logs" / "rank0.log").read_text()
+    assert "not passed on" not in printed.err
+    assert "Sent to gpus: my train.py with helper.py, which it imports." in printed.err
+    for words in (["-m", "pkg"], ["pkg"]):
+        assert main([*command, *words]) == 2
+        assert "--folder FOLDER" in capfd.readouterr().err
+
+
+@with_ssh
+def test_the_switches_and_environments_are_those_of_that_machine(
+    gpus: SshServer, capfd: Text
+) -> None:
+    assert main(["warm", "--list", "--on", HOST]) == 0
+    assert main(["env", "list", "--on", HOST]) == 0
+    assert main(["env", "add", "mine", "--python", sys.executable, "--on", HOST]) == 0
+    capfd.readouterr()
+    assert main(["env", "list", "--json", "--on", HOST]) == 0
+    assert json.loads(capfd.readouterr().out)[-1]["name"] == "mine"
+    assert main(["env", "list", "--json"]) == 0
+    assert "mine" not in capfd.readouterr().out
+
+
+@with_ssh
+def test_the_file_of_a_full_examination_comes_here(
+    gpus: SshServer, tmp_path: Path, capfd: Text
+) -> None:
+    """The examination itself takes minutes: a program writes a file in its place."""
+    machines.add(
+        RemoteMachine(
+            name="double",
+            destination=HOST,
+            command=f"sh {tmp_path / 'double.sh'}",
+        )
+    )
+    (tmp_path / "double.sh").write_text(
+        f'if [ "$1" = serve ]; then exec {gpus.command(tmp_path / "there")} "$@"; fi\n'
+        'for last; do :; done; echo examined > "$last"; exit 1\n'
+    )
+    target = tmp_path / "my report.txt"
+    command = ["doctor", "--full", "-o", str(target), "--on", "double"]
+    assert main(command) == 1
+    assert target.read_text() == "examined\n"
+    assert main(command) == 2
+    assert "exists already" in capfd.readouterr().err
+
+
+@with_ssh
 def test_what_cannot_be_reached_is_one_sentence_also_as_json(gpus: SshServer, capfd: Text) -> None:
     gpus.stop()
     assert main(["runs", "--json", "--on", HOST]) == 1
@@ -208,12 +295,29 @@ def test_a_missing_traindeck_is_said(gpus: SshServer, capfd: Text) -> None:
 def test_what_cannot_be_honoured_there_is_refused_by_name(tmp_path: Path, capsys: Text) -> None:
     script = tmp_path / "script.py"
     script.write_text("print('no recipe')\n")
-    assert main(["train", "--recipe", str(script), "--on", "me@lab"]) == 2
-    assert "script" in capsys.readouterr().err
-    assert main(["doctor", "--full", "--on", "me@lab"]) == 2
-    assert "without `--on`" in capsys.readouterr().err
+    for command in (["train", "--recipe"], ["check"]):
+        assert main([*command, str(script), "--on", "me@lab"]) == 2
+        assert f"run --on me@lab -- {script}" in capsys.readouterr().err
+    assert main(["import", str(script), "--on", "me@lab"]) == 2
+    assert "neither a TensorBoard event file" in capsys.readouterr().err
+    assert main(["export", "lab:1", "gpus:2", "3", "--format", "csv"]) == 2
+    assert "several machines (gpus, lab, this machine)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["new-recipe", "--on", "lab"], "works on this machine only"),
+        (["machines", "list", "--on=lab"], "works on this machine only"),
+        (["warm", "--on"], "warm --allow` is the opposite of --off"),
+    ],
+)
+def test_a_command_that_has_no_other_machine_says_so(
+    capsys: Text, words: list[str], sentence: str
+) -> None:
     with pytest.raises(SystemExit):
-        main(["import", "x.csv", "--on", "me@lab"])
+        main(words)
+    assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

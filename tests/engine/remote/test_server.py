@@ -374,7 +374,7 @@ def test_an_export_waits_for_its_download_and_goes_with_the_connection(run: Reco
         assert page.is_file
         assert peer.ask(requests.ReadExport(page.number, page.files[0].path, 0))
         peer.ask(requests.Discard(page.number))
-        assert "export again" in peer.refusal(requests.ReadExport(page.number, page.name, 0)).text
+        assert "begin again" in peer.refusal(requests.ReadExport(page.number, page.name, 0)).text
         assert "does not write" in peer.refusal(requests.Export((run.id,), "punchcards")).text
 
 

@@ -1,0 +1,62 @@
+"""A command on another machine: it runs there, and what it needs of this machine goes with it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.cli import on_machine, transfers
+from engine.cli.commands import doctor, exchange, script
+from engine.cli.output import err
+from engine.remote.machines import RemoteMachine, run_reference
+
+
+def carry_out(machine: RemoteMachine, options: argparse.Namespace, arguments: list[str]) -> int:
+    """Carry out a command there; `arguments` are those that it would have there.
+
+    Raises Refused, NoAnswer, UnknownName.
+    """
+    match options.command:
+        case "export":
+            ids = [run_reference(text)[1] for text in options.ids]
+            return exchange.export_from(
+                machine, ids, options.format, options.output, json=options.json
+            )
+        case "import":
+            columns = exchange.columns_of(options)
+            return exchange.import_to(machine, options.paths, columns, json=options.json)
+        case "doctor" if options.full:
+            return _examine(machine, options.output, arguments)
+        case "train" | "check":
+            recipe = transfers.recipe_there(machine, options.recipe)
+            if recipe != options.recipe:
+                flag = "--recipe" if options.command == "train" else ""
+                arguments = on_machine.replaced(arguments, flag, options.recipe, recipe)
+        case "run":
+            script.tell_of_input()
+            if not options.folder:
+                arguments = _with_script(machine, options.script, arguments)
+    return on_machine.run_there(machine, arguments)
+
+
+def _with_script(machine: RemoteMachine, words: Sequence[str], arguments: list[str]) -> list[str]:
+    """Return the arguments of `run` there; the script that they start is sent."""
+    command = list(words[1:] if words[:1] == ["--"] else words)
+    folder, command_there = transfers.script_there(machine, command)
+    if not folder:
+        return arguments
+    before = arguments[: len(arguments) - len(words)]
+    return [*before, "--folder", folder, "--", *command_there]
+
+
+def _examine(machine: RemoteMachine, output: Path | None, arguments: list[str]) -> int:
+    """Let `doctor --full` write its file there, and fetch it."""
+    target = (output or doctor.new_report()).expanduser().absolute()
+    if output is not None:
+        arguments = on_machine.without_value(arguments, ("-o", "--output"), str(output))
+    with transfers.report_from(machine, target) as file:
+        code = on_machine.run_there(machine, [*arguments, "--output", file])
+    if output is None and target.exists():
+        err().print(doctor.about_report(target), soft_wrap=True)
+    return code

@@ -1,0 +1,184 @@
+"""What goes to another machine for a command there, and what comes back from it.
+
+Code and files go there before it, or with it; exports and reports come back.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from engine.cli.output import NoAnswer, Refused, err
+from engine.cli.progress import progress_bar
+from engine.imports.csv_tables import ColumnNames
+from engine.imports.found_run import CannotImport
+from engine.imports.import_runs import files_of
+from engine.remote import requests, uploads
+from engine.remote.downloads import DownloadFailed, download_export
+from engine.remote.machines import RemoteMachine
+from engine.remote.requests import Code, Exported, ImportedRuns, ImportSource
+from engine.remote.sent_code import UnfitCode, code_in, code_of
+from engine.remote.session import RefusedThere, RemoteError, Session
+from engine.remote.short_session import open_session
+from engine.remote.uploads import Outgoing, UploadFailed
+from engine.scripts.command import script_of
+from engine.spec import catalog
+from engine.spec.recipe_file import no_recipe
+
+LONGEST_EXPORT = 3600.0
+LONGEST_IMPORT = 3600.0
+LONGEST_SENDING = 120.0
+"""Seconds."""
+
+_MOST_NAMES = 5
+"""Modules that are named."""
+
+
+def recipe_there(machine: RemoteMachine, recipe: str) -> str:
+    """Return what `recipe` is called there: a file is sent, with the modules that it imports.
+
+    Raises Refused, NoAnswer, UnknownName.
+    """
+    info = catalog.recipe(recipe)
+    if problem := no_recipe(info):
+        raise Refused(problem.replace("run -- ", f"run --on {machine.name} -- "))
+    try:
+        code = code_of(info)
+    except (UnfitCode, OSError) as error:
+        raise Refused(str(error)) from None
+    return recipe if code is None else _send_code(machine, code)
+
+
+def script_there(machine: RemoteMachine, command: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the folder there in which `command` runs, and its words there.
+
+    If it starts a script of this machine, that is sent, with the modules that it imports; otherwise
+    the folder is empty, and the command unchanged. Raises Refused, NoAnswer.
+    """
+    here = Path.cwd()
+    script = script_of(command, here)
+    at = [number for number, word in enumerate(command) if here / word == script]
+    if not script.is_file() or (script.suffix != ".py" and not at):
+        return "", list(command)
+    if not at:
+        raise Refused(
+            f"{script} is a module of this machine, and only a script goes to another one by "
+            f"itself: copy its folder to {machine.name}, and name it there with `--folder FOLDER`."
+        )
+    if script.suffix != ".py":  # a program, which may be there too
+        return "", list(command)
+    try:
+        code = code_in(script)
+    except OSError as error:
+        raise Refused(f"{script} cannot be read: {error}.") from None
+    file = PurePosixPath(_send_code(machine, code))
+    return str(file.parent), [*command[: at[0]], file.name, *command[at[0] + 1 :]]
+
+
+def _send_code(machine: RemoteMachine, code: Code) -> str:
+    """Send it, say so, and return the path of its file there. Raises NoAnswer."""
+    with _connected(machine) as session:
+        path = session.call(requests.Keep(code), LONGEST_SENDING)
+    names = list(code.modules)
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    modules = f" with {', '.join(names[:_MOST_NAMES])}{more}, which it imports" if names else ""
+    err().print(
+        f"Sent to {machine.name}: {code.name}{modules}. No data were sent: what it reads lies "
+        "there.",
+        soft_wrap=True,
+    )
+    return path
+
+
+def export_from(
+    machine: RemoteMachine, run_ids: Sequence[str], format: str, output: Path | None
+) -> tuple[Path, Exported]:
+    """Export runs of that machine to `output` here. Raises Refused, NoAnswer."""
+    with _connected(machine) as session:
+        with progress_bar(f"exporting on {machine.name}") as show:
+            exported = session.call(
+                requests.Export(tuple(run_ids), format),
+                LONGEST_EXPORT,
+                progress=lambda done, total: show("", done, total),
+            )
+        target = (output or Path(exported.name)).expanduser().absolute()
+        _download(session, exported, target)
+        session.call(requests.Discard(exported.number))
+    return target, exported
+
+
+def import_to(
+    machine: RemoteMachine, sources: Sequence[Path], columns: ColumnNames
+) -> ImportedRuns:
+    """Send the files of `sources`, and make runs of them there. Raises Refused, NoAnswer."""
+    outgoing: list[Outgoing] = []
+    named: list[ImportSource] = []
+    try:
+        for number, source in enumerate(map(Path.absolute, sources)):
+            root = source if source.is_dir() else source.parent
+            place = f"{number}/{root.name or 'files'}"  # runs are named after folders and files
+            outgoing += [
+                Outgoing(file, f"{place}/{file.relative_to(root).as_posix()}")
+                for file in files_of(source)
+            ]
+            name = place if source.is_dir() else f"{place}/{source.name}"
+            named.append(ImportSource(name, f"{platform.node()}:{source}"))
+    except CannotImport as error:
+        raise Refused(str(error)) from None
+    with _connected(machine) as session:
+        try:
+            with progress_bar(f"sending to {machine.name}") as show:
+                folder = uploads.send(session, outgoing, lambda done, total: show("", done, total))
+        except UploadFailed as error:
+            raise Refused(str(error)) from None
+        with progress_bar(f"importing on {machine.name}") as show:
+            imported = session.call(
+                requests.Import(folder.number, named, columns),
+                LONGEST_IMPORT,
+                progress=lambda done, total: show("", done, total),
+            )
+        session.call(requests.Discard(folder.number))
+    return imported
+
+
+@contextmanager
+def report_from(machine: RemoteMachine, target: Path) -> Iterator[str]:
+    """Give the path of a file there, which comes to the new file `target` when the body is done.
+
+    Nothing comes if the body has not written it. Raises Refused, NoAnswer.
+    """
+    if os.path.lexists(target):
+        raise Refused(f"{target} exists already: choose another name, or remove it.")
+    if not os.access(target.parent, os.W_OK):
+        raise Refused(f"{target} cannot be written: choose another folder.")
+    with _connected(machine) as session:
+        folder = session.call(requests.MakeFolder())
+        yield str(PurePosixPath(folder.path) / target.name)
+        files = session.call(requests.Offered(folder.number))
+        if files:
+            _download(session, Exported(folder.number, target.name, True, files), target)
+        session.call(requests.Discard(folder.number))
+
+
+def _download(session: Session, exported: Exported, target: Path) -> None:
+    with progress_bar("downloading") as show:
+        try:
+            download_export(
+                session.begin, exported, target, lambda done, total: show("", done, total)
+            )
+        except DownloadFailed as error:
+            raise Refused(str(error)) from error
+
+
+@contextmanager
+def _connected(machine: RemoteMachine) -> Iterator[Session]:
+    try:
+        with open_session(machine) as (session, _):
+            yield session
+    except RefusedThere as error:
+        raise Refused(f"{machine.name}: {error}") from error
+    except RemoteError as error:
+        raise NoAnswer(str(error)) from error
