@@ -40,8 +40,8 @@ LOCK_NAME = "cluster.lock"
 AGAIN = "TRAINDECK_CLUSTERAGAIN"
 """The variable that tells this process to wait for the head, as after the loss of its node."""
 
-_PREFIX = "traindeck-"
-"""Of the temporary folders with Ray's sockets and logs."""
+_PREFIX = "td-ray-"
+"""Of the temporary folders with Ray's sockets and logs; short, as the system limits their paths."""
 
 _LOOK_SECONDS = 0.5
 _RETRY_SECONDS = 2.0
