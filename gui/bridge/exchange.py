@@ -24,7 +24,7 @@ from engine.imports.import_runs import Imported, import_runs
 from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import is_elsewhere, place_of
-from gui.bridge.machines.run_access import NoAnswer
+from gui.bridge.machines.no_answer import NoAnswer
 
 __all__ = ["ColumnNames", "Exchange", "Exported", "Format", "Header", "Imported"]
 

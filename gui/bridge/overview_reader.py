@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
@@ -11,7 +12,9 @@ from PySide6.QtGui import QDesktopServices
 from engine.runs.run_info import RunInfo
 from engine.runs.run_overview import RunOverview
 from gui.bridge.background import Background
-from gui.bridge.machines.run_access import RunAccess
+
+if TYPE_CHECKING:
+    from gui.bridge.machines.run_access import RunAccess
 
 __all__ = ["OverviewReader", "RunOverview"]
 

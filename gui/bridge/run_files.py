@@ -11,7 +11,7 @@ from engine.runs import trash
 from engine.runs.run_notes import RunNotes
 from engine.runs.trash import CannotDelete
 from gui.bridge.background import Background
-from gui.bridge.machines.run_access import NoAnswer
+from gui.bridge.machines.no_answer import NoAnswer
 
 _Outcome = tuple[list[str], str]
 """Ids of the changed runs, and sentences why the others were not changed."""

@@ -122,7 +122,8 @@ class DeviceList(QFrame):
         """Return the height in logical pixels with these rows, if so many of them are compact."""
         below = [each for each in (self.gpu_note, self.doctor_button) if not each.isHidden()]
         _, top, _, bottom = _MARGINS
-        around = top + self._top.sizeHint().height() + _SPACING + bottom
+        border = self.contentsMargins().top() + self.contentsMargins().bottom()
+        around = border + top + self._top.sizeHint().height() + _SPACING + bottom
         around += sum(each.sizeHint().height() + _SPACING for each in below)
         return (
             around

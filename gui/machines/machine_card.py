@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVB
 
 from engine.telemetry.memory_attribution import memory_uses
 from engine.telemetry.snapshot import Snapshot
-from gui.devices.device_detail import DeviceDetail
 from gui.devices.device_row import DeviceRow
 from gui.machines import link_text
 from gui.style.device_labels import device_labels
@@ -21,6 +20,7 @@ from gui.widgets.plain_text import Label, set_wrapped_tip
 
 if TYPE_CHECKING:
     from engine.remote.connection import LinkStatus
+    from gui.devices.device_detail import DeviceDetail
 
 _TICK_MS = 1000
 
@@ -114,6 +114,8 @@ class MachineCard(QFrame):
     @cached_property
     def detail(self) -> DeviceDetail:
         """The dialog with the details of a device."""
+        from gui.devices.device_detail import DeviceDetail
+
         made = DeviceDetail(self)
         made.finished.connect(self._detail_closed)
         return made

@@ -56,6 +56,7 @@ class RunListPanel(QWidget):
         super().__init__(parent)
         self._list = run_list
         self._chosen = chosen
+        self._given = 0
         self._infos: list[RunInfo] = []
         self._unreadable: list[UnreadableRun] = []
         self.search_button = IconButton(
@@ -182,11 +183,27 @@ class RunListPanel(QWidget):
         if not enough:
             self.compare.setChecked(False)
 
+    @property
+    def given_room(self) -> int:
+        """What `give_room` has set."""
+        return self._given
+
+    def give_room(self, pixels: int) -> None:
+        """Need so many logical pixels less than for three runs; one run stays in sight."""
+        if pixels != self._given:
+            self._given = pixels
+            self._set_least_height()
+
     def _show_empty(self, is_empty: bool) -> None:
-        """Show that there is no run; the panel needs the same height then."""
         self.empty.setVisible(is_empty)
+        self._set_least_height()
+
+    def _set_least_height(self) -> None:
+        """Need the same height with and without runs."""
+        is_empty = not self.empty.isHidden()
         taken = self.empty.sizeHint().height() + _SPACING if is_empty else 0
-        self._list.setMinimumHeight(_MIN_ROWS * ROW_HEIGHT + 2 * _FRAME_WIDTH - taken)
+        least = _MIN_ROWS * ROW_HEIGHT - taken - self._given
+        self._list.setMinimumHeight(max(ROW_HEIGHT, least) + 2 * _FRAME_WIDTH)
 
     def _build_layout(self) -> None:
         title = Label(self.tr("RUNS"))

@@ -28,6 +28,7 @@ from gui.devices.device_list import DeviceList
 from gui.log.log_bar import LogBar
 from gui.log.log_view import LogView
 from gui.media.media_bar import MediaBar
+from gui.run_list.run_list_panel import RunListPanel
 from gui.style.theme import Choice
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label
@@ -56,7 +57,7 @@ class WindowParts:
     """The cards of other machines."""
 
     form: QWidget
-    run_list: QWidget
+    run_list: RunListPanel
     banner: QWidget
     script_bar: QWidget
     figures: QWidget
@@ -341,7 +342,9 @@ class MainWindow(QMainWindow):
         inside.setContentsMargins(10, 5, 6, 5)
         inside.addWidget(parts.run_list)
         scroll = _scrolled(
-            LeftColumn(parts.devices, parts.machines, parts.form, parts.alarms, runs)
+            LeftColumn(
+                parts.devices, parts.machines, parts.form, parts.alarms, runs, parts.run_list
+            )
         )
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         fold = IconButton("sidebar", self.tr("Fold the left column"), "")

@@ -6,14 +6,18 @@ import struct
 from collections import OrderedDict
 from functools import partial
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QBuffer, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QImageReader
 
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import Machines
-from gui.bridge.machines.run_access import NoAnswer, RunAccess
+from gui.bridge.machines.no_answer import NoAnswer
 from gui.style.translation import translate
+
+if TYPE_CHECKING:
+    from gui.bridge.machines.run_access import RunAccess
 
 FOLDER = "media"
 """The folder of the images in the folder of a run."""

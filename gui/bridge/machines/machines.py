@@ -15,13 +15,14 @@ from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.runs.run_state import RunState
 from engine.telemetry.snapshot import Snapshot
-from gui.bridge.machines.run_access import NoAnswer, OwnRun, RunAccess
+from gui.bridge.machines.no_answer import NoAnswer
 from gui.style.translation import translate
 
 if TYPE_CHECKING:
     from engine.remote.connection import Connection, DevicesWatch, LinkStatus, RemoteFollow
     from engine.remote.machines import RemoteMachine
     from engine.runs.run_follower import RunNews
+    from gui.bridge.machines.run_access import RunAccess
 
 
 _log = logging.getLogger(__name__)
@@ -231,6 +232,8 @@ class Machines(QObject):
         """Return the way to a run. For any thread. Raises NoAnswer."""
         name, number = place_of(run_id)
         if not name:
+            from gui.bridge.machines.run_access import OwnRun  # NumPy takes long to import
+
             return OwnRun(run_id)
         from gui.bridge.machines.remote_run import RemoteRun
 

@@ -27,7 +27,8 @@ from engine.runs.store.stored_points import StoredPoints
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
-from gui.bridge.machines.run_access import NoAnswer, RunAccess
+from gui.bridge.machines.no_answer import NoAnswer
+from gui.bridge.machines.run_access import RunAccess
 
 A = TypeVar("A")
 

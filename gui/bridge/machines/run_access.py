@@ -29,10 +29,6 @@ LONGEST_READ = 1.0
 """Seconds of computing time for a curve of the table of runs."""
 
 
-class NoAnswer(OSError):
-    """Another machine did not do what was asked; the text is a sentence that names it."""
-
-
 class RunAccess(Protocol):
     """One run, wherever it is."""
 
