@@ -14,6 +14,7 @@ from engine.facts.run_facts import ModelFacts
 from engine.runs.run_info import RunInfo
 from engine.runs.store.store_reader import StoredEvent
 from engine.system import units
+from gui.bridge.machines.machines import is_elsewhere
 from gui.bridge.overview_reader import OverviewReader, RunOverview
 from gui.overview.bar import OverviewBar
 from gui.overview.facts_text import environment_lines, file_lines, git_lines, setting_lines
@@ -24,7 +25,7 @@ from gui.overview.section import Section
 from gui.overview.segments import SegmentTable
 from gui.overview.text_dialog import PackagesDialog, TextDialog
 from gui.overview.timeline_bar import TimelineBar
-from gui.widgets.plain_text import Label
+from gui.widgets.plain_text import Label, plain_tip
 
 _KEY = 92
 """Width of the names of the facts, in logical pixels."""
@@ -166,6 +167,10 @@ class OverviewPanel(QWidget):
 
     def show_info(self, info: RunInfo) -> None:
         """Follow the state of the run."""
+        self.open_folder.setEnabled(not is_elsewhere(info))
+        tip = self.tr("Show the folder of the run in the file manager")
+        there = self.tr("The folder is on another machine: {folder}").format(folder=info.folder)
+        self.open_folder.setToolTip(plain_tip(there if is_elsewhere(info) else tip))
         self._info = info
         self.notes.show_info(info)
         self._read_if_due()

@@ -30,6 +30,9 @@ _log = logging.getLogger(__name__)
 MOST_POINTS = 2000
 """Of a curve of another machine, about; each has the lowest and highest value behind it."""
 
+_ANSWER_CHECK_SECONDS = 0.2
+"""Between two looks whether an answer of the user is still waited for."""
+
 _CONNECTED = "machines/connected"
 """Key of the settings: the machines to connect to when the window opens."""
 
@@ -323,7 +326,9 @@ class Machines(QObject):
         """Let the user answer; called in a thread of the connection."""
         question = _Question(prompt)
         self._tell(partial(self._take_question, name, question))
-        question.is_answered.wait()
+        while not question.is_answered.wait(_ANSWER_CHECK_SECONDS):
+            if name not in self._links:
+                return None  # the window closes, and takes no question any more
         answer, question.answer = question.answer, None
         return answer
 
@@ -332,6 +337,8 @@ class Machines(QObject):
         if link is None:
             question.is_answered.set()
             return
+        if link.question is not None:  # it is not asked any more
+            link.question.is_answered.set()
         link.question = question
         self.question.emit(name, question.prompt)
 
@@ -352,7 +359,8 @@ class Machines(QObject):
     ) -> None:
         link = self._links.get(name)
         if link is not None:
-            link.runs = [named(name, info) for info in runs]
+            # A number is what the window counts on, and what comes from there may be anything.
+            link.runs = [named(name, info) for info in runs if info.id.isdecimal()]
             link.unreadable = [run._replace(id=f"{name}:{run.id}") for run in unreadable]
             self.runs_listed.emit(name, link.runs, link.unreadable)
 

@@ -1,0 +1,104 @@
+"""The connections of the window: what they tell arrives once, and nothing outlives the window."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.remote import machines as machine_list
+from engine.remote.connection import LinkState, LinkStatus
+from engine.remote.machines import RemoteMachine
+from engine.runs.run_info import RunInfo
+from engine.runs.run_state import RunState, RunStatus
+from gui.bridge.machines.machines import Machines, is_elsewhere, place_of
+from gui.bridge.machines.no_answer import NoAnswer
+from tests.support.recorded_runs import SPEC
+
+pytestmark = pytest.mark.usefixtures("processes", "traindeck_home")
+
+SLEEPS = ("sleep", "3600")
+"""In the place of `ssh`: a program that never says a word."""
+
+
+@pytest.fixture
+def machines(qtbot: QtBot) -> Machines:
+    machine_list.add(RemoteMachine(name="gpus", destination="me@gpus"))
+    found = Machines()
+    found.begin()
+    return found
+
+
+def info(id: str, state: RunState = RunState.RUNNING) -> RunInfo:
+    return RunInfo(id, Path("gpus:/there"), SPEC, RunStatus(), state, "")
+
+
+def test_the_place_of_a_run() -> None:
+    assert place_of("12") == ("", "12")
+    assert place_of("gpus:12") == ("gpus", "12")
+    assert is_elsewhere(info("gpus:12"))
+    assert not is_elsewhere(info("12"))
+
+
+def test_a_run_of_a_machine_that_is_not_connected_is_refused_by_name(machines: Machines) -> None:
+    with pytest.raises(NoAnswer, match="gpus is not connected"):
+        machines.run("gpus:1")
+
+
+def test_only_runs_with_a_number_are_taken(machines: Machines) -> None:
+    machines.connect_to("gpus", SLEEPS)
+    try:
+        machines._take_runs("gpus", [info("7"), info("../7"), info("a b")], [])
+        assert [each.id for each in machines.runs()] == ["gpus:7"]
+    finally:
+        machines.shut_down()
+
+
+def test_active_runs_are_uncertain_while_the_connection_is_broken(machines: Machines) -> None:
+    machines.connect_to("gpus", SLEEPS)
+    try:
+        machines._take_runs("gpus", [info("2"), info("1", RunState.FINISHED)], [])
+        connection = machines.connection("gpus")
+        machines._take_status("gpus", connection, LinkStatus(LinkState.WAITING, "It is off."))
+        running, finished = machines.runs()
+        assert (running.state, finished.state) == (RunState.ELSEWHERE, RunState.FINISHED)
+        assert running.reason == "There is no connection to gpus. It is off."
+    finally:
+        machines.shut_down()
+
+
+def test_a_question_ends_with_the_window(machines: Machines, qtbot: QtBot) -> None:
+    machines.connect_to("gpus", SLEEPS)
+    answers: list[str | None] = []
+    asking = threading.Thread(target=lambda: answers.append(machines._ask("gpus", "password: ")))
+    with qtbot.waitSignal(machines.question) as asked:
+        asking.start()
+    assert asked.args == ["gpus", "password: "]
+    unseen = threading.Thread(target=lambda: answers.append(machines._ask("gpus", "again: ")))
+    unseen.start()  # its question comes when the window takes none any more
+    machines.shut_down()
+    for thread in (asking, unseen):
+        thread.join(60.0)
+        assert not thread.is_alive()
+    assert answers == [None, None]
+
+
+def test_a_removed_machine_is_not_connected_any_more(machines: Machines, qtbot: QtBot) -> None:
+    machines.connect_to("gpus", SLEEPS)
+    machines._take_runs("gpus", [info("7")], [])
+    with qtbot.waitSignal(machines.listed) as listed:
+        machines.remove("gpus")
+    assert listed.args == [[]]
+    assert machines.status("gpus") is None
+    assert machines.runs() == []
+
+
+def test_a_list_that_cannot_be_read_is_said(traindeck_home: Path, qtbot: QtBot) -> None:
+    traindeck_home.mkdir(exist_ok=True)
+    (traindeck_home / machine_list.FILE_NAME).write_text("noise")
+    machines = Machines()
+    with qtbot.waitSignal(machines.failed) as failed:
+        machines.begin()
+    assert "cannot be read" in failed.args[0]
