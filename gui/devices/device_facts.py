@@ -65,7 +65,7 @@ def facts(device: DeviceSnapshot) -> list[Fact]:
         _throttle(device),
         _fact(
             device,
-            translate("Devices", "Memory errors, repaired"),
+            translate("Devices", "ECC errors, corrected"),
             "ecc_corrected",
             _count(device.ecc_corrected),
         ),
@@ -119,7 +119,7 @@ def _throttle(device: DeviceSnapshot) -> Fact:
 
 
 def _uncorrected(device: DeviceSnapshot) -> Fact:
-    caption = translate("Devices", "Memory errors, not repaired")
+    caption = translate("Devices", "ECC errors, uncorrected")
     text = _count(device.ecc_uncorrected)
     if device.ecc_uncorrected:
         return Fact(caption, f"⚠ {text}", tone="bad")

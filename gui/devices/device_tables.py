@@ -94,12 +94,12 @@ def users_captions() -> Row:
     """Column titles of the table of memory users."""
     return (
         translate("Devices", "Who"),
-        translate("Devices", "pid"),
-        translate("Devices", "user"),
+        translate("Devices", "PID"),
+        translate("Devices", "User"),
         translate("Devices", "Memory"),
-        translate("Devices", "tensors"),
-        translate("Devices", "cache"),
-        translate("Devices", "context"),
+        translate("Devices", "Tensors"),
+        translate("Devices", "Cache"),
+        translate("Devices", "Context"),
     )
 
 

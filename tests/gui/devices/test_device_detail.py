@@ -68,7 +68,7 @@ def test_critical_values_have_a_sign_and_a_colour(detail: DeviceDetail) -> None:
     assert slowed.text() == "⚠ hardware thermal slowdown"
     assert heat.text() == "⚠ 85 / 87 °C"
     assert slowed.property("tone") == heat.property("tone") == "warning"
-    assert detail.value("Memory errors, repaired").text() == "3"
+    assert detail.value("ECC errors, corrected").text() == "3"
     show(detail, BUSY)
     assert detail.value("Slowed down").text() == "no"
     assert not detail.value("Temperature / slowdown").property("tone")
@@ -87,7 +87,7 @@ def test_errors_that_were_not_repaired_are_bad() -> None:
     [errors] = [
         fact
         for fact in facts(gpu(0, ecc_uncorrected=2))
-        if fact.caption == "Memory errors, not repaired"
+        if fact.caption == "ECC errors, uncorrected"
     ]
     assert (errors.value, errors.tone) == ("⚠ 2", "bad")
 
