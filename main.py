@@ -21,7 +21,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn
 
-from engine.system.program import IN_CHECKOUT, call, find_tools, program_words, version
+from engine.system.program import IN_CHECKOUT, answer_to, call, find_tools, program_words, version
 from engine.system.streams import lossy_stream, open_closed_streams
 
 DEVICES = "such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs"
@@ -34,6 +34,9 @@ _log = logging.getLogger("engine.cli")
 class Parser(argparse.ArgumentParser):
     """Reports bad usage in one sentence on standard error, with exit code 2."""
 
+    names_machine = False
+    """Whether the arguments hold `--on`."""
+
     prints_json = False
     """Whether the arguments ask for JSON, which must say so too."""
 
@@ -42,7 +45,8 @@ class Parser(argparse.ArgumentParser):
         match = re.fullmatch(r"argument ([^:]+): (.*)", message, re.DOTALL)
         text = f"{match[1]} {match[2]}" if match else message[0].upper() + message[1:]
         text = f"{text.rstrip('.')}. `{self.prog} --help` explains."
-        if re.match(r"unrecognized arguments: (?:.* )?--on\b", message):
+        is_unknown = re.match(r"unrecognized arguments: (?:.* )?--on\b", message) is not None
+        if is_unknown or (self.names_machine and message.startswith("argument ACTION: invalid")):
             text = "This command works on this machine only: leave out `--on`."
         elif self.prog.endswith(" warm") and message.startswith("argument --on: expected"):
             text = f"--on names a machine; `{call('warm --allow')}` is the opposite of --off."
@@ -67,7 +71,9 @@ def entry() -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments ask for, and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    Parser.prints_json = "--json" in takewhile(lambda text: text != "--", arguments)
+    own = list(takewhile(lambda text: text != "--", arguments))
+    Parser.prints_json = "--json" in own
+    Parser.names_machine = any(text.partition("=")[0] == "--on" for text in own)
     parser = _parser()
     arguments = _with_flags_as_values(arguments)
     at = arguments.index("--") if "--" in arguments else len(arguments)
@@ -75,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not text.isprintable():
             parser.error(f"{text!r} is not an argument: it holds characters that cannot be shown")
     options = parser.parse_args(arguments, argparse.Namespace(command="", log_level="", machine=""))
+    if options.asked_from:
+        answer_to(*options.asked_from)
     if options.version:
         from engine.cli.errors import report_errors
 
@@ -179,6 +187,10 @@ def _parser() -> Parser:
         parents=[log],
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
+    # How a person on another machine calls this program, and this machine: `--on` sends it along.
+    parser.add_argument(
+        "--asked-from", nargs=2, metavar=("PROGRAM", "MACHINE"), help=argparse.SUPPRESS
+    )
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
 
     def add(name: str, about: str, *parents: Parser) -> Parser:
@@ -270,7 +282,7 @@ def _parser() -> Parser:
     )
     _add_warm(add("warm", "load frameworks in advance, so that runs start at once", json, there))
     add("recipes", "list the built-in recipes", json, there)
-    env = add("env", "the Pythons that runs can use: add, make, list, check, remove")
+    env = add("env", "the Pythons that runs can use: add, make, list, check, remove", there)
     _add_env(env, log, json, there)
     _add_export(add("export", "write runs for other programs", json, there))
     _add_import(add("import", "make runs of TensorBoard logs and CSV files", json, there))

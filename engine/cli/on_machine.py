@@ -6,14 +6,16 @@ before, and comes back after it, is in `engine.cli.transfers`.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 
-from engine.cli.output import NoAnswer, Refused
+from engine.cli.output import Interrupted, NoAnswer, Refused
 from engine.remote import machines, ssh
 from engine.remote.machines import CannotChange, RemoteMachine, run_reference
 from engine.remote.ssh import Asking
+from engine.system.program import call, program_words
 
 OF_SSH = 255
 """The exit code of `ssh` for a connection that could not be made, or broke."""
@@ -30,22 +32,35 @@ def find_machine(name: str) -> RemoteMachine:
         raise Refused(str(error)) from None
 
 
-def run_there(machine: RemoteMachine, arguments: Sequence[str]) -> int:
-    """Run a command there, and return its exit code. Raises NoAnswer.
+def run_there(
+    machine: RemoteMachine, arguments: Sequence[str], *, follows_run: bool = False
+) -> int:
+    """Run a command there, and return its exit code. Raises NoAnswer, Interrupted.
 
-    If standard input and output are a terminal, it has one there: Ctrl-C reaches it. Otherwise
-    Ctrl-C ends `ssh`, and what the command follows goes on.
+    `follows_run`: whether a run goes on there when the connection ends. If standard input and
+    output are a terminal, it has one there: Ctrl-C reaches it. Otherwise Ctrl-C ends `ssh`.
     """
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    words = ssh.command_on(machine, arguments, Asking.here(), has_terminal=has_terminal)
+    asked_from = ["--asked-from", " ".join(program_words()), machine.name]
+    command = [*asked_from, *arguments]
+    listed = call(f"runs --on {machine.name}")
+    goes_on = f" A run that was started there goes on: `{listed}` lists it." if follows_run else ""
+    words = ssh.command_on(machine, command, Asking.here(), has_terminal=has_terminal)
     try:
         # Without a terminal no command reads it, and a loop of a shell may need what is in it.
         given = None if has_terminal else subprocess.DEVNULL
         code = subprocess.run(words, stdin=given, check=False).returncode
     except OSError as error:
         raise NoAnswer(f"`ssh` cannot be started on this machine: {error}.") from error
+    except KeyboardInterrupt:
+        if has_terminal:
+            raise  # it reached the command there, or `ssh`, which has said so
+        raise Interrupted(f"The connection to {machine.name} was ended.{goes_on}") from None
     if code == OF_SSH:
-        raise NoAnswer(f"There is no connection to {machine.name} any more: see above.")
+        raise NoAnswer(f"There is no connection to {machine.name}: see above.{goes_on}")
+    if code < 0:
+        name = signal.Signals(-code).name
+        raise NoAnswer(f"`ssh` was ended here by {name}.{goes_on}")
     if code in NOT_STARTED:
         raise NoAnswer(ssh.explain(machine, code, "", greeted=False).sentence)
     return code

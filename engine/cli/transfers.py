@@ -20,13 +20,14 @@ from engine.remote import requests, uploads
 from engine.remote.downloads import DownloadFailed, download_export
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import Code, Exported, ImportedRuns, ImportSource
-from engine.remote.sent_code import UnfitCode, code_in, code_of
-from engine.remote.session import RefusedThere, RemoteError, Session
+from engine.remote.sent_code import UnfitCode, code_in, code_of, is_plain
+from engine.remote.session import NotConnected, RefusedThere, RemoteError, Session
 from engine.remote.short_session import open_session
 from engine.remote.uploads import Outgoing, UploadFailed
 from engine.scripts.command import script_of
 from engine.spec import catalog
 from engine.spec.recipe_file import no_recipe
+from engine.system.program import call
 
 LONGEST_EXPORT = 3600.0
 LONGEST_IMPORT = 3600.0
@@ -43,6 +44,8 @@ def recipe_there(machine: RemoteMachine, recipe: str) -> str:
     Raises Refused, NoAnswer, UnknownName.
     """
     info = catalog.recipe(recipe)
+    if info.problem:
+        raise Refused(info.problem)
     if problem := no_recipe(info):
         raise Refused(problem.replace("run -- ", f"run --on {machine.name} -- "))
     try:
@@ -80,8 +83,8 @@ def script_there(machine: RemoteMachine, command: Sequence[str]) -> tuple[str, l
 
 def _send_code(machine: RemoteMachine, code: Code) -> str:
     """Send it, say so, and return the path of its file there. Raises NoAnswer."""
-    with _connected(machine) as session:
-        path = session.call(requests.Keep(code), LONGEST_SENDING)
+    with _connected(machine, "Nothing was started.") as link:
+        path = link.session.call(requests.Keep(code), LONGEST_SENDING)
     names = list(code.modules)
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     modules = f" with {', '.join(names[:_MOST_NAMES])}{more}, which it imports" if names else ""
@@ -97,16 +100,19 @@ def export_from(
     machine: RemoteMachine, run_ids: Sequence[str], format: str, output: Path | None
 ) -> tuple[Path, Exported]:
     """Export runs of that machine to `output` here. Raises Refused, NoAnswer."""
-    with _connected(machine) as session:
+    if output is not None:
+        _check_target(output)
+    with _connected(machine, "Nothing was exported.") as link:
         with progress_bar(f"exporting on {machine.name}") as show:
-            exported = session.call(
+            exported = link.session.call(
                 requests.Export(tuple(run_ids), format),
                 LONGEST_EXPORT,
                 progress=lambda done, total: show("", done, total),
             )
+        if not is_plain(exported.name) or exported.name != Path(exported.name).name.lstrip("."):
+            raise Refused(f"{machine.name} proposes {exported.name!r}, which is no name of a file.")
         target = (output or Path(exported.name)).expanduser().absolute()
-        _download(session, exported, target)
-        session.call(requests.Discard(exported.number))
+        _download(link.session, exported, target)
     return target, exported
 
 
@@ -128,19 +134,25 @@ def import_to(
             named.append(ImportSource(name, f"{platform.node()}:{source}"))
     except CannotImport as error:
         raise Refused(str(error)) from None
-    with _connected(machine) as session:
+    unknown = (
+        "Whether the files were imported is not known: "
+        f"`{call(f'runs --on {machine.name}')}` lists the runs there."
+    )
+    with _connected(machine, "Nothing was imported.") as link:
         try:
             with progress_bar(f"sending to {machine.name}") as show:
-                folder = uploads.send(session, outgoing, lambda done, total: show("", done, total))
+                folder = uploads.send(
+                    link.session, outgoing, lambda done, total: show("", done, total)
+                )
         except UploadFailed as error:
             raise Refused(str(error)) from None
         with progress_bar(f"importing on {machine.name}") as show:
-            imported = session.call(
+            link.if_lost = unknown
+            imported = link.session.call(
                 requests.Import(folder.number, named, columns),
                 LONGEST_IMPORT,
                 progress=lambda done, total: show("", done, total),
             )
-        session.call(requests.Discard(folder.number))
     return imported
 
 
@@ -150,17 +162,22 @@ def report_from(machine: RemoteMachine, target: Path) -> Iterator[str]:
 
     Nothing comes if the body has not written it. Raises Refused, NoAnswer.
     """
+    _check_target(target)
+    with _connected(machine, "There is no report.") as link:
+        folder = link.session.call(requests.MakeFolder())
+        yield str(PurePosixPath(folder.path) / target.name)
+        files = link.session.call(requests.Offered(folder.number))
+        if files:
+            _download(link.session, Exported(folder.number, target.name, True, files), target)
+
+
+def _check_target(target: Path) -> None:
+    """Refuse what could not be written later. Raises Refused."""
+    target = target.expanduser().absolute()
     if os.path.lexists(target):
         raise Refused(f"{target} exists already: choose another name, or remove it.")
     if not os.access(target.parent, os.W_OK):
         raise Refused(f"{target} cannot be written: choose another folder.")
-    with _connected(machine) as session:
-        folder = session.call(requests.MakeFolder())
-        yield str(PurePosixPath(folder.path) / target.name)
-        files = session.call(requests.Offered(folder.number))
-        if files:
-            _download(session, Exported(folder.number, target.name, True, files), target)
-        session.call(requests.Discard(folder.number))
 
 
 def _download(session: Session, exported: Exported, target: Path) -> None:
@@ -173,12 +190,26 @@ def _download(session: Session, exported: Exported, target: Path) -> None:
             raise Refused(str(error)) from error
 
 
+class _Link:
+    """A session of one errand."""
+
+    def __init__(self, session: Session, if_lost: str) -> None:
+        self.session = session
+        self.if_lost = if_lost
+        """What it means now that the connection broke, in a sentence."""
+
+
 @contextmanager
-def _connected(machine: RemoteMachine) -> Iterator[Session]:
+def _connected(machine: RemoteMachine, if_lost: str) -> Iterator[_Link]:
+    """Connect for an errand. Raises Refused, NoAnswer."""
+    found: _Link | None = None
     try:
         with open_session(machine) as (session, _):
-            yield session
+            found = _Link(session, if_lost)
+            yield found
     except RefusedThere as error:
         raise Refused(f"{machine.name}: {error}") from error
+    except NotConnected as error:
+        raise NoAnswer(f"{error} {found.if_lost if found else ''}".rstrip()) from error
     except RemoteError as error:
         raise NoAnswer(str(error)) from error

@@ -17,6 +17,7 @@ LONGEST_CONNECT = 60.0
 """Seconds; longer where a person types a password."""
 
 LONGEST_TYPING = 600.0
+LONGEST_END = 10.0
 
 
 PING_SECONDS = 15.0
@@ -29,6 +30,8 @@ LONGEST_SILENCE = 60.0
 @contextmanager
 def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, Hello]]:
     """Connect to `machine`. Raises RemoteError, whose text is a sentence.
+
+    If the connection breaks, the NotConnected of a call leaves this as one that says why.
 
     `ssh` asks on the terminal, if there is one.
     """
@@ -67,6 +70,9 @@ def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, Hello]]:
         pings.start()
         try:
             yield session, hellos[0]
+        except NotConnected as error:
+            thread.join(LONGEST_END)
+            raise NotConnected(failures[0] if failures else str(error)) from error
         finally:
             over.set()
             pings.join()

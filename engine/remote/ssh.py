@@ -105,7 +105,12 @@ def explain(
         return Failure(f"The disk of {name} is full: free some space there. {_last_line(errors)}")
     if exit_code is None:
         return Failure(f"The connection to {name} was given up: {why}.")
-    if exit_code == _SSH_FAILED or (exit_code < 0 and not greeted):
+    if exit_code < 0 and not errors.strip():
+        return Failure(
+            f"`ssh` was ended on this machine (signal {-exit_code}), and with it the connection to "
+            f"{name}."
+        )
+    if exit_code == _SSH_FAILED or exit_code < 0:
         return _of_ssh(machine, errors, greeted=greeted)
     if greeted:
         said = f" It said: {_last_line(errors)}" if errors.strip() else ""

@@ -25,9 +25,25 @@ def program_words() -> list[str]:
     return [CONSOLE_SCRIPT] if is_script or not IN_CHECKOUT else ["python", "main.py"]
 
 
+_asked_from: tuple[str, str] | None = None
+
+
+def answer_to(program: str, machine: str) -> None:
+    """Let messages name commands as the person writes them who calls this from another machine.
+
+    `program` starts Traindeck there, where this machine is called `machine`.
+    """
+    global _asked_from
+    _asked_from = program, machine
+
+
 def call(arguments: str) -> str:
     """Return the command line of this program with `arguments`, for a message."""
-    return " ".join([*program_words(), arguments])
+    if _asked_from is None:
+        return " ".join([*program_words(), arguments])
+    program, machine = _asked_from
+    own, dashes, command = arguments.partition(" -- ")
+    return f"{program} {own} --on {machine}{dashes}{command}"
 
 
 def version() -> str:

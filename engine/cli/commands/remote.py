@@ -37,7 +37,8 @@ def carry_out(machine: RemoteMachine, options: argparse.Namespace, arguments: li
             script.tell_of_input()
             if not options.folder:
                 arguments = _with_script(machine, options.script, arguments)
-    return on_machine.run_there(machine, arguments)
+    follows_run = options.command in ("train", "run", "resume", "attach")
+    return on_machine.run_there(machine, arguments, follows_run=follows_run)
 
 
 def _with_script(machine: RemoteMachine, words: Sequence[str], arguments: list[str]) -> list[str]:

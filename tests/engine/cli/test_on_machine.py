@@ -121,6 +121,8 @@ def test_a_run_is_named_with_its_machine(
 ) -> None:
     assert main(["show", f"{HOST}:{run_there.id}", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["id"] == run_there.id
+    assert main(["stop", f"{HOST}:77"]) == 2
+    assert f"main.py runs --on {HOST}`" in capfd.readouterr().err
     assert main(["show", f"{HOST}:{run_there.id}", "--on", "other"]) == 2
     assert "leave out `--on other`" in capfd.readouterr().err
 
@@ -309,6 +311,7 @@ def test_what_cannot_be_honoured_there_is_refused_by_name(tmp_path: Path, capsys
     [
         (["new-recipe", "--on", "lab"], "works on this machine only"),
         (["machines", "list", "--on=lab"], "works on this machine only"),
+        (["machines", "--on", "lab"], "works on this machine only"),
         (["warm", "--on"], "warm --allow` is the opposite of --off"),
     ],
 )

@@ -1,0 +1,104 @@
+"""What another machine says is not believed, and a broken connection says what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cli import transfers
+from engine.cli.output import NoAnswer, Refused
+from engine.imports.csv_tables import ColumnNames
+from engine.remote import requests
+from engine.remote.machines import RemoteMachine
+from engine.remote.requests import Exported, OfferedFile, TemporaryFolder
+from engine.remote.session import NotConnected, RefusedThere
+
+MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
+LOST = NotConnected("gpus has closed the connection.")
+
+
+class Session:
+    """Answers each request by what stands for its type: a value, or an exception."""
+
+    def __init__(self) -> None:
+        self.answers: dict[type, Any] = {}
+
+    def call(self, request: Any, *_: Any, **__: Any) -> Any:
+        """As that of a session."""
+        found = self.answers[type(request)]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def begin(self, request: Any) -> Any:
+        """As that of a session."""
+        return lambda timeout: self.call(request)
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Session:
+    session = Session()
+
+    @contextmanager
+    def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, None]]:
+        yield session, None
+
+    monkeypatch.setattr(transfers, "open_session", open_session)
+    monkeypatch.chdir(tmp_path)
+    return session
+
+
+@pytest.mark.parametrize(
+    "name", ["../out", "/tmp/out", "a/b", "..", "", ".profile", "a\\b", "a\nb"]
+)
+def test_the_name_that_the_other_machine_proposes_stays_in_the_folder(
+    session: Session, tmp_path: Path, name: str
+) -> None:
+    session.answers[requests.Export] = Exported(1, name, True, [OfferedFile("a", 0, "")])
+    with pytest.raises(Refused, match="no name of a file"):
+        transfers.export_from(MACHINE, ["1"], "html", None)
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_a_target_that_is_there_is_refused_before_anything_is_done(
+    session: Session, tmp_path: Path
+) -> None:
+    target = tmp_path / "there"
+    target.touch()
+    with pytest.raises(Refused, match="exists already"):
+        transfers.export_from(MACHINE, ["1"], "html", target)
+    with pytest.raises(Refused, match="exists already"), transfers.report_from(MACHINE, target):
+        pass
+    with pytest.raises(Refused, match="cannot be written"):
+        transfers.export_from(MACHINE, ["1"], "html", tmp_path / "no" / "way")
+
+
+def test_a_lost_connection_says_what_it_means(session: Session, tmp_path: Path) -> None:
+    session.answers[requests.Export] = LOST
+    with pytest.raises(NoAnswer, match=r"closed the connection\. Nothing was exported\."):
+        transfers.export_from(MACHINE, ["1"], "html", None)
+    (tmp_path / "a.csv").write_text("step,loss\n1,2\n")
+    session.answers[requests.MakeFolder] = TemporaryFolder(1, "/there")
+    session.answers[requests.Write] = LOST
+    with pytest.raises(NoAnswer, match="Nothing was imported"):
+        transfers.import_to(MACHINE, [tmp_path / "a.csv"], ColumnNames())
+    session.answers |= {requests.Write: None, requests.Import: LOST}
+    with pytest.raises(NoAnswer, match=r"is not known: .*runs --on gpus"):
+        transfers.import_to(MACHINE, [tmp_path / "a.csv"], ColumnNames())
+
+
+def test_a_refusal_of_the_other_machine_names_it(session: Session) -> None:
+    session.answers[requests.Export] = RefusedThere("No such format.")
+    with pytest.raises(Refused, match="gpus: No such format"):
+        transfers.export_from(MACHINE, ["1"], "html", None)
+
+
+def test_without_a_report_none_comes(session: Session, tmp_path: Path) -> None:
+    session.answers = {requests.MakeFolder: TemporaryFolder(1, "/there"), requests.Offered: []}
+    with transfers.report_from(MACHINE, tmp_path / "report.txt") as file:
+        assert file == "/there/report.txt"
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,56 @@
+"""A short session lives as long as its errand: it speaks while it waits, and notices silence."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from engine.remote import short_session
+from engine.remote.requests import Ping
+from engine.remote.session import NotConnected
+
+
+class Session:
+    """Ends after three requests."""
+
+    def __init__(self) -> None:
+        self.heard_at = time.monotonic()
+        self.posted: list[Any] = []
+        self.killed = ""
+
+    def post(self, request: Any) -> None:
+        """As that of a session."""
+        self.posted.append(request)
+        if len(self.posted) == 3:
+            raise NotConnected("It is over.")
+
+    def kill(self, why: str) -> None:
+        """As that of a session."""
+        self.killed = why
+
+
+def test_it_pings_until_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(short_session, "PING_SECONDS", 0.001)
+    session = Session()
+    short_session._keep_alive(session, threading.Event())  # type: ignore[arg-type]
+    assert session.posted == [Ping()] * 3
+    assert not session.killed
+
+
+def test_a_machine_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(short_session, "PING_SECONDS", 0.001)
+    monkeypatch.setattr(short_session, "LONGEST_SILENCE", -1.0)
+    session = Session()
+    short_session._keep_alive(session, threading.Event())  # type: ignore[arg-type]
+    assert "nothing came from there" in session.killed
+
+
+def test_it_ends_with_the_errand() -> None:
+    over = threading.Event()
+    over.set()
+    session = Session()
+    short_session._keep_alive(session, over)  # type: ignore[arg-type]
+    assert session.posted == []
