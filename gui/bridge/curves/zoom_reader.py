@@ -10,10 +10,19 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.runs.store.stored_points import StoredPoints
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import place_of
 
 MAX_POINTS = 64_000
 """Maximum number of points of one read. Above it, blocks of 16 points or more are read: at least
 4000, which is two per pixel while a plot 1000 pixels wide shows half of them."""
+
+
+MAX_POINTS_ELSEWHERE = 4000
+"""The same for a run of another machine: about 20 kB."""
+
+_SAME = 0.1
+"""Of another machine, a range is read again when an end has moved by this share of its width: a
+view that follows a training moves with every point."""
 
 
 class _ZoomRequest(NamedTuple):
@@ -21,6 +30,12 @@ class _ZoomRequest(NamedTuple):
     series: str
     first_step: float
     last_step: float
+
+    def is_near(self, other: _ZoomRequest) -> bool:
+        """Whether both ask for nearly the same range."""
+        width = _SAME * (other.last_step - other.first_step)
+        moved = (self.first_step - other.first_step, self.last_step - other.last_step)
+        return all(abs(each) < width for each in moved)
 
 
 class ZoomReader(QObject):
@@ -42,12 +57,19 @@ class ZoomReader(QObject):
         self._run_id = run_id
         self._reading: dict[str, _ZoomRequest] = {}
         self._waiting: dict[str, _ZoomRequest] = {}
+        self._asked: dict[str, _ZoomRequest] = {}
+        """The last request for each series of another machine."""
 
     def request(self, series: str, first_step: float, last_step: float) -> None:
         """Read the points between two steps."""
         if self._run_id is None:
             return
         request = _ZoomRequest(self._run_id, series, first_step, last_step)
+        if place_of(self._run_id)[0]:
+            before = self._asked.get(series)
+            if before is not None and request.is_near(before):
+                return
+            self._asked[series] = request
         if series in self._reading:
             self._waiting[series] = request
         else:
@@ -85,4 +107,5 @@ class ZoomReader(QObject):
 
     def _window(self, request: _ZoomRequest) -> StoredPoints:
         run = self._background.machines.run(request.run_id)
-        return run.window(request.series, request.first_step, request.last_step, MAX_POINTS)
+        most = MAX_POINTS_ELSEWHERE if place_of(request.run_id)[0] else MAX_POINTS
+        return run.window(request.series, request.first_step, request.last_step, most)

@@ -1,0 +1,62 @@
+"""Which parts of a curve a zoom reads: of another machine, few, and not again at each point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.runs.store.stored_points import StoredPoints
+from gui.bridge.background import Background
+from gui.bridge.curves.zoom_reader import MAX_POINTS, MAX_POINTS_ELSEWHERE, ZoomReader
+
+NOTHING = StoredPoints(np.empty(0), np.empty(0), np.empty(0), 0)
+
+
+class Reads(Background):
+    """Does the work at once, and notes what is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[float, float, int]] = []
+
+    def run(
+        self, work: Callable[[], Any], success: Callable[[Any], None], failure: Callable[..., None]
+    ) -> None:
+        success(work())
+
+
+@pytest.fixture
+def reads(qapp: object, monkeypatch: pytest.MonkeyPatch) -> Reads:
+    found = Reads()
+
+    class Run:
+        def window(self, series: str, first: float, last: float, most: int) -> StoredPoints:
+            found.asked.append((first, last, most))
+            return NOTHING
+
+    monkeypatch.setattr(found.machines, "run", lambda run_id: Run())
+    return found
+
+
+def test_a_view_that_follows_a_run_elsewhere_reads_only_when_it_has_moved(reads: Reads) -> None:
+    reader = ZoomReader(reads)
+    reader.watch("gpus:1")
+    for last in range(1000, 1100, 10):
+        reader.request("train/loss", 0.0, float(last))
+    assert reads.asked == [(0.0, 1000.0, MAX_POINTS_ELSEWHERE)]
+    reader.request("train/loss", 0.0, 1100.0)
+    reader.request("validation/loss", 0.0, 1100.0)
+    assert len(reads.asked) == 3
+    reader.request("train/loss", 500.0, 600.0)
+    assert reads.asked[-1] == (500.0, 600.0, MAX_POINTS_ELSEWHERE)
+
+
+def test_of_this_machine_every_range_is_read(reads: Reads) -> None:
+    reader = ZoomReader(reads)
+    reader.watch("1")
+    for last in (1000.0, 1010.0):
+        reader.request("train/loss", 0.0, last)
+    assert reads.asked == [(0.0, 1000.0, MAX_POINTS), (0.0, 1010.0, MAX_POINTS)]
