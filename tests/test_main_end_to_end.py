@@ -251,8 +251,9 @@ def test_a_closed_output_is_no_reason_for_a_traceback(command: str) -> None:
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("command", ["recipes", "--version"])
-def test_output_that_cannot_be_written_is_told_in_a_sentence(command: str) -> None:
+def test_output_that_cannot_be_written_is_told_in_a_sentence(command: str, unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "main.py", command],
@@ -261,6 +262,7 @@ def test_output_that_cannot_be_written_is_told_in_a_sentence(command: str) -> No
             stderr=subprocess.PIPE,
             text=True,
             check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         )
     assert done.returncode == 1
     assert done.stderr == "This could not be done: [Errno 28] No space left on device.\n"

@@ -50,16 +50,25 @@ def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
     except Interrupted as error:
         return _print_end("interrupted", str(error), INTERRUPTED, json=json)
     except BrokenPipeError:
-        # The reader has closed the pipe. The interpreter must not flush into it once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_output()  # the reader has closed the pipe
         return Exit.FAILED
     except (sqlite3.Error, OSError) as error:
         text = f"This could not be done: {error}."
-        return _print_end("failed", text, Exit.FAILED, json=json)
+        code = _print_end("failed", text, Exit.FAILED, json=json)
+        try:
+            sys.stdout.flush()
+        except OSError:  # it was standard output that could not be written
+            _leave_output()
+        return code
     except KeyboardInterrupt:
         if json:
             print_json(error_as_json("interrupted", "The command was interrupted."))
         return INTERRUPTED
+
+
+def _leave_output() -> None:
+    """Write to the null device from now on: the interpreter flushes once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_end(state: str, text: str, code: int, *, json: bool) -> int:

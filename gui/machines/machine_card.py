@@ -16,7 +16,7 @@ from gui.machines import link_text
 from gui.style.device_labels import device_labels
 from gui.style.theme import theme_of
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import Label, set_wrapped_tip
+from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 
 if TYPE_CHECKING:
     from engine.remote.connection import LinkStatus
@@ -80,7 +80,7 @@ class MachineCard(QFrame):
         self.fold_button.setText("▸" if folded else "▾")
         text = self.tr("Unfold {name}") if folded else self.tr("Fold {name}")
         self.fold_button.setAccessibleName(text.format(name=self.name))
-        self.fold_button.setToolTip(text.format(name=self.name))
+        self.fold_button.setToolTip(plain_tip(text.format(name=self.name)))
         self._below.setVisible(not folded)
 
     def show_status(self, status: LinkStatus | None) -> None:
