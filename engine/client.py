@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 from filelock import FileLock, Timeout
 
+from engine.cluster import membership
 from engine.environments.gpu_builds import gpu_problem
 from engine.facts.run_facts import Parent, write_parent
 from engine.files.atomic_file import sync_tree
@@ -53,7 +54,7 @@ from engine.runs.script_files import resume_sentence
 from engine.runs.store.store_reader import RunReader
 from engine.scripts.secrets import missing_secrets
 from engine.spec import catalog, recipe_copy
-from engine.spec.device_names import all_on_cpu
+from engine.spec.device_names import all_on_cpu, machines_of
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.script_spec import command_problems
@@ -179,7 +180,9 @@ def check(spec: RunSpec, recipe: RecipeInfo | None = None) -> list[Problem]:
         return [Problem("strategy", str(error))]
     on_cpu = all_on_cpu(spec.devices)
     given = GivenGpus(()) if on_cpu else given_gpus(snapshot_once())
-    found = problems(spec, recipe, strategy, given.uuids, given.refusal)
+    found = problems(
+        spec, recipe, strategy, given.uuids, given.refusal, is_in_cluster=_is_in_cluster(spec)
+    )
     if not (on_cpu or any(problem.field == "devices" for problem in found)):
         text = gpu_problem(strategy.framework, spec.interpreter)
         found += [Problem("devices", text)] if text else []
@@ -189,6 +192,14 @@ def check(spec: RunSpec, recipe: RecipeInfo | None = None) -> list[Problem]:
     if any(problem.field == "command" for problem in of_command):  # it says more
         found = [problem for problem in found if problem.field != "recipe"]
     return found + of_command
+
+
+def _is_in_cluster(spec: RunSpec) -> bool:
+    """Whether this machine is in a cluster, if `spec` has devices of other machines."""
+    try:
+        return any(machines_of(spec.devices)) and membership.cluster() is not None
+    except membership.ClusterError:
+        return False
 
 
 def get_run(run_id: str) -> RunInfo:

@@ -56,12 +56,17 @@ class Deadlines:
         ranks: Iterable[int],
         heartbeat_timeout: float,
         clock: Callable[[], float] | None = None,
+        failure_grace: float = 0.0,
     ) -> None:
-        """`ranks` start now; once ready, each may be silent for `heartbeat_timeout` seconds."""
+        """`ranks` start now; once ready, each may be silent for `heartbeat_timeout` seconds.
+
+        `failure_grace`: seconds besides those that other ranks have to report a root cause.
+        """
         clock = clock or AwakeClock()
         self.start_seconds = START_SECONDS
         self.heartbeat_timeout = heartbeat_timeout
         self._clock = clock
+        self._failure_grace = FAILURE_GRACE_SECONDS + failure_grace
         self._starting = set(ranks)
         self._loads: dict[int, Alive] = {}
         self._ready_by = clock() + self.start_seconds
@@ -97,7 +102,7 @@ class Deadlines:
 
     def start_failure_grace(self) -> None:
         """Note that a worker failed: from now on, the other workers have a short time to report."""
-        self._end = min(self._end, self._clock() + FAILURE_GRACE_SECONDS)
+        self._end = min(self._end, self._clock() + self._failure_grace)
 
     def leave_within(self, seconds: float) -> None:
         """Note that all workers were asked to save and leave."""

@@ -51,13 +51,20 @@ class HangWatch:
         plans: Sequence[WorkerPlan],
         recipe: RecipeInfo,
         clock: Callable[[], float] = time.monotonic,
+        ask_elsewhere: Callable[[int], None] = lambda rank: None,
     ) -> None:
-        """After `minutes` without a step, the training counts as a hang; 0: never."""
+        """After `minutes` without a step, the training counts as a hang; 0: never.
+
+        `ask_elsewhere` lets a rank on another machine write its stacks.
+        """
         self._folder = folder
         self._limit = 60 * minutes or math.inf
         self._plans = plans
         self._recipe = recipe
         self._clock = clock
+        self._ask_elsewhere = ask_elsewhere
+        is_spread = any(plan.machine for plan in plans)
+        self._stacks_seconds = STACKS_SECONDS * (4 if is_spread else 1)
         self._last_progress = self._last_check = clock()
         self._last_alive: dict[int, Alive] = {}
         self._has_stepped = False
@@ -95,7 +102,7 @@ class HangWatch:
             return Trouble("hang", "The training goes on.", False) if was_reported else None
         if math.isinf(self._stacks_requested):
             self._request_stacks(status)
-        if self._locations or self._clock() - self._stacks_requested < STACKS_SECONDS:
+        if self._locations or self._clock() - self._stacks_requested < self._stacks_seconds:
             return None
         self._locations = [self._locate(plan) for plan in self._plans]
         places = " ".join(location.text for location in self._locations)
@@ -141,6 +148,9 @@ class HangWatch:
         for plan, pid in zip(self._plans, status.worker_pids, strict=False):
             worker_file = paths.stacks_file(self._folder, plan.rank)
             files = self._stacks[plan.rank] = [_StacksFile(worker_file)]
+            if plan.machine:
+                self._ask_elsewhere(plan.rank)
+                continue
             ask_for_stacks(pid)
             for child in descendants(pid):
                 file = paths.helper_stacks_file(worker_file, child)

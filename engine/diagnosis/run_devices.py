@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engine.spec.device_names import is_logical_cpu, is_mig_slice
+from engine.spec.device_names import is_logical_cpu, is_mig_slice, machine_of, on_machine
 from engine.telemetry.snapshot import DeviceSnapshot, MigSlice, Snapshot
 
 _SLICE_GONE = (
@@ -19,8 +19,11 @@ class RunDevices:
     asleep, does not tell it."""
 
     def __init__(self, devices: Sequence[str]) -> None:
-        """`devices` by their names in the spec. All logical CPU devices are one: `cpu`."""
-        self.ids = frozenset("cpu" if is_logical_cpu(device) else device for device in devices)
+        """`devices` by their names in the spec. All logical CPU devices of a machine are one."""
+        self.ids = frozenset(
+            on_machine(machine_of(device), "cpu") if is_logical_cpu(device) else device
+            for device in devices
+        )
         self._slices = frozenset(filter(is_mig_slice, devices))
         self._found: dict[str, tuple[str, MigSlice]] = {}
         """By UUID of a slice: that of its card, and how the slice was seen last."""

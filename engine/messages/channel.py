@@ -117,6 +117,35 @@ class StatusAnswer(msgspec.Struct, frozen=True, tag="status_answer"):
     it arrived (seconds since the epoch)."""
 
 
+class CheckpointPart(msgspec.Struct, frozen=True, tag="checkpoint_part"):
+    """A worker on another machine sends the next bytes of a file of the checkpoint of `step`."""
+
+    step: int
+    name: str
+    """The path in the checkpoint's folder."""
+
+    data: bytes
+
+
+class CheckpointSent(msgspec.Struct, frozen=True, tag="checkpoint_sent"):
+    """A worker on another machine has sent all its files; answered by `CheckpointKept`."""
+
+    step: int
+    files: dict[str, tuple[int, str]]
+    """The bytes and the SHA-256 of each."""
+
+
+class CheckpointKept(msgspec.Struct, frozen=True, tag="checkpoint_kept"):
+    """The files that a worker has sent lie beside those of the other ranks."""
+
+    step: int
+    problem: str
+    """Why they do not, in a few words; empty: they do."""
+
+    number: int = 0
+    """The system's number of that error."""
+
+
 Message = (
     Hello
     | CommandAccepted
@@ -126,12 +155,26 @@ Message = (
     | Recorded
     | StatusQuestion
     | StatusAnswer
+    | CheckpointPart
+    | CheckpointSent
+    | CheckpointKept
     | Event
     | Command
 )
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+encode_frame = _encode
+
+
+def decode_frame(frame: bytes) -> Message:
+    """Return the message of a frame. Raises msgspec.DecodeError."""
+    try:
+        return _decoder.decode(frame)
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise msgspec.DecodeError("nested too deeply, or not valid UTF-8") from error
+
 
 CLOSED = (EOFError, OSError)
 """The exceptions of a channel whose other side is gone."""
@@ -150,9 +193,13 @@ class Channel:
         A server then closes the connection after LONGEST_SEND, a client after the limit that it
         connected with; a worker has no limit. Raises one of CLOSED.
         """
+        self.send_frame(_encode(message))
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a message that is encoded already, as `send` does."""
         with self._sending, self._closed_is_an_end():
             try:
-                self._connection.send_bytes(_encode(message))
+                self._connection.send_bytes(frame)
             except BlockingIOError:
                 _shut_down(self._connection)
                 raise
@@ -163,14 +210,14 @@ class Channel:
         Raises one of CLOSED (also after a frame that is too large), TimeoutError, or
         msgspec.DecodeError.
         """
+        return decode_frame(self.receive_frame(timeout))
+
+    def receive_frame(self, timeout: float | None = None) -> bytes:
+        """Wait for the next message, and return it as it was encoded, as `receive` does."""
         with self._closed_is_an_end():
             if timeout is not None and not self._connection.poll(timeout):
                 raise TimeoutError
-            frame = self._connection.recv_bytes(LARGEST_FRAME)
-        try:
-            return _decoder.decode(frame)
-        except (RecursionError, UnicodeDecodeError) as error:
-            raise msgspec.DecodeError("nested too deeply, or not valid UTF-8") from error
+            return self._connection.recv_bytes(LARGEST_FRAME)
 
     @contextlib.contextmanager
     def _closed_is_an_end(self) -> Iterator[None]:

@@ -95,13 +95,14 @@ def _target(link: str) -> str:
         return ""
 
 
-def rank_links() -> dict[str, str]:
-    """Return the environment variables that keep ranks on this machine, and what NCCL says of them.
+def rank_links(interface: str = "") -> dict[str, str]:
+    """Return the environment variables that keep ranks on one network interface; empty: on this
+    machine; and what NCCL says of them.
 
     NCCL, also TensorFlow's, would listen on the first other interface. It tells the reason of an
     error only in its own lines; a level that the user has chosen stays.
     """
-    name = loopback_interface()
+    name = interface or loopback_interface()
     return {
         "GLOO_SOCKET_IFNAME": name,
         "NCCL_SOCKET_IFNAME": f"={name}" if name else "",  # without `=` it would be a prefix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -66,7 +67,9 @@ class ProcessGroup:
             backend = "nccl" if device.type == "cuda" else "gloo"
         rendezvous = os.environ.get(environment.RENDEZVOUS)
         store: Any = None  # with None, PyTorch reads MASTER_ADDR and MASTER_PORT of a launcher
-        if rendezvous:  # a file that only this user can read
+        if addresses := os.environ.get(environment.ADDRESSES):
+            store = _tcp_store(addresses.split(",")[0], rank, world_size)
+        elif rendezvous:  # a file that only this user can read
             store = distributed.FileStore(rendezvous, world_size)  # type: ignore[attr-defined]
         distributed.init_process_group(
             backend,
@@ -98,3 +101,21 @@ class ProcessGroup:
     def _all_reduce_max(self, values: torch.Tensor) -> torch.Tensor:
         distributed.all_reduce(values, distributed.ReduceOp.MAX, group=self.cpu)
         return values
+
+
+def _tcp_store(address: str, rank: int, world_size: int) -> Any:
+    """Return the store by which ranks on several machines find each other; rank 0 serves it.
+
+    It listens on `address` only: PyTorch's own server would listen on all interfaces.
+    """
+    host, _, port = address.rpartition(":")
+    listener = None
+    if rank == 0:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind((host, int(port)))
+            server.listen(world_size)
+            listener = server.detach()
+    return distributed.TCPStore(  # type: ignore[attr-defined]
+        host, int(port), world_size, rank == 0, TIMEOUT, master_listen_fd=listener
+    )

@@ -72,6 +72,7 @@ class ProcessPerDevice(TorchStrategy):
     """A PyTorch strategy whose ranks exchange gradients or activations."""
 
     needs = "1 or more devices of one kind"
+    spans_machines = True
 
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
         return one_process_per_device(devices)

@@ -51,7 +51,7 @@ class TorchTrainer:
         spec = session.spec
         self._spec = spec
         self._device_names = session.devices
-        devices = own_devices(session.devices, session.spec.devices)
+        devices = own_devices(session.devices, session.machine_devices)
         with session.connecting():
             group = _group(session, strategy, devices[0])
         self._rank = Rank(session.rank, session.world_size, devices, group, spec)

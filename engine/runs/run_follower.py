@@ -191,7 +191,7 @@ class RunFollower:
         return found, trouble
 
     def _log_file(self, rank: int) -> Path:
-        return self._folder / "logs" / f"rank{rank}.log"
+        return paths.log_file(self._folder, rank)
 
 
 def _in_order(

@@ -13,8 +13,8 @@ MOST_LOGICAL_CPUS = 64
 
 
 def is_logical_cpu(device: str) -> bool:
-    """Whether `device` names a logical CPU device (`cpu:0` ... `cpu:63`)."""
-    match = _LOGICAL_CPU.fullmatch(device)
+    """Whether `device` names a logical CPU device (`cpu:0` ... `cpu:63`), on any machine."""
+    match = _LOGICAL_CPU.fullmatch(local_name(device))
     return match is not None and int(match[1]) < MOST_LOGICAL_CPUS
 
 
@@ -25,7 +25,7 @@ def all_on_cpu(devices: Iterable[str]) -> bool:
 
 def is_mig_slice(device: str) -> bool:
     """Whether `device` names a MIG slice: a partition of a GPU that acts as a device."""
-    return device.startswith("MIG-")
+    return local_name(device).startswith("MIG-")
 
 
 def machine_of(device: str) -> str:
@@ -37,6 +37,16 @@ def machine_of(device: str) -> str:
 def local_name(device: str) -> str:
     """Return what a device is called on its own machine: `cpu:0` for `NAME/cpu:0`."""
     return device.rpartition("/")[2]
+
+
+def machines_of(devices: Iterable[str]) -> tuple[str, ...]:
+    """Return the machines of `devices`, each once, in their order; empty text: this machine."""
+    return tuple(dict.fromkeys(map(machine_of, devices)))
+
+
+def devices_on(machine: str, devices: Iterable[str]) -> tuple[str, ...]:
+    """Return those of `devices` that are on a machine, as they are called there."""
+    return tuple(local_name(device) for device in devices if machine_of(device) == machine)
 
 
 def on_machine(machine: str, device: str) -> str:

@@ -96,6 +96,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     gradient_norm: spec_fields.GradientNorm = False
     deterministic: spec_fields.Deterministic = False
     max_restarts: spec_fields.MaxRestarts = 0
+    min_machines: spec_fields.MinMachines = 0
     hang_minutes: spec_fields.HangMinutes = 2.0
     stop_seconds: spec_fields.StopSeconds = 30.0
     orphan_seconds: spec_fields.OrphanSeconds = 30.0

@@ -438,6 +438,19 @@ MaxRestarts = Annotated[
     ),
 ]
 
+MinMachines = Annotated[
+    int,
+    Meta(
+        title="Min machines",
+        description="For a run over several machines of a cluster: when one of them is lost, the "
+        "run goes on from its newest checkpoint as soon as at least so many are left, with this "
+        "one. 0: it waits until all are back.",
+        ge=0,
+        le=1000,
+        extra={**_RELIABILITY, "zero": "all"},
+    ),
+]
+
 HangMinutes = Annotated[
     float,
     Meta(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from engine.spec.device_names import all_on_cpu
+from engine.spec.device_names import all_on_cpu, machine_of, machines_of
 from engine.spec.recipe_file import no_recipe
 
 if TYPE_CHECKING:
@@ -26,6 +26,11 @@ class WorkerPlan(msgspec.Struct, frozen=True):
 
     role: str = ""
     """Its task, such as `parameter server`; empty if all processes have the same task."""
+
+    @property
+    def machine(self) -> str:
+        """The machine of the cluster on which it runs; empty: that of the supervisor."""
+        return machine_of(self.devices[0]) if self.devices else ""
 
     @property
     def label(self) -> str:
@@ -68,6 +73,9 @@ class Strategy(ABC):
 
     can_free_devices: ClassVar[bool] = False
     """Whether a pause can move model and optimizer to the host's memory."""
+
+    spans_machines: ClassVar[bool] = False
+    """Whether its processes may run on several machines of a cluster."""
 
     refusals: ClassVar[Mapping[str, str]] = {}
     """Fields of a spec that must keep their default, each with the reason in a sentence."""
@@ -112,6 +120,13 @@ class Strategy(ABC):
                 return "The recipe's own optimizer decides this: choose an optimizer here."
             case "warmup_steps" if spec.schedule == "one_cycle":
                 return "The one-cycle schedule warms up by itself: leave this at 0."
+            case "min_machines" if len(machines_of(spec.devices)) == 1:
+                return "It is for a run over several machines of a cluster: leave it at 0."
+            case "interpreter" if len(machines_of(spec.devices)) > 1:
+                return (
+                    "A run over several machines uses Traindeck's own Python on each of them: "
+                    "install the packages there."
+                )
             case "precision" if spec.precision == "tf32" and on_cpu:
                 return "TF32 is a format of NVIDIA GPUs: on a CPU choose fp32 or bf16."
             case _:

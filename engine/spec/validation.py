@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.spec.device_names import is_logical_cpu, is_mig_slice, machine_of
+from engine.spec.device_names import (
+    devices_on,
+    is_logical_cpu,
+    is_mig_slice,
+    machine_of,
+    machines_of,
+)
 from engine.spec.field_info import Setting
 from engine.spec.metric_direction import split_direction
 from engine.spec.recipe_file import no_recipe
@@ -35,12 +41,14 @@ def problems(
     strategy: Strategy,
     known_devices: Collection[str],
     device_refusal: Callable[[str], str] = lambda device: "",
+    is_in_cluster: bool = False,
 ) -> list[Problem]:
     """Return every reason why `spec` cannot run; empty when it can. Reads no file.
 
     `known_devices` are the UUIDs of the GPUs and MIG slices that a run can use now; logical CPU
     devices are always known. `device_refusal` returns why one that is not among them may not be
-    used, in a sentence; empty: it is not on this machine.
+    used, in a sentence; empty: it is not on this machine. Whether the devices of other machines
+    are there is found out when the run begins.
     """
     found = [Problem("recipe", recipe.problem)] if recipe.problem else []
     if not spec.is_script and (problem := no_recipe(recipe)):
@@ -53,6 +61,8 @@ def problems(
     ]
     if spec.devices:
         found += [Problem("devices", text) for text in strategy.problems(spec.devices)]
+        of_machines = _machine_problems(spec, recipe, strategy, is_in_cluster)
+        found += [Problem("devices", text) for text in of_machines]
     out_of_range = [
         Problem(name, text)
         for name, info in FIELDS.items()
@@ -123,16 +133,11 @@ def _device_problems(
 ) -> list[str]:
     if not devices:
         return ["No device is chosen: choose at least one."]
-    if elsewhere := [device for device in devices if machine_of(device)]:
-        return [
-            f"{', '.join(elsewhere)}: a run over several machines of the cluster cannot be started "
-            "yet. Choose devices of this machine, or start the run on the other one with `--on`."
-        ]
     found = []
     for device in dict.fromkeys(devices):
         if devices.count(device) > 1:
             found.append(f"{device} is chosen {devices.count(device)} times: choose it once.")
-        if not is_logical_cpu(device) and device not in known:
+        if not (is_logical_cpu(device) or machine_of(device) or device in known):
             found.append(
                 refusal(device)
                 or f"{device} is not on this machine (any more): choose one that "
@@ -145,6 +150,39 @@ def _device_problems(
         )
     if len({is_logical_cpu(device) for device in devices}) > 1:
         found.append("CPU and GPU devices cannot train together: choose one kind.")
+    return found
+
+
+def _machine_problems(
+    spec: RunSpec, recipe: RecipeInfo, strategy: Strategy, is_in_cluster: bool
+) -> list[str]:
+    """Return why the run cannot use devices of several machines, if it is to."""
+    machines = machines_of(spec.devices)
+    if not any(machines):
+        return []
+    if recipe.is_script:
+        return ["A script runs on one machine: start it on the other one with `--on`."]
+    if not strategy.spans_machines:
+        return [
+            f"{strategy.name} works within one machine: choose devices of this one, or another "
+            "strategy, such as torch/ddp or tf/multi_worker."
+        ]
+    found = []
+    if not is_in_cluster:
+        found.append(
+            f"This machine is in no cluster, so there is no {', '.join(filter(None, machines))}: "
+            f"begin one with `{call('cluster start')}`, or choose devices of this machine."
+        )
+    elif spec.min_machines > len(machines):
+        found.append(f"Min machines is {spec.min_machines}, but the run has {len(machines)}.")
+    if machines[0]:
+        found.append(
+            "The first device must be one of this machine: rank 0 writes the checkpoints here."
+        )
+    elif [machine_of(each) for each in spec.devices] != [
+        machine for machine in machines for _ in devices_on(machine, spec.devices)
+    ]:
+        found.append("Name the devices of each machine one after the other.")
     return found
 
 

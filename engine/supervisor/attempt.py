@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from engine.diagnosis import gpu_links
 from engine.diagnosis.deadlines import AwakeClock, Deadlines
@@ -70,7 +70,13 @@ from engine.training.early_end import SCRATCH
 from engine.training.early_stopping import EARLY_STOPPING, EarlyStopping
 from engine.worker import environment
 
+if TYPE_CHECKING:
+    from engine.supervisor.machines.cluster_pool import ClusterPool
+
 _log = logging.getLogger(__name__)
+
+SILENCE_SECONDS = 15.0
+"""Another machine that has said nothing for so long is lost."""
 
 CUT_OFF_MARGIN = 5.0
 """Seconds after those of an orphaned worker until one that has lost its connection is killed."""
@@ -85,7 +91,7 @@ class Attempt:
         self._plan = plan
         self._store = store
         self._device_watch = device_watch
-        self._pool = WorkerPool(plan, inbox.put)
+        self._pool = _pool(plan, inbox)
         self._script = ScriptAttempt(plan.folder, plan.spec) if plan.spec.is_script else None
         self._escalation = StopEscalation(
             self._enter_stage, plan.spec.stop_seconds, self._save_progress
@@ -99,9 +105,20 @@ class Attempt:
         self._doing: dict[int, str] = {}
         """By rank: what its last sign of life says."""
 
+        self.lost_machines: dict[str, str] = {}
+        """Other machines that do not answer any more, and why, in a clause."""
+
         ranks = [worker.rank for worker in plan.workers]
-        self._deadlines = Deadlines(ranks, plan.strategy.heartbeat_timeout)
-        self._hang_watch = HangWatch(plan.folder, plan.spec.hang_minutes, plan.workers, plan.recipe)
+        # Ranks notice at once that another one is gone, and much sooner than that its machine is.
+        grace = SILENCE_SECONDS if plan.is_spread else 0.0
+        self._deadlines = Deadlines(ranks, plan.strategy.heartbeat_timeout, failure_grace=grace)
+        self._hang_watch = HangWatch(
+            plan.folder,
+            plan.spec.hang_minutes,
+            plan.workers,
+            plan.recipe,
+            ask_elsewhere=self._pool.ask_stacks,
+        )
         self._channels: dict[int, Channel] = {}
         self._failure_reports: dict[int, WorkerFailed] = {}
         self._exit_codes: dict[int, int] = {}
@@ -198,7 +215,7 @@ class Attempt:
             case WorkerLaunched(rank, pid):
                 devices = self._plan.workers[rank].devices
                 _log.info("rank %d: started as pid %d on %s", rank, pid, devices)
-                created = process.start_time(pid)
+                created = process.start_time(pid) if pid else 0.0
                 self._store.append(WorkerStarted(rank, pid, devices, created))
             case LaunchedCold(reason):
                 text = f"The workers start cold, which takes seconds longer: {reason}."
@@ -264,6 +281,11 @@ class Attempt:
         self._store.append(Notice(reason))
         self._finish_reason, self.stop_reason = reason, f"{reason} "
         self.stop(Stop())
+
+    def machine_lost(self, machine: str, why: str) -> None:
+        """Handle the loss of another machine of the run."""
+        self.lost_machines[machine] = why
+        self.fail(f"Machine {machine} was lost: {why}.")
 
     def disconnected(self, rank: int) -> None:
         """Handle the end of the connection to `rank`; -1: a window or a command line."""
@@ -369,6 +391,8 @@ class Attempt:
     def kill(self) -> None:
         """Kill the remaining processes, and delete the files that they shared or left."""
         self._pool.end(kill=True)
+        if self.is_drained or self.lost_machines:
+            self._pool.close()
         if self.scratch:
             scratch_folder.remove(self.scratch)
         if self._script:
@@ -562,3 +586,11 @@ def _all_done(spec: RunSpec) -> str:
     if spec.steps:
         return "The one step is done." if spec.steps == 1 else f"All {spec.steps} steps are done."
     return "The one epoch is done." if spec.epochs == 1 else f"All {spec.epochs} epochs are done."
+
+
+def _pool(plan: RunPlan, inbox: Inbox) -> WorkerPool | ClusterPool:
+    if not plan.is_spread:
+        return WorkerPool(plan, inbox.put)
+    from engine.supervisor.machines.cluster_pool import ClusterPool  # most runs need none
+
+    return ClusterPool(plan, inbox)

@@ -76,10 +76,20 @@ class WorkerExited(NamedTuple):
     code: int
 
 
+class MachineLost(NamedTuple):
+    """Another machine of the run does not answer any more."""
+
+    machine: str
+    why: str
+    """A clause."""
+
+
 class SnapshotReceived(NamedTuple):
     """The telemetry helper has taken a snapshot of the devices."""
 
     snapshot: Snapshot
+    machine: str = ""
+    """Whose devices these are; empty: those of this machine."""
 
 
 class MemoryMeasured(NamedTuple):
@@ -108,6 +118,7 @@ InboxItem = (
     | Disconnected
     | Launch
     | WorkerExited
+    | MachineLost
     | SnapshotReceived
     | MemoryMeasured
     | SignalReceived

@@ -11,6 +11,7 @@ import logging
 import os
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import assert_never
 
@@ -30,6 +31,7 @@ from engine.messages.events import (
     Event,
     Notice,
     Paused,
+    Queued,
     Restarting,
     RunEnded,
     Trouble,
@@ -43,6 +45,7 @@ from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import BEGINNING, OWN
 from engine.runs.run_state import RunState
 from engine.spec import catalog, recipe_copy, spec_file
+from engine.spec.device_names import machine_of, machines_of
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.supervisor.attempt import Attempt
@@ -57,6 +60,7 @@ from engine.supervisor.inbox import (
     LaunchedCold,
     LaunchEnded,
     LaunchFailed,
+    MachineLost,
     MemoryMeasured,
     MessageReceived,
     SignalReceived,
@@ -65,6 +69,7 @@ from engine.supervisor.inbox import (
     WorkerExited,
     WorkerLaunched,
 )
+from engine.supervisor.machines.machine_search import MachineSearch
 from engine.supervisor.message_validation import is_valid
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.restart_policy import CheckpointSearch, RestartPolicy
@@ -72,6 +77,7 @@ from engine.supervisor.unrecorded import record_unrecorded
 from engine.supervisor.worker_pool import RunPlan
 from engine.system.keep_awake import SleepInhibitor
 from engine.telemetry.helper_client import TelemetryStream
+from engine.telemetry.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +88,9 @@ ACKNOWLEDGE_SECONDS = 1.0
 
 EXIT_SECONDS = 5.0
 """Time for the killed processes of a pool to exit."""
+
+MOST_LOSSES = 3
+"""Attempts in turn without a step that may lose a machine."""
 
 PASSING_SECONDS = 5.0
 """Time in which a trouble of the disk may pass, unless it is full, before the training pauses."""
@@ -112,6 +121,9 @@ class Supervisor:
         recipe = recipe_copy.recipe_of_run(folder, spec)
         strategy = catalog.strategy(spec.strategy, recipe)
         pool = strategy.pool(spec.slots)
+        self._all_devices = spec.devices
+        """Also those of machines that were lost."""
+
         self._plan = RunPlan(folder, spec, recipe, strategy, pool, control_group)
         self._device_watch = DeviceWatch(spec.devices, energy=store.status.energy)
         self._process_memory: ProcessMemory | None = None
@@ -126,6 +138,12 @@ class Supervisor:
         self._guardian = GuardianProcess(
             spec.orphan_seconds, folder / checkpoint_files.FOLDER, control_group
         )
+        self._losses = 0
+        """Attempts in turn without a step that have lost a machine."""
+
+        self._elsewhere: dict[str, Snapshot] = {}
+        """The newest state of the devices of each other machine."""
+
         self._attempt = self._new_attempt()
 
     def run(self, resume_from: str = "") -> RunEnded:
@@ -149,8 +167,11 @@ class Supervisor:
             self._store.prepare_for_points()
             ended = self._follow_attempt()
             while ended.failure and self._may_restart(ended):
-                done, most = self._restart_policy.count, self._restart_policy.limit
-                self._store.append(Restarting(ended.failure, done, most))
+                if self._attempt.lost_machines:
+                    self._store.append(Notice(ended.failure.message))
+                else:
+                    done, most = self._restart_policy.count, self._restart_policy.limit
+                    self._store.append(Restarting(ended.failure, done, most))
                 self._restart()
                 ended = self._follow_attempt()
         except Exception as error:  # the verdict tells it; such as a limit for processes
@@ -244,6 +265,10 @@ class Supervisor:
             or self._store.is_missing()
         ):
             return False
+        if attempt.lost_machines:
+            # A machine that is lost again before a step has another fault than its network.
+            self._losses = 1 if attempt.has_stepped else self._losses + 1
+            return attempt.is_drained and self._losses <= MOST_LOSSES
         if not attempt.has_stepped and not self._restart_policy.count:
             return False  # an attempt that fails before its first step would fail again
         # A process that cannot be killed may still hold its device.
@@ -254,6 +279,7 @@ class Supervisor:
     def _restart(self) -> None:
         """Start the next attempt from the newest intact checkpoint, unless the run is stopped."""
         record_unrecorded(self._folder, self._store.status, self._store.append)
+        lost = bool(self._attempt.lost_machines)
         pid = os.getpid()
         number = self._store.status.attempt + 1
         self._store.append(AttemptStarted(number, pid, process.start_time(pid), this_machine()))
@@ -263,6 +289,8 @@ class Supervisor:
         search.join(COMMIT_SECONDS)  # it mostly takes less
         while search.is_alive() and not self._attempt.is_stopping:
             self._process_inbox()
+        if self._all_devices != self._plan.spec.devices or lost:
+            self._find_machines()
         if not self._attempt.is_stopping:
             self._attempt = self._new_attempt()  # the search must not count as start-up time
             if search.problem:  # without a checkpoint, all points would be removed
@@ -279,6 +307,32 @@ class Supervisor:
                 found = OWN
             self._attempt.start(found, is_restart=True)
             self._facts.begin(self._store.status.attempt)
+
+    def _find_machines(self) -> None:
+        """Plan the next attempt for the machines that answer, once there are enough of them."""
+        machines = [machine for machine in machines_of(self._all_devices) if machine]
+        search = MachineSearch(machines, self._spec.min_machines)
+        told: tuple[str, ...] = ()
+        while search.is_alive() and not self._attempt.is_stopping:
+            self._process_inbox()
+            if search.missing != told:
+                told = search.missing
+                self._store.append(Queued((), _waits_for(told, self._spec.min_machines)))
+        search.end()
+        if told:
+            self._store.append(Queued((), ""))
+        if search.found is None:
+            return
+        there = {"", *search.found}
+        devices = tuple(each for each in self._all_devices if machine_of(each) in there)
+        if devices != self._plan.spec.devices:
+            count = len(there)
+            which = "this machine alone" if count == 1 else f"{count} machines"
+            self._store.append(Notice(f"The run goes on on {which}: {', '.join(devices)}."))
+        self._elsewhere.clear()
+        spec = msgspec.structs.replace(self._plan.spec, devices=devices)
+        pool = self._plan.strategy.pool(spec.slots)
+        self._plan = self._plan._replace(spec=spec, workers=pool)
 
     def _copy_problem(self) -> str:
         """Return in a sentence why the copy of the recipe must not train; empty if it may."""
@@ -342,13 +396,19 @@ class Supervisor:
             case WorkerLaunched(pid=pid):
                 if attempt.scratch:
                     self._guardian.remove_at_end(attempt.scratch)
-                self._guardian.watch(pid, process.start_time(pid))
+                if pid:
+                    self._guardian.watch(pid, process.start_time(pid))
                 attempt.launched(item)
             case LaunchedCold() | LaunchFailed() | LaunchEnded():
                 attempt.launched(item)
             case WorkerExited(rank, code):
                 attempt.exited(rank, code)
+            case MachineLost(machine, why):
+                attempt.machine_lost(machine, why)
+            case SnapshotReceived(snapshot, machine) if machine:
+                self._elsewhere[machine] = snapshot
             case SnapshotReceived(snapshot):
+                snapshot = self._with_other_machines(snapshot)
                 self._facts.show_snapshot(snapshot)
                 for event in self._device_watch.add_snapshot(snapshot, self._store.status):
                     self._store.append(event)
@@ -363,6 +423,16 @@ class Supervisor:
             case _:
                 assert_never(item)
 
+    def _with_other_machines(self, snapshot: Snapshot) -> Snapshot:
+        """Add the devices of the other machines, as they were last heard of."""
+        others = [
+            device
+            for machine, other in self._elsewhere.items()
+            if machine not in self._attempt.lost_machines
+            for device in other.devices
+        ]
+        return msgspec.structs.replace(snapshot, devices=(*snapshot.devices, *others))
+
     def _measure_memory(self) -> None:
         """Measure the processes of a run on the CPU, from its first step on."""
         if self._device_watch.uses_cpu:
@@ -375,7 +445,8 @@ class Supervisor:
         status = self._store.status
         if status.state is not RunState.RUNNING:
             return []
-        return list(zip(status.worker_pids, status.workers_created, strict=False))
+        workers = zip(status.worker_pids, status.workers_created, strict=False)
+        return [(pid, created) for pid, created in workers if pid]
 
     def _flush(self, channel: Channel, message: Flush) -> None:
         def answer() -> None:
@@ -493,6 +564,15 @@ class Supervisor:
         dropped = self._store.pop_dropped_count()
         lost = f"{dropped} points did not fit into memory" if dropped else "nothing was lost"
         return f"The run folder {self._folder} can be written again: {lost}."
+
+
+def _waits_for(machines: Sequence[str], fewest: int) -> str:
+    """Say which machines are missing; empty: none is."""
+    if not machines:
+        return ""
+    names = ", ".join(machines)
+    more = "" if fewest else " With a lower Min machines, it would go on without it."
+    return f"Waits for {names}, which {'is' if len(machines) == 1 else 'are'} lost.{more}"
 
 
 def _code(spec: RunSpec, recipe: RecipeInfo) -> Code:

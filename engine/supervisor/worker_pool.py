@@ -28,7 +28,7 @@ from engine.processes.process import (
     start_time,
 )
 from engine.processes.process_tree import Identity
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import devices_on, is_logical_cpu
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy, WorkerPlan
@@ -40,6 +40,7 @@ from engine.supervisor.inbox import (
     WorkerExited,
     WorkerLaunched,
 )
+from engine.system import paths
 from engine.templates import client as templates
 from engine.templates.forked_process import ForkedProcess
 from engine.templates.kinds import SHARED_ENVIRONMENT, kind_for
@@ -58,6 +59,19 @@ class RunPlan(NamedTuple):
     workers: Sequence[WorkerPlan]
     control_group: ControlGroup | None = None
     """Where the workers run, if the user may make such a group."""
+
+    machine: str = ""
+    """The machine of the cluster whose workers are started; empty: that of the supervisor."""
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether there are workers on other machines than that of the supervisor."""
+        return any(worker.machine for worker in self.workers)
+
+    @property
+    def local_workers(self) -> Sequence[WorkerPlan]:
+        """The workers that run on this machine, by rank."""
+        return [worker for worker in self.workers if worker.machine == self.machine]
 
 
 class _Command(NamedTuple):
@@ -102,7 +116,7 @@ class WorkerPool:
 
     def log_file(self, rank: int) -> Path:
         """Return the file with stdout and stderr of `rank`."""
-        return self._plan.folder / "logs" / f"rank{rank}.log"
+        return paths.log_file(self._plan.folder, rank)
 
     def end(self, *, kill: bool) -> None:
         """Terminate or kill all workers and their children, also children of dead workers.
@@ -119,10 +133,16 @@ class WorkerPool:
         for process in processes:
             end_group(process, kill=kill)
 
+    def close(self) -> None:
+        """Release what the pool holds besides its processes, which have ended: here nothing."""
+
+    def ask_stacks(self, rank: int) -> None:
+        """Let a worker on another machine write its stacks: here there is none."""
+
     def _launch(self, extra_environment: dict[str, str]) -> None:
         try:
             for worker, process in zip(
-                self._plan.workers, self._new_processes(extra_environment), strict=False
+                self._plan.local_workers, self._new_processes(extra_environment), strict=False
             ):
                 with self._changing:
                     self._processes.append(process)
@@ -144,7 +164,8 @@ class WorkerPool:
 
     def _new_processes(self, extra_environment: dict[str, str]) -> Iterator[Process]:
         """Start each worker and yield its process: by a fork, or else cold. Raises OSError."""
-        commands = [self._command(worker.rank, extra_environment) for worker in self._plan.workers]
+        workers = self._plan.local_workers
+        commands = [self._command(worker.rank, extra_environment) for worker in workers]
         # The process of a script's rank imports no framework: there is nothing to be warm.
         if self._plan.spec.cold_start or self._plan.spec.is_script:
             yield from map(_start_cold, commands)
@@ -233,31 +254,32 @@ def _script_environment(plan: RunPlan, rank: int) -> dict[str, str]:
 
     What the command itself gets, that process decides: see `engine.script_rank.launch`.
     """
-    return os.environ | _rank_variables(rank, len(plan.workers))
+    return os.environ | _rank_variables(plan, rank)
 
 
-def _rank_variables(rank: int, world_size: int) -> dict[str, str]:
+def _rank_variables(plan: RunPlan, rank: int) -> dict[str, str]:
+    here = [worker.rank for worker in plan.local_workers]
     return {
         "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(world_size),
-        "LOCAL_WORLD_SIZE": str(world_size),
+        "LOCAL_RANK": str(here.index(rank)),
+        "WORLD_SIZE": str(len(plan.workers)),
+        "LOCAL_WORLD_SIZE": str(len(here)),
     }
 
 
 def _environment(plan: RunPlan, rank: int) -> dict[str, str]:
     """Return the environment variables of one worker; a framework reads them at its import."""
-    spec, world_size = plan.spec, len(plan.workers)
     kind = kind_for(plan.strategy.framework, plan.recipe.framework)
-    gpus = [device for device in spec.devices if not is_logical_cpu(device)]
-    threads = max(1, (psutil.cpu_count(logical=False) or 1) // world_size)
+    devices = devices_on(plan.machine, plan.spec.devices)
+    gpus = [device for device in devices if not is_logical_cpu(device)]
+    threads = max(1, (psutil.cpu_count(logical=False) or 1) // len(plan.local_workers))
     # With TF_CONFIG, TensorFlow would join the cluster that the variable describes.
     inherited = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     return (
         inherited
         | SHARED_ENVIRONMENT
         | kind.environment
-        | _rank_variables(rank, world_size)
+        | _rank_variables(plan, rank)
         | rank_links()
         | {
             "CUDA_VISIBLE_DEVICES": ",".join(gpus),

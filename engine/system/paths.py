@@ -157,6 +157,11 @@ def remove_staged(older_than: float) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def log_file(folder: Path, rank: int) -> Path:
+    """Return the file with stdout and stderr of the worker `rank`."""
+    return folder / "logs" / f"rank{rank}.log"
+
+
 def stacks_file(folder: Path, rank: int) -> Path:
     """Return the file to which the worker `rank` writes the stacks of its threads."""
     return folder / "logs" / f"stacks-rank{rank}.txt"

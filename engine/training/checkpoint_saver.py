@@ -89,7 +89,8 @@ class CheckpointSaver:
         _log.info(
             "checkpoint of step %d: begins, kinds %s", position.step, sorted(self._requested_kinds)
         )
-        actions = [self._add_kinds] if exists else [self._begin, self._write, self._publish]
+        parts = [self._send] if self._session.part_sender else []
+        actions = [self._add_kinds] if exists else [self._begin, self._write, *parts, self._publish]
         self.failed = not all(self._on_all_ranks(action, position) for action in actions)
         outcome = "failed" if self.failed else "was saved before" if exists else "published"
         seconds = time.perf_counter() - started
@@ -121,6 +122,8 @@ class CheckpointSaver:
     def _begin(self, position: Position) -> None:
         if self._is_rank_zero:
             checkpoint_files.begin(self._session.folder, position.step)
+        if self._session.part_sender:
+            self._session.part_sender.begin(self._session.folder, position.step)
 
     def _write(self, position: Position) -> None:
         # A run that resumes here does not repeat the earlier steps: the points of every rank must
@@ -134,6 +137,10 @@ class CheckpointSaver:
         elif not is_durable:
             _log.info("checkpoint of step %d: keeps the points before it", position.step)
             self._session.keep_unrecorded(folder)
+
+    def _send(self, position: Position) -> None:
+        assert self._session.part_sender
+        self._session.part_sender.send(self._session.folder, position.step, self._count)
 
     def _publish(self, position: Position) -> None:
         if self._is_rank_zero:

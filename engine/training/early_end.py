@@ -99,6 +99,8 @@ class EarlyEnd:
 
 def _shared_words() -> memoryview | None:
     """Map the page that the ranks share; None if there is none."""
+    if os.environ.get("LOCAL_WORLD_SIZE") != os.environ.get("WORLD_SIZE"):
+        return None  # ranks of another machine cannot map it
     folder = os.environ.get(SCRATCH)
     page = shared_page(Path(folder)) if folder else None
     if page is None:

@@ -108,6 +108,17 @@ class Trainer(Protocol):
         """Leave the process group; called last."""
 
 
+class PartSender(Protocol):
+    """Brings the checkpoint files of other machines to rank 0; all ranks call both methods."""
+
+    def begin(self, run_folder: Path, step: int) -> None:
+        """On another machine than that of rank 0, make a folder for the files. Raises OSError."""
+
+    def send(self, run_folder: Path, step: int, count: Callable[[int], None]) -> None:
+        """Send the files of this machine, once all its ranks have written, and wait until they are
+        kept. Calls `count` with the size of each piece. Raises OSError, EOFError."""
+
+
 class Session(Protocol):
     """The part of the training that the process of a worker provides: spec, commands, events."""
 
@@ -117,6 +128,10 @@ class Session(Protocol):
     mailbox: CommandMailbox
     alive: Alive
     """The present work of this rank; a change of it shows the supervisor that the rank advances."""
+
+    @property
+    def part_sender(self) -> PartSender | None:
+        """Of a run over several machines; None: all ranks are on one machine."""
 
     @property
     def metric_directions(self) -> Mapping[str, str]:

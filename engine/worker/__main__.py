@@ -70,7 +70,7 @@ def main(folder: Path) -> int:
             versions["python"] = platform.python_version()
         gc.enable()
         _log.info("ready: %s, begins at step %d", versions, position.step)
-        session.emit(WorkerReady(session.rank, session.devices, versions))
+        session.emit(WorkerReady(session.rank, session.plan.devices, versions))
         if (facts := getattr(trainer, "model_facts", None)) is not None:
             record_model(folder, int(os.environ.get(environment.ATTEMPT, "0")), facts)
         session.report_other_modules()

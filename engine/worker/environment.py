@@ -8,6 +8,17 @@ from __future__ import annotations
 RENDEZVOUS = "TRAINDECK_RENDEZVOUS"
 """Path of a file, which does not exist yet, for the rendezvous of the ranks of one attempt."""
 
+ADDRESSES = "TRAINDECK_ADDRESSES"
+"""For ranks on several machines: an address, IP:PORT, for each, by rank, with commas between; only
+processes of this user can open the port. Empty: all ranks are on this machine."""
+
+KEY = "TRAINDECK_KEY"
+"""The key, in hexadecimal, with which ranks on several machines know each other."""
+
+DEVICES = "TRAINDECK_DEVICES"
+"""The devices of the attempt, with commas between: fewer than those of the spec after a machine was
+lost. Empty: those of the spec."""
+
 STACKS = "TRAINDECK_STACKS"
 """Path of the file for the stacks of a worker, which sets it for the processes that it starts."""
 

@@ -25,6 +25,7 @@ from engine.messages.channel import (
     LOADING,
     Alive,
     Channel,
+    CheckpointKept,
     Flushed,
     Hello,
     Recorded,
@@ -37,6 +38,7 @@ from engine.processes import process_tree
 from engine.processes.process import ORPHANED, bytes_read, can_enter, leave
 from engine.runs import checkpoint_files, unrecorded_events
 from engine.spec import catalog
+from engine.spec.device_names import devices_on, local_name
 from engine.spec.field_info import Setting
 from engine.spec.metric_direction import direction_overrides, with_sets
 from engine.spec.recipe_copy import recipe_of_run
@@ -46,6 +48,7 @@ from engine.training.command_mailbox import CommandMailbox
 from engine.training.errors import TrainingFailed
 from engine.worker import environment, signals
 from engine.worker.event_sender import EventSender
+from engine.worker.part_sender import PartSender
 from engine.worker.recipe_import import RecipeImports
 
 _log = logging.getLogger(__name__)
@@ -80,17 +83,26 @@ class WorkerSession:
         self.world_size = int(os.environ["WORLD_SIZE"])
         self.local_world_size = int(os.environ["LOCAL_WORLD_SIZE"])
         self.spec = read_spec(folder)
+        if devices := os.environ.get(environment.DEVICES):
+            self.spec = msgspec.structs.replace(self.spec, devices=tuple(devices.split(",")))
         self.recipe: RecipeInfo = recipe_of_run(folder, self.spec)
         self._imports: RecipeImports | None = None
         self.metric_directions: Mapping[str, str] = direction_overrides(
             self.recipe.metric_directions, self.spec.checkpoint_best, self.spec.early_stopping
         )
         self.strategy = catalog.strategy(self.spec.strategy, self.recipe)
-        self.devices = self.strategy.pool(self.spec.slots)[self.rank].devices
+        self.plan = self.strategy.pool(self.spec.slots)[self.rank]
+        self.devices = tuple(map(local_name, self.plan.devices))
+        self.machine_devices = devices_on(self.plan.machine, self.spec.devices)
+        """The devices of the run on this machine."""
+
         self.mailbox = CommandMailbox()
         self._channel = _connect(folder, self.rank)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._channel.close)
+        is_spread = self.local_world_size != self.world_size
+        is_first = bool(self.plan.machine) and self.local_rank == 0
+        self.part_sender = PartSender(self._channel, sends=is_first) if is_spread else None
         self._leaving = threading.Event()
         self._orphaned = threading.Event()
         self._checkpoint: Path | None = None
@@ -215,6 +227,8 @@ class WorkerSession:
                     self._sender.flushed(number)
                 case Recorded(number):
                     self._sender.recorded(number)
+                case CheckpointKept() if self.part_sender:
+                    self.part_sender.kept(message)
                 case SaveCheckpoint() | EmptyCache() | Pause() | Resume() | Stop():
                     self.mailbox.post(message)
 
@@ -229,6 +243,8 @@ class WorkerSession:
         has_begun = self.alive.doing not in BEFORE_TRAINING  # there is no step to save yet
         _log.info("the supervisor is gone: leaves within %s s", seconds if has_begun else 0)
         self._sender.orphaned()
+        if self.part_sender:
+            self.part_sender.orphaned()
         self._orphaned.set()
         if has_begun and seconds:
             self.mailbox.post(Stop())  # the other ranks hear of it from rank 0

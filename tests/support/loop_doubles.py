@@ -164,6 +164,7 @@ class RecordingSession:
         self.mailbox = CommandMailbox()
         self.recipe_directions: dict[str, str] = {}
         self.alive = Alive()
+        self.part_sender = None
         self.emitted: list[Event] = []
         self.is_orphaned = False
         self.has_durable_store = True

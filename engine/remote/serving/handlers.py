@@ -101,7 +101,7 @@ class Handlers:
                 most = min(request.most, MOST_POINTS)
                 return _points(request.run, lambda run: run.history(series, most))
             case requests.Lines():
-                log = _folder(request.run) / "logs" / f"rank{int(request.rank)}.log"
+                log = paths.log_file(_folder(request.run), int(request.rank))
                 return LogLines(*log_tail.lines_before(log, request.before))
             case requests.Send():
                 return client.send(request.run, request.command)

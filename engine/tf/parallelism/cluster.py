@@ -1,4 +1,4 @@
-"""How the workers of a TensorFlow cluster find each other, on this machine only."""
+"""How the workers of a TensorFlow cluster find each other, and who else reaches their ports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from engine.files.atomic_file import write_atomically
@@ -21,8 +21,15 @@ LOOPBACK = "127.0.0.1"
 JOB = "worker"
 _DEVICE = b"lo"
 _POLL_SECONDS = 0.01
+_LOOK_SECONDS = 1.0
 _WARN_AFTER_SECONDS = 20.0
 """After this time the log names the missing ranks."""
+
+
+def rank_addresses() -> list[str]:
+    """Return the address (IP:PORT) of each rank of a run over several machines; else none."""
+    given = os.environ.get(environment.ADDRESSES, "")
+    return given.split(",") if given else []
 
 
 @contextlib.contextmanager
@@ -37,6 +44,11 @@ def joined_cluster(rank: int, world_size: int) -> Iterator[None]:
     Without a rendezvous, `TF_CONFIG` of another launcher stays as it is. Raises TrainingFailed when
     there is neither.
     """
+    if addresses := rank_addresses():  # whose ports are reserved by the supervisor
+        _set_configuration(addresses, rank)
+        yield
+        restrict_ports()
+        return
     rendezvous = os.environ.get(environment.RENDEZVOUS)
     if not rendezvous:
         if "TF_CONFIG" not in os.environ:
@@ -49,13 +61,16 @@ def joined_cluster(rank: int, world_size: int) -> Iterator[None]:
     with _reserved_port() as port:
         port_file = _port_file(rendezvous, rank)
         write_atomically(port_file, str(port))
-        addresses = [f"{LOOPBACK}:{port}" for port in _ports(rendezvous, world_size)]
-        os.environ["TF_CONFIG"] = json.dumps(
-            {"cluster": {JOB: addresses}, "task": {"type": JOB, "index": rank}}
-        )
+        ports = _ports(rendezvous, world_size)
+        _set_configuration([f"{LOOPBACK}:{port}" for port in ports], rank)
         yield
-        restrict_ports_to_loopback()
+        restrict_ports()
         port_file.unlink()  # all ranks have joined, so all have read it
+
+
+def _set_configuration(addresses: Sequence[str], rank: int) -> None:
+    task = {"type": JOB, "index": rank}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {JOB: [*addresses]}, "task": task})
 
 
 def leave_cluster(rank: int, world_size: int) -> None:
@@ -64,6 +79,9 @@ def leave_cluster(rank: int, world_size: int) -> None:
     A rank must answer the other ranks until their last collective is over; otherwise they see a
     failed rank. Without a rendezvous, return at once.
     """
+    if rank_addresses():
+        _leave_machines(rank, world_size)
+        return
     rendezvous = os.environ.get(environment.RENDEZVOUS)
     if rendezvous:
         write_atomically(_leave_file(rendezvous, rank), "")
@@ -71,13 +89,30 @@ def leave_cluster(rank: int, world_size: int) -> None:
             time.sleep(_POLL_SECONDS)
 
 
-def restrict_ports_to_loopback() -> None:
+def _leave_machines(rank: int, world_size: int) -> None:
+    """Wait for ranks on several machines, which share no files: by TensorFlow's own service."""
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+
+    service = context.context()
+    with contextlib.suppress(tf.errors.OpError):  # rank 0, which serves, leaves last or has left
+        service.set_config_key_value(f"left{rank}", "1")
+        for other in range(world_size):
+            service.get_config_key_value(f"left{other}")
+
+
+def restrict_ports() -> None:
     """Make the ports that this process listens on reachable from this machine only, and cut the
     connections that others made before.
 
     TensorFlow's servers listen on every interface, without authentication, and have no option to
-    change that.
+    change that. In a run over several machines, connections from any other machine are cut, within
+    a second.
     """
+    if addresses := rank_addresses():
+        machines = {address.rpartition(":")[0] for address in addresses}
+        threading.Thread(target=_cut_all_strangers, args=(machines,), daemon=True).start()
+        return
     if not hasattr(socket, "SO_BINDTODEVICE"):
         return  # only Linux can bind a listening socket to an interface
     restricted = _restrict_listeners()
@@ -115,18 +150,42 @@ def _cut_late_strangers(ports: set[int]) -> None:
         _cut_strangers(ports)
 
 
-def _cut_strangers(ports: set[int]) -> None:
-    """Shut down the connections to `ports` that do not come over the loopback interface."""
+def _cut_all_strangers(machines: set[str]) -> None:
+    """Cut what does not come from `machines`, as long as this process runs."""
+    ports: set[int] = set()
+    while True:
+        ports |= _listening_ports()
+        _cut_strangers(ports, machines)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _listening_ports() -> set[int]:
+    return {
+        int(end.getsockname()[1])
+        for end in _own_sockets()
+        if end.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    }
+
+
+def _cut_strangers(ports: set[int], machines: Collection[str] = ()) -> None:
+    """Shut down the connections to `ports` that come neither over the loopback interface nor from
+    one of `machines`."""
     for end in _own_sockets():
         with contextlib.suppress(OSError):  # it is closed at this moment, or is not connected
             own, peer = end.getsockname(), end.getpeername()
-            if own[1] in ports and not (_is_loopback(own[0]) and _is_loopback(peer[0])):
+            is_local = _is_loopback(own[0]) and _is_loopback(peer[0])
+            if own[1] in ports and not is_local and _plain(peer[0]) not in machines:
                 end.shutdown(socket.SHUT_RDWR)
                 print(f"A connection of {peer[0]} to port {own[1]} of TensorFlow was cut.")
 
 
 def _is_loopback(address: str) -> bool:
-    return ipaddress.ip_address(address.removeprefix("::ffff:").partition("%")[0]).is_loopback
+    return ipaddress.ip_address(_plain(address)).is_loopback
+
+
+def _plain(address: str) -> str:
+    """Return an IPv4 address as such, also where the socket is one of IPv6."""
+    return address.removeprefix("::ffff:").partition("%")[0]
 
 
 def _own_sockets() -> Iterator[socket.socket]:

@@ -26,7 +26,7 @@ class MultiWorkerParallel(Parallel):
         # CUDA sees exactly the GPUs of the spec, in its order; select the one of this rank. All
         # logical CPUs are parts of the first physical one.
         kind = kind_of(session.devices)
-        chosen = session.spec.devices.index(session.devices[0]) if kind == "GPU" else 0
+        chosen = session.machine_devices.index(session.devices[0]) if kind == "GPU" else 0
         seen = tf.config.list_physical_devices(kind)
         tf.config.set_visible_devices(seen[chosen : chosen + 1], kind)
         devices = configure(session.devices, session.spec.memory_limit_mib)

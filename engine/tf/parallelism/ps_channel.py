@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import time
 from multiprocessing.connection import Client, Connection, Listener
 from multiprocessing.context import AuthenticationError
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from engine.files.atomic_file import write_atomically
+from engine.worker import environment
 
 _POLL_SECONDS = 0.01
+_LOOK_SECONDS = 0.1
 
 
 class Registration(msgspec.Struct, frozen=True):
@@ -24,19 +28,40 @@ class Registration(msgspec.Struct, frozen=True):
     """The port of its TensorFlow server."""
 
 
+class Meeting(NamedTuple):
+    """Where the ranks of a run over several machines meet, which share no files."""
+
+    address: tuple[str, int]
+    key: bytes
+
+
+def meeting() -> Meeting | None:
+    """Return where the coordinator listens; None: all ranks are on this machine."""
+    addresses = os.environ.get(environment.ADDRESSES)
+    if not addresses:
+        return None
+    host, _, port = addresses.split(",")[0].rpartition(":")
+    return Meeting((host, int(port)), bytes.fromhex(os.environ[environment.KEY]))
+
+
 class CoordinatorChannel:
     """The coordinator's end: one connection to each of the other ranks."""
 
-    def __init__(self, rendezvous: Path, count: int) -> None:
-        """Create the file `rendezvous`, and wait until `count` tasks have registered."""
+    def __init__(self, rendezvous: Path, count: int, meeting: Meeting | None = None) -> None:
+        """Create the file `rendezvous`, and wait until `count` tasks have registered.
+
+        With a `meeting`, the tasks are on several machines, and there is no file.
+        """
         self._connections: list[Connection] = []
         self.ports: dict[int, int] = {}
         """The ports of the tasks' TensorFlow servers, by rank."""
 
-        key = secrets.token_bytes(32)
-        with Listener(("127.0.0.1", 0), backlog=count, authkey=key) as listener:
-            contact = {"address": listener.address, "key": key.hex()}
-            write_atomically(rendezvous, json.dumps(contact), mode=0o600)
+        key = meeting.key if meeting else secrets.token_bytes(32)
+        address = meeting.address if meeting else ("127.0.0.1", 0)
+        with Listener(address, backlog=count, authkey=key) as listener:
+            if meeting is None:
+                contact = {"address": listener.address, "key": key.hex()}
+                write_atomically(rendezvous, json.dumps(contact), mode=0o600)
             while len(self._connections) < count:
                 try:
                     connection = listener.accept()
@@ -61,12 +86,19 @@ class CoordinatorChannel:
 class TaskChannel:
     """The end of a task, which is any rank except the coordinator."""
 
-    def __init__(self, rendezvous: Path, registration: Registration) -> None:
+    def __init__(
+        self, rendezvous: Path, registration: Registration, meeting: Meeting | None = None
+    ) -> None:
         """Wait for the coordinator and register with it. Raises OSError."""
-        while not rendezvous.exists():  # the supervisor ends this worker when it takes too long
-            time.sleep(_POLL_SECONDS)
-        contact = json.loads(rendezvous.read_text())
-        self._connection = Client(tuple(contact["address"]), authkey=bytes.fromhex(contact["key"]))
+        # The supervisor ends this worker when it takes too long.
+        if meeting:
+            self._connection = _connected(meeting)
+        else:
+            while not rendezvous.exists():
+                time.sleep(_POLL_SECONDS)
+            contact = json.loads(rendezvous.read_text())
+            address, key = tuple(contact["address"]), bytes.fromhex(contact["key"])
+            self._connection = Client(address, authkey=key)
         self._connection.send_bytes(msgspec.msgpack.encode(registration))
 
     def receive(self) -> list[float]:
@@ -83,3 +115,12 @@ class TaskChannel:
                 self._connection.recv_bytes()
         except (EOFError, OSError):
             return
+
+
+def _connected(place: Meeting) -> Connection:
+    """Connect to the coordinator, once it listens. Raises AuthenticationError."""
+    while True:
+        try:
+            return Client(place.address, authkey=place.key)
+        except (OSError, EOFError):
+            time.sleep(_LOOK_SECONDS)

@@ -16,8 +16,8 @@ import tensorflow as tf
 from engine.runs.checkpoint_files import Position
 from engine.tf.graph import graph
 from engine.tf.parallel import Parallel
-from engine.tf.parallelism.cluster import LOOPBACK, restrict_ports_to_loopback
-from engine.tf.parallelism.ps_channel import CoordinatorChannel
+from engine.tf.parallelism.cluster import LOOPBACK, rank_addresses, restrict_ports
+from engine.tf.parallelism.ps_channel import CoordinatorChannel, meeting
 from engine.tf.parallelism.wait_limit import WaitLimit
 from engine.tf.recipe.objective import LOSS
 from engine.tf.replica import Replica
@@ -44,15 +44,18 @@ class CoordinatorParallel(Parallel):
     def __init__(self, tasks: Mapping[int, tuple[str, int]]) -> None:
         """Wait until all `tasks` (job and task index by rank) have joined."""
         tf.config.set_visible_devices([], "GPU")  # the workers use them
-        self._channel = CoordinatorChannel(Path(os.environ[environment.RENDEZVOUS]), len(tasks))
+        rendezvous = Path(os.environ[environment.RENDEZVOUS])
+        self._channel = CoordinatorChannel(rendezvous, len(tasks), meeting())
+        addresses = rank_addresses()
         jobs: dict[str, list[str]] = {}
         for rank, (job, _) in tasks.items():
-            jobs.setdefault(job, []).append(f"{LOOPBACK}:{self._channel.ports[rank]}")
+            host = addresses[rank].rpartition(":")[0] if addresses else LOOPBACK
+            jobs.setdefault(job, []).append(f"{host}:{self._channel.ports[rank]}")
         cluster = tf.distribute.cluster_resolver.SimpleClusterResolver(
             tf.train.ClusterSpec(jobs), rpc_layer="grpc"
         )
         super().__init__(tf.distribute.ParameterServerStrategy(cluster))
-        restrict_ports_to_loopback()  # at once: what follows takes seconds
+        restrict_ports()  # at once: what follows takes seconds
 
     def make_loop(self, replica: Replica) -> CoordinatorLoop:
         return CoordinatorLoop(self.distribution, replica, self._channel)
@@ -109,7 +112,7 @@ class CoordinatorLoop:
         }
         self._order: tuple[int, int, sample_order.Indices] = (0, ANY_EPOCH, np.arange(0))
         self.epoch_ended = False
-        restrict_ports_to_loopback()
+        restrict_ports()
         batches = replica.all_validation_batches
         channel.broadcast([replica.steps_per_epoch, batches, replica.parameters])
 

@@ -14,8 +14,8 @@ from engine.processes.process import resident_bytes
 from engine.runs.checkpoint_files import Position
 from engine.spec.device_names import is_logical_cpu
 from engine.tf.devices import NoHostOffload, empty_cache, set_numerics
-from engine.tf.parallelism.cluster import LOOPBACK, restrict_ports_to_loopback
-from engine.tf.parallelism.ps_channel import Registration, TaskChannel
+from engine.tf.parallelism.cluster import LOOPBACK, rank_addresses, restrict_ports
+from engine.tf.parallelism.ps_channel import Registration, TaskChannel, meeting
 from engine.worker import environment
 from engine.worker.session import WorkerSession
 
@@ -38,17 +38,19 @@ class ParameterServerTask(NoHostOffload):
         set_numerics(session.spec)
         job, task = strategy.tasks(session.spec.slots)[session.rank]
         # Port 0: the system chooses one, and the coordinator learns its number.
+        addresses = rank_addresses()
+        own = addresses[session.rank] if addresses else f"{LOOPBACK}:0"
         self._server = tf.distribute.Server(
-            {job: {task: f"{LOOPBACK}:0"}},
+            {job: {task: own}},
             job_name=job,
             task_index=task,
             protocol="grpc",
             config=_configuration(session),
         )
-        restrict_ports_to_loopback()
+        restrict_ports()
         port = int(self._server.target.rpartition(":")[2])
         rendezvous = Path(os.environ[environment.RENDEZVOUS])
-        self._channel = TaskChannel(rendezvous, Registration(session.rank, port))
+        self._channel = TaskChannel(rendezvous, Registration(session.rank, port), meeting())
         steps, batches, parameters = self._channel.receive()
         self.steps_per_epoch, self.validation_batches = int(steps), int(batches)
         self.parameters = int(parameters)
@@ -101,7 +103,7 @@ def _configuration(session: WorkerSession) -> tf.compat.v1.ConfigProto:
     gpus = [name for name in session.devices if not is_logical_cpu(name)]
     if gpus:
         # CUDA sees exactly the GPUs of the spec, in its order.
-        ordinals = [str(session.spec.devices.index(name)) for name in gpus]
+        ordinals = [str(session.machine_devices.index(name)) for name in gpus]
         configuration.gpu_options.visible_device_list = ",".join(ordinals)
         limit = session.spec.memory_limit_mib
         if limit:

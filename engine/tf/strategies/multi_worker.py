@@ -25,6 +25,7 @@ class MultiWorker(TfStrategy):
         "gradients summed over them. The same as tf/mirrored, in the way used across machines."
     )
     heartbeat_timeout = HEARTBEAT_TIMEOUT
+    spans_machines = True
 
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
         return one_process_per_device(devices)

@@ -27,6 +27,7 @@ class ParameterServer(TfStrategy):
         "two runs with several workers never give the same losses."
     )
     is_synchronous = False
+    spans_machines = True
     heartbeat_timeout = HEARTBEAT_TIMEOUT
     refusals = TfStrategy.refusals | {
         "cross_device": "Workers exchange nothing: each sends its gradients to the servers.",

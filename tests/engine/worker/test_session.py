@@ -110,6 +110,7 @@ def test_a_worker_without_a_supervisor_is_not_ended_while_its_checkpoint_gets_on
         alive=Alive("checkpoint", 0),
         mailbox=SimpleNamespace(post=lambda command: None),
         _sender=SimpleNamespace(orphaned=lambda: None),
+        part_sender=None,
         _orphaned=threading.Event(),
     )
     waits._save_progress = partial(WorkerSession._save_progress, waits)

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.tf.parallelism.cluster import joined_cluster, leave_cluster, restrict_ports_to_loopback
+from engine.tf.parallelism.cluster import joined_cluster, leave_cluster, restrict_ports
 from engine.training.errors import TrainingFailed
 from engine.worker import environment
 
@@ -91,7 +91,7 @@ def test_a_worker_without_a_cluster_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.skipif(not hasattr(socket, "SO_BINDTODEVICE"), reason="only Linux can do this")
 def test_a_server_that_listens_everywhere_is_closed_to_other_machines() -> None:
     with open_server(0) as server:
-        restrict_ports_to_loopback()
+        restrict_ports()
         device = server.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
         assert device.rstrip(b"\0") == b"lo"
         port = server.getsockname()[1]
@@ -121,7 +121,7 @@ def test_connections_of_other_machines_from_before_the_restriction_are_cut() -> 
         for _ in range(2):
             open_ends.enter_context(server.accept()[0])
         waiting = call(address)  # the server has not taken it yet
-        restrict_ports_to_loopback()
+        restrict_ports()
         assert taken.recv(1) == b"", "it was cut"
         open_ends.enter_context(server.accept()[0])
         assert waiting.recv(1) == b"", "it was cut soon after the server took it"

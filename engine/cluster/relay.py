@@ -1,0 +1,239 @@
+"""The Ray actor on another machine: it starts the program there, and carries its messages.
+
+It knows nothing of a run. Without the actor, the program's input ends, and with it the workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO, Protocol, cast
+
+from engine.cluster import membership
+from engine.cluster.frames import read_frame, write_frame
+from engine.cluster.member import LABEL, first_line, resource
+from engine.processes.process import module_environment
+from engine.system.program import call
+
+_log = logging.getLogger(__name__)
+
+GATHER_SECONDS = 0.05
+"""Messages that come within this time travel together: a call of Ray costs about 1 ms."""
+
+MOST_WAITING = 64 * 2**20
+"""Bytes of messages in the actor; with more, the program there waits."""
+
+BATCH = 8 * 2**20
+"""Bytes after which no more is gathered."""
+
+TAKE_SECONDS = 1.0
+PLACE_SECONDS = 60.0
+"""Time for Ray to start an actor."""
+
+
+class Lost(Exception):
+    """The other machine does not answer any more; the text is a clause."""
+
+
+class Transport(Protocol):
+    """The way to the program on another machine. Each method is called by one thread."""
+
+    def take(self) -> Sequence[bytes]:
+        """Return what has come within a second or so; empty: nothing. Raises Lost."""
+
+    def give(self, frames: Sequence[bytes]) -> None:
+        """Send messages in their order; waits while the other side does not read. Raises Lost."""
+
+    def close(self) -> None:
+        """End the program there. Raises nothing."""
+
+
+class Relay:
+    """The actor. Its methods run in threads of their own."""
+
+    def __init__(self, module: str) -> None:
+        """`module` is the program."""
+        self._changed = threading.Condition()
+        self._frames: deque[bytes] = deque()
+        self._size = 0
+        self._is_over = False
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("RAY_")
+        }
+        inherited.pop("OMP_NUM_THREADS", None)  # Ray sets it to 1
+        self._program = subprocess.Popen(
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=module_environment(inherited),
+            start_new_session=True,
+        )
+        assert self._program.stdin
+        assert self._program.stdout
+        self._input = cast("BinaryIO", self._program.stdin)
+        self._output = cast("BinaryIO", self._program.stdout)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def ready(self) -> int:
+        """Return the pid of the program."""
+        return self._program.pid
+
+    def take(self, seconds: float = TAKE_SECONDS) -> list[bytes] | None:
+        """Return the messages since the last call, or an empty list after so many seconds.
+
+        None: the program has ended, and said no more.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._frames or self._is_over, seconds)
+            if not self._is_over:
+                self._changed.wait_for(
+                    lambda: self._size > BATCH or self._is_over,
+                    GATHER_SECONDS if self._frames else 0,
+                )
+            taken: list[bytes] = []
+            size = 0
+            while self._frames and size <= BATCH:
+                taken.append(self._frames.popleft())
+                size += len(taken[-1])
+            self._size -= size
+            self._changed.notify_all()
+            return None if self._is_over and not taken else taken
+
+    def give(self, frames: Sequence[bytes]) -> None:
+        """Pass messages to the program. Raises OSError if it has ended."""
+        for frame in frames:
+            write_frame(self._input, frame)
+
+    def end(self, seconds: float = 10.0) -> None:
+        """End the input of the program, which then ends its workers, and wait for that."""
+        with contextlib.suppress(OSError):
+            self._input.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._program.wait(seconds)
+
+    def _read(self) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                frame = read_frame(self._output)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._size < MOST_WAITING)
+                    self._frames.append(frame)
+                    self._size += len(frame)
+                    self._changed.notify_all()
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+
+
+class RayTransport:
+    """The way to a machine by its actor. This process is a Ray driver."""
+
+    def __init__(self, machine: str, module: str, group: Any, bundle: int) -> None:
+        """Start the actor with its program in a bundle of a placement group; do not wait for it."""
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        self._ray = membership.ray_module()
+        self._machine = machine
+        # Never again by itself: a new attempt starts another one.
+        actor = self._ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=4, num_cpus=0)(
+            Relay
+        )
+        placed = PlacementGroupSchedulingStrategy(
+            placement_group=group, placement_group_bundle_index=bundle
+        )
+        self._actor = actor.options(
+            scheduling_strategy=placed, resources={resource(machine): 1}
+        ).remote(module)
+        self._taking: Any = None
+
+    def take(self) -> Sequence[bytes]:
+        """See `Transport`."""
+        if self._taking is None:
+            self._taking = self._actor.take.remote()
+        done, _ = self._ray.wait([self._taking], timeout=TAKE_SECONDS)
+        if not done:
+            return ()
+        taken, self._taking = self._taking, None
+        frames: list[bytes] | None = self._get(taken)
+        if frames is None:
+            raise Lost("its part of the run ended by itself")
+        return frames
+
+    def give(self, frames: Sequence[bytes]) -> None:
+        """See `Transport`."""
+        given = self._actor.give.remote(list(frames))
+        while True:
+            done, _ = self._ray.wait([given], timeout=TAKE_SECONDS)
+            if done:
+                self._get(given)
+                return
+
+    def close(self) -> None:
+        """See `Transport`."""
+
+        def end() -> None:
+            with contextlib.suppress(Exception):  # the machine, or all of Ray, may be gone
+                self._ray.wait([self._actor.end.remote()], timeout=15.0)
+                self._ray.kill(self._actor)
+
+        ending = threading.Thread(target=end, daemon=True)
+        ending.start()
+        ending.join(20.0)
+
+    def _get(self, ref: Any) -> Any:
+        try:
+            return self._ray.get(ref, timeout=TAKE_SECONDS)
+        except self._ray.exceptions.GetTimeoutError as error:
+            raise Lost("Ray does not bring its messages") from error
+        except self._ray.exceptions.RayError as error:
+            _log.info("machine %s: %s", self._machine, error)
+            raise Lost(self._why(error)) from error
+
+    def _why(self, error: Exception) -> str:
+        for node in self._ray.nodes():
+            if node["Labels"].get(LABEL) == self._machine and node["Alive"]:
+                return f"the part of the run there has ended: {first_line(error)}"
+        return "its Ray node is gone"
+
+
+class Placement:
+    """The actors of one attempt. This process is a Ray driver."""
+
+    def __init__(self, machines: Sequence[str], module: str) -> None:
+        """Start an actor with the program `module` on each of `machines`: one entry for each rank.
+
+        A placement group with a bundle for each rank finds out whether they are all there. Raises
+        ClusterError, or Lost with a sentence.
+        """
+        membership.connect()
+        self._ray = membership.ray_module()
+        from ray.util.placement_group import placement_group
+
+        living = {node["Labels"].get(LABEL) for node in self._ray.nodes() if node["Alive"]}
+        if missing := [each for each in dict.fromkeys(machines) if each not in living]:
+            raise Lost(
+                f"{', '.join(missing)} is not in the cluster now: `{call('cluster status')}` says "
+                "more."
+            )
+        bundles = [{resource(machine): 1} for machine in machines]
+        self._group = placement_group(bundles, strategy="PACK")
+        if not self._group.wait(PLACE_SECONDS):
+            self.remove()
+            raise Lost(f"Ray could not place the ranks on {', '.join(machines)} in time.")
+        self.transports: Mapping[str, Transport] = {
+            machine: RayTransport(machine, module, self._group, machines.index(machine))
+            for machine in dict.fromkeys(machines)
+        }
+
+    def remove(self) -> None:
+        """Remove the placement group; the actors have ended. Raises nothing."""
+        from ray.util.placement_group import remove_placement_group
+
+        with contextlib.suppress(Exception):  # the cluster may be gone
+            remove_placement_group(self._group)
