@@ -22,7 +22,7 @@ AMOUNT = 1000
 LARGEST_CLOCK_OFFSET = 2.0
 """Seconds; more is told to the user, because times in logs and events would not fit."""
 
-_HAS_LEFT = 1
+HAS_LEFT = 1
 """Ray's number for a node that was ended on purpose."""
 
 _HEAD = "node:__internal_head__"
@@ -120,7 +120,7 @@ def _nodes() -> dict[str, Mapping[str, Any]]:
 
     nodes: dict[str, Mapping[str, Any]] = {}
     for node in ray.nodes():
-        if not node["Alive"] and node["DeathReason"] == _HAS_LEFT:
+        if not node["Alive"] and node["DeathReason"] == HAS_LEFT:
             continue
         name = node["Labels"].get(LABEL)
         if name and (node["Alive"] or name not in nodes or not nodes[name]["Alive"]):

@@ -35,6 +35,9 @@ NAMESPACE = "traindeck"
 
 _CONNECT_SECONDS = 3.0
 _MOST_TOKEN = 1024
+_before: dict[str, dict[str, str]] = {}
+"""The environment of this process before Ray was imported, if it was."""
+
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,30}[A-Za-z0-9])?", re.ASCII)
 
 
@@ -232,6 +235,7 @@ def connect(timeout: float = 30.0) -> None:
 
 def ray_module() -> Any:
     """Return Ray, which reads its environment variables when it is first imported."""
+    _before.setdefault("environment", dict(os.environ))
     os.environ.update(environment())
     os.environ.pop("RAY_AUTH_TOKEN", None)  # of another cluster: Ray would prefer it to the file
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -243,6 +247,11 @@ def ray_module() -> Any:
     # Ray would print the stacks of lost nodes on standard output, whatever its settings.
     worker.print_to_stdstream = lambda told, **_: _log.info("Ray: %s", told.get("lines"))
     return ray
+
+
+def own_environment() -> dict[str, str]:
+    """Return the environment variables of this process without those that Ray was given or sets."""
+    return dict(_before.get("environment", os.environ))
 
 
 def disconnect() -> None:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Protocol, cast
 
 from engine.cluster import membership
 from engine.cluster.frames import read_frame, write_frame
-from engine.cluster.member import LABEL, first_line, resource
+from engine.cluster.member import HAS_LEFT, LABEL, resource
 from engine.processes.process import module_environment
 from engine.system.program import call
 
@@ -35,6 +35,14 @@ BATCH = 8 * 2**20
 TAKE_SECONDS = 1.0
 PLACE_SECONDS = 60.0
 """Time for Ray to start an actor."""
+
+
+END_SECONDS = 2.0
+"""Time to end an actor: if the cluster does not answer, Ray does it with this process."""
+
+
+_OF_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT")
+"""Variables that Ray sets for its own processes."""
 
 
 class Lost(Exception):
@@ -66,23 +74,18 @@ class Relay:
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith("RAY_")
         }
-        inherited.pop("OMP_NUM_THREADS", None)  # Ray sets it to 1
-        self._program = subprocess.Popen(
+        for name in _OF_RAY:
+            inherited.pop(name, None)
+        program = subprocess.Popen(
             [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=module_environment(inherited),
-            start_new_session=True,
         )
-        assert self._program.stdin
-        assert self._program.stdout
-        self._input = cast("BinaryIO", self._program.stdin)
-        self._output = cast("BinaryIO", self._program.stdout)
+        self._input = cast("BinaryIO", program.stdin)
+        self._output = cast("BinaryIO", program.stdout)
+        program.wait()  # it goes on as a process of its own
         threading.Thread(target=self._read, daemon=True).start()
-
-    def ready(self) -> int:
-        """Return the pid of the program."""
-        return self._program.pid
 
     def take(self, seconds: float = TAKE_SECONDS) -> list[bytes] | None:
         """Return the messages since the last call, or an empty list after so many seconds.
@@ -109,13 +112,6 @@ class Relay:
         """Pass messages to the program. Raises OSError if it has ended."""
         for frame in frames:
             write_frame(self._input, frame)
-
-    def end(self, seconds: float = 10.0) -> None:
-        """End the input of the program, which then ends its workers, and wait for that."""
-        with contextlib.suppress(OSError):
-            self._input.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._program.wait(seconds)
 
     def _read(self) -> None:
         with contextlib.suppress(EOFError, OSError):
@@ -179,12 +175,11 @@ class RayTransport:
 
         def end() -> None:
             with contextlib.suppress(Exception):  # the machine, or all of Ray, may be gone
-                self._ray.wait([self._actor.end.remote()], timeout=15.0)
                 self._ray.kill(self._actor)
 
         ending = threading.Thread(target=end, daemon=True)
         ending.start()
-        ending.join(20.0)
+        ending.join(END_SECONDS)
 
     def _get(self, ref: Any) -> Any:
         try:
@@ -193,13 +188,15 @@ class RayTransport:
             raise Lost("Ray does not bring its messages") from error
         except self._ray.exceptions.RayError as error:
             _log.info("machine %s: %s", self._machine, error)
-            raise Lost(self._why(error)) from error
+            raise Lost(self._why()) from error
 
-    def _why(self, error: Exception) -> str:
-        for node in self._ray.nodes():
-            if node["Labels"].get(LABEL) == self._machine and node["Alive"]:
-                return f"the part of the run there has ended: {first_line(error)}"
-        return "its Ray node is gone"
+    def _why(self) -> str:
+        nodes = [node for node in self._ray.nodes() if node["Labels"].get(LABEL) == self._machine]
+        if any(node["Alive"] for node in nodes):  # Ray may not have noticed more yet
+            return "its Ray node, or its part of the run, was ended"
+        if any(node["DeathReason"] == HAS_LEFT for node in nodes):
+            return "it has left the cluster"
+        return "its Ray node has ended, or the network to it is gone"
 
 
 class Placement:

@@ -50,7 +50,7 @@ class TorchTrainer:
     def __init__(self, session: WorkerSession, strategy: TorchStrategy) -> None:
         spec = session.spec
         self._spec = spec
-        self._device_names = session.devices
+        self._device_names = session.plan.devices
         devices = own_devices(session.devices, session.machine_devices)
         with session.connecting():
             group = _group(session, strategy, devices[0])

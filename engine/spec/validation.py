@@ -162,6 +162,11 @@ def _machine_problems(
         return []
     if recipe.is_script:
         return ["A script runs on one machine: start it on the other one with `--on`."]
+    if spec.interpreter:
+        return [
+            "A run over several machines uses Traindeck's own Python on each of them: install the "
+            "packages there, and choose no other environment."
+        ]
     if not strategy.spans_machines:
         return [
             f"{strategy.name} works within one machine: choose devices of this one, or another "

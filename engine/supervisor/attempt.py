@@ -179,6 +179,7 @@ class Attempt:
             environment.ATTEMPT: str(self._store.status.attempt),
             environment.SUPERVISOR: str(os.getpid()),
             environment.CONTROL_GROUP: str(group.folder) if group else "",
+            environment.DEVICES: ",".join(self._plan.spec.devices),
             SCRATCH: str(self.scratch or ""),
         }
         try:
@@ -391,8 +392,6 @@ class Attempt:
     def kill(self) -> None:
         """Kill the remaining processes, and delete the files that they shared or left."""
         self._pool.end(kill=True)
-        if self.is_drained or self.lost_machines:
-            self._pool.close()
         if self.scratch:
             scratch_folder.remove(self.scratch)
         if self._script:
@@ -400,6 +399,10 @@ class Attempt:
         with contextlib.suppress(OSError):  # the folder may be read-only, or out of reach by now
             for file in self._plan.folder.glob("attempt-*.rendezvous*"):
                 file.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Release what the processes, which have ended, were reached by."""
+        self._pool.close()
 
     def failure_point(self, failure: Failure) -> FailurePoint:
         """Return the message of `failure` and the step bounds of the attempt."""

@@ -178,6 +178,7 @@ class Supervisor:
             ended = self._end_after(error)
         finally:
             self._attempt.kill()
+            self._attempt.close()
             if telemetry is not None:
                 telemetry.close()
             if self._process_memory is not None:
@@ -248,6 +249,7 @@ class Supervisor:
         clock = AwakeClock()
         while not self._attempt.is_drained and clock() < EXIT_SECONDS:
             self._process_inbox()
+        self._attempt.close()
         self._end_leftovers()
         return ended
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import psutil
 
+from engine.cluster.membership import own_environment
 from engine.environments import our_packages
 from engine.environments.activation import activated
 from engine.environments.needs import interpreter_problem
@@ -274,7 +275,7 @@ def _environment(plan: RunPlan, rank: int) -> dict[str, str]:
     gpus = [device for device in devices if not is_logical_cpu(device)]
     threads = max(1, (psutil.cpu_count(logical=False) or 1) // len(plan.local_workers))
     # With TF_CONFIG, TensorFlow would join the cluster that the variable describes.
-    inherited = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
+    inherited = {name: value for name, value in own_environment().items() if name != "TF_CONFIG"}
     return (
         inherited
         | SHARED_ENVIRONMENT
@@ -283,7 +284,7 @@ def _environment(plan: RunPlan, rank: int) -> dict[str, str]:
         | rank_links()
         | {
             "CUDA_VISIBLE_DEVICES": ",".join(gpus),
-            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
+            "OMP_NUM_THREADS": inherited.get("OMP_NUM_THREADS", str(threads)),
             "KERAS_TORCH_DEVICE": "cuda" if gpus else "cpu",
         }
     )

@@ -174,7 +174,7 @@ class TfTrainer(NoHostOffload):
     def _explain_out_of_memory(self) -> AbstractContextManager[None]:
         spec = self._session.spec
         batch = -(-spec.batch_size // self._replica.local_batches)
-        return explain_out_of_memory(self._session.devices, batch, spec.accumulation)
+        return explain_out_of_memory(self._session.plan.devices, batch, spec.accumulation)
 
     def end_validation(self) -> dict[str, float]:
         return self._results
@@ -217,7 +217,7 @@ class TfTrainer(NoHostOffload):
         training_state.restore_rank_state(folder, self._session.rank, self._replica.streams)
 
     def empty_cache(self) -> dict[str, int]:
-        return empty_cache(self._session.devices)
+        return empty_cache(self._session.plan.devices)
 
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         return self._parallel.agree(control_word)

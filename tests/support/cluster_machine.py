@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,3 +100,19 @@ class ClusterMachine:
         """End its Ray node, whatever it is in the cluster."""
         self.call("cluster", "leave")
         self.call("cluster", "stop")
+
+
+@contextlib.contextmanager
+def two_machines(folder: Path) -> Iterator[tuple[ClusterMachine, ClusterMachine]]:
+    """Yield a head `desk`, and the machine `gpus` that has joined; they leave at the end."""
+    desk = ClusterMachine(folder, "desk", "127.0.0.1")
+    gpus = ClusterMachine(folder, "gpus", "127.0.0.2")
+    try:
+        begun = desk.begin()
+        assert begun.code == 0, begun
+        joined = gpus.join(begun.json["head"], desk.token)
+        assert joined.code == 0, joined
+        yield desk, gpus
+    finally:
+        gpus.leave()
+        desk.leave()

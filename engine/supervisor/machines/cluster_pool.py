@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import queue
 import secrets
 import socket
@@ -109,11 +108,8 @@ class ClusterPool:
         with self._changing:
             self._is_closed = True
             links, placement = list(self._links), self._placement
-        closing = [threading.Thread(target=link.close, daemon=True) for link in links]
-        for each in closing:
-            each.start()
-        for each in closing:
-            each.join()
+        for link in links:
+            link.close()
         if placement:
             placement.remove()
         for port in self._ports:
@@ -180,10 +176,11 @@ class ClusterPool:
         if is_closed:
             self.close()
         files = _files(plan)
+        attempt = extra_environment[environment.ATTEMPT]
         name = f"{this_machine().host}-{plan.folder.name}"
         for link in links:
-            threads = os.environ.get("OMP_NUM_THREADS", "")
-            link.say(Begin(name, link.machine, files, plan.spec.devices, threads))
+            threads = membership.own_environment().get("OMP_NUM_THREADS", "")
+            link.say(Begin(name, attempt, link.machine, files, plan.spec.devices, threads))
         here = membership.this_cluster().ip
         self._ports = [node.reserved_port(here) for _ in plan.local_workers]
         self._address, addresses = here, {"": here}
@@ -201,7 +198,6 @@ class ClusterPool:
         return {
             environment.ADDRESSES: ",".join(by_rank),
             environment.KEY: secrets.token_hex(32),
-            environment.DEVICES: ",".join(plan.spec.devices),
         }
 
     def _send_checkpoint(self, folder: Path) -> None:

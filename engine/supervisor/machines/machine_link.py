@@ -12,6 +12,7 @@ import msgspec
 
 from engine.cluster.relay import Lost, Transport
 from engine.diagnosis.deadlines import AwakeClock
+from engine.files.atomic_file import open_to_append
 from engine.messages.channel import (
     Channel,
     CheckpointPart,
@@ -256,7 +257,7 @@ class MachineLink:
 
     def _append(self, file: Path, data: bytes) -> None:
         try:
-            with file.open("ab") as opened:
+            with open_to_append(file) as opened:
                 opened.write(data)
         except OSError as error:  # a full disk must not end the training
             _log.info("%s cannot be written: %s", file.name, error)

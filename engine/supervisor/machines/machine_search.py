@@ -35,7 +35,7 @@ class MachineSearch(threading.Thread):
         self.found: tuple[str, ...] | None = None
         """Those that take part, in their order; None: not known yet."""
 
-        self.missing: tuple[str, ...] = tuple(machines)
+        self.missing: tuple[str, ...] = ()
         """Those that did not answer the last time."""
 
         self._machines = machines
@@ -57,8 +57,8 @@ class MachineSearch(threading.Thread):
                 _log.info("the cluster does not answer: %s", error)
                 there = ()
             present = tuple(machine for machine in self._machines if machine in there)
-            self.missing = tuple(each for each in self._machines if each not in there)
             if 1 + len(present) >= self._fewest:
                 self.found = present
                 return
+            self.missing = tuple(each for each in self._machines if each not in there)
             self._ending.wait(LOOK_SECONDS)

@@ -17,6 +17,8 @@ class Begin(_Message, frozen=True, tag="begin"):
     run: str
     """A name of the run that no other run of the cluster has."""
 
+    attempt: str
+
     machine: str
     """What the machine is called in the cluster."""
 

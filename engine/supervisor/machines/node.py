@@ -7,6 +7,7 @@ end, the head is lost, and with it the run: the workers are killed.
 from __future__ import annotations
 
 import contextlib
+import glob
 import logging
 import os
 import queue
@@ -94,6 +95,9 @@ _MOST_LOG = 2**18
 
 def main() -> int:
     """Serve the head until its stream ends; return the exit code."""
+    if os.fork():
+        return 0  # Ray kills the children of an actor that ends: this program has to clean up then
+    os.setsid()
     head = sys.stdin.buffer
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what else prints must not get between the messages
@@ -180,12 +184,14 @@ class Node:
         found = membership.cluster()
         if found is None or found.name != message.machine:
             return Begun("", (), f"{message.machine} is not what this machine is called there.")
-        folder = paths.private_folder(FOLDER) / message.run
-        if not is_plain(message.run) or "/" in message.run:
-            return Begun("", (), f"{message.run!r} is no name of a run.")
-        if not _is_left(folder):
-            return Begun("", (), "The workers of an earlier attempt have not ended there.")
-        shutil.rmtree(folder, ignore_errors=True)
+        name = f"{message.run}.{message.attempt}"
+        if not is_plain(name) or "/" in name:
+            return Begun("", (), f"{name!r} is no name of a run.")
+        folder = paths.private_folder(FOLDER) / name
+        for earlier in folder.parent.glob(f"{glob.escape(message.run)}.*"):
+            if not _is_left(earlier):
+                return Begun("", (), "The workers of an earlier attempt have not ended there.")
+            shutil.rmtree(earlier, ignore_errors=True)
         folder.mkdir(mode=0o700)
         (folder / "logs").mkdir()
         self._folder = folder

@@ -34,7 +34,7 @@ class ParameterServerTask(NoHostOffload):
 
     def __init__(self, session: WorkerSession, strategy: ParameterServer) -> None:
         """Start the server, register with the coordinator, and wait until that has the model."""
-        self._devices = session.devices
+        self._names = session.plan.devices
         set_numerics(session.spec)
         job, task = strategy.tasks(session.spec.slots)[session.rank]
         # Port 0: the system chooses one, and the coordinator learns its number.
@@ -86,7 +86,7 @@ class ParameterServerTask(NoHostOffload):
         return  # the coordinator reads all variables
 
     def empty_cache(self) -> dict[str, int]:
-        return empty_cache(self._devices)
+        return empty_cache(self._names)
 
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         flags, count = self._channel.receive()

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.cluster_machine import LONGEST, ClusterMachine, wait_for
+from tests.support.cluster_machine import LONGEST, ClusterMachine, two_machines, wait_for
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
 pytestmark = pytest.mark.usefixtures("processes")
@@ -20,18 +20,8 @@ Cluster = tuple[ClusterMachine, ClusterMachine]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator[Cluster]:
     """A head `desk`, and the machine `gpus` that has joined."""
-    folder = tmp_path_factory.mktemp("cluster")
-    desk = ClusterMachine(folder, "desk", "127.0.0.1")
-    gpus = ClusterMachine(folder, "gpus", "127.0.0.2")
-    try:
-        begun = desk.begin()
-        assert begun.code == 0, begun
-        joined = gpus.join(begun.json["head"], desk.token)
-        assert joined.code == 0, joined
-        yield desk, gpus
-    finally:
-        gpus.leave()
-        desk.leave()
+    with two_machines(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
 
 
 @pytest.fixture

@@ -1,0 +1,193 @@
+"""Runs over two real Ray nodes on this machine: they train like one device, and survive losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+import psutil
+import pytest
+
+from engine import client
+from engine.messages.commands import SaveCheckpoint, Stop
+from engine.messages.events import CheckpointSaved, Notice, TrainingStarted, WorkerStarted
+from engine.runs.run_state import RunState
+from engine.supervisor.machines.node import FOLDER
+from tests.support.cluster_machine import ClusterMachine, two_machines
+from tests.support.cluster_machine import wait_for as wait_until
+from tests.support.contract import last_checkpoint
+from tests.support.runs import (
+    curve,
+    events,
+    is_training,
+    spec,
+    train,
+    wait_for,
+    wait_for_end,
+    wait_for_event,
+)
+from tests.support.weights import largest_difference
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
+pytestmark = pytest.mark.usefixtures("processes")
+
+Kind = TypeVar("Kind")
+
+BOTH = ("cpu:0", "gpus/cpu:0")
+LONG = 1_000_000
+
+Cluster = tuple[ClusterMachine, ClusterMachine]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator[Cluster]:
+    """The head `desk`, and the machine `gpus`."""
+    with two_machines(tmp_path_factory.mktemp("machines")) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def on_desk(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests use the data folder of the head."""
+    monkeypatch.setenv("TRAINDECK_HOME", str(cluster[0].home))
+
+
+@pytest.fixture
+def started() -> Iterator[Any]:
+    """Starts long runs, and ends them after the test."""
+    runs: list[str] = []
+
+    def start(**changes: Any) -> str:
+        wanted = spec("probe_torch", "torch/ddp", BOTH, **({"epochs": LONG} | changes))
+        runs.append(client.start(wanted))
+        wait_for(runs[-1], is_training)
+        return runs[-1]
+
+    yield start
+    for run_id in runs:
+        if not client.get_run(run_id).state.is_over:
+            client.send(run_id, Stop(now=True))
+            wait_for_end(run_id)
+
+
+def of_kind(kind: type[Kind], info: client.RunInfo) -> list[Kind]:
+    """The events of one kind of a run."""
+    return [event for event in events(info) if isinstance(event, kind)]
+
+
+def parts_of_runs(machine: ClusterMachine) -> list[str]:
+    """The folders of runs on another machine."""
+    folder = machine.home / FOLDER
+    return [each.name for each in folder.iterdir()] if folder.exists() else []
+
+
+def programs_there() -> list[int]:
+    """The pids of the programs on other machines."""
+    return [
+        each.pid
+        for each in psutil.process_iter(["cmdline"])
+        if "engine.supervisor.machines.node" in (each.info["cmdline"] or ())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "reference", "recipe"),
+    [
+        ("torch/ddp", "torch/single", "probe_torch"),
+        ("tf/multi_worker", "tf/single", "probe_keras"),
+    ],
+)
+def test_a_run_over_two_machines_trains_like_one_device(
+    cluster: Cluster, strategy: str, reference: str, recipe: str
+) -> None:
+    demanding: dict[str, Any] = {
+        "optimizer": "adamw",
+        "learning_rate": 0.01,
+        "schedule": "cosine",
+        "clip_norm": 0.5,
+        "epochs": 5,
+    }
+    one = train(spec(recipe, reference, 1, **demanding))
+    both = train(spec(recipe, strategy, BOTH, **demanding))
+    assert (one.state, both.state) == (RunState.FINISHED, RunState.FINISHED), both.reason
+    assert curve(both, "train/loss")[1] == pytest.approx(curve(one, "train/loss")[1], abs=1e-5)
+    assert largest_difference(last_checkpoint(one), last_checkpoint(both)) < 1e-5
+    assert [each.devices for each in of_kind(WorkerStarted, both)] == [("cpu:0",), ("gpus/cpu:0",)]
+    # What other machines keep of a run lasts as long as its attempt.
+    wait_until(lambda: not parts_of_runs(cluster[1]))
+
+
+def test_a_killed_ray_node_is_waited_for_and_the_run_goes_on(
+    cluster: Cluster, started: Any
+) -> None:
+    run_id = started()
+    client.send(run_id, SaveCheckpoint())
+    wait_for_event(run_id, CheckpointSaved)
+    raylet = next(each for each in cluster[1].node.children() if each.name() == "raylet")
+    raylet.kill()
+    info = wait_for(run_id, lambda now: now.status.attempt == 2 and is_training(now))
+    begun = of_kind(TrainingStarted, info)
+    assert [each.replicas for each in begun] == [2, 2]
+    assert begun[1].step > 0
+    assert any("Machine gpus was lost: " in each.text for each in of_kind(Notice, info))
+
+
+def test_with_min_machines_the_run_goes_on_without_a_machine_that_leaves(
+    cluster: Cluster, started: Any
+) -> None:
+    desk, gpus = cluster
+    run_id = started(min_machines=1)
+    client.send(run_id, SaveCheckpoint())
+    wait_for_event(run_id, CheckpointSaved)
+    head, token = desk.call("cluster", "start", "--json").json["head"], desk.token
+    gpus.leave()
+    try:
+        # Ray may end what runs there some moments before the node itself.
+        info = wait_for(run_id, lambda now: now.status.replicas == 1 and is_training(now))
+        texts = [each.text for each in of_kind(Notice, info)]
+        assert any(each.startswith("Machine gpus was lost: ") for each in texts)
+        assert "The run goes on on this machine alone: cpu:0." in texts
+    finally:
+        assert gpus.join(head, token).code == 0
+
+
+def test_the_death_of_the_head_leaves_nothing_and_the_run_resumes_without_the_cluster(
+    cluster: Cluster, started: Any
+) -> None:
+    run_id = started()
+    client.send(run_id, SaveCheckpoint())
+    saved = wait_for_event(run_id, CheckpointSaved)
+    assert programs_there()
+    psutil.Process(client.get_run(run_id).status.supervisor_pid).kill()
+    wait_until(lambda: not programs_there() and not parts_of_runs(cluster[1]))
+    wait_until(lambda: client.get_run(run_id).state is RunState.INTERRUPTED)
+    wanted = msgspec.structs.replace(client.get_run(run_id).spec, devices=("cpu:0",))
+    client.resume(run_id, spec=wanted)
+    info = wait_for(run_id, is_training)
+    assert of_kind(TrainingStarted, info)[-1].step >= saved.step
+
+
+def test_without_a_cluster_devices_of_other_machines_are_refused(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path))
+    (problem,) = client.check(spec("probe_torch", "torch/ddp", BOTH))
+    assert problem.field == "devices"
+    assert problem.text.startswith("This machine is in no cluster, so there is no gpus: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"strategy": "torch/data_parallel"}, "torch/data_parallel works within one machine"),
+        ({"devices": ("gpus/cpu:0", "cpu:0")}, "The first device must be one of this machine"),
+        ({"devices": ("cpu:0", "gpus/cpu:0", "cpu:1")}, "Name the devices of each machine one"),
+        ({"min_machines": 3}, "Min machines is 3, but the run has 2"),
+        ({"interpreter": "/usr/bin/python3"}, "uses Traindeck's own Python on each of them"),
+    ],
+)
+def test_what_a_run_over_machines_cannot_do_is_refused(changes: dict[str, Any], text: str) -> None:
+    wanted = spec("probe_torch", "torch/ddp", BOTH)
+    found = [each.text for each in client.check(msgspec.structs.replace(wanted, **changes))]
+    assert any(text in each for each in found), found
