@@ -17,6 +17,7 @@ from engine.system.program import call
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.background import Background
+from gui.bridge.cluster_devices import ClusterDevice, ClusterDevices
 from gui.bridge.doctor import Doctor
 from gui.bridge.engine_client import EngineClient
 from gui.bridge.files.editor import Editor
@@ -226,6 +227,7 @@ class AppController(QObject):
         self.engine_client.cancel_resume()
         self.exchange.shut_down()
         self.machines.shut_down()  # what waits for another machine ends
+        self.cluster_devices.close()
         self.background.finish()
 
     def _build_engine_side(self, telemetry: TelemetryReader | None) -> None:
@@ -233,6 +235,7 @@ class AppController(QObject):
         self.background = Background(self, self.machines)
         self.engine_client = EngineClient(self.background, self)
         self.telemetry = telemetry or TelemetryReader(parent=self)
+        self.cluster_devices = ClusterDevices(parent=self)
         self.memory_owners = MemoryOwners(self.background, self)
         self.templates = TemplateKeeper(self.background, self)
         self.doctor = Doctor(self.background, self)
@@ -398,6 +401,8 @@ class AppController(QObject):
         snapshot.connect(partial(self._offer_devices, ""))
         self.memory_owners.uses.connect(self._show_own_machine)
         self.machines.snapshot.connect(self._offer_devices)
+        self.cluster_devices.changed.connect(self._offer_cluster)
+        self.window.visibility_changed.connect(self.cluster_devices.set_visible)
         self.machines.status_changed.connect(lambda *_: self._offer_machines())
         self.window.visibility_changed.connect(self.machines.set_watching)
         snapshot.connect(self.first_run_controller.show_snapshot)
@@ -460,6 +465,10 @@ class AppController(QObject):
         """Offer the devices of the machine that is chosen in the form."""
         if machine == self.form.machine.machine:
             self.form.devices.show_snapshot(snapshot)
+
+    def _offer_cluster(self, devices: tuple[ClusterDevice, ...]) -> None:
+        if not self.form.machine.machine:
+            self.form.devices.show_cluster(devices)
 
     def _offer_uses(self, uses: dict[str, MemoryUse]) -> None:
         if not self.form.machine.machine:

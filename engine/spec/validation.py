@@ -160,6 +160,7 @@ def _machine_problems(
     machines = machines_of(spec.devices)
     if not any(machines):
         return []
+    found: list[str] = []
     if recipe.is_script:
         return ["A script runs on one machine: start it on the other one with `--on`."]
     if spec.interpreter:
@@ -168,11 +169,12 @@ def _machine_problems(
             "packages there, and choose no other environment."
         ]
     if not strategy.spans_machines:
-        return [
-            f"{strategy.name} works within one machine: choose devices of this one, or another "
-            "strategy, such as torch/ddp or tf/multi_worker."
-        ]
-    found = []
+        if not strategy.problems(spec.devices):  # it says more
+            found.append(
+                f"{strategy.name} works within one machine: choose devices of this one, or another "
+                "strategy, such as torch/ddp or tf/multi_worker."
+            )
+        return found
     if not is_in_cluster:
         found.append(
             f"This machine is in no cluster, so there is no {', '.join(filter(None, machines))}: "

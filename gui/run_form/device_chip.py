@@ -84,6 +84,15 @@ class DeviceChip(QCheckBox):
         self._tip = [self.name, slice.uuid, *([why_not] if why_not else [])]
         self._show_tip()
 
+    def show_far(self, machine: str, device: DeviceSnapshot) -> None:
+        """Show a device of another machine of the cluster."""
+        text = translate("DeviceChip", "{machine}: {device}")
+        self.name = text.format(machine=machine, device=device_name(device))
+        self.model = "" if device.kind == "cpu" else device_text.short_name(device)
+        self._show(self.name, f"{self.name}  {self.model}".rstrip(), None, device.lost is not None)
+        self._tip = [self.accessibleName(), self.id]
+        self._show_tip()
+
     def show_use(self, use: MemoryUse | None) -> None:
         """Show which processes use the device."""
         self._use = use
@@ -165,7 +174,7 @@ class DeviceChip(QCheckBox):
         if self.hasFocus():
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(1.5, 1.5, -1.5, -1.5), 5, 5)
 
-    def _show(self, short: str, accessible_name: str, colour_index: int, lost: bool) -> None:
+    def _show(self, short: str, accessible_name: str, colour_index: int | None, lost: bool) -> None:
         if (short, colour_index, lost) != (self._short, self.colour_index, self._lost):
             self._short, self.colour_index, self._lost = short, colour_index, lost
             self.updateGeometry()

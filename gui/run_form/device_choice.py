@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import is_logical_cpu, machine_of
 from engine.telemetry.given_gpus import GivenGpus, given_gpus
 from engine.telemetry.gpu_topology import best_set
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
+from gui.bridge.cluster_devices import ClusterDevice
 from gui.devices.link_matrix import LinksDialog
 from gui.run_form.device_chip import HEIGHT, DeviceChip
 from gui.run_form.device_note import DeviceNote
@@ -41,6 +42,9 @@ class DeviceChoice(QWidget):
 
         self.given = GivenGpus(())
         """The same, and why others may not be used."""
+
+        self.is_in_cluster = False
+        """Whether devices of other machines of a cluster are offered."""
 
         self._whole_gpus: tuple[str, ...] = ()
         self._snapshot = Snapshot(time=0.0, devices=())
@@ -84,19 +88,25 @@ class DeviceChoice(QWidget):
 
     def devices(self) -> tuple[str, ...]:
         """Return the chosen devices in the form of `RunSpec.devices`."""
+        ticked = [id for id, each in self.chips.items() if each.isChecked()]
+        far = [id for id in ticked if machine_of(id)]
         if self.cpu.isChecked():
-            return tuple(f"cpu:{number}" for number in range(self._workers.value()))
-        return tuple(id for id, each in self.chips.items() if each.isChecked())
+            return (*(f"cpu:{number}" for number in range(self._workers.value())), *far)
+        return (*(id for id in ticked if id not in far), *far)
 
     def set_devices(self, devices: tuple[str, ...]) -> None:
         """Choose `devices`; show a GPU that is not on this machine by its UUID."""
         self._is_user_choice = True
-        cpus = [device for device in devices if is_logical_cpu(device)]
+        cpus = [each for each in devices if is_logical_cpu(each) and not machine_of(each)]
         self.cpu.setChecked(bool(cpus))
         self._workers.setValue(len(cpus) or 1)
         for id in devices:
-            if not is_logical_cpu(id) and id not in self.chips:
-                self._add_chip(id, self.tr("{id} (not on this machine)").format(id=id))
+            if id in self.chips or id in cpus:
+                continue
+            missing = self.tr("{id} (not on this machine)")
+            if machine_of(id):
+                missing = self.tr("{id} (not in the cluster now)")
+            self._add_chip(id, missing.format(id=id))
         self._tick(devices)
 
     def forget(self) -> None:
@@ -111,6 +121,19 @@ class DeviceChoice(QWidget):
         self._is_user_choice = False
         self.cpu.setChecked(True)
         self._show_helpers(False)
+        self._report_change()
+
+    def show_cluster(self, devices: Sequence[ClusterDevice]) -> None:
+        """Offer the devices of other machines of the cluster, beside those of this one."""
+        self.is_in_cluster = bool(devices)
+        offered = {each.id for each in devices}
+        for id in [id for id in self.chips if machine_of(id) and id not in offered]:
+            if not self.chips[id].isChecked():
+                chip = self.chips.pop(id)
+                chip.setParent(None)
+                chip.deleteLater()
+        for each in devices:
+            self._chip(each.id).show_far(each.machine, each.device)
         self._report_change()
 
     def want(self, devices: tuple[str, ...]) -> None:
@@ -207,22 +230,38 @@ class DeviceChoice(QWidget):
     def _add_chip(self, id: str, text: str) -> None:
         made = DeviceChip(id, text)
         made.show_use(self._uses.get(id))
-        made.clicked.connect(self._gpu_clicked)
+        made.clicked.connect(self._far_cpu_clicked if is_logical_cpu(id) else self._gpu_clicked)
         before = list(self.chips.values())
-        self._flow.insert(len(before), made)
+        here = sum(not machine_of(each.id) for each in before)
+        if machine_of(id):
+            self._flow.addWidget(made)
+        else:
+            self._flow.insert(here, made)
         self.setTabOrder(before[-1] if before else self, made)
         self.chips[id] = made
 
     def _gpu_clicked(self) -> None:
         self._is_user_choice = True
         self.cpu.setChecked(False)
+        self._untick(is_logical_cpu)
         self._set_suggestion_note("")
         self._report_change()
 
     def _cpu_clicked(self) -> None:
         self._is_user_choice = True
         self._set_suggestion_note("")
-        self._tick(())
+        self._untick(lambda id: not is_logical_cpu(id))
+        self._report_change()
+
+    def _far_cpu_clicked(self) -> None:
+        """Train on the CPU of another machine too: GPUs and CPUs do not train together."""
+        self.cpu.setChecked(True)
+        self._cpu_clicked()
+
+    def _untick(self, is_meant: Callable[[str], bool]) -> None:
+        for id, each in self.chips.items():
+            if is_meant(id):
+                each.setChecked(False)
 
     def _workers_changed(self) -> None:
         if self.cpu.isChecked():

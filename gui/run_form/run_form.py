@@ -589,7 +589,14 @@ class RunForm(QFrame):
         shown = [name for name, each in fields.items() if not (self.is_script and each.refusal)]
         self.advanced.show_only(shown, is_script=self.is_script)
         given = self.devices.given
-        found += problems(spec, recipe, strategy, self.devices.known_gpus, given.refusal)
+        found += problems(
+            spec,
+            recipe,
+            strategy,
+            self.devices.known_gpus,
+            given.refusal,
+            is_in_cluster=self.devices.is_in_cluster,
+        )
         found += build_problems(spec, strategy, found)
         wrong = {problem.field for problem in found}  # do not report an invalid value twice
         found += [each for each in self._mode.problems(spec) if each.field not in wrong]

@@ -89,7 +89,8 @@ class Session:
     def __init__(self, trial: Trial, strategy: TorchStrategy, spec: RunSpec) -> None:
         plans = strategy.pool(spec.slots)
         self.rank, self.world_size, self.spec = trial.rank, len(plans), spec
-        self.devices = plans[trial.rank].devices
+        self.plan = plans[trial.rank]
+        self.devices, self.machine_devices = self.plan.devices, spec.devices
         self.recipe = read_recipe(Path(spec.recipe))
 
     def emit(self, event: Any) -> None:

@@ -180,7 +180,7 @@ def test_without_a_cluster_devices_of_other_machines_are_refused(
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"strategy": "torch/data_parallel"}, "torch/data_parallel works within one machine"),
+        ({"strategy": "torch/model_parallel"}, "torch/model_parallel works within one machine"),
         ({"devices": ("gpus/cpu:0", "cpu:0")}, "The first device must be one of this machine"),
         ({"devices": ("cpu:0", "gpus/cpu:0", "cpu:1")}, "Name the devices of each machine one"),
         ({"min_machines": 3}, "Min machines is 3, but the run has 2"),

@@ -16,6 +16,7 @@ import tensorflow as tf
 from engine.runs.checkpoint_files import Position
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
+from engine.spec.strategy import WorkerPlan
 from engine.tf import devices
 from engine.tf.trainer import TfTrainer
 
@@ -34,7 +35,8 @@ class Session:
 
     def __init__(self, spec: RunSpec, recipe: SimpleNamespace) -> None:
         self.spec = spec
-        self.devices = spec.slots
+        self.devices = self.machine_devices = spec.slots
+        self.plan = WorkerPlan(0, spec.slots)
         self.load_recipe = lambda: recipe
         self.recipe = SimpleNamespace(learning_rate=spec.learning_rate)
         self.said: list[str] = []
