@@ -16,10 +16,10 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from engine.system.program import IN_CHECKOUT, answer_to, call, find_tools, program_words, version
 from engine.system.streams import lossy_stream, open_closed_streams
@@ -286,6 +286,7 @@ def _parser() -> Parser:
     _add_env(env, log, json, there)
     _add_export(add("export", "write runs for other programs", json, there))
     _add_import(add("import", "make runs of TensorBoard logs and CSV files", json, there))
+    _add_sweep(add("sweep", "many runs that differ in some settings", json, detach))
     _add_machines(
         add("machines", "other machines, over SSH: add, list, check, remove", json), log, json
     )
@@ -540,6 +541,53 @@ def _add_run_options(parser: Parser, default: str = "") -> None:
     add_options(parser, default)
 
 
+def _add_sweep(parser: Parser) -> None:
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("start", "list", "show", "stop", "resume"),
+        default="start",
+        help="start a sweep (default), list all, show one, stop it, or let it go on",
+    )
+    parser.add_argument("number", nargs="?", default="", metavar="N", help="of the sweep")
+    parser.add_argument("--recipe", default="digits", help="a name or a .py file (default: digits)")
+    parser.add_argument("--strategy", metavar="NAME", help="a name (default: single)")
+    parser.add_argument(
+        "--devices", metavar="LIST", help=f"{DEVICES} (default: first GPU, else cpu:0)"
+    )
+    parser.add_argument("--name", default="", help="name of its runs (default: that of the recipe)")
+    parser.add_argument("--trials", type=int, metavar="N", help="runs (default: 20; grid: all)")
+    parser.add_argument(
+        "--sampler",
+        choices=("tpe", "random", "grid"),
+        default="tpe",
+        help="how values are chosen: by what was good so far, at random, or all (default: tpe)",
+    )
+    parser.add_argument(
+        "--pruner",
+        choices=("none", "median", "successive-halving"),
+        default="none",
+        help="which runs end early, because others were better at that step (default: none)",
+    )
+    parser.add_argument(
+        "--metric",
+        default="",
+        help="what is to be the best, such as accuracy or val/mae:min (default: validation/loss)",
+    )
+    parser.add_argument(
+        "--parallel",
+        type=int,
+        default=1,
+        metavar="N",
+        help="runs at one time, which share the devices (default: 1)",
+    )
+    parser.add_argument(
+        "--sampler-seed", type=int, default=0, metavar="N", help="of the sampler (default: 0)"
+    )
+    _add_environment(parser, "the Python of its runs", default="that of `env use`, or traindeck")
+    _add_run_options(parser)
+
+
 def _add_name(parser: Parser) -> None:
     parser.add_argument(
         "--name", default="", help="name of the run (default: that of its recipe or script)"
@@ -757,6 +805,8 @@ def _run(options: argparse.Namespace) -> int:
             return _machines(options)
         case "cluster":
             return _cluster(options)
+        case "sweep":
+            return _sweep(options, given_options(options))
         case "export":
             from engine.cli.commands.exchange import export_runs
 
@@ -803,6 +853,42 @@ def _cluster(options: argparse.Namespace) -> int:
 
     given = {name: value for name, value in vars(options).items() if hasattr(ClusterOptions, name)}
     return cluster(options.action or "status", ClusterOptions(**given))
+
+
+def _sweep(options: argparse.Namespace, fields: Mapping[str, Any]) -> int:
+    """Carry out an action of `sweep`."""
+    from engine.cli.commands import sweep
+    from engine.cli.commands.train import RunOptions
+    from engine.cli.output import Refused
+
+    if options.action in ("show", "stop", "resume") and not options.number:
+        raise Refused(f"Which sweep? `{call('sweep list')}` lists them.")
+    match options.action:
+        case "list":
+            return sweep.show_all(json=options.json)
+        case "show":
+            return sweep.show(options.number, json=options.json)
+        case "stop":
+            return sweep.stop(options.number)
+        case "resume":
+            return sweep.resume(options.number, detach=options.detach, json=options.json)
+    run = RunOptions(
+        strategy=options.strategy,
+        devices=options.devices,
+        name=options.name,
+        settings=options.settings,
+        fields=fields,
+        environment=options.environment,
+    )
+    chosen = sweep.SweepOptions(
+        options.trials,
+        options.sampler,
+        options.pruner,
+        options.metric,
+        options.parallel,
+        options.sampler_seed,
+    )
+    return sweep.start(options.recipe, run, chosen, detach=options.detach, json=options.json)
 
 
 def _machines(options: argparse.Namespace) -> int:

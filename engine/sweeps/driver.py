@@ -1,0 +1,298 @@
+"""`python -m engine.sweeps.driver FOLDER` drives one sweep: it starts its runs and looks at them.
+
+Everything that it knows is in Optuna's journal, in the runs and their tags: after its death,
+another driver goes on, and counts no trial twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sqlite3
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from engine import client
+from engine.messages.commands import Stop
+from engine.runs.run_info import NoSuchRun, RunInfo
+from engine.runs.run_notes import UnreadableNotes, read_notes
+from engine.runs.run_state import RunState
+from engine.runs.store.store_reader import RunReader
+from engine.sweeps import sweep as sweeps
+from engine.sweeps.ranges import grid_point
+from engine.sweeps.study import HELD, REASON, RESUMES, RUN, SLOT, open_study, suggest
+from engine.sweeps.sweep import JOURNAL, LOCK, STOP, Sweep, tag_of
+from engine.system import paths
+
+if TYPE_CHECKING:
+    import optuna
+
+_log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+MOST_RESUMES = 3
+"""How often a run that was interrupted, such as by a power cut, is resumed."""
+
+MOST_REFUSALS = 3
+"""Trials in turn that cannot be started, after which the sweep ends."""
+
+
+class Driver:
+    """One sweep. Its folder's lock is held."""
+
+    def __init__(self, folder: Path, sweep: Sweep, study: optuna.Study) -> None:
+        self._folder = folder
+        self._sweep = sweep
+        self._study = study
+        self._active: dict[int, str] = {}
+        """The runs of trials that are not over, by the number of the trial."""
+
+        self._slots: dict[int, int] = {}
+        self._pruned: set[int] = set()
+        self._asked_to_stop: set[int] = set()
+        self._refusals = 0
+        self._pause = threading.Event()
+
+    def run(self) -> None:
+        """Drive the sweep until all its trials are over, or it is to stop."""
+        self._take_up()
+        while True:
+            is_stopping = (self._folder / STOP).exists()
+            for number in list(self._active):
+                self._look(number, is_stopping=is_stopping)
+            if not is_stopping:
+                self._start_more()
+            if not self._active and (is_stopping or self._is_done):
+                return
+            self._pause.wait(LOOK_SECONDS)
+
+    @property
+    def _is_done(self) -> bool:
+        trials = self._study.get_trials(deepcopy=False)
+        over = sum(each.state.is_finished() for each in trials)
+        return over >= self._sweep.trials or self._refusals >= MOST_REFUSALS
+
+    def _take_up(self) -> None:
+        """Go on with the trials that an earlier driver has left."""
+        started = self._runs_by_trial()
+        for frozen in self._study.get_trials(deepcopy=False):
+            if frozen.state.is_finished() or frozen.state.name == "WAITING":
+                continue
+            trial = self._trial(frozen.number)
+            run_id = str(frozen.user_attrs.get(RUN, "")) or started.get(frozen.number, "")
+            if not run_id:
+                self._start(trial)
+                continue
+            self._follow(trial, run_id)
+
+    def _follow(self, trial: optuna.Trial, run_id: str) -> None:
+        trial.set_user_attr(RUN, run_id)
+        slot = trial.user_attrs.get(SLOT)
+        self._slots[trial.number] = self._free_slot() if slot is None else int(slot)
+        self._active[trial.number] = run_id
+        if trial.user_attrs.get(HELD):
+            trial.set_user_attr(HELD, False)
+            self._resume(trial.number)
+
+    def _runs_by_trial(self) -> dict[int, str]:
+        """Return the runs of this sweep by the number of their trial, also those that the journal
+        does not know yet."""
+        found = {}
+        for run_id in paths.run_ids():
+            try:
+                tags = read_notes(paths.run_folder(run_id)).tags
+            except UnreadableNotes:
+                continue
+            if tag_of(self._folder) in tags:
+                numbers = [tag.removeprefix("trial-") for tag in tags if tag.startswith("trial-")]
+                found.update({int(each): run_id for each in numbers if each.isdecimal()})
+        return found
+
+    def _start_more(self) -> None:
+        trials = self._study.get_trials(deepcopy=False)
+        while (
+            len(self._active) < self._sweep.parallel
+            and sum(each.state.name != "WAITING" for each in trials) < self._sweep.trials
+            and self._refusals < MOST_REFUSALS
+        ):
+            is_waiting = any(each.state.name == "WAITING" for each in trials)
+            if self._sweep.sampler == "grid" and not is_waiting:
+                self._study.enqueue_trial(grid_point(self._sweep.ranges, len(trials)))
+            self._start(self._study.ask())
+            trials = self._study.get_trials(deepcopy=False)
+
+    def _start(self, trial: optuna.Trial) -> None:
+        values = suggest(trial, self._sweep.ranges)
+        slot = self._free_slot()
+        trial.set_user_attr(SLOT, slot)
+        spec = self._sweep.spec_of(values, slot)
+        try:
+            run_id = client.start(spec, [tag_of(self._folder), f"trial-{trial.number}"])
+        except client.CannotStart as error:
+            self._refusals += 1
+            self._fail(trial.number, str(error))
+            return
+        self._refusals = 0
+        trial.set_user_attr(RUN, run_id)
+        self._slots[trial.number] = slot
+        self._active[trial.number] = run_id
+        _log.info("trial %d: run %s with %s", trial.number, run_id, values)
+
+    def _free_slot(self) -> int:
+        used = {self._slots[number] for number in self._active}
+        return next(slot for slot in range(len(used) + 1) if slot not in used)
+
+    def _look(self, number: int, *, is_stopping: bool) -> None:
+        try:
+            info = client.get_run(self._active[number])
+        except NoSuchRun:
+            self._end(number)
+            self._fail(number, "Its run was deleted.")
+            return
+        if info.state.is_over:
+            self._settle(number, info, is_stopping=is_stopping)
+        elif is_stopping:
+            self._stop(number)
+        elif info.state is RunState.RUNNING and number not in self._pruned:
+            self._prune(number, info)
+
+    def _settle(self, number: int, info: RunInfo, *, is_stopping: bool) -> None:
+        import optuna
+
+        if info.state is RunState.INTERRUPTED:
+            if is_stopping:
+                self._hold(number)
+            else:
+                self._resume(number)
+            return
+        if info.state is RunState.STOPPED and number in self._pruned:
+            self._end(number)
+            self._study.tell(number, state=optuna.trial.TrialState.PRUNED, skip_if_finished=True)
+            return
+        if info.state is RunState.STOPPED and (is_stopping or number in self._asked_to_stop):
+            self._hold(number)
+            return
+        self._end(number)
+        if info.state is not RunState.FINISHED:
+            self._fail(number, info.reason or f"The run is {info.state}.")
+            return
+        value = self._value(info)
+        if value is None:
+            metric = self._sweep.metric or "validation/loss or train/loss"
+            self._fail(number, f"The run has logged no {metric}.")
+        else:
+            self._study.tell(number, value, skip_if_finished=True)
+
+    def _hold(self, number: int) -> None:
+        """Note that the run ended because the sweep did, and goes on with it."""
+        self._trial(number).set_user_attr(HELD, True)
+        self._end(number)
+
+    def _end(self, number: int) -> None:
+        self._active.pop(number)
+        self._slots.pop(number, None)
+        self._asked_to_stop.discard(number)
+
+    def _fail(self, number: int, reason: str) -> None:
+        import optuna
+
+        _log.info("trial %d fails: %s", number, reason)
+        self._trial(number).set_user_attr(REASON, reason)
+        self._study.tell(number, state=optuna.trial.TrialState.FAIL, skip_if_finished=True)
+
+    def _resume(self, number: int) -> None:
+        trial, run_id = self._trial(number), self._active[number]
+        done = int(trial.user_attrs.get(RESUMES, 0)) + 1
+        trial.set_user_attr(RESUMES, done)
+        try:
+            if not client.get_run(run_id).state.is_over:
+                return
+            if client.get_run(run_id).state is RunState.FINISHED:
+                return
+            if done > MOST_RESUMES:
+                raise client.CommandFailed("Its run was interrupted again and again.")
+            client.resume(run_id)
+        except (client.CannotStart, client.CommandFailed, NoSuchRun) as error:
+            self._end(number)
+            self._fail(number, str(error))
+
+    def _stop(self, number: int) -> None:
+        if number in self._asked_to_stop:
+            return
+        self._asked_to_stop.add(number)
+        try:
+            client.send(self._active[number], Stop())
+        except client.CommandFailed as error:  # it ends at this moment, or is asked once more
+            _log.info("trial %d does not take a Stop: %s", number, error)
+            self._asked_to_stop.discard(number)
+
+    def _prune(self, number: int, info: RunInfo) -> None:
+        """Stop a run that is worse than the others were, if the sweep prunes."""
+        if self._sweep.pruner == "none":
+            return
+        trial = self._trial(number)
+        known = self._study.get_trials(deepcopy=False)[number].intermediate_values
+        for step, value in self._values(info):
+            if step not in known and math.isfinite(value):
+                trial.report(value, step)
+        if trial.should_prune():
+            self._pruned.add(number)
+            self._stop(number)
+
+    def _values(self, info: RunInfo) -> list[tuple[int, float]]:
+        try:
+            with RunReader(info.folder) as reader:
+                points = reader.history(self._series(reader.counts()))
+        except (OSError, sqlite3.Error):
+            return []
+        return [
+            (int(step), float(value)) for step, value in zip(points.step, points.value, strict=True)
+        ]
+
+    def _value(self, info: RunInfo) -> float | None:
+        try:
+            with RunReader(info.folder) as reader:
+                best = reader.best(self._series(reader.counts()), lowest=self._sweep.lowest)
+        except (OSError, sqlite3.Error):
+            return None
+        return best[0] if best else None
+
+    def _series(self, known: Mapping[str, int]) -> str:
+        if self._sweep.metric:
+            return self._sweep.metric
+        return "validation/loss" if "validation/loss" in known else "train/loss"
+
+    def _trial(self, number: int) -> optuna.Trial:
+        import optuna
+
+        frozen = self._study.get_trials(deepcopy=False)[number]
+        return optuna.trial.Trial(self._study, frozen._trial_id)
+
+
+def main(folder: Path) -> int:
+    """Drive the sweep in `folder`; return the exit code."""
+    lock_of_driver = FileLock(folder / LOCK, mode=0o600)
+    try:
+        lock_of_driver.acquire(timeout=0)
+    except Timeout:
+        print(f"Sweep {folder.name} is active already.", file=sys.stderr)
+        return 1
+    for lock in folder.glob(f"{JOURNAL}.lock*"):
+        lock.unlink(missing_ok=True)  # of a driver that was killed: only one drives
+    try:
+        sweep = sweeps.read(folder)
+    except sweeps.NoSuchSweep as error:
+        print(error, file=sys.stderr)
+        return 1
+    Driver(folder, sweep, open_study(folder, sweep)).run()
+    lock_of_driver.release()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

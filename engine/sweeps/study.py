@@ -1,0 +1,163 @@
+"""The trials of a sweep in Optuna's journal; the driver alone writes them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from engine.spec.field_info import Setting
+from engine.sweeps.ranges import Choices, Range
+from engine.sweeps.sweep import JOURNAL, Sweep
+
+if TYPE_CHECKING:
+    import optuna
+
+RUN, SLOT, REASON, HELD, RESUMES = "run", "slot", "reason", "held", "resumes"
+"""Attributes of a trial: its run, its place, why it has no value, that a stop of the sweep has
+ended its run, and how often it was resumed."""
+
+
+class TrialResult(msgspec.Struct, frozen=True):
+    """One trial of a sweep."""
+
+    number: int
+    run: str
+    """The id of its run; empty: it has none yet."""
+
+    state: str
+    """`waiting`, `running`, `finished`, `pruned`, `stopped` or `failed`."""
+
+    settings: dict[str, Setting]
+    value: float | None
+    """The best value of the metric in the run."""
+
+    reason: str = ""
+
+
+def open_study(folder: Path, sweep: Sweep) -> optuna.Study:
+    """Open the study of a sweep, and make it if it is new; for the driver."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Optuna calls some of its parts experimental
+        return optuna.create_study(
+            storage=_storage(folder),
+            study_name="sweep",
+            sampler=_sampler(sweep),
+            pruner=_pruner(sweep),
+            direction="minimize" if sweep.lowest else "maximize",
+            load_if_exists=True,
+        )
+
+
+def read_study(folder: Path) -> optuna.Study | None:
+    """Open the study of a sweep to read it; None: its driver has not begun."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if not (folder / JOURNAL).exists():
+        return None
+    try:
+        return optuna.load_study(study_name="sweep", storage=_storage(folder))
+    except KeyError:
+        return None
+
+
+def suggest(trial: optuna.Trial, ranges: dict[str, Range]) -> dict[str, Setting]:
+    """Return the values of a trial: new ones, or those that it has already."""
+    values: dict[str, Setting] = {}
+    for name, each in ranges.items():
+        if isinstance(each, Choices):
+            chosen = trial.suggest_categorical(name, each.values)
+            assert chosen is not None
+            values[name] = chosen
+        elif each.whole:
+            low, high = int(each.low), int(each.high)
+            values[name] = trial.suggest_int(name, low, high, log=each.log)
+        else:
+            values[name] = trial.suggest_float(name, each.low, each.high, log=each.log)
+    return values
+
+
+def results(study: optuna.Study | None) -> list[TrialResult]:
+    """Return the trials by number."""
+    if study is None:
+        return []
+    return [_result(each) for each in study.get_trials(deepcopy=False)]
+
+
+def best_of(trials: Iterable[TrialResult], *, lowest: bool) -> TrialResult | None:
+    """Return the trial with the best value; None if no trial has one. Pruned ones do not count."""
+    valued = [each for each in trials if each.value is not None and each.state == "finished"]
+    sign = 1 if lowest else -1
+    return min(valued, key=lambda each: sign * (each.value or 0.0), default=None)
+
+
+def importance(study: optuna.Study | None) -> dict[str, float]:
+    """Return how much of the differences each setting explains (0 to 1, their sum is 1).
+
+    Empty if there are too few trials to tell. By PED-ANOVA (Watanabe and others, 2023), which
+    needs no further package.
+    """
+    import optuna
+
+    if study is None:
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+            return dict(optuna.importance.get_param_importances(study, evaluator=evaluator))
+        except (ValueError, RuntimeError):  # fewer than two trials, or all alike
+            return {}
+
+
+def _result(trial: Any) -> TrialResult:
+    state = trial.state.name
+    run = str(trial.user_attrs.get(RUN, ""))
+    reason = str(trial.user_attrs.get(REASON, ""))
+    names = {"COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed", "WAITING": "waiting"}
+    name = names.get(state, "running" if run else "waiting")
+    if name == "running" and trial.user_attrs.get(HELD):
+        name = "stopped"
+    value = trial.value if trial.state.is_finished() and trial.values else None
+    if state == "PRUNED" and trial.intermediate_values:
+        value = trial.intermediate_values[max(trial.intermediate_values)]
+    return TrialResult(trial.number, run, name, dict(trial.params), value, reason)
+
+
+def _storage(folder: Path) -> Any:
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
+
+
+def _sampler(sweep: Sweep) -> Any:
+    import optuna
+
+    match sweep.sampler:
+        case "random" | "grid":  # the driver names the values of a grid
+            return optuna.samplers.RandomSampler(seed=sweep.seed)
+        case _:
+            # Values that are being tried count as bad ones, so that parallel trials differ.
+            return optuna.samplers.TPESampler(seed=sweep.seed, constant_liar=sweep.parallel > 1)
+
+
+def _pruner(sweep: Sweep) -> Any:
+    import optuna
+
+    match sweep.pruner:
+        case "median":
+            return optuna.pruners.MedianPruner(n_startup_trials=4)
+        case "successive-halving":
+            return optuna.pruners.SuccessiveHalvingPruner()
+        case _:
+            return optuna.pruners.NopPruner()

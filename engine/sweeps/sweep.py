@@ -1,0 +1,181 @@
+"""A sweep on disk: what was asked for, and whether its driver runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import tomli_w
+
+from engine.files.atomic_file import write_atomically
+from engine.files.regular_file import read_toml
+from engine.processes import presence
+from engine.processes.process import start_module
+from engine.spec.field_info import Setting
+from engine.spec.run_spec import FIELDS, RunSpec
+from engine.sweeps.ranges import Range
+from engine.system import paths
+
+FOLDER = "sweeps"
+FILE_NAME = "sweep.toml"
+JOURNAL = "journal.log"
+LOCK = "driver.lock"
+"""Held by the driver while it runs."""
+
+STOP = "stop"
+"""A file that asks the driver to stop."""
+
+LOG = "driver.log"
+LONGEST_START = 60.0
+"""Seconds in which the driver imports Optuna and takes the lock."""
+
+
+Sampler = Literal["tpe", "random", "grid"]
+Pruner = Literal["none", "median", "successive-halving"]
+
+
+class NoSuchSweep(Exception):
+    """There is no sweep with this number, or its file cannot be read; the text is a sentence."""
+
+
+class SweepActive(Exception):
+    """The driver of the sweep runs already; the text is a sentence."""
+
+
+class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sweep varies, and how."""
+
+    base: RunSpec
+    """What all runs have; the first values of the ranges are in it."""
+
+    ranges: dict[str, Range]
+    """By the name of a field, or of a setting of the recipe."""
+
+    own_settings: tuple[str, ...] = ()
+    """Those of `ranges` that are settings of the recipe."""
+
+    trials: int
+    sampler: Sampler = "tpe"
+    pruner: Pruner = "none"
+    metric: str = ""
+    """The series; empty: `validation/loss`, or `train/loss` if a run has none."""
+
+    lowest: bool = True
+    """Whether low values are better."""
+
+    parallel: int = 1
+    """Runs at one time; each has an equal part of the devices."""
+
+    seed: int = 0
+
+    def spec_of(self, values: Mapping[str, Setting], slot: int) -> RunSpec:
+        """Return the settings of a run with `values` in place `slot` (from 0)."""
+        fields = {name: each for name, each in values.items() if name not in self.own_settings}
+        own = {name: each for name, each in values.items() if name in self.own_settings}
+        assert fields.keys() <= FIELDS.keys()
+        return msgspec.structs.replace(
+            self.base,
+            devices=self.devices_of(slot),
+            settings={**self.base.settings, **own},
+            **fields,
+        )
+
+    def devices_of(self, slot: int) -> tuple[str, ...]:
+        """Return the devices of the run in place `slot`."""
+        devices = self.base.devices
+        size = len(devices) // self.parallel
+        if not size:
+            return devices  # of one device, all have that
+        return devices[slot * size : (slot + 1) * size]
+
+
+def folder_of(number: str) -> Path:
+    """Return the folder of a sweep. Raises NoSuchSweep."""
+    folder = paths.home() / FOLDER / number
+    if not number.isdecimal() or not (folder / FILE_NAME).is_file():
+        known = ", ".join(numbers()) or "none"
+        raise NoSuchSweep(f"There is no sweep {number}; there are: {known}.")
+    return folder
+
+
+def numbers() -> list[str]:
+    """Return the numbers of all sweeps, newest first."""
+    folder = paths.home() / FOLDER
+    found = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    return sorted(filter(str.isdecimal, found), key=int, reverse=True)
+
+
+def create(sweep: Sweep) -> Path:
+    """Write a new sweep, and return its folder. Raises OSError."""
+    parent = paths.private_folder(FOLDER)
+    number = max(map(int, numbers()), default=0)
+    while True:
+        number += 1
+        folder = parent / str(number)
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        break
+    write_atomically(
+        folder / FILE_NAME, tomli_w.dumps(msgspec.to_builtins(sweep)), mode=0o600, sync=True
+    )
+    return folder
+
+
+def read(folder: Path) -> Sweep:
+    """Return the sweep in a folder. Raises NoSuchSweep."""
+    try:
+        return msgspec.convert(read_toml(folder / FILE_NAME), Sweep)
+    except (OSError, ValueError) as error:
+        raise NoSuchSweep(f"Sweep {folder.name} cannot be read: {error}.") from error
+
+
+def tag_of(folder: Path) -> str:
+    """Return the tag of the runs of a sweep."""
+    return f"sweep-{folder.name}"
+
+
+def is_active(folder: Path) -> bool:
+    """Whether the driver of a sweep runs."""
+    return presence.is_locked(folder / LOCK)
+
+
+def drive(folder: Path) -> int:
+    """Start the driver of a sweep, which outlives this process; return its pid once it drives.
+
+    Raises SweepActive, or OSError if it ends before.
+    """
+    if is_active(folder):
+        raise SweepActive(f"Sweep {folder.name} is active already.")
+    with contextlib.suppress(FileNotFoundError):
+        (folder / STOP).unlink()
+    process = start_module(
+        "engine.sweeps.driver",
+        str(folder),
+        log=folder / LOG,
+        environment=os.environ,
+        own_session=True,
+    )
+    deadline = time.monotonic() + LONGEST_START
+    while not is_active(folder) and process.poll() is None:
+        if time.monotonic() > deadline:
+            process.kill()
+            raise TimeoutError(f"The sweep did not start within {LONGEST_START:.0f} s.")
+        time.sleep(0.02)
+    if process.poll():
+        lines = (folder / LOG).read_text(errors="replace").strip().splitlines()
+        raise OSError(f"The sweep could not be started: {lines[-1] if lines else 'see its log'}")
+    threading.Thread(target=process.wait, daemon=True, name="reap").start()
+    return process.pid
+
+
+def ask_to_stop(folder: Path) -> None:
+    """Ask the driver to stop: its runs save and end, and go on when the sweep does."""
+    write_atomically(folder / STOP, "", mode=0o600)

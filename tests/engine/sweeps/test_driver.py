@@ -1,0 +1,247 @@
+"""The driver of a sweep, with runs that only seem to train; and one real sweep that is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from engine import client
+from engine.processes.process import PROJECT
+from engine.runs.run_info import NoSuchRun
+from engine.runs.run_state import RunState
+from engine.spec.run_spec import RunSpec
+from engine.sweeps import driver as drivers
+from engine.sweeps import sweep as sweeps
+from engine.sweeps.driver import Driver
+from engine.sweeps.ranges import Choices, Interval
+from engine.sweeps.study import TrialResult, open_study, read_study, results
+from engine.sweeps.sweep import STOP, Sweep
+
+optuna = pytest.importorskip("optuna")
+
+SECONDS = 300.0
+
+
+class Runs:
+    """Stands in for the client: each run is over after two looks at it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.specs: dict[str, RunSpec] = {}
+        self.tags: dict[str, list[str]] = {}
+        self.looks: dict[str, int] = {}
+        self.ends: dict[str, RunState] = {}
+        self.refused: set[int] = set()
+        self.resumed: list[str] = []
+        self.most_at_once = 0
+        self.on_start: Callable[[str], None] = lambda run_id: None
+        for name in ("start", "get_run", "resume", "send"):
+            monkeypatch.setattr(client, name, getattr(self, name))
+        monkeypatch.setattr(drivers, "LOOK_SECONDS", 0.0)
+        monkeypatch.setattr(Driver, "_value", lambda driver, info: info.spec.learning_rate)
+        monkeypatch.setattr(Driver, "_values", lambda driver, info: [(1, info.spec.learning_rate)])
+        monkeypatch.setattr(Driver, "_runs_by_trial", lambda driver: self.by_trial())
+
+    def start(self, spec: RunSpec, tags: Iterable[str]) -> str:
+        tags = list(tags)
+        if int(tags[1].removeprefix("trial-")) in self.refused:
+            raise client.CannotStart([client.Problem("devices", "There is no such device.")])
+        run_id = str(len(self.specs) + 1)
+        self.specs[run_id], self.tags[run_id], self.looks[run_id] = spec, tags, 0
+        active = [each for each in self.specs if not self.get_run(each).state.is_over]
+        self.most_at_once = max(self.most_at_once, len(active))
+        self.on_start(run_id)
+        return run_id
+
+    def get_run(self, run_id: str) -> Any:
+        if run_id not in self.specs:
+            raise NoSuchRun(f"There is no run {run_id}.")
+        self.looks[run_id] += 1
+        is_over = self.looks[run_id] > 3
+        state = self.ends.get(run_id, RunState.FINISHED) if is_over else RunState.RUNNING
+        return SimpleNamespace(state=state, spec=self.specs[run_id], reason="It broke.", id=run_id)
+
+    def resume(self, run_id: str) -> None:
+        self.resumed.append(run_id)
+        self.looks[run_id] = 0
+        self.ends.pop(run_id, None)
+
+    def send(self, run_id: str, command: object) -> None:
+        self.ends[run_id] = RunState.STOPPED
+        self.looks[run_id] = 100
+
+    def by_trial(self) -> dict[int, str]:
+        return {int(tags[1].removeprefix("trial-")): run for run, tags in self.tags.items()}
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    return Runs(monkeypatch)
+
+
+def new(**changes: Any) -> Path:
+    base = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
+    wanted: dict[str, Any] = {
+        "base": base,
+        "ranges": {"learning_rate": Interval(1e-3, 0.1, log=True), "seed": Choices((1, 2))},
+        "trials": 5,
+    }
+    return sweeps.create(Sweep(**(wanted | changes)))
+
+
+def drive(folder: Path) -> list[TrialResult]:
+    sweep = sweeps.read(folder)
+    Driver(folder, sweep, open_study(folder, sweep)).run()
+    return results(read_study(folder))
+
+
+def test_each_trial_is_a_run_with_its_value(runs: Runs) -> None:
+    trials = drive(new())
+    assert [each.number for each in trials] == list(range(5))
+    assert {each.state for each in trials} == {"finished"}
+    assert [each.value for each in trials] == [
+        runs.specs[each.run].learning_rate for each in trials
+    ]
+    assert len({each.run for each in trials}) == 5
+    assert runs.tags["1"] == ["sweep-1", "trial-0"]
+    assert runs.most_at_once == 1
+
+
+def test_parallel_runs_are_as_many_as_wanted(runs: Runs) -> None:
+    drive(new(parallel=3, trials=7))
+    assert runs.most_at_once == 3
+    assert len(runs.specs) == 7
+
+
+def test_a_grid_tries_all_combinations_once(runs: Runs) -> None:
+    ranges = {"learning_rate": Choices((0.1, 0.2, 0.3)), "seed": Choices((1, 2))}
+    drive(new(ranges=ranges, trials=6, sampler="grid"))
+    tried = {(each.learning_rate, each.seed) for each in runs.specs.values()}
+    assert len(tried) == len(runs.specs) == 6
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_equal_seeds_give_equal_trials(runs: Runs, sampler: str) -> None:
+    first = [each.settings for each in drive(new(sampler=sampler, seed=3))]
+    again = [each.settings for each in drive(new(sampler=sampler, seed=3))]
+    other = [each.settings for each in drive(new(sampler=sampler, seed=4))]
+    assert first == again != other
+
+
+def test_a_run_that_fails_is_a_failed_trial_with_its_reason(runs: Runs) -> None:
+    runs.ends["2"] = RunState.FAILED
+    trials = drive(new())
+    assert [each.state for each in trials].count("failed") == 1
+    assert trials[1].reason == "It broke."
+
+
+def test_an_interrupted_run_is_resumed_and_counted_once(runs: Runs) -> None:
+    runs.ends["2"] = RunState.INTERRUPTED
+    trials = drive(new())
+    assert runs.resumed == ["2"]
+    assert [each.state for each in trials] == ["finished"] * 5
+    assert len(runs.specs) == 5
+
+
+def test_a_sweep_whose_runs_cannot_start_ends_with_the_reason(runs: Runs) -> None:
+    runs.refused = set(range(100))
+    trials = drive(new(trials=50))
+    assert [each.state for each in trials] == ["failed"] * drivers.MOST_REFUSALS
+    assert "There is no such device." in trials[0].reason
+
+
+class Killed(BaseException):
+    """The driver is killed."""
+
+
+@pytest.mark.parametrize("before_the_journal_knows", [True, False])
+def test_after_the_drivers_death_nothing_is_started_or_counted_twice(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, before_the_journal_knows: bool
+) -> None:
+    folder = new(trials=4)
+
+    def kill(run_id: str) -> None:
+        if run_id == "2" and before_the_journal_knows:
+            raise Killed
+
+    def look(driver: Driver, number: int, **how: Any) -> None:
+        if number == 1 and not before_the_journal_knows:
+            raise Killed
+        honest(driver, number, **how)
+
+    honest = Driver._look
+    runs.on_start = kill
+    with monkeypatch.context() as patch:
+        patch.setattr(Driver, "_look", look)
+        with pytest.raises(Killed):
+            drive(folder)
+    runs.on_start = lambda run_id: None
+    trials = drive(folder)
+    assert [each.run for each in trials] == ["1", "2", "3", "4"]
+    assert [each.state for each in trials] == ["finished"] * 4
+
+
+def test_a_stop_ends_the_runs_and_a_resume_goes_on_with_them(runs: Runs) -> None:
+    folder = new(trials=4, parallel=2)
+    runs.on_start = lambda run_id: (folder / STOP).touch() if run_id == "3" else None
+    trials = drive(folder)
+    assert {each.state for each in trials} == {"finished", "stopped"}
+    (folder / STOP).unlink()
+    held = [each.run for each in trials if each.state == "stopped"]
+    again = drive(folder)
+    assert sorted(runs.resumed) == sorted(held) != []
+    assert [each.state for each in again] == ["finished"] * 4
+    assert len(runs.specs) == 4
+
+
+def test_a_pruned_run_is_stopped_and_no_failure(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(optuna.trial.Trial, "should_prune", lambda trial: trial.number == 2)
+    trials = drive(new(pruner="median"))
+    assert [each.state for each in trials].count("pruned") == 1
+    assert trials[2].state == "pruned"
+    assert trials[2].value == runs.specs["3"].learning_rate
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_sweep_whose_processes_are_all_killed_goes_on_and_counts_each_trial_once() -> None:
+    words = ["sweep", "--recipe", "digits", "--epochs", "2", "--trials", "4", "--json"]
+    words += ["--set", "learning_rate=1e-3..1e-1:log", "--parallel", "2"]
+    assert call(*words, "--detach").returncode == 0
+    folder = sweeps.folder_of("1")
+    deadline = time.monotonic() + SECONDS
+    while not any(each.state == "finished" for each in results(read_study(folder))):
+        assert time.monotonic() < deadline
+    for process in psutil.process_iter(["cmdline"]):
+        if str(folder.parent.parent) in " ".join(process.info["cmdline"] or ()):
+            for each in [*process.children(recursive=True), process]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    os.kill(each.pid, signal.SIGKILL)
+    done = call("sweep", "resume", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert [each["state"] for each in found["trials"]] == ["finished"] * 4
+    assert len({each["run"] for each in found["trials"]}) == 4
+    assert found["best"]["value"] == min(each["value"] for each in found["trials"])
+
+
+def call(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(PROJECT / "main.py"), *words],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
