@@ -17,6 +17,7 @@ from engine.pytorch.trainer import TorchTrainer
 from engine.runs.checkpoint_files import Position
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
+from engine.spec.strategy import WorkerPlan
 
 SAMPLES = 10
 FACTS = torch.randn(SAMPLES, 3)
@@ -43,6 +44,8 @@ def trainer(
         rank=0,
         world_size=1,
         devices=spec.slots,
+        machine_devices=spec.devices,
+        plan=WorkerPlan(0, spec.slots),
         connecting=contextlib.nullcontext,
         load_recipe=lambda: SimpleNamespace(model=model, datasets=lambda: (data(), None)),
         recipe=SimpleNamespace(learning_rate=0.1, file="small", owns=lambda file: True),
