@@ -36,10 +36,8 @@ TAKE_SECONDS = 1.0
 PLACE_SECONDS = 60.0
 """Time for Ray to start an actor."""
 
-
 END_SECONDS = 2.0
 """Time to end an actor: if the cluster does not answer, Ray does it with this process."""
-
 
 _OF_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT")
 """Variables that Ray sets for its own processes."""

@@ -120,7 +120,7 @@ class Node:
         """Messages for the head are written to `output`."""
         self._output = output
         self._writing = threading.Lock()
-        self._channels: dict[int, Channel] = {}
+        self._reading_log = threading.Lock()
         self._to_ranks: dict[int, queue.SimpleQueue[bytes | None]] = {}
         self._pids: dict[int, int] = {}
         self._log_sizes: dict[int, int] = {}
@@ -259,7 +259,8 @@ class Node:
             case LaunchEnded():
                 self._send(LaunchDone())
             case WorkerExited(rank, code):
-                self._send_log(rank)
+                while self._send_log(rank):
+                    pass
                 self._send(RankExited(rank, code))
             case _:
                 assert_never(item)
@@ -292,19 +293,25 @@ class Node:
 
     def _beat(self) -> None:
         while not self._closing.wait(BEAT_SECONDS):
-            for rank in self._log_sizes:
+            for rank in list(self._log_sizes):  # another thread adds to it
                 self._send_log(rank)
             self._send(Beat())
 
-    def _send_log(self, rank: int) -> None:
-        """Send what a worker has printed since the last time; much of it in several turns."""
+    def _send_log(self, rank: int) -> bool:
+        """Send the next part of what a worker has printed; return whether there was one."""
         if self._pool is None:
-            return
-        with contextlib.suppress(OSError), self._pool.log_file(rank).open("rb") as file:
+            return False
+        with (
+            self._reading_log,  # the parts go in their order
+            contextlib.suppress(OSError),
+            self._pool.log_file(rank).open("rb") as file,
+        ):
             file.seek(self._log_sizes[rank])
             if data := file.read(_MOST_LOG):
                 self._log_sizes[rank] += len(data)
                 self._send(LogText(rank, data))
+                return True
+        return False
 
     def _send_stacks(self, rank: int) -> None:
         assert self._folder
