@@ -12,7 +12,7 @@ from engine import client
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Interrupted, err, format_number, out, print_json
-from engine.cli.own_data_folder import own_data_folder
+from engine.planning.own_data_folder import own_data_folder
 from engine.cli.watch import Update, updates
 from engine.messages import commands
 from engine.messages.events import Failure, Notice, TrainingStarted

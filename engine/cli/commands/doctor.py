@@ -13,7 +13,7 @@ from rich.status import Status
 
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Interrupted, Refused, err, out, print_json
-from engine.cli.own_data_folder import own_data_folder
+from engine.planning.own_data_folder import own_data_folder
 from engine.cli.strategy_trials import trials
 from engine.doctor import report
 from engine.doctor.check import Check

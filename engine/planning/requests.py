@@ -1,0 +1,46 @@
+"""What can be asked of `python -m engine.planning`, which measures in a process of its own."""
+
+from __future__ import annotations
+
+import msgspec
+
+from engine.planning.results import News, Result
+from engine.spec.run_spec import RunSpec
+
+
+class AskRace(msgspec.Struct, frozen=True, kw_only=True, tag="race"):
+    """Race `entrants`, `steps` steps each."""
+
+    entrants: tuple[RunSpec, ...]
+    steps: int = 60
+    together: bool = False
+    """Side by side where their devices are disjoint."""
+
+
+class AskPreflight(msgspec.Struct, frozen=True, tag="preflight"):
+    spec: RunSpec
+    seconds: float = 60.0
+
+
+class AskMemory(msgspec.Struct, frozen=True, tag="memory"):
+    spec: RunSpec
+    limit_mib: int = 0
+    """Memory of a CPU device; 0: what the machine has."""
+
+
+class AskBatch(msgspec.Struct, frozen=True, tag="batch"):
+    spec: RunSpec
+    limit_mib: int = 0
+
+
+Request = AskRace | AskPreflight | AskMemory | AskBatch
+
+
+class Refusal(msgspec.Struct, frozen=True, tag="refusal"):
+    """Why nothing is measured, in sentences."""
+
+    text: str
+
+
+Answer = News | Result | Refusal
+"""One JSON object a line; the last one is a Result or a Refusal."""

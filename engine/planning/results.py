@@ -1,0 +1,181 @@
+"""What race, preflight, memory estimate and batch search found: the types, and their files."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from engine.spec.run_spec import RunSpec
+
+Level = Literal["error", "warning", "hint", "ok"]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What one entry of a race has shown: a strategy with batch, precision and devices."""
+
+    strategy: str
+    devices: tuple[str, ...]
+    batch_size: int
+    precision: str
+    samples_per_second: float | None = None
+    """Of all replicas together; None: it did not do its steps, see `problem`."""
+
+    efficiency: float | None = None
+    """Samples per second, divided by the number of devices times those of one device; 1 is ideal.
+    None: nothing to compare with was raced."""
+
+    memory: dict[str, float] = {}
+    """The most bytes that its workers held, by device."""
+
+    first_step_seconds: float = 0.0
+    joules: float | None = None
+    """Energy for one sample; None: the driver does not tell it."""
+
+    shares: dict[str, float] = {}
+    """Of the step time: `compute`, `communication`, `data`."""
+
+    problem: str = ""
+    spec: RunSpec
+    """What fills the form."""
+
+
+class Race(msgspec.Struct, frozen=True, kw_only=True, tag="race"):
+    """A race that is over or was stopped; the fastest entry comes first."""
+
+    entries: tuple[Entry, ...] = ()
+    steps: int = 0
+    seconds: float = 0.0
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Values of the form that would help, by name of a field of `RunSpec`."""
+
+    label: str
+    """What the button says, such as `Use 2 loader workers`."""
+
+    fields: dict[str, bool | int | float | str | list[str]]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding of a preflight."""
+
+    name: str
+    """What was looked at, such as `sample loading`."""
+
+    level: Level
+    text: str
+    """A sentence with the numbers."""
+
+    advice: str = ""
+    """A sentence with what to change; empty: nothing."""
+
+    change: Change | None = None
+
+
+class Preflight(msgspec.Struct, frozen=True, kw_only=True, tag="preflight"):
+    """A preflight that is over or was stopped."""
+
+    spec: RunSpec
+    findings: tuple[Finding, ...] = ()
+    figures: dict[str, float] = {}
+    """Numbers for pictures, such as `all_reduce/1048576/bytes_per_second`."""
+
+    expected_seconds: float = 0.0
+    """Of the whole run; 0: not known."""
+
+    expected_wh: float = 0.0
+    seconds: float = 0.0
+    """That the preflight took."""
+
+
+class DeviceEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """The predicted peak memory of one device, in bytes, by what holds it."""
+
+    device: str
+    weights: float = 0.0
+    gradients: float = 0.0
+    optimizer: float = 0.0
+    activations: float = 0.0
+    other: float = 0.0
+    """Buckets, gathered blocks, the cache of the allocator, the framework itself."""
+
+    total: float = 0.0
+    available: float = 0.0
+    """What the device has, or the limit that was given."""
+
+
+class MemoryEstimate(msgspec.Struct, frozen=True, kw_only=True, tag="memory"):
+    """Predicted peak memory of a run."""
+
+    devices: tuple[DeviceEstimate, ...] = ()
+    text: str = ""
+    """Such as `Fits: about 61 of 80 GiB.`"""
+
+    fits: bool | None = None
+    """None: not known."""
+
+    problem: str = ""
+    """Why nothing is predicted; empty: it is."""
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """One batch size that was tried."""
+
+    batch_size: int
+    fits: bool
+    samples_per_second: float = 0.0
+    memory: float = 0.0
+    """The most bytes that one device needed."""
+
+    problem: str = ""
+
+
+class BatchSearch(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
+    """A search for a batch size that is over or was stopped."""
+
+    tried: tuple[Tried, ...] = ()
+    largest: int = 0
+    """The largest global batch that fits; 0: none does."""
+
+    fastest: int = 0
+    """The global batch with the most samples per second."""
+
+    accumulation: int = 1
+    """With it, the global batch that was asked for fits."""
+
+    text: str = ""
+    problem: str = ""
+    change: Change | None = None
+
+
+Result = Race | Preflight | MemoryEstimate | BatchSearch
+
+
+class Doing(msgspec.Struct, frozen=True, tag="doing"):
+    """What is measured now."""
+
+    text: str
+    done: int = 0
+    of: int = 0
+
+
+class Raced(msgspec.Struct, frozen=True, tag="raced"):
+    """One more entry of a race."""
+
+    entry: Entry
+
+
+class Found(msgspec.Struct, frozen=True, tag="found"):
+    """One more finding of a preflight."""
+
+    finding: Finding
+
+
+class Sized(msgspec.Struct, frozen=True, tag="sized"):
+    """One more batch size was tried."""
+
+    tried: Tried
+
+
+News = Doing | Raced | Found | Sized

@@ -1,0 +1,210 @@
+"""One short run by real workers, in the data folder of the moment, and the figures that it gave."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from engine import client
+from engine.diagnosis.device_metrics import PROCESS_MEMORY
+from engine.messages.commands import Stop
+from engine.messages.events import Notice, TrainingStarted
+from engine.runs.run_info import RunInfo, failure_of
+from engine.runs.run_state import STEP_SECONDS, THROUGHPUT, TRAINING_LOSS, RunState
+from engine.runs.store.store_reader import RunReader
+from engine.spec.run_spec import RunSpec
+
+LOOK_SECONDS = 0.05
+END_SECONDS = 20.0
+"""Time for the workers to end once they were told to; after it they are left to their deadlines."""
+
+MOST_SECONDS = 120.0
+"""Time for a short run, with the import of its framework and the first use of a card."""
+
+SHARES = ("compute", "communication", "data")
+
+_WITHOUT_TRACES = {
+    "max_restarts": 0,
+    "on_disk_full": "stop",
+    "checkpoint_minutes": 0.0,
+    "checkpoint_steps": 0,
+    "checkpoint_epochs": 0,
+    "checkpoint_best": "",
+    "early_stopping": "",
+    "tensorboard": False,
+    "queue": "never",
+}
+"""The fields of a spec that a short run has in any case: it keeps nothing and waits for no one."""
+
+
+class Cancelled(Exception):
+    """The person stopped what is measured."""
+
+
+class ShortRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a short run has shown. A figure that is not known is 0 or empty."""
+
+    spec: RunSpec
+    steps: int = 0
+    """Optimizer steps that were done."""
+
+    losses: tuple[float, ...] = ()
+    """The training loss of each step."""
+
+    samples_per_second: float = 0.0
+    """Of all replicas together, without the first steps, which compile and import."""
+
+    step_seconds: float = 0.0
+    shares: dict[str, float] = {}
+    """Of the step time, by `SHARES`: a mean over the ranks, from 0 to 1. Empty: not told."""
+
+    first_step_seconds: float = 0.0
+    """From the start of the run to the end of its first step."""
+
+    seconds: float = 0.0
+    """From the start of the run to its end."""
+
+    memory: dict[str, float] = {}
+    """The most bytes that the workers held, by device of the spec. All CPU devices have one
+    memory, which `cpu` stands for."""
+
+    joules: float = 0.0
+    """Energy of the GPUs for one sample; 0: the driver does not tell it, or there are none."""
+
+    parameters: int = 0
+    steps_per_epoch: int = 0
+    replicas: int = 0
+    notices: tuple[str, ...] = ()
+    problem: str = ""
+    """Why it did not do its steps, in a sentence; empty: it did."""
+
+    where: str = ""
+    """File and line of the problem, if they are known."""
+
+    is_out_of_memory: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether it did its steps."""
+        return not self.problem
+
+
+def short_run(
+    spec: RunSpec,
+    *,
+    steps: int,
+    seconds: float = MOST_SECONDS,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> ShortRun:
+    """Train `steps` optimizer steps with `spec` and return what was measured.
+
+    The caller gives it a data folder (`own_data_folder`). A run that takes longer than `seconds`
+    is ended, and what it showed until then counts if it did a step. Raises Cancelled, after the
+    workers were told to end.
+    """
+    asked = msgspec.structs.replace(spec, steps=steps, **_WITHOUT_TRACES)
+    begun, clock = time.time(), time.monotonic()
+    try:
+        run_id = client.start(asked)
+    except client.CannotStart as error:
+        return ShortRun(spec=spec, problem=str(error))
+    is_late, was_cancelled = _wait(run_id, clock + seconds, is_cancelled)
+    if was_cancelled:
+        raise Cancelled
+    return _figures(client.get_run(run_id), spec, begun, time.monotonic() - clock, is_late=is_late)
+
+
+def _wait(run_id: str, deadline: float, is_cancelled: Callable[[], bool]) -> tuple[bool, bool]:
+    """Wait for the end of a run. Return whether it was late, and whether it was cancelled."""
+    is_late = was_cancelled = False
+    while not client.get_run(run_id).state.is_over:
+        now = time.monotonic()
+        if now > deadline + END_SECONDS:
+            break
+        if not (is_late or was_cancelled):
+            was_cancelled = is_cancelled()
+            is_late = not was_cancelled and now > deadline
+            if was_cancelled or is_late:
+                deadline = min(deadline, now)
+                _end(run_id)
+        time.sleep(LOOK_SECONDS)
+    return is_late, was_cancelled
+
+
+def _end(run_id: str) -> None:
+    try:
+        client.send(run_id, Stop(now=True))
+    except client.CommandFailed:
+        return  # it has ended by itself, or its supervisor got a signal
+
+
+def _figures(
+    run: RunInfo, spec: RunSpec, begun: float, seconds: float, *, is_late: bool
+) -> ShortRun:
+    failure = failure_of(run)
+    problem, where = "", ""
+    if failure:
+        problem, where = failure.message, failure.where
+    elif is_late and run.status.step == 0:
+        problem = f"It did no step within {seconds:.0f} s."
+    elif run.state not in (RunState.FINISHED, RunState.STOPPED):
+        problem = run.reason or f"It is {run.state}."
+    with RunReader(run.folder) as reader:
+        events = [stored.event for stored in reader.events_after(0)]
+        losses = reader.history(TRAINING_LOSS)
+        rates = reader.history(THROUGHPUT).value
+        times = reader.history(STEP_SECONDS).value
+        shares = _shares(reader)
+        memory = _memory(reader, spec)
+    started = next((event for event in events if isinstance(event, TrainingStarted)), None)
+    rate = float(rates[-1]) if len(rates) else 0.0
+    energy = run.status.energy * 3600
+    trained = len(losses.value) * spec.batch_size
+    return ShortRun(
+        spec=spec,
+        steps=run.status.step,
+        losses=tuple(map(float, losses.value)),
+        samples_per_second=rate if math.isfinite(rate) else 0.0,
+        step_seconds=float(times[-1]) if len(times) else 0.0,
+        shares=shares,
+        first_step_seconds=max(0.0, float(losses.time[0]) - begun) if len(losses.time) else 0.0,
+        seconds=seconds,
+        memory=memory,
+        joules=energy / trained if energy and trained else 0.0,
+        parameters=started.parameters if started else 0,
+        steps_per_epoch=started.steps_per_epoch if started else 0,
+        replicas=started.replicas if started else 0,
+        notices=tuple(event.text for event in events if isinstance(event, Notice)),
+        problem=problem,
+        where=where,
+        is_out_of_memory="out of memory" in problem,
+    )
+
+
+def _shares(reader: RunReader) -> dict[str, float]:
+    """Return the newest shares of the step time, as a mean over the ranks."""
+    newest = reader.newest_values()
+    found = {}
+    for share in SHARES:
+        values = [value for series, value in newest.items() if series.endswith(f"/{share}_share")]
+        if values:
+            found[share] = sum(values) / len(values)
+    return found
+
+
+def _memory(reader: RunReader, spec: RunSpec) -> dict[str, float]:
+    """Return the most bytes that the workers held, by device of the spec, or for `cpu`."""
+    slots, found = spec.slots, dict[str, float]()
+    for rank, device in enumerate(slots):
+        for name in ("memory_reserved", "memory_allocated"):
+            values = reader.history(f"rank/{rank}/{name}").value
+            if len(values):
+                found[device] = found.get(device, 0.0) + float(values.max())
+                break
+    values = reader.history(PROCESS_MEMORY).value
+    if not found and len(values):
+        found["cpu"] = float(values.max())
+    return found
