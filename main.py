@@ -246,6 +246,7 @@ def _parser() -> Parser:
     stop = add("stop", "save, then end a run", run, there)
     stop.add_argument("--now", action="store_true", help="end it at once, without saving")
     add("checkpoint", "save a checkpoint now", run, there)
+    _add_checkpoints(add("checkpoints", "list the checkpoints, or copy one", run, json, there))
     pause = add("pause", "pause a run at its next step", run, there)
     pause.add_argument(
         "--free-gpus", action="store_true", help="move its model to the host's memory meanwhile"
@@ -286,7 +287,7 @@ def _parser() -> Parser:
     _add_env(env, log, json, there)
     _add_export(add("export", "write runs for other programs", json, there))
     _add_import(add("import", "make runs of TensorBoard logs and CSV files", json, there))
-    _add_sweep(add("sweep", "many runs that differ in some settings", json, detach))
+    _add_sweep(add("sweep", "many runs that differ in some settings", json, detach, there))
     _add_machines(
         add("machines", "other machines, over SSH: add, list, check, remove", json), log, json
     )
@@ -360,6 +361,19 @@ def _add_export(parser: Parser) -> None:
         metavar="PATH",
         type=Path,
         help="the new folder or page (default: a name made from the runs, here)",
+    )
+
+
+def _add_checkpoints(parser: Parser) -> None:
+    parser.add_argument(
+        "--copy", metavar="NAME", help="copy this one, or the 'newest', and compare its checksums"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        type=Path,
+        help="the new folder of the copy (default: a name made from run and checkpoint, here)",
     )
 
 
@@ -781,6 +795,10 @@ def _run(options: argparse.Namespace) -> int:
             return active_run.stop(options.id, now=options.now)
         case "checkpoint":
             return active_run.checkpoint(options.id)
+        case "checkpoints":
+            from engine.cli.commands.checkpoints import checkpoints
+
+            return checkpoints(options.id, options.copy, options.output, json=options.json)
         case "pause":
             return active_run.pause(options.id, free_devices=options.free_gpus)
         case "empty-cache":

@@ -15,7 +15,7 @@ from engine.cli.output import Interrupted, NoAnswer, Refused
 from engine.remote import machines, ssh
 from engine.remote.machines import CannotChange, RemoteMachine, run_reference
 from engine.remote.ssh import Asking
-from engine.system.program import call, program_words
+from engine.system.program import program_words
 
 OF_SSH = 255
 """The exit code of `ssh` for a connection that could not be made, or broke."""
@@ -32,19 +32,16 @@ def find_machine(name: str) -> RemoteMachine:
         raise Refused(str(error)) from None
 
 
-def run_there(
-    machine: RemoteMachine, arguments: Sequence[str], *, follows_run: bool = False
-) -> int:
+def run_there(machine: RemoteMachine, arguments: Sequence[str], goes_on: str = "") -> int:
     """Run a command there, and return its exit code. Raises NoAnswer, Interrupted.
 
-    `follows_run`: whether a run goes on there when the connection ends. If standard input and
+    `goes_on`: what stays there when the connection ends, in a sentence. If standard input and
     output are a terminal, it has one there: Ctrl-C reaches it. Otherwise Ctrl-C ends `ssh`.
     """
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     asked_from = ["--asked-from", " ".join(program_words()), machine.name]
     command = [*asked_from, *arguments]
-    listed = call(f"runs --on {machine.name}")
-    goes_on = f" A run that was started there goes on: `{listed}` lists it." if follows_run else ""
+    goes_on = f" {goes_on}".rstrip()
     words = ssh.command_on(machine, command, Asking.here(), has_terminal=has_terminal)
     try:
         # Without a terminal no command reads it, and a loop of a shell may need what is in it.

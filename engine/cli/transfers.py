@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
@@ -17,13 +17,14 @@ from engine.imports.csv_tables import ColumnNames
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import files_of
 from engine.remote import requests, uploads
-from engine.remote.downloads import DownloadFailed, download_export
+from engine.remote.downloads import DownloadFailed, download_checkpoint, download_export
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import Code, Exported, ImportedRuns, ImportSource
 from engine.remote.sent_code import UnfitCode, code_in, code_of, is_plain
 from engine.remote.session import NotConnected, RefusedThere, RemoteError, Session
 from engine.remote.short_session import open_session
 from engine.remote.uploads import Outgoing, UploadFailed
+from engine.runs.checkpoint_files import CheckpointInfo
 from engine.scripts.command import script_of
 from engine.spec import catalog
 from engine.spec.recipe_file import no_recipe
@@ -101,7 +102,7 @@ def export_from(
 ) -> tuple[Path, Exported]:
     """Export runs of that machine to `output` here. Raises Refused, NoAnswer."""
     if output is not None:
-        _check_target(output)
+        check_target(output)
     with _connected(machine, "Nothing was exported.") as link:
         with progress_bar(f"exporting on {machine.name}") as show:
             exported = link.session.call(
@@ -112,8 +113,36 @@ def export_from(
         if not is_plain(exported.name) or exported.name != Path(exported.name).name.lstrip("."):
             raise Refused(f"{machine.name} proposes {exported.name!r}, which is no name of a file.")
         target = (output or Path(exported.name)).expanduser().absolute()
-        _download(link.session, exported, target)
+        with _downloading() as show:
+            download_export(link.session.begin, exported, target, show)
     return target, exported
+
+
+def checkpoints_of(machine: RemoteMachine, run_id: str) -> list[CheckpointInfo]:
+    """Return the checkpoints of a run of that machine, oldest first. Raises Refused, NoAnswer."""
+    with _connected(machine, "") as link:
+        found = link.session.call(requests.Checkpoints(run_id))
+    return [CheckpointInfo(Path(each.name), each.manifest) for each in found]
+
+
+def checkpoint_from(
+    machine: RemoteMachine,
+    run_id: str,
+    choose: Callable[[Sequence[CheckpointInfo]], tuple[CheckpointInfo, Path]],
+) -> tuple[CheckpointInfo, Path]:
+    """Copy the checkpoint that `choose` returns to the new folder here that it returns with it.
+
+    Raises Refused, NoAnswer, and what `choose` raises.
+    """
+    with _connected(machine, "Nothing was kept of the checkpoint.") as link:
+        found = {each.name: each for each in link.session.call(requests.Checkpoints(run_id))}
+        chosen, target = choose(
+            [CheckpointInfo(Path(each.name), each.manifest) for each in found.values()]
+        )
+        with _downloading() as show:
+            offered = found[chosen.folder.name]
+            download_checkpoint(link.session.begin, run_id, offered, target, show)
+    return chosen, target
 
 
 def import_to(
@@ -162,17 +191,19 @@ def report_from(machine: RemoteMachine, target: Path) -> Iterator[str]:
 
     Nothing comes if the body has not written it. Raises Refused, NoAnswer.
     """
-    _check_target(target)
+    check_target(target)
     with _connected(machine, "There is no report.") as link:
         folder = link.session.call(requests.MakeFolder())
         yield str(PurePosixPath(folder.path) / target.name)
         files = link.session.call(requests.Offered(folder.number))
         if files:
-            _download(link.session, Exported(folder.number, target.name, True, files), target)
+            exported = Exported(folder.number, target.name, True, files)
+            with _downloading() as show:
+                download_export(link.session.begin, exported, target, show)
 
 
-def _check_target(target: Path) -> None:
-    """Refuse what could not be written later. Raises Refused."""
+def check_target(target: Path) -> None:
+    """Refuse a new file or folder that could not be written later. Raises Refused."""
     target = target.expanduser().absolute()
     if os.path.lexists(target):
         raise Refused(f"{target} exists already: choose another name, or remove it.")
@@ -180,12 +211,12 @@ def _check_target(target: Path) -> None:
         raise Refused(f"{target} cannot be written: choose another folder.")
 
 
-def _download(session: Session, exported: Exported, target: Path) -> None:
+@contextmanager
+def _downloading() -> Iterator[Callable[[int, int], None]]:
+    """Show the progress of a download. Raises Refused."""
     with progress_bar("downloading") as show:
         try:
-            download_export(
-                session.begin, exported, target, lambda done, total: show("", done, total)
-            )
+            yield lambda done, total: show("", done, total)
         except DownloadFailed as error:
             raise Refused(str(error)) from error
 

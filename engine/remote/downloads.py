@@ -1,4 +1,7 @@
-"""Files that one machine offers and another one downloads: in pieces, checked, all or nothing."""
+"""Files that one machine offers and another one downloads: in pieces, checked, all or nothing.
+
+A checkpoint of this machine is copied in the same way.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from engine.files.disk_errors import short_reason
 from engine.files.regular_file import open_regular
 from engine.remote import requests
 from engine.remote.requests import PIECE, Checkpoint, Exported, OfferedFile, Request
-from engine.remote.sent_code import is_plain
+from engine.remote.sent_code import is_plain, is_plain_here
+from engine.runs.checkpoint_files import MANIFEST, CheckpointInfo
 
 MOST_FILES = 100_000
 AHEAD = 8
@@ -36,6 +40,10 @@ class DownloadFailed(Exception):
     """Nothing was downloaded; the text is a sentence."""
 
 
+class Unfit(ValueError):
+    """A file or folder cannot be had so; the text is a sentence."""
+
+
 def offered_file(path: Path, folder: Path) -> OfferedFile:
     """Return what is said of a file below `folder`. Raises OSError."""
     digest, size = hashlib.sha256(), 0
@@ -44,6 +52,22 @@ def offered_file(path: Path, folder: Path) -> OfferedFile:
             digest.update(piece)
             size += len(piece)
     return OfferedFile(path.relative_to(folder).as_posix(), size, digest.hexdigest())
+
+
+def offered_checkpoint(info: CheckpointInfo) -> Checkpoint:
+    """Return what is said of a complete checkpoint. Raises OSError."""
+    manifest_file = offered_file(info.folder / MANIFEST, info.folder)
+    return Checkpoint(info.folder.name, info.manifest, manifest_file)
+
+
+def piece_of(folder: Path, name: str, offset: int) -> bytes:
+    """Return PIECE bytes of a file in `folder`; fewer at its end. Raises Unfit, OSError."""
+    path = folder / name
+    if not is_plain_here(name) or not path.parent.resolve().is_relative_to(folder.resolve()):
+        raise Unfit(f"{name!r} is no file of {folder.name}.")
+    with open_regular(path) as file:
+        file.seek(max(0, offset))
+        return file.read(PIECE)
 
 
 def offered_files(target: Path, check: Callable[[int], None]) -> list[OfferedFile]:
@@ -86,11 +110,44 @@ def download_checkpoint(
         request = requests.ReadCheckpoint(run_id, checkpoint.name, path, offset)
         return partial(begin(request), LONGEST_PIECE)
 
+    _download(_files_of(checkpoint), target, ask, progress, is_file=False)
+
+
+def copy_checkpoint(
+    info: CheckpointInfo, target: Path, progress: Callable[[int, int], None]
+) -> None:
+    """Copy a checkpoint of this machine to the new folder `target`; see `_download`."""
+
+    def read(path: str, offset: int) -> bytes:
+        try:
+            return piece_of(info.folder, path, offset)
+        except (OSError, Unfit) as error:
+            raise _unreadable(info.folder / path, error) from error
+
+    try:
+        offered = offered_checkpoint(info)
+    except OSError as error:
+        raise _unreadable(info.folder / MANIFEST, error) from error
+    _download(
+        _files_of(offered),
+        target,
+        lambda path, offset: partial(read, path, offset),
+        progress,
+        is_file=False,
+    )
+
+
+def _unreadable(path: Path, error: OSError | Unfit) -> DownloadFailed:
+    why = short_reason(error) if isinstance(error, OSError) else str(error).rstrip(".")
+    return DownloadFailed(f"{path} cannot be read: {why}. Nothing was copied.")
+
+
+def _files_of(checkpoint: Checkpoint) -> list[OfferedFile]:
     files = [
         OfferedFile(path, record.bytes, record.sha256)
         for path, record in checkpoint.manifest.files.items()
     ]
-    _download([*files, checkpoint.manifest_file], target, ask, progress, is_file=False)
+    return [*files, checkpoint.manifest_file]
 
 
 def _download(
@@ -142,10 +199,10 @@ def _download(
 def _check(files: Sequence[OfferedFile], target: Path, *, is_file: bool) -> None:
     names = [file.path for file in files]
     if len(names) > MOST_FILES or len(set(names)) < len(names) or (is_file and len(names) != 1):
-        raise DownloadFailed("The other machine offers no list of files that could be downloaded.")
+        raise DownloadFailed("There is no list of files that could be downloaded.")
     for file in files:
         if not is_plain(file.path) or file.bytes < 0:
-            raise DownloadFailed(f"The other machine offers a file with the name {file.path!r}.")
+            raise DownloadFailed(f"{file.path!r} is no name of a file that could be downloaded.")
     if target.exists() or target.is_symlink():
         raise DownloadFailed(f"{target} exists already: choose another name, or remove it.")
     if not target.parent.is_dir():

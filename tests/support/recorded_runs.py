@@ -19,6 +19,8 @@ from engine.messages.events import (
     TrainingStarted,
 )
 from engine.processes.process import start_time
+from engine.runs import checkpoint_files
+from engine.runs.checkpoint_files import CheckpointInfo, Position
 from engine.runs.store.run_store import RunStore
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
@@ -51,6 +53,16 @@ def new_run_folder(spec: RunSpec = SPEC, recipe: str = "") -> Path:
     folder = paths.create_run_folder()
     write_spec(folder, spec, catalog.recipe(recipe or spec.recipe))
     return folder
+
+
+def save_checkpoint(folder: Path, step: int, size: int = 1000) -> CheckpointInfo:
+    """Write a complete checkpoint, with `size` random bytes, into the folder of a run."""
+    unfinished = checkpoint_files.begin(folder, step)
+    (unfinished / "rank0").mkdir()
+    (unfinished / "rank0" / "model.safetensors").write_bytes(os.urandom(size))
+    return checkpoint_files.publish(
+        folder, Position(1, 0, step), strategy="s", replicas=1, batch_size=1, parameters=1
+    )
 
 
 class RecordedRun:

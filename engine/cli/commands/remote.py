@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.cli import on_machine, transfers
-from engine.cli.commands import doctor, exchange, script
+from engine.cli.commands import checkpoints, doctor, exchange, script
 from engine.cli.output import err
 from engine.remote.machines import RemoteMachine, run_reference
+from engine.system.program import call
 
 
 def carry_out(machine: RemoteMachine, options: argparse.Namespace, arguments: list[str]) -> int:
@@ -23,22 +24,42 @@ def carry_out(machine: RemoteMachine, options: argparse.Namespace, arguments: li
             return exchange.export_from(
                 machine, ids, options.format, options.output, json=options.json
             )
+        case "checkpoints":
+            return checkpoints.checkpoints(
+                run_reference(options.id)[1],
+                options.copy,
+                options.output,
+                machine,
+                json=options.json,
+            )
         case "import":
             columns = exchange.columns_of(options)
             return exchange.import_to(machine, options.paths, columns, json=options.json)
         case "doctor" if options.full:
             return _examine(machine, options.output, arguments)
-        case "train" | "check":
+        case "train" | "check" | "sweep" if getattr(options, "action", "start") == "start":
             recipe = transfers.recipe_there(machine, options.recipe)
             if recipe != options.recipe:
-                flag = "--recipe" if options.command == "train" else ""
+                flag = "" if options.command == "check" else "--recipe"
                 arguments = on_machine.replaced(arguments, flag, options.recipe, recipe)
         case "run":
             script.tell_of_input()
             if not options.folder:
                 arguments = _with_script(machine, options.script, arguments)
-    follows_run = options.command in ("train", "run", "resume", "attach")
-    return on_machine.run_there(machine, arguments, follows_run=follows_run)
+    return on_machine.run_there(machine, arguments, _what_goes_on(machine, options))
+
+
+def _what_goes_on(machine: RemoteMachine, options: argparse.Namespace) -> str:
+    """Return what a command has begun there that does not end with the connection."""
+    match options.command:
+        case "train" | "run" | "resume" | "attach":
+            listed = call(f"runs --on {machine.name}")
+            return f"A run that was started there goes on: `{listed}` lists it."
+        case "sweep" if options.action in ("start", "resume"):
+            listed = call(f"sweep list --on {machine.name}")
+            return f"A sweep that was started there goes on: `{listed}` lists it."
+        case _:
+            return ""
 
 
 def _with_script(machine: RemoteMachine, words: Sequence[str], arguments: list[str]) -> list[str]:

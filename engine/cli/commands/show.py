@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from engine import client
+from engine.cli.commands.checkpoints import checkpoint_table
 from engine.cli.facts_output import facts_as_json, print_facts
 from engine.cli.output import (
     Exit,
     Refused,
     err,
-    format_bytes,
     format_time,
     one_run_as_json,
     out,
@@ -23,7 +23,6 @@ from engine.cli.output import (
 from engine.cli.summary import print_failure, print_summary
 from engine.client import RunInfo
 from engine.messages.events import Event, RecipeChosen
-from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import RunNotes
 from engine.runs.run_overview import RunOverview, read_diff, run_overview
 from engine.runs.store.store_reader import RunReader
@@ -83,7 +82,7 @@ def show(run_id: str, *, json: bool, diff: bool = False) -> Exit:
     checkpoints = client.run_checkpoints(run_id)
     if checkpoints:
         console.print()
-        console.print(_checkpoint_table(checkpoints))
+        console.print(checkpoint_table(checkpoints))
     print_failure(err(), info)
     return Exit.DONE
 
@@ -130,22 +129,6 @@ def _print_notes(console: Console, notes: RunNotes) -> None:
         table.add_row("note", notes.note)
     console.print()
     console.print(table)
-
-
-def _checkpoint_table(checkpoints: list[CheckpointInfo]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("checkpoint", "step", "kinds", "size", "saved"):
-        table.add_column(column)
-    for info in checkpoints:
-        manifest = info.manifest
-        table.add_row(
-            info.folder.name,
-            str(manifest.position.step),
-            ", ".join(manifest.kinds) or "–",
-            format_bytes(manifest.bytes),
-            format_time(manifest.saved),
-        )
-    return table
 
 
 def _newest_choice(info: RunInfo) -> RecipeChosen | None:

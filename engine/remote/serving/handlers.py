@@ -18,9 +18,8 @@ from engine.environments import registry
 from engine.files import log_tail
 from engine.files.regular_file import read_regular
 from engine.remote import packed_points, requests
-from engine.remote.downloads import offered_file, offered_files
+from engine.remote.downloads import offered_checkpoint, offered_files, piece_of
 from engine.remote.requests import (
-    Checkpoint,
     Code,
     Exported,
     ImportedRuns,
@@ -31,9 +30,8 @@ from engine.remote.requests import (
 )
 from engine.remote.run_rows import UnfitSettings, unpacked_spec
 from engine.remote.sent_code import is_plain, is_plain_here, keep
-from engine.remote.serving.temporary_folders import TemporaryFolders, piece_of
+from engine.remote.serving.temporary_folders import TemporaryFolders
 from engine.runs import checkpoint_files, device_queue, trash
-from engine.runs.checkpoint_files import MANIFEST
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import write_notes
@@ -117,10 +115,8 @@ class Handlers:
             case requests.Resume():
                 return _resume(request, job)
             case requests.Checkpoints():
-                return [
-                    Checkpoint(folder.name, manifest, offered_file(folder / MANIFEST, folder))
-                    for folder, manifest in client.run_checkpoints(_folder(request.run).name)
-                ]
+                found = client.run_checkpoints(_folder(request.run).name)
+                return [offered_checkpoint(each) for each in found]
             case requests.ReadCheckpoint():
                 return piece_of(_checkpoint(request), request.file, request.offset)
             case requests.Export():

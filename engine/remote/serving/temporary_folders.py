@@ -10,18 +10,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from engine.files.regular_file import open_regular
-from engine.remote.downloads import MOST_FILES, offered_file
+from engine.remote.downloads import MOST_FILES, Unfit, offered_file, piece_of
 from engine.remote.requests import PIECE, OfferedFile, Write
 from engine.remote.sent_code import is_plain_here
 
 PREFIX = "traindeck-files-"
 LEFTOVER_SECONDS = 86_400.0
 """Age of a folder that a killed program has left."""
-
-
-class Unfit(ValueError):
-    """A file or folder cannot be had so; the text is a sentence."""
 
 
 class TemporaryFolders:
@@ -131,16 +126,6 @@ class TemporaryFolders:
             numbers = list(self._folders)
         for number in numbers:
             self.discard(number)
-
-
-def piece_of(folder: Path, name: str, offset: int) -> bytes:
-    """Return PIECE bytes of a file in `folder`; fewer at its end. Raises Unfit, OSError."""
-    path = folder / name
-    if not is_plain_here(name) or not path.parent.resolve().is_relative_to(folder.resolve()):
-        raise Unfit(f"{name!r} is no file of {folder.name}.")
-    with open_regular(path) as file:
-        file.seek(max(0, offset))
-        return file.read(PIECE)
 
 
 def _remove_leftovers() -> None:

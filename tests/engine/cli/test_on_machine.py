@@ -16,11 +16,12 @@ from engine.cli.output import Refused
 from engine.processes.process import PROJECT
 from engine.remote import machines, ssh
 from engine.remote.machines import RemoteMachine
+from engine.remote.requests import PIECE
 from engine.remote.ssh import Asking
-from engine.runs import run_info
+from engine.runs import checkpoint_files, run_info
 from main import main
 from tests.support import ssh_server
-from tests.support.recorded_runs import RecordedRun
+from tests.support.recorded_runs import RecordedRun, save_checkpoint
 from tests.support.ssh_server import HOST, SshServer
 
 with_ssh = pytest.mark.skipif(bool(ssh_server.MISSING), reason=ssh_server.MISSING)
@@ -178,6 +179,27 @@ def test_a_recipe_goes_there_with_its_modules_and_trains(
 
 
 @with_ssh
+def test_a_sweep_runs_there_with_a_recipe_of_here(
+    gpus: SshServer, there: Path, tmp_path: Path, capfd: Text
+) -> None:
+    pytest.importorskip("optuna")
+    (tmp_path / "nets.py").write_text(RECIPE)
+    (tmp_path / "helper.py").write_text("WIDTH = 3\n")
+    command = ["sweep", "--recipe", str(tmp_path / "nets.py"), "--devices", "cpu:0"]
+    command += ["--epochs", "1", "--set", "learning_rate=0.1,0.2", "--sampler", "grid"]
+    assert main([*command, "--json", "--on", HOST]) == 0, capfd.readouterr().err
+    ended = json.loads(capfd.readouterr().out.splitlines()[-1])
+    assert (ended["state"], ended["done"]) == ("finished", 2)
+    assert Path(ended["recipe"]).is_relative_to(there / "received")
+    assert main(["sweep", "list", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == [], "nothing is swept here"
+    assert main(["sweep", "show", "1", "--on", HOST]) == 0
+    assert "best:" in capfd.readouterr().out
+    assert main(["sweep", "show", "--on", HOST]) == 2
+    assert f"sweep list --on {HOST}`" in capfd.readouterr().err
+
+
+@with_ssh
 def test_an_export_comes_back(
     gpus: SshServer, run_there: RecordedRun, tmp_path: Path, capfd: Text
 ) -> None:
@@ -188,6 +210,29 @@ def test_an_export_comes_back(
     assert main(words) == 2
     assert "exists already" in capfd.readouterr().err
     assert main(["export", "77", "--format", "csv", "--on", HOST]) == 2
+
+
+@with_ssh
+def test_checkpoints_are_listed_and_one_comes_here(
+    gpus: SshServer, there: Path, run_there: RecordedRun, tmp_path: Path, capfd: Text
+) -> None:
+    saved = save_checkpoint(run_there.folder, 120, 3 * PIECE + 1)
+    assert main(["checkpoints", f"{HOST}:{run_there.id}", "--json"]) == 0, capfd.readouterr().err
+    (listed,) = json.loads(capfd.readouterr().out)
+    assert listed["checkpoint"] == "step-00000120"
+    target = tmp_path / "out"
+    words = ["checkpoints", run_there.id, "--copy", "newest", "-o", str(target), "--on", HOST]
+    assert main(words) == 0, capfd.readouterr().err
+    assert checkpoint_files.verify(target) == saved.manifest
+    assert main(words) == 2
+    assert "exists already" in capfd.readouterr().err
+    words[words.index(str(target))] = str(tmp_path / "other")
+    (saved.folder / "rank0" / "model.safetensors").write_bytes(bytes(3 * PIECE + 1))
+    assert main(words) == 2
+    assert "is not what was saved" in capfd.readouterr().err
+    assert not list(tmp_path.glob("*other*"))
+    assert main(["checkpoints", "77", "--on", HOST]) == 2
+    assert "There is no run 77" in capfd.readouterr().err
 
 
 @with_ssh

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -11,18 +10,19 @@ from typing import Any
 
 import pytest
 
-from engine.remote import downloads, requests
+from engine.remote import downloads
 from engine.remote.downloads import (
     DownloadFailed,
+    copy_checkpoint,
     download_checkpoint,
     download_export,
+    offered_checkpoint,
     offered_file,
     offered_files,
 )
 from engine.remote.requests import PIECE, Exported, OfferedFile
 from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import Position
-from tests.support.recorded_runs import new_run_folder
+from tests.support.recorded_runs import new_run_folder, save_checkpoint
 
 
 class Source:
@@ -93,18 +93,28 @@ def test_one_file_arrives_as_a_file(source: Source, tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_arrives_whole(tmp_path: Path) -> None:
-    folder = new_run_folder()
-    (checkpoint_files.begin(folder, 7) / "model.safetensors").write_bytes(os.urandom(2 * PIECE))
-    saved = checkpoint_files.publish(
-        folder, Position(1, 0, 7), strategy="s", replicas=1, batch_size=1, parameters=1
-    )
-    manifest = offered_file(saved.folder / "manifest.json", saved.folder)
-    offered = requests.Checkpoint(saved.folder.name, saved.manifest, manifest)
+    saved = save_checkpoint(new_run_folder(), 7, 2 * PIECE)
     target = tmp_path / "step"
     source = Source(saved.folder)
+    offered = offered_checkpoint(saved)
     download_checkpoint(source.begin, "1", offered, target, lambda done, total: None)
     assert content(target) == content(saved.folder)
     assert checkpoint_files.verify(target) == saved.manifest
+
+
+def test_a_checkpoint_of_this_machine_is_copied_whole_or_not_at_all(tmp_path: Path) -> None:
+    saved = save_checkpoint(new_run_folder(), 7, PIECE + 1)
+    target = tmp_path / "step"
+    copy_checkpoint(saved, target, lambda done, total: None)
+    assert checkpoint_files.verify(target) == saved.manifest
+    file = saved.folder / "rank0" / "model.safetensors"
+    file.write_bytes(bytes(PIECE + 1))
+    with pytest.raises(DownloadFailed, match="is not what was saved"):
+        copy_checkpoint(saved, tmp_path / "other", lambda done, total: None)
+    file.unlink()
+    with pytest.raises(DownloadFailed, match=r"model.safetensors cannot be read: no such file"):
+        copy_checkpoint(saved, tmp_path / "other", lambda done, total: None)
+    assert leaves_nothing(tmp_path, tmp_path / "other")
 
 
 def leaves_nothing(tmp_path: Path, target: Path) -> bool:
@@ -135,7 +145,7 @@ def test_what_differs_from_what_was_offered_is_not_kept(
 def test_no_file_leaves_the_folder(source: Source, tmp_path: Path, path: str) -> None:
     target = tmp_path / "target"
     offered = exported(source, [OfferedFile(path, 1, "")])
-    with pytest.raises(DownloadFailed, match="offers a file"):
+    with pytest.raises(DownloadFailed, match="is no name of a file"):
         download_export(source.begin, offered, target, lambda done, total: None)
     assert leaves_nothing(tmp_path, target)
 
