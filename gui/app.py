@@ -175,6 +175,7 @@ class AppController(QObject):
         )  # fmt: skip
         self.run_list_controller.message.connect(self.show_message)
         self.run_list_controller.export_requested.connect(self.exchange.export)
+        self.run_list_controller.checkpoint_requested.connect(self.exchange.copy_checkpoint)
         self.runs_page.import_wanted.connect(self.exchange.import_runs)
         self.run_list_controller.open_requested.connect(self.open)
         self.controls.run_again_clicked.connect(self.run_list_controller.run_again)

@@ -1,4 +1,4 @@
-"""Opens the dialogs that export and import runs."""
+"""Opens the dialogs that export and import runs, and copy checkpoints."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gui.bridge.background import Background
 
 if TYPE_CHECKING:
     from gui.bridge.exchange import Exchange
+    from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
     from gui.exchange.export_dialog import ExportDialog
     from gui.exchange.import_dialog import ImportDialog
 
@@ -44,6 +45,14 @@ class ExchangeController(QObject):
             self.message.emit(self.tr("There is no run to export."))
             return None
         dialog = ExportDialog(infos, self._exchange(), self._settings, self._window)
+        dialog.show()
+        return dialog
+
+    def copy_checkpoint(self, info: RunInfo) -> CopyCheckpointDialog:
+        """Ask which checkpoint of a run to copy, and where to."""
+        from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
+
+        dialog = CopyCheckpointDialog(info, self._exchange(), self._settings, self._window)
         dialog.show()
         return dialog
 

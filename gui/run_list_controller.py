@@ -29,6 +29,9 @@ class RunListController(QObject):
     export_requested = Signal(list)
     """list[RunInfo]"""
 
+    checkpoint_requested = Signal(object)
+    """RunInfo of a run of which the user wants to copy a checkpoint."""
+
     message = Signal(str)
     """A sentence for the status bar."""
 
@@ -56,6 +59,7 @@ class RunListController(QObject):
         self.actions.deletion_started.connect(self._close_deleted)
         self.actions.rerun_requested.connect(self.run_again)
         self.actions.export_wanted.connect(self.export_requested)
+        self.actions.checkpoint_wanted.connect(self.checkpoint_requested)
         runs_page.export_wanted.connect(self.export_requested)
         self._runs_page = runs_page
         runs_page.comparison.trouble.connect(self.message)

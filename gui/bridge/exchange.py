@@ -21,7 +21,8 @@ from engine.exports.export_runs import (
 from engine.imports.csv_tables import ColumnNames, Header, read_header
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import Imported, import_runs
-from engine.runs.run_info import RunInfo
+from engine.remote.downloads import DownloadFailed
+from engine.runs.run_info import NoSuchRun, RunInfo
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import is_elsewhere, place_of
 from gui.bridge.machines.no_answer import NoAnswer
@@ -47,6 +48,12 @@ class Exchange(QObject):
     header_read = Signal(object)
     """Header of a CSV file; None: it cannot be read, or there is none."""
 
+    checkpoints_listed = Signal(list)
+    """list[CheckpointInfo], by step: the answer to `list_checkpoints`."""
+
+    copied = Signal(object)
+    """Path of the new folder with the files of a checkpoint."""
+
     failed = Signal(str)
     """A sentence; empty: it was cancelled. Nothing was left behind."""
 
@@ -65,7 +72,11 @@ class Exchange(QObject):
 
     def proposed(self, infos: Sequence[RunInfo], format: Format, folder: str) -> str:
         """Return a name that does not exist in `folder` yet."""
-        name = Path(proposed_name(infos, format))
+        return self.free_name(proposed_name(infos, format), folder)
+
+    def free_name(self, proposed: str, folder: str) -> str:
+        """Return `proposed`, or a name like it that does not exist in `folder` yet."""
+        name = Path(proposed)
         names = [name.name, *(f"{name.stem}-{number}{name.suffix}" for number in range(2, 1000))]
         return next((each for each in names if not (Path(folder) / each).exists()), name.name)
 
@@ -81,9 +92,28 @@ class Exchange(QObject):
         def work() -> Exported:
             if any(map(is_elsewhere, chosen)):
                 return self._export_elsewhere(chosen, format, path)
-            return export(chosen, format, path, self._tell_points)
+            return export(chosen, format, path, self._tell_progress)
 
         self._background.run(work, self.exported.emit, self._fail)
+
+    def list_checkpoints(self, run_id: str) -> None:
+        """Read the checkpoints of a run; `checkpoints_listed` or `failed` follows."""
+        machines = self._background.machines
+        self._background.run(
+            lambda: machines.run(run_id).checkpoints(), self.checkpoints_listed.emit, self._fail
+        )
+
+    def copy_checkpoint(self, run_id: str, name: str, target: str) -> None:
+        """Begin to copy a checkpoint to the new folder `target`; `copied` or `failed` follows."""
+        self._stop.clear()
+        path = Path(target).expanduser().absolute()
+
+        def work() -> Path:
+            run = self._background.machines.run(run_id)
+            run.copy_checkpoint(name, path, self._tell_progress)
+            return path
+
+        self._background.run(work, self.copied.emit, self._fail)
 
     def import_files(self, paths: Sequence[str], columns: ColumnNames) -> None:
         """Begin an import; `imported` or `failed` follows."""
@@ -127,10 +157,10 @@ class Exchange(QObject):
         connection = self._background.machines.connection(name)
         numbers = [place_of(info.id)[1] for info in infos]
         return export_elsewhere(
-            connection, numbers, format, target, self._tell_points, cancelled=self._stop
+            connection, numbers, format, target, self._tell_progress, cancelled=self._stop
         )
 
-    def _tell_points(self, done: int, total: int) -> None:
+    def _tell_progress(self, done: int, total: int) -> None:
         self._tell("", done, total)
 
     def _tell(self, what: str, done: int, total: int) -> None:
@@ -146,7 +176,7 @@ class Exchange(QObject):
     def _fail(self, error: Exception) -> None:
         if self._stop.is_set() and isinstance(error, NoAnswer):
             error = _Cancelled()
-        if not isinstance(error, (CannotExport, CannotImport, NoAnswer, _Cancelled)):
+        if not isinstance(error, _EXPECTED):
             self.failed.emit(repr(error))
             raise error
         self.failed.emit(str(error))
@@ -154,3 +184,6 @@ class Exchange(QObject):
 
 class _Cancelled(Exception):
     """The user does not want it any more."""
+
+
+_EXPECTED = (CannotExport, CannotImport, DownloadFailed, NoAnswer, NoSuchRun, _Cancelled)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSettings
-from PySide6.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.runs.run_info import RunInfo
 from gui.bridge.exchange import Exchange, Exported, Format
-from gui.exchange.work_dialog import MOST_REMARKS, WorkDialog, path_row
+from gui.exchange.target_rows import TargetRows
+from gui.exchange.work_dialog import MOST_REMARKS, WorkDialog
 from gui.style.translation import translate
 from gui.widgets.entry_fields import Combo
 from gui.widgets.plain_text import Label
@@ -36,7 +36,6 @@ class ExportDialog(WorkDialog):
         self._infos = infos
         self._settings = settings
         self._done: Exported | None = None
-        self._proposed = ""
         self.about.setText(title)
         self.format = Combo()
         self.format.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -48,21 +47,16 @@ class ExportDialog(WorkDialog):
         self.meaning.setObjectName("note")
         self.meaning.setWordWrap(True)
         self.meaning.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        self.folder = QLineEdit(self._stored(_FOLDER) or exchange.home())
-        self.folder.setAccessibleName(self.tr("Folder"))
-        choose = QPushButton(self.tr("Choose…"))
-        choose.clicked.connect(self._choose)
-        self.name = QLineEdit()
-        self.name.setAccessibleName(self.tr("Name"))
         self.form.addRow(self.tr("&Format"), self.format)
         self.form.addRow("", self.meaning)
-        self.form.addRow(self.tr("F&older"), path_row(self.folder, choose))
-        self.form.addRow(self.tr("&Name"), self.name)
+        folder = self._stored(_FOLDER) or exchange.home()
+        title = self.tr("Where to export to")
+        self.target = TargetRows(self.form, folder, self._proposed, title, self)
+        self.folder, self.name = self.target.folder, self.target.name
         stored = self._stored(_FORMAT)
         known = [str(format) for format in texts]
         self.format.setCurrentIndex(known.index(stored) if stored in known else 0)
         self.format.currentIndexChanged.connect(self._show_format)
-        self.folder.editingFinished.connect(self._propose)
         self.show_button.clicked.connect(self._show_done)
         exchange.exported.connect(self._exported)
         self._show_format()
@@ -78,8 +72,7 @@ class ExportDialog(WorkDialog):
         if self._settings is not None:
             self._settings.setValue(_FOLDER, self.folder.text())
             self._settings.setValue(_FORMAT, str(self.chosen))
-        target = os.path.join(self.folder.text().strip(), self.name.text().strip())  # noqa: PTH118
-        self._exchange.export(self._infos, self.chosen, target)
+        self._exchange.export(self._infos, self.chosen, self.target.path())
 
     def _texts(self) -> dict[Format, tuple[str, str]]:
         return {
@@ -113,22 +106,10 @@ class ExportDialog(WorkDialog):
         self.meaning.setText(self._texts()[self.chosen][1])
         self.show_outcome(reason, is_problem=True)
         self.begin.setEnabled(not reason)
-        self._propose()
+        self.target.propose()
 
-    def _propose(self) -> None:
-        """Name the file, unless the user has named it."""
-        if self.name.text() in ("", self._proposed):
-            folder = self.folder.text().strip()
-            self._proposed = self._exchange.proposed(self._infos, self.chosen, folder)
-            self.name.setText(self._proposed)
-
-    def _choose(self) -> None:
-        folder = QFileDialog.getExistingDirectory(
-            self, self.tr("Where to export to"), self.folder.text()
-        )
-        if folder:
-            self.folder.setText(folder)
-            self._propose()
+    def _proposed(self, folder: str) -> str:
+        return self._exchange.proposed(self._infos, self.chosen, folder)
 
     def _exported(self, done: Exported) -> None:
         if not self.is_working:
@@ -143,7 +124,7 @@ class ExportDialog(WorkDialog):
             "\n".join([text, *done.remarks[:MOST_REMARKS]]),
             self.tr("Open report") if is_page else self.tr("Open folder"),
         )
-        self._propose()
+        self.target.propose()
 
     def _show_done(self) -> None:
         if self._done is None:

@@ -5,28 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QDialog,
-    QDialogButtonBox,
-    QHeaderView,
-    QTreeWidget,
-    QTreeWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
 
 from engine.runs.checkpoint_files import CheckpointInfo
-from engine.runs.series_names import series_title
-from engine.system import units
-from gui.style import formatting
-from gui.widgets.plain_text import Label, plain_tip
+from gui.run_view.checkpoint_table import CheckpointTable
+from gui.widgets.plain_text import Label
 
 _SIZE = (620, 320)
 
 
 class CheckpointDialog(QDialog):
-    """Lists the checkpoints of a run, newest first, with the metrics at each."""
+    """Lists the checkpoints of a run."""
 
     chosen = Signal(object)
     """CheckpointInfo."""
@@ -45,28 +34,7 @@ class CheckpointDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(self.tr("Resume run {run}").format(run=run_id))
         self.resize(*_SIZE)
-        self._checkpoints = list(reversed(checkpoints))
-        metrics = sorted({name for each in checkpoints for name in each.manifest.metrics})
-        self.table = QTreeWidget()
-        self.table.setRootIsDecorated(False)
-        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.table.setAccessibleName(self.tr("Checkpoints"))
-        facts = (
-            *(self.tr("Step"), self.tr("Epochs done"), self.tr("Kind")),
-            *(self.tr("Saved"), self.tr("Size")),
-        )
-        captions = [
-            *facts,
-            *(series_title(name) for name in metrics),
-        ]
-        self.table.setHeaderLabels(captions)
-        for each in self._checkpoints:
-            item = QTreeWidgetItem([*_facts(each), *_figures(each, metrics)])
-            item.setToolTip(0, plain_tip(str(each.folder)))
-            self.table.addTopLevelItem(item)
-        header = self.table.header()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        self.table.setCurrentIndex(self.table.model().index(0, 0))
+        self.table = CheckpointTable(checkpoints)
         text = self.tr(
             "The run continues from the chosen checkpoint. Points after its step are removed."
         )
@@ -91,20 +59,4 @@ class CheckpointDialog(QDialog):
         self.table.setFocus()
 
     def _choose(self) -> None:
-        self.chosen.emit(self._checkpoints[self.table.currentIndex().row()])
-
-
-def _facts(info: CheckpointInfo) -> list[str]:
-    manifest = info.manifest
-    return [
-        f"{manifest.position.step:,}",
-        str(manifest.position.epoch),
-        ", ".join(manifest.kinds) or "–",
-        units.date_or_time(manifest.saved),
-        units.byte_size(manifest.bytes),
-    ]
-
-
-def _figures(info: CheckpointInfo, metrics: Sequence[str]) -> list[str]:
-    known = info.manifest.metrics
-    return [formatting.metric(name, known[name]) if name in known else "–" for name in metrics]
+        self.chosen.emit(self.table.chosen())

@@ -1,4 +1,4 @@
-"""The actions of the list of runs: take notes, delete, restore, run again, compare."""
+"""The actions of the list of runs: notes, copies, trash, run again, compare."""
 
 from __future__ import annotations
 
@@ -40,6 +40,9 @@ class RunListActions(QObject):
     export_wanted = Signal(list)
     """list[RunInfo]: the user wants to export them."""
 
+    checkpoint_wanted = Signal(object)
+    """RunInfo of a run of which the user wants to copy a checkpoint."""
+
     def __init__(
         self,
         run_list: RunListView,
@@ -62,6 +65,7 @@ class RunListActions(QObject):
         self.compare = self._action(self.tr("Compare the selected runs"), self._compare)
         self.notes = self._action(self.tr("Name, tags and note…"), self._write_notes, "F2")
         self.export = self._action(self.tr("Export…"), self._export)
+        self.copy_checkpoint = self._action(self.tr("Copy a checkpoint…"), self._copy_checkpoint)
         self.delete = self._action(self.tr("Move to the trash"), self._delete, "Del")
         panel.undo_clicked.connect(self._undo)
         panel.empty_trash.triggered.connect(self._ask_to_empty)
@@ -86,6 +90,8 @@ class RunListActions(QObject):
         again = self.tr("Run again: an imported run was not trained here")
         self.again.setText(again if is_imported else self.tr("Run again"))
         self.export.setEnabled(bool(selected))
+        has_checkpoint = any(info.status.checkpoint for info in selected)
+        self.copy_checkpoint.setEnabled(len(selected) == 1 and has_checkpoint)
         self.compare.setEnabled(len(selected) > 1)
         self.notes.setEnabled(bool(selected))
         self.notes.setText(
@@ -127,6 +133,10 @@ class RunListActions(QObject):
 
     def _export(self) -> None:
         self.export_wanted.emit(self._list.selected())
+
+    def _copy_checkpoint(self) -> None:
+        for info in self._list.selected():
+            self.checkpoint_wanted.emit(info)
 
     def _write_notes(self) -> None:
         self.write_notes(self._list.selected())

@@ -6,19 +6,22 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.messages.events import Notice, RunEnded
+from engine.messages.events import CheckpointSaved, Notice, RunEnded
 from engine.processes.process import PROJECT
 from engine.remote import machines
 from engine.remote.machines import RemoteMachine
+from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.runs.store.stored_points import StoredPoints
 from gui.app import AppController
-from tests.support.recorded_runs import RecordedRun
+from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
+from tests.support.recorded_runs import RecordedRun, save_checkpoint
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
 
@@ -168,3 +171,69 @@ def test_runs_of_two_machines_are_compared(
         return {run_id for plot in plots for run_id in plot.curves}
 
     qtbot.waitUntil(lambda: compared() == {"1", "gpus:1"})
+
+
+@pytest.fixture
+def copying(
+    connected: Callable[[], AppController],
+    record_there: Callable[[], RecordedRun],
+    tmp_path: Path,
+    qtbot: QtBot,
+) -> Callable[[], CopyCheckpointDialog]:
+    """Opens the window, and the dialog for a checkpoint of 32 MiB of a run there."""
+
+    def open() -> CopyCheckpointDialog:
+        run = record_there()
+        saved = save_checkpoint(run.folder, 120, 32 * 2**20)
+        path = f"checkpoints/{saved.folder.name}"
+        run.add(CheckpointSaved(path, 120, 1, 2**25, 1.0), RunEnded("finished", ""))
+        app = connected()
+        qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.FINISHED})
+        actions = app.run_list_controller.actions
+        app.run_list.watch("gpus:1")
+        with qtbot.waitSignal(actions.checkpoint_wanted):
+            actions.copy_checkpoint.trigger()
+        (dialog,) = app.window.findChildren(CopyCheckpointDialog)
+        qtbot.waitUntil(dialog.begin.isEnabled)
+        (tmp_path / "here").mkdir()
+        dialog.target.folder.setText(str(tmp_path / "here"))
+        return dialog
+
+    return open
+
+
+def test_a_checkpoint_of_a_run_there_comes_here(
+    copying: Callable[[], CopyCheckpointDialog], tmp_path: Path, qtbot: QtBot
+) -> None:
+    dialog = copying()
+    dialog.begin.click()
+    qtbot.waitUntil(lambda: not dialog.is_working)
+    target = tmp_path / "here" / "run-gpus-1-step-00000120"
+    assert str(target) in dialog.outcome.text()
+    assert checkpoint_files.verify(target).position.step == 120
+
+
+def test_a_connection_that_breaks_leaves_nothing_of_a_checkpoint(
+    copying: Callable[[], CopyCheckpointDialog], tmp_path: Path, qtbot: QtBot
+) -> None:
+    dialog = copying()
+    exchange = dialog._exchange
+    machines = exchange._background.machines
+    before, tell = machines.connection("gpus").pid, exchange._tell_progress
+
+    def kill(done: int, total: int) -> None:
+        with suppress(ProcessLookupError):  # of its many pieces, eight are asked for in advance
+            os.kill(before, signal.SIGKILL)
+        tell(done, total)
+
+    exchange._tell_progress = kill  # type: ignore[method-assign]
+    dialog.begin.click()
+    qtbot.waitUntil(lambda: not dialog.is_working)
+    assert "nothing was kept" in dialog.outcome.text()
+    assert not list((tmp_path / "here").iterdir())
+    exchange._tell_progress = tell  # type: ignore[method-assign]
+    qtbot.waitUntil(lambda: machines.connection("gpus").pid not in (0, before))
+    qtbot.waitUntil(lambda: machines.is_connected("gpus"))
+    dialog.begin.click()
+    qtbot.waitUntil(lambda: not dialog.is_working)
+    assert "The checkpoint is in" in dialog.outcome.text()

@@ -12,7 +12,7 @@ from engine.remote import requests
 from engine.remote.connection import Connection
 from engine.remote.downloads import DownloadFailed, download_export
 from engine.remote.session import RemoteError
-from gui.bridge.machines.remote_run import ANSWER_SECONDS, call
+from gui.bridge.machines.remote_run import ANSWER_SECONDS, downloading
 
 EXPORT_SECONDS = 3600.0
 """For the other machine to write an export; the user can cancel it."""
@@ -33,12 +33,13 @@ def export_elsewhere(
     ends the download. Raises CannotExport and NoAnswer; nothing is left behind then.
     """
     request = requests.Export(tuple(numbers), str(format))
-    exported = call(connection, request, EXPORT_SECONDS, cancelled=cancelled)
-    try:
-        download_export(connection.begin, exported, target, progress)
-    except (DownloadFailed, RemoteError) as error:
-        raise CannotExport(str(error)) from error
-    finally:
-        with contextlib.suppress(OSError):  # it is deleted when the connection ends
-            call(connection, requests.Discard(exported.number), ANSWER_SECONDS)
+    with downloading(connection):
+        exported = connection.call(request, EXPORT_SECONDS, cancelled=cancelled)
+        try:
+            download_export(connection.begin, exported, target, progress)
+        except DownloadFailed as error:
+            raise CannotExport(str(error)) from error
+        finally:
+            with contextlib.suppress(RemoteError):  # it is deleted when the connection ends
+                connection.call(requests.Discard(exported.number), ANSWER_SECONDS)
     return Exported(target, len(numbers), exported.points, exported.remarks)

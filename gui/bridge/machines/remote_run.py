@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,10 +15,11 @@ from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
 from engine.remote import packed_points, requests
 from engine.remote.connection import Connection
+from engine.remote.downloads import DownloadFailed, download_checkpoint
 from engine.remote.requests import Request
 from engine.remote.run_rows import packed_spec
 from engine.remote.sent_code import code_of
-from engine.remote.session import CallCancelled, RemoteError
+from engine.remote.session import CallCancelled, NotConnected, RemoteError
 from engine.runs.checkpoint_files import CheckpointInfo, Watch
 from engine.runs.device_queue import Move
 from engine.runs.run_info import RunInfo
@@ -29,6 +31,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.bridge.machines.no_answer import NoAnswer
 from gui.bridge.machines.run_access import RunAccess
+from gui.style.translation import translate
 
 A = TypeVar("A")
 
@@ -44,6 +47,23 @@ def call(connection: Connection, request: Request[A], seconds: float, **more: An
     """Ask, and wait for the answer. Raises what `engine.client` raises, and NoAnswer."""
     try:
         return connection.call(request, seconds, **more)
+    except RemoteError as error:
+        raise NoAnswer(f"{connection.machine.name}: {error}") from error
+
+
+@contextmanager
+def downloading(connection: Connection) -> Iterator[None]:
+    """Let what comes in the body be all or nothing also for the reader of an error.
+
+    Raises NoAnswer.
+    """
+    try:
+        yield
+    except NotConnected as error:
+        text = translate(
+            "Machines", "The connection to {machine} broke: nothing was kept of the download."
+        )
+        raise NoAnswer(text.format(machine=connection.machine.name)) from error
     except RemoteError as error:
         raise NoAnswer(f"{connection.machine.name}: {error}") from error
 
@@ -135,6 +155,15 @@ class RemoteRun(RunAccess):
     def checkpoints(self) -> list[CheckpointInfo]:
         listed = self._ask(requests.Checkpoints(self._number))
         return [CheckpointInfo(Path(each.name), each.manifest) for each in listed]
+
+    def copy_checkpoint(self, name: str, target: Path, progress: Watch) -> None:
+        with downloading(self._connection):
+            listed = self._connection.call(requests.Checkpoints(self._number), ANSWER_SECONDS)
+            for each in listed:
+                if each.name == name:
+                    begin = self._connection.begin
+                    return download_checkpoint(begin, self._number, each, target, progress)
+        raise DownloadFailed(f"Run {self.id} has no checkpoint {name} any more.")
 
     def overview(self, info: RunInfo, device_names: Mapping[str, str]) -> RunOverview:
         return self._ask(requests.Overview(self._number, dict(device_names)))

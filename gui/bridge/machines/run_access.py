@@ -14,6 +14,7 @@ from engine import client
 from engine.files.regular_file import read_regular
 from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
+from engine.remote.downloads import DownloadFailed, copy_checkpoint
 from engine.runs import device_queue, run_overview, trash
 from engine.runs.checkpoint_files import CheckpointInfo, Watch
 from engine.runs.device_queue import Move
@@ -57,6 +58,13 @@ class RunAccess(Protocol):
 
     def checkpoints(self) -> list[CheckpointInfo]:
         """Return the complete checkpoints, oldest first."""
+
+    def copy_checkpoint(self, name: str, target: Path, progress: Watch) -> None:
+        """Copy a checkpoint to the new folder `target` of this machine: all of it, or nothing.
+
+        `progress` gets the bytes that were copied, and their total; what it raises ends the copy.
+        Raises DownloadFailed.
+        """
 
     def overview(self, info: RunInfo, device_names: Mapping[str, str]) -> RunOverview:
         """Return how the run with the state `info` came about. Raises OSError."""
@@ -127,6 +135,12 @@ class OwnRun(RunAccess):
 
     def checkpoints(self) -> list[CheckpointInfo]:
         return client.run_checkpoints(self._id)
+
+    def copy_checkpoint(self, name: str, target: Path, progress: Watch) -> None:
+        for each in self.checkpoints():
+            if each.folder.name == name:
+                return copy_checkpoint(each, target, progress)
+        raise DownloadFailed(f"Run {self._id} has no checkpoint {name} any more.")
 
     def overview(self, info: RunInfo, device_names: Mapping[str, str]) -> RunOverview:
         return run_overview.run_overview(info, dict(device_names))
