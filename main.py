@@ -878,6 +878,7 @@ def _sweep(options: argparse.Namespace, fields: Mapping[str, Any]) -> int:
     from engine.cli.commands import sweep
     from engine.cli.commands.train import RunOptions
     from engine.cli.output import Refused
+    from engine.sweeps.proposal import SweepOptions
 
     if options.action in ("show", "stop", "resume") and not options.number:
         raise Refused(f"Which sweep? `{call('sweep list')}` lists them.")
@@ -898,7 +899,7 @@ def _sweep(options: argparse.Namespace, fields: Mapping[str, Any]) -> int:
         fields=fields,
         environment=options.environment,
     )
-    chosen = sweep.SweepOptions(
+    chosen = SweepOptions(
         options.trials,
         options.sampler,
         options.pruner,

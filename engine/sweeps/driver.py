@@ -11,7 +11,6 @@ import math
 import sqlite3
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,16 @@ from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import RunReader
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import grid_point
-from engine.sweeps.study import HELD, REASON, RESUMES, RUN, SLOT, open_study, suggest
+from engine.sweeps.study import (
+    HELD,
+    REASON,
+    RESUMES,
+    RUN,
+    SLOT,
+    DamagedJournal,
+    open_study,
+    suggest,
+)
 from engine.sweeps.sweep import JOURNAL, LOCK, STOP, Sweep, tag_of
 from engine.system import paths
 
@@ -183,8 +191,7 @@ class Driver:
             return
         value = self._value(info)
         if value is None:
-            metric = self._sweep.metric or "validation/loss or train/loss"
-            self._fail(number, f"The run has logged no {metric}.")
+            self._fail(number, f"The run has logged no {self._sweep.metric or 'loss'}.")
         else:
             self._study.tell(number, value, skip_if_finished=True)
 
@@ -247,7 +254,7 @@ class Driver:
     def _values(self, info: RunInfo) -> list[tuple[int, float]]:
         try:
             with RunReader(info.folder) as reader:
-                points = reader.history(self._series(reader.counts()))
+                points = reader.history(self._sweep.series(reader.counts()))
         except (OSError, sqlite3.Error):
             return []
         return [
@@ -257,15 +264,10 @@ class Driver:
     def _value(self, info: RunInfo) -> float | None:
         try:
             with RunReader(info.folder) as reader:
-                best = reader.best(self._series(reader.counts()), lowest=self._sweep.lowest)
+                best = reader.best(self._sweep.series(reader.counts()), lowest=self._sweep.lowest)
         except (OSError, sqlite3.Error):
             return None
         return best[0] if best else None
-
-    def _series(self, known: Mapping[str, int]) -> str:
-        if self._sweep.metric:
-            return self._sweep.metric
-        return "validation/loss" if "validation/loss" in known else "train/loss"
 
     def _trial(self, number: int) -> optuna.Trial:
         import optuna
@@ -286,10 +288,11 @@ def main(folder: Path) -> int:
         lock.unlink(missing_ok=True)  # of a driver that was killed: only one drives
     try:
         sweep = sweeps.read(folder)
-    except sweeps.NoSuchSweep as error:
+        study = open_study(folder, sweep)
+    except (sweeps.NoSuchSweep, DamagedJournal) as error:
         print(error, file=sys.stderr)
         return 1
-    Driver(folder, sweep, open_study(folder, sweep)).run()
+    Driver(folder, sweep, study).run()
     lock_of_driver.release()
     return 0
 

@@ -27,8 +27,12 @@ _INTERVAL = re.compile(
 )
 
 
-class UnusableRange(ValueError):
-    """A range cannot be used; the text is a sentence."""
+class CannotSweep(ValueError):
+    """A sweep cannot be as it was asked for; the text is a sentence."""
+
+
+class UnusableRange(CannotSweep):
+    """A range cannot be used."""
 
 
 class Choices(msgspec.Struct, frozen=True, tag="choices"):
@@ -92,6 +96,16 @@ def parse_setting(text: str, known: Mapping[str, FieldInfo]) -> tuple[str, Range
     return name, _value(info, value)
 
 
+def range_problem(name: str, range_: Range) -> str:
+    """Return why a range that was read from a file cannot be used; empty if it can."""
+    if isinstance(range_, Choices):
+        return "" if range_.values else f"{name} has no value."
+    low, high = range_.low, range_.high
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        return f"{name}={range_} is no range."
+    return f"{name}={range_} begins at or below 0." if range_.log and low <= 0 else ""
+
+
 def grid_size(ranges: Mapping[str, Range]) -> int:
     """Return how many combinations there are. Raises UnusableRange if they cannot be counted."""
     return math.prod(len(grid_values(name, each)) for name, each in ranges.items())
@@ -142,4 +156,6 @@ def _value(info: FieldInfo, text: str) -> Setting:
         raise UnusableRange(str(error)) from None
     if problem := info.problem(value):
         raise UnusableRange(problem)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UnusableRange(f"{info.name} must be a finite number in a sweep, not {value}.")
     return value

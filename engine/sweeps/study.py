@@ -21,6 +21,14 @@ RUN, SLOT, REASON, HELD, RESUMES = "run", "slot", "reason", "held", "resumes"
 ended its run, and how often it was resumed."""
 
 
+OVER = frozenset({"finished", "pruned", "failed"})
+"""The states of trials that are over."""
+
+
+class DamagedJournal(Exception):
+    """The journal of a sweep cannot be read; the text is a sentence."""
+
+
 class TrialResult(msgspec.Struct, frozen=True):
     """One trial of a sweep."""
 
@@ -39,9 +47,13 @@ class TrialResult(msgspec.Struct, frozen=True):
 
 
 def open_study(folder: Path, sweep: Sweep) -> optuna.Study:
-    """Open the study of a sweep, and make it if it is new; for the driver."""
+    """Open the study of a sweep, and make it if it is new; for the driver, which alone writes it.
+
+    Raises DamagedJournal, OSError.
+    """
     import optuna
 
+    _cut_torn_line(folder / JOURNAL)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Optuna calls some of its parts experimental
@@ -56,7 +68,10 @@ def open_study(folder: Path, sweep: Sweep) -> optuna.Study:
 
 
 def read_study(folder: Path) -> optuna.Study | None:
-    """Open the study of a sweep to read it; None: its driver has not begun."""
+    """Open the study of a sweep to read it; None: its driver has not begun.
+
+    Raises DamagedJournal.
+    """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -85,10 +100,13 @@ def suggest(trial: optuna.Trial, ranges: dict[str, Range]) -> dict[str, Setting]
 
 
 def results(study: optuna.Study | None) -> list[TrialResult]:
-    """Return the trials by number."""
+    """Return the trials by number. Raises DamagedJournal."""
     if study is None:
         return []
-    return [_result(each) for each in study.get_trials(deepcopy=False)]
+    try:
+        return [_result(each) for each in study.get_trials(deepcopy=False)]
+    except Exception as error:  # Optuna checks nothing of what it reads
+        raise DamagedJournal(_DAMAGED.format(error=error)) from error
 
 
 def best_of(trials: Iterable[TrialResult], *, lowest: bool) -> TrialResult | None:
@@ -135,9 +153,27 @@ def _storage(folder: Path) -> Any:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
+    except Exception as error:  # Optuna checks nothing of what it reads
+        text = f"Sweep {folder.name}: {_DAMAGED.format(error=error)}"
+        raise DamagedJournal(text) from error
+
+
+_DAMAGED = "its journal is damaged ({error}); its runs are intact, and have its tag."
+
+
+def _cut_torn_line(journal: Path) -> None:
+    """Remove the end of a line that a power cut has torn: what is appended would join it."""
+    if not journal.exists():
+        return
+    with journal.open("r+b") as file:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            file.truncate(whole)
 
 
 def _sampler(sweep: Sweep) -> Any:

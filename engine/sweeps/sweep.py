@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,7 @@ from engine.processes import presence
 from engine.processes.process import start_module
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import FIELDS, RunSpec
-from engine.sweeps.ranges import Range
+from engine.sweeps.ranges import CannotSweep, Range, range_problem
 from engine.system import paths
 
 FOLDER = "sweeps"
@@ -32,6 +32,7 @@ STOP = "stop"
 """A file that asks the driver to stop."""
 
 LOG = "driver.log"
+MOST_TRIALS = 10_000
 LONGEST_START = 60.0
 """Seconds in which the driver imports Optuna and takes the lock."""
 
@@ -49,7 +50,7 @@ class SweepActive(Exception):
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sweep varies, and how."""
+    """What a sweep varies, and how. Raises CannotSweep if that is not possible."""
 
     base: RunSpec
     """What all runs have; the first values of the ranges are in it."""
@@ -64,7 +65,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     sampler: Sampler = "tpe"
     pruner: Pruner = "none"
     metric: str = ""
-    """The series; empty: `validation/loss`, or `train/loss` if a run has none."""
+    """A series, or its name without the data set; empty: the loss. See `series`."""
 
     lowest: bool = True
     """Whether low values are better."""
@@ -74,17 +75,43 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.trials <= MOST_TRIALS:
+            raise CannotSweep(f"A sweep has 1 to {MOST_TRIALS:,} runs, not {self.trials:,}.")
+        if self.parallel < 1:
+            raise CannotSweep("A sweep needs at least 1 run at one time.")
+        count = len(self.base.devices)
+        if count > 1 and count % self.parallel:
+            raise CannotSweep(
+                f"{count} devices cannot be shared equally by {self.parallel} runs: choose "
+                "another number of runs at one time, or other devices."
+            )
+        if not self.ranges:
+            raise CannotSweep(
+                "A sweep needs a range: learning_rate=1e-4..1e-1:log, or batch_size=16,32,64."
+            )
+        if unknown := self.ranges.keys() - FIELDS.keys() - set(self.own_settings):
+            raise CannotSweep(f"There is no setting {min(unknown)}.")
+        for name, each in self.ranges.items():
+            if problem := range_problem(name, each):
+                raise CannotSweep(problem)
+
     def spec_of(self, values: Mapping[str, Setting], slot: int) -> RunSpec:
         """Return the settings of a run with `values` in place `slot` (from 0)."""
         fields = {name: each for name, each in values.items() if name not in self.own_settings}
         own = {name: each for name, each in values.items() if name in self.own_settings}
-        assert fields.keys() <= FIELDS.keys()
         return msgspec.structs.replace(
             self.base,
             devices=self.devices_of(slot),
             settings={**self.base.settings, **own},
             **fields,
         )
+
+    def series(self, known: Collection[str]) -> str:
+        """Return which of the `known` series of a run is to be best."""
+        metric = self.metric or "loss"
+        names = (metric, f"validation/{metric}", f"train/{metric}")
+        return next((each for each in names if each in known), metric)
 
     def devices_of(self, slot: int) -> tuple[str, ...]:
         """Return the devices of the run in place `slot`."""
@@ -99,22 +126,22 @@ def folder_of(number: str) -> Path:
     """Return the folder of a sweep. Raises NoSuchSweep."""
     folder = paths.home() / FOLDER / number
     if not number.isdecimal() or not (folder / FILE_NAME).is_file():
-        known = ", ".join(numbers()) or "none"
+        known = ", ".join(each.name for each in folders()) or "none"
         raise NoSuchSweep(f"There is no sweep {number}; there are: {known}.")
     return folder
 
 
-def numbers() -> list[str]:
-    """Return the numbers of all sweeps, newest first."""
+def folders() -> list[Path]:
+    """Return the folders of all sweeps, newest first."""
     folder = paths.home() / FOLDER
-    found = [each.name for each in folder.iterdir()] if folder.is_dir() else []
-    return sorted(filter(str.isdecimal, found), key=int, reverse=True)
+    found = [each for each in folder.iterdir() if each.name.isdecimal()] if folder.is_dir() else []
+    return sorted(found, key=lambda each: int(each.name), reverse=True)
 
 
 def create(sweep: Sweep) -> Path:
     """Write a new sweep, and return its folder. Raises OSError."""
     parent = paths.private_folder(FOLDER)
-    number = max(map(int, numbers()), default=0)
+    number = max((int(each.name) for each in folders()), default=0)
     while True:
         number += 1
         folder = parent / str(number)
@@ -150,8 +177,9 @@ def is_active(folder: Path) -> bool:
 def drive(folder: Path) -> int:
     """Start the driver of a sweep, which outlives this process; return its pid once it drives.
 
-    Raises SweepActive, or OSError if it ends before.
+    Raises SweepActive, NoSuchSweep, or OSError if it ends before.
     """
+    read(folder)
     if is_active(folder):
         raise SweepActive(f"Sweep {folder.name} is active already.")
     with contextlib.suppress(FileNotFoundError):

@@ -28,7 +28,7 @@ def test_a_sweep_is_read_as_it_was_written() -> None:
     assert folder.name == "1"
     assert sweeps.read(folder) == sweep
     assert sweeps.create(sweep).name == "2"
-    assert sweeps.numbers() == ["2", "1"]
+    assert [each.name for each in sweeps.folders()] == ["2", "1"]
     assert (folder / sweeps.FILE_NAME).stat().st_mode & 0o077 == 0
     assert not sweeps.is_active(folder)
 
@@ -44,6 +44,23 @@ def test_parallel_runs_share_the_devices_equally() -> None:
     sweep = made(("GPU-0", "GPU-1", "GPU-2", "GPU-3"), parallel=2)
     assert [sweep.devices_of(slot) for slot in (0, 1)] == [("GPU-0", "GPU-1"), ("GPU-2", "GPU-3")]
     assert made(parallel=3).devices_of(2) == ("cpu:0",)
+
+
+@pytest.mark.parametrize(
+    ("metric", "known", "expected"),
+    [
+        ("", ("train/loss", "validation/loss"), "validation/loss"),
+        ("", ("train/loss",), "train/loss"),
+        ("accuracy", ("train/accuracy", "validation/accuracy"), "validation/accuracy"),
+        ("train/accuracy", ("train/accuracy", "validation/accuracy"), "train/accuracy"),
+        ("mae", ("mae",), "mae"),
+        ("mae", ("validation/loss",), "mae"),
+    ],
+)
+def test_the_metric_may_be_named_without_its_data_set(
+    metric: str, known: tuple[str, ...], expected: str
+) -> None:
+    assert made(metric=metric).series(known) == expected
 
 
 @pytest.mark.parametrize("number", ["7", "../1", "", "one"])

@@ -1,0 +1,120 @@
+"""Makes a sweep from what a person asks for; the command line and the form both use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from engine import client
+from engine.spec.field_info import FieldInfo, Setting
+from engine.spec.metric_direction import long_name, lower_is_better, split_direction
+from engine.spec.recipe_file import RecipeInfo
+from engine.spec.run_spec import RunSpec
+from engine.spec.validation import Problem
+from engine.sweeps.ranges import (
+    CannotSweep,
+    Choices,
+    Interval,
+    Range,
+    grid_size,
+    parse_setting,
+)
+from engine.sweeps.sweep import MOST_TRIALS, Pruner, Sampler, Sweep
+
+DEFAULT_TRIALS = 20
+
+
+class SweepOptions(NamedTuple):
+    """How a sweep chooses its runs."""
+
+    trials: int | None = None
+    """None: DEFAULT_TRIALS, or all combinations of a grid."""
+
+    sampler: Sampler = "tpe"
+    pruner: Pruner = "none"
+    metric: str = ""
+    """A series, with `:min` or `:max` behind it if its name does not say; empty: the loss."""
+
+    parallel: int = 1
+    seed: int = 0
+
+
+def parse_settings(
+    texts: Iterable[str], known: Mapping[str, FieldInfo]
+) -> tuple[dict[str, Range], dict[str, Setting]]:
+    """Return the ranges, and the single values that all runs have. Raises CannotSweep."""
+    ranges: dict[str, Range] = {}
+    fixed: dict[str, Setting] = {}
+    for text in texts:
+        name, value = parse_setting(text, known)
+        if name in ranges or name in fixed:
+            raise CannotSweep(f"{name} is set twice: name its values once, with commas between.")
+        if isinstance(value, Choices | Interval):
+            ranges[name] = value
+        else:
+            fixed[name] = value
+    return ranges, fixed
+
+
+def propose(
+    base: RunSpec,
+    recipe: RecipeInfo,
+    ranges: Mapping[str, Range],
+    fixed: Mapping[str, Setting],
+    options: SweepOptions,
+) -> Sweep:
+    """Return the sweep over `ranges`, whose runs are as `base` otherwise, with the `fixed` values.
+
+    Raises CannotSweep. `first_problems` says whether its runs could start.
+    """
+    own = {info.name: info.default for info in recipe.fields}
+    settings = base.settings | {name: each for name, each in fixed.items() if name in own}
+    fields = {name: each for name, each in fixed.items() if name not in own}
+    settings = {name: each for name, each in settings.items() if own.get(name) != each}
+    base = msgspec.structs.replace(base, settings=settings, **fields)
+    metric, direction = split_direction(options.metric.strip())
+    metric = long_name(metric)
+    lowest = lower_is_better(metric or "loss") if direction is None else direction == "min"
+    return Sweep(
+        base=base,
+        ranges=dict(ranges),
+        own_settings=tuple(sorted(own.keys() & ranges.keys())),
+        trials=_trials(ranges, options),
+        sampler=options.sampler,
+        pruner=options.pruner,
+        metric=metric,
+        lowest=lowest,
+        parallel=options.parallel,
+        seed=options.seed,
+    )
+
+
+def first_problems(sweep: Sweep) -> list[Problem]:
+    """Return why runs of `sweep` could not start: those with the first and with the last values."""
+    for place in (0, -1):
+        values = {name: _end(each, place) for name, each in sweep.ranges.items()}
+        if found := client.check(sweep.spec_of(values, 0)):
+            return found
+    return []
+
+
+def _trials(ranges: Mapping[str, Range], options: SweepOptions) -> int:
+    if options.sampler != "grid" or not ranges:
+        return DEFAULT_TRIALS if options.trials is None else options.trials
+    size = grid_size(ranges)
+    if options.trials is not None:
+        return min(options.trials, size)
+    if size > MOST_TRIALS:
+        raise CannotSweep(
+            f"This grid has {size:,} combinations: name fewer values, or a number of runs."
+        )
+    return size
+
+
+def _end(range_: Range, place: int) -> Setting:
+    if isinstance(range_, Choices):
+        return range_.values[place]
+    end = (range_.low, range_.high)[place]
+    return int(end) if range_.whole else end
