@@ -878,7 +878,7 @@ def _sweep(options: argparse.Namespace, fields: Mapping[str, Any]) -> int:
     from engine.cli.commands import sweep
     from engine.cli.commands.train import RunOptions
     from engine.cli.output import Refused
-    from engine.sweeps.proposal import SweepOptions
+    from engine.sweeps.proposal import DEFAULT_TRIALS, SweepOptions
 
     if options.action in ("show", "stop", "resume") and not options.number:
         raise Refused(f"Which sweep? `{call('sweep list')}` lists them.")
@@ -900,12 +900,13 @@ def _sweep(options: argparse.Namespace, fields: Mapping[str, Any]) -> int:
         environment=options.environment,
     )
     chosen = SweepOptions(
-        options.trials,
-        options.sampler,
-        options.pruner,
-        options.metric,
-        options.parallel,
-        options.sampler_seed,
+        sampler=options.sampler,
+        trials=DEFAULT_TRIALS if options.trials is None else options.trials,
+        whole_grid=options.trials is None,
+        parallel=options.parallel,
+        pruner=options.pruner,
+        metric=options.metric,
+        seed=options.sampler_seed,
     )
     return sweep.start(options.recipe, run, chosen, detach=options.detach, json=options.json)
 

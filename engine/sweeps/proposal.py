@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from engine import client
-from engine.spec.field_info import FieldInfo, Setting
+from engine.spec.field_info import FieldInfo, Setting, fields_of
 from engine.spec.metric_direction import long_name, lower_is_better, split_direction
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
+from engine.spec.spec_fields import LARGEST
 from engine.spec.validation import Problem
 from engine.sweeps.ranges import (
     CannotSweep,
@@ -26,19 +28,78 @@ from engine.sweeps.sweep import MOST_TRIALS, Pruner, Sampler, Sweep
 DEFAULT_TRIALS = 20
 
 
-class SweepOptions(NamedTuple):
-    """How a sweep chooses its runs."""
+class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a sweep chooses its runs; the form shows the annotated fields, see OPTIONS."""
 
-    trials: int | None = None
-    """None: DEFAULT_TRIALS, or all combinations of a grid."""
+    sampler: Annotated[
+        Sampler,
+        Meta(
+            title="Sampler",
+            description="How the values of each run are chosen.",
+            extra={
+                "choices": {
+                    "tpe": ("TPE", "near the values that were good so far"),
+                    "random": ("Random", "at random"),
+                    "grid": ("Grid", "all combinations, once each"),
+                }
+            },
+        ),
+    ] = "tpe"
+    trials: Annotated[
+        int, Meta(title="Runs", description="How many runs.", ge=1, le=MOST_TRIALS)
+    ] = DEFAULT_TRIALS
+    whole_grid: bool = False
+    """Whether a grid has as many runs as combinations, whatever `trials` says."""
 
-    sampler: Sampler = "tpe"
-    pruner: Pruner = "none"
-    metric: str = ""
-    """A series, with `:min` or `:max` behind it if its name does not say; empty: the loss."""
+    parallel: Annotated[
+        int,
+        Meta(
+            title="At one time",
+            description="Runs at one time. They share the devices equally; those of one device "
+            "compute side by side.",
+            ge=1,
+            le=MOST_TRIALS,
+        ),
+    ] = 1
+    pruner: Annotated[
+        Pruner,
+        Meta(
+            title="Pruner",
+            description="Which runs end early, because others were better at the same step.",
+            extra={
+                "choices": {
+                    "none": ("None", "all runs train to their end"),
+                    "median": ("Median", "those worse than the median, after four whole runs"),
+                    "successive-halving": (
+                        "Successive halving",
+                        "all but the best quarter of each group",
+                    ),
+                }
+            },
+        ),
+    ] = "none"
+    metric: Annotated[
+        str,
+        Meta(
+            title="Metric",
+            description="What is to be best, such as accuracy, or novelty:max if the name does "
+            "not say which way. The best value of each run counts.",
+            extra={"zero": "validation loss"},
+        ),
+    ] = ""
+    seed: Annotated[
+        int,
+        Meta(
+            title="Sampler seed",
+            description="Another seed chooses other values. With one run at a time, equal seeds "
+            "give equal values.",
+            ge=0,
+            le=LARGEST,
+        ),
+    ] = 0
 
-    parallel: int = 1
-    seed: int = 0
+
+OPTIONS = fields_of(SweepOptions)
 
 
 def parse_settings(
@@ -102,9 +163,9 @@ def first_problems(sweep: Sweep) -> list[Problem]:
 
 def _trials(ranges: Mapping[str, Range], options: SweepOptions) -> int:
     if options.sampler != "grid" or not ranges:
-        return DEFAULT_TRIALS if options.trials is None else options.trials
+        return options.trials
     size = grid_size(ranges)
-    if options.trials is not None:
+    if not options.whole_grid:
         return min(options.trials, size)
     if size > MOST_TRIALS:
         raise CannotSweep(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import msgspec
 from engine.sweeps import study as studies
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.study import OVER, DamagedJournal, TrialResult
-from engine.sweeps.sweep import NoSuchSweep, Sweep
+from engine.sweeps.sweep import FILE_NAME, JOURNAL, NoSuchSweep, Sweep
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -51,28 +52,46 @@ class SweepReader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._study: Study | None = None
-        self._valued = -1
+        self._mark: object = None
+        self._report: SweepReport | None = None
         self._importance: dict[str, float] = {}
 
     def read(self) -> SweepReport:
-        """Return what is known now; of a damaged sweep, why it cannot be read."""
-        number = self._folder.name
-        try:
-            is_active = sweeps.is_active(self._folder)
-            sweep = sweeps.read(self._folder)
-            if self._study is None:
-                self._study = studies.read_study(self._folder)
-            trials = studies.results(self._study)
-        except (NoSuchSweep, DamagedJournal) as error:
-            self._study = None
-            return SweepReport(SweepSummary(sweep=number, state="damaged", problem=str(error)))
-        valued = sum(each.state == "finished" for each in trials)
-        if valued != self._valued:
-            self._valued, self._importance = valued, studies.importance(self._study)
+        """Return what is known now; of a damaged sweep, why it cannot be read.
+
+        It is the same object as before if nothing has changed.
+        """
+        is_active = sweeps.is_active(self._folder)
+        mark = is_active, *map(_state_of, (self._folder / FILE_NAME, self._folder / JOURNAL))
+        if self._report is None or mark != self._mark:
+            try:
+                self._report = self._read(is_active=is_active)
+            except (NoSuchSweep, DamagedJournal) as error:
+                self._study = None
+                summary = SweepSummary(sweep=self._folder.name, state="damaged", problem=str(error))
+                self._report = SweepReport(summary)
+            self._mark = mark
+        return self._report
+
+    def _read(self, *, is_active: bool) -> SweepReport:
+        sweep = sweeps.read(self._folder)
+        if self._study is None:
+            self._study = studies.read_study(self._folder)
+        trials = studies.results(self._study)
+        before = self._report.trials if self._report else ()
+        if _valued(trials) != _valued(before):
+            self._importance = studies.importance(self._study)
+        if not is_active:  # nobody looks at their runs
+            trials = [
+                msgspec.structs.replace(each, state="interrupted")
+                if each.state == "running"
+                else each
+                for each in trials
+            ]
         done = sum(each.state in OVER for each in trials)
         ended = "stopped" if done < sweep.trials else "finished"
         summary = SweepSummary(
-            sweep=number,
+            sweep=self._folder.name,
             state="running" if is_active else ended,
             recipe=sweep.base.recipe,
             trials=sweep.trials,
@@ -82,6 +101,30 @@ class SweepReader:
         return SweepReport(summary, sweep, tuple(trials), self._importance)
 
 
-def summaries() -> list[SweepSummary]:
-    """Return all sweeps, newest first."""
-    return [SweepReader(each).read().summary for each in sweeps.folders()]
+class SweepIndex:
+    """Reads all sweeps again and again. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._readers: dict[str, SweepReader] = {}
+
+    def read(self) -> list[SweepReport]:
+        """Return all sweeps, newest first."""
+        folders = {each.name: each for each in sweeps.folders()}
+        self._readers = {
+            number: self._readers.get(number) or SweepReader(folder)
+            for number, folder in folders.items()
+        }
+        return [reader.read() for reader in self._readers.values()]
+
+
+def _valued(trials: Sequence[TrialResult]) -> int:
+    """Return how many trials importance is computed from."""
+    return sum(each.state == "finished" for each in trials)
+
+
+def _state_of(file: Path) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size

@@ -37,7 +37,8 @@ class TrialResult(msgspec.Struct, frozen=True):
     """The id of its run; empty: it has none yet."""
 
     state: str
-    """`waiting`, `running`, `finished`, `pruned`, `stopped` or `failed`."""
+    """`waiting`, `running`, `finished`, `pruned`, `stopped` or `failed`; `interrupted`: the sweep
+    is not active, so nobody looks at its run."""
 
     settings: dict[str, Setting]
     value: float | None

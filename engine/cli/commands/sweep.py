@@ -18,7 +18,7 @@ from engine.spec.field_info import Setting
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.proposal import SweepOptions, first_problems, parse_settings, propose
 from engine.sweeps.ranges import CannotSweep, sweepable
-from engine.sweeps.report import SweepReader, SweepReport, summaries
+from engine.sweeps.report import SweepIndex, SweepReader, SweepReport
 from engine.sweeps.study import OVER, TrialResult
 from engine.sweeps.sweep import LOG, NoSuchSweep, Sweep, SweepActive
 from engine.system.program import call
@@ -66,7 +66,7 @@ def show(number: str, *, json: bool) -> Exit:
 
 def show_all(*, json: bool) -> Exit:
     """Print all sweeps, newest first."""
-    rows = summaries()
+    rows = [each.summary for each in SweepIndex().read()]
     if json:
         print_json([msgspec.to_builtins(each) for each in rows])
         return Exit.DONE

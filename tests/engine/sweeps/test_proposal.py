@@ -8,6 +8,7 @@ from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.sweeps.proposal import (
     DEFAULT_TRIALS,
+    OPTIONS,
     SweepOptions,
     first_problems,
     parse_settings,
@@ -38,7 +39,7 @@ def test_ranges_and_single_values_go_where_they_belong() -> None:
 
 def test_a_grid_is_as_large_as_its_combinations_unless_fewer_are_wanted() -> None:
     texts = ("seed=0..4", "width=16,32")
-    assert proposed(*texts, sampler="grid").trials == 10
+    assert proposed(*texts, sampler="grid", whole_grid=True).trials == 10
     assert proposed(*texts, sampler="grid", trials=3).trials == 3
     assert proposed(*texts, sampler="grid", trials=30).trials == 10
 
@@ -71,7 +72,7 @@ def test_the_metric_says_which_way_is_better(metric: str, expected: tuple[str, b
         (("learning_rate=1e-3..1e-1",), {"sampler": "grid"}, "A grid needs single values"),
         (
             ("seed=0..900", "width=1..900"),
-            {"sampler": "grid"},
+            {"sampler": "grid", "whole_grid": True},
             "This grid has 810,900 combinations",
         ),
         (("seed=0..9000",), {"sampler": "grid"}, "A grid needs single values of seed"),
@@ -82,6 +83,11 @@ def test_what_cannot_be_swept_is_refused(
 ) -> None:
     with pytest.raises(CannotSweep, match=why):
         proposed(*texts, **options)
+
+
+def test_the_form_has_a_field_for_each_option() -> None:
+    assert list(OPTIONS) == ["sampler", "trials", "parallel", "pruner", "metric", "seed"]
+    assert all(each.doc and each.label for each in OPTIONS.values())
 
 
 def test_devices_that_cannot_be_shared_are_refused() -> None:

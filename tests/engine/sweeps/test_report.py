@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from engine.spec.run_spec import RunSpec
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import Choices, Interval
-from engine.sweeps.report import SweepReader, summaries
+from engine.sweeps.report import SweepIndex, SweepReader
 from engine.sweeps.study import RUN, open_study, suggest
-from engine.sweeps.sweep import FILE_NAME, JOURNAL, Sweep
+from engine.sweeps.sweep import FILE_NAME, JOURNAL, LOCK, Sweep
 
 optuna = pytest.importorskip("optuna")
 
@@ -42,11 +43,24 @@ def test_a_reader_reads_what_is_new(folder: Path) -> None:
     assert reader.read().summary.done == 3
     tell(folder, 5)
     report = reader.read()
+    assert reader.read() is report, "nothing is read twice"
     assert report.summary.state == "finished"
     assert [each.run for each in report.trials] == [str(number) for number in range(1, 9)]
     assert report.summary.best == min(report.trials, key=lambda each: each.value or 0)
     assert set(report.importance) == {"learning_rate", "seed"}
     assert sum(report.importance.values()) == pytest.approx(1)
+
+
+def test_a_trial_that_nobody_looks_at_is_interrupted(folder: Path) -> None:
+    sweep = sweeps.read(folder)
+    trial = open_study(folder, sweep).ask()
+    suggest(trial, sweep.ranges)
+    trial.set_user_attr(RUN, "1")
+    assert [each.state for each in SweepReader(folder).read().trials] == ["interrupted"]
+    with FileLock(folder / LOCK):
+        report = SweepReader(folder).read()
+        assert report.summary.state == "running"
+        assert [each.state for each in report.trials] == ["running"]
 
 
 def test_a_torn_last_line_is_no_damage_and_the_sweep_goes_on(folder: Path) -> None:
@@ -103,7 +117,7 @@ def test_an_edited_sweep_is_a_sentence_and_the_others_are_listed(
     text = (folder / FILE_NAME).read_text()
     assert before in text
     (folder / FILE_NAME).write_text(text.replace(before, after))
-    newest, oldest = summaries()
+    newest, oldest = (each.summary for each in SweepIndex().read())
     assert (newest.sweep, newest.state) == (other.name, "stopped")
     assert oldest.state == "damaged"
     assert why in oldest.problem
@@ -113,4 +127,4 @@ def test_an_edited_sweep_is_a_sentence_and_the_others_are_listed(
 
 def test_a_folder_without_a_sweep_is_a_sentence() -> None:
     (sweeps.paths.private_folder(sweeps.FOLDER) / "7").mkdir()
-    assert [each.state for each in summaries()] == ["damaged"]
+    assert [each.summary.state for each in SweepIndex().read()] == ["damaged"]
