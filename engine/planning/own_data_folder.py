@@ -2,32 +2,76 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.planning.end_runs import HELD, OVER
+from engine.processes import children, presence
+from engine.processes.process import module_environment
 from engine.system.paths import HOME_VARIABLE
 from engine.templates.protocol import FOLDER_VARIABLE, folder
+
+PREFIX = "traindeck-own-"
 
 
 @contextmanager
 def own_data_folder(purpose: str, **variables: str) -> Iterator[Path]:
     """Let runs go to a folder of their own, which is deleted in the end; templates are shared.
 
-    `variables` are set in the environment meanwhile.
+    `variables` are set in the environment meanwhile. If this process is killed, a process of
+    `engine.planning.end_runs` ends the runs and deletes the folder.
     """
+    _remove_leftovers()
     before = dict(os.environ)
-    home = Path(tempfile.mkdtemp(prefix=f"traindeck-{purpose}-"))
+    home = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}-"))
+    presence.hold(home / HELD)
     changes = {FOLDER_VARIABLE: str(folder()), HOME_VARIABLE: str(home), **variables}
+    ender = _start_ender(home)
     os.environ.update(changes)
+    told = b""
     try:
         yield home
+        told = OVER
     finally:
         for name in changes:
             del os.environ[name]
             if name in before:
                 os.environ[name] = before[name]
+        if ender is not None and ender.stdin is not None:
+            with contextlib.suppress(OSError):  # it was killed
+                ender.stdin.write(told)
+                ender.stdin.close()
+            ender.wait()
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _start_ender(home: Path) -> subprocess.Popen[bytes] | None:
+    """Start the process that ends the runs in `home` once this one has closed its pipe."""
+    try:
+        return children.start(
+            [sys.executable, "-P", "-m", "engine.planning.end_runs", str(home)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env=module_environment(os.environ),
+            start_new_session=True,
+        )
+    except OSError:  # such as a limit for processes
+        return None
+
+
+def _remove_leftovers() -> None:
+    """Delete the folders that nobody holds: a power cut, or a kill of both processes, left them."""
+    for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        held = home / HELD
+        with contextlib.suppress(OSError):
+            if held.exists() and held.stat().st_uid == os.getuid() and not presence.is_held(held):
+                shutil.rmtree(home, ignore_errors=True)

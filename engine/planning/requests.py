@@ -14,7 +14,10 @@ class AskRace(msgspec.Struct, frozen=True, kw_only=True, tag="race"):
     entrants: tuple[RunSpec, ...]
     steps: int = 60
     together: bool = False
-    """Side by side where their devices are disjoint."""
+    """Side by side where `devices` are free, instead of one after the other."""
+
+    devices: tuple[str, ...] = ()
+    """Where they are placed side by side; empty: the devices that they name."""
 
 
 class AskPreflight(msgspec.Struct, frozen=True, tag="preflight"):

@@ -21,9 +21,20 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     samples_per_second: float | None = None
     """Of all replicas together; None: it did not do its steps, see `problem`."""
 
+    steps: int = 0
+    """Those that were measured, without the warm-up."""
+
+    noise: float = 0.0
+    """Half the distance of the quartiles of `samples_per_second`, as a share of it: a difference
+    that is smaller says nothing."""
+
+    is_tied: bool = False
+    """Whether the first entry is no faster than this one, within the noise of both."""
+
     efficiency: float | None = None
-    """Samples per second, divided by the number of devices times those of one device; 1 is ideal.
-    None: nothing to compare with was raced."""
+    """Samples per second, divided by the number of devices times those of one device with the same
+    framework, precision and global batch (strong scaling); 1 is ideal. None: nothing to compare
+    with was raced."""
 
     memory: dict[str, float] = {}
     """The most bytes that its workers held, by device."""
@@ -46,6 +57,11 @@ class Race(msgspec.Struct, frozen=True, kw_only=True, tag="race"):
     entries: tuple[Entry, ...] = ()
     steps: int = 0
     seconds: float = 0.0
+    notices: tuple[str, ...] = ()
+    """What disturbed the figures, a sentence each."""
+
+    is_stopped: bool = False
+    """Whether the person stopped it: entries may be missing."""
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
 from engine import client
 from engine.diagnosis.device_metrics import PROCESS_MEMORY
 from engine.messages.commands import Stop
-from engine.messages.events import Notice, TrainingStarted
+from engine.messages.events import EpochEnded, Notice, TrainingStarted
 from engine.runs.run_info import RunInfo, failure_of
-from engine.runs.run_state import STEP_SECONDS, THROUGHPUT, TRAINING_LOSS, RunState
+from engine.runs.run_state import STEP_SECONDS, THROUGHPUT, TRAINING_LOSS, RunState, RunStatus
 from engine.runs.store.store_reader import RunReader
+from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
+from engine.training.pace import WARM_UP_CHUNKS
 
 LOOK_SECONDS = 0.05
 END_SECONDS = 20.0
@@ -23,6 +27,13 @@ END_SECONDS = 20.0
 
 MOST_SECONDS = 120.0
 """Time for a short run, with the import of its framework and the first use of a card."""
+
+MOST_PARTS = 5
+"""Parts of the measured steps. Their median ignores one disturbance of the machine, and still has
+all that recurs, such as each fourth step that waits for data; the median of the steps has not."""
+
+WARM_UP_SHARE = 0.1
+"""The share of the steps that counts as warm-up, if it is more than the chunks that do."""
 
 SHARES = ("compute", "communication", "data")
 
@@ -36,6 +47,8 @@ _WITHOUT_TRACES = {
     "early_stopping": "",
     "tensorboard": False,
     "queue": "never",
+    "stop_seconds": 5.0,
+    "orphan_seconds": 0.0,
 }
 """The fields of a spec that a short run has in any case: it keeps nothing and waits for no one."""
 
@@ -55,7 +68,15 @@ class ShortRun(msgspec.Struct, frozen=True, kw_only=True):
     """The training loss of each step."""
 
     samples_per_second: float = 0.0
-    """Of all replicas together, without the first steps, which compile and import."""
+    """Of all replicas together, without the first steps, which compile and import: the median of
+    `rates`. If it did no more than those, of those."""
+
+    rates: tuple[float, ...] = ()
+    """Samples per second in up to MOST_PARTS equal parts of the steps that were measured, without
+    the time of validations."""
+
+    measured_steps: int = 0
+    """The steps after the warm-up whose time is known."""
 
     step_seconds: float = 0.0
     shares: dict[str, float] = {}
@@ -155,19 +176,26 @@ def _figures(
     with RunReader(run.folder) as reader:
         events = [stored.event for stored in reader.events_after(0)]
         losses = reader.history(TRAINING_LOSS)
-        rates = reader.history(THROUGHPUT).value
+        chunks = reader.history(THROUGHPUT)
         times = reader.history(STEP_SECONDS).value
         shares = _shares(reader)
         memory = _memory(reader, spec)
     started = next((event for event in events if isinstance(event, TrainingStarted)), None)
-    rate = float(rates[-1]) if len(rates) else 0.0
+    epochs = {stored.step for stored in events if isinstance(stored, EpochEnded)}
+    seconds_of = _step_seconds(losses, _warm_step(chunks), epochs)
+    rates = _rates(seconds_of, _samples_per_step(run.status, spec))
+    pace = run.status.samples_per_second
+    if not rates and len(chunks.step) > WARM_UP_CHUNKS and pace > 0:
+        rates = (pace,)  # such as one step an epoch: each lies beside a validation
     energy = run.status.energy * 3600
     trained = len(losses.value) * spec.batch_size
     return ShortRun(
         spec=spec,
         steps=run.status.step,
         losses=tuple(map(float, losses.value)),
-        samples_per_second=rate if math.isfinite(rate) else 0.0,
+        samples_per_second=statistics.median(rates) if rates else pace,
+        rates=rates,
+        measured_steps=len(seconds_of),
         step_seconds=float(times[-1]) if len(times) else 0.0,
         shares=shares,
         first_step_seconds=max(0.0, float(losses.time[0]) - begun) if len(losses.time) else 0.0,
@@ -182,6 +210,41 @@ def _figures(
         where=where,
         is_out_of_memory="out of memory" in problem,
     )
+
+
+def _warm_step(chunks: StoredPoints) -> int:
+    """Return the last step of the warm-up."""
+    if not len(chunks.step):
+        return 0
+    ends = [int(step) for step in chunks.step]
+    return max(ends[min(WARM_UP_CHUNKS, len(ends)) - 1], int(WARM_UP_SHARE * ends[-1]))
+
+
+def _step_seconds(losses: StoredPoints, warm: int, epochs: Collection[int]) -> list[float]:
+    """Return the seconds of each step after `warm` that did not begin with the end of an epoch, as
+    a validation lies between those."""
+    steps, times = [int(step) for step in losses.step], [float(each) for each in losses.time]
+    return [
+        now - before
+        for before, now, step in zip(times, times[1:], steps, strict=False)
+        if step >= warm and step not in epochs and now > before
+    ]
+
+
+def _rates(seconds: Sequence[float], samples: float) -> tuple[float, ...]:
+    count = min(MOST_PARTS, len(seconds))
+    if not count:
+        return ()
+    ends = [round(part * len(seconds) / count) for part in range(count + 1)]
+    return tuple(
+        samples * (end - begin) / sum(seconds[begin:end]) for begin, end in itertools.pairwise(ends)
+    )
+
+
+def _samples_per_step(status: RunStatus, spec: RunSpec) -> float:
+    """Return the mean samples of a step: a loader of the recipe may have its own batches."""
+    samples = status.samples_per_second * status.step_seconds
+    return samples if math.isfinite(samples) and samples > 0 else float(spec.batch_size)
 
 
 def _shares(reader: RunReader) -> dict[str, float]:

@@ -48,6 +48,8 @@ class Ticket(
     """One active run. It counts only while its supervisor or one of its workers is alive."""
 
     run: str
+    """Its number; what is measured before a run has a name in its place."""
+
     pid: int
     created: float
     """Start time of the supervisor's process, from `engine.processes.process.start_time`."""
@@ -127,7 +129,8 @@ def describe(ticket: Ticket, ahead: Sequence[Ticket], names: Mapping[str, str]) 
             place = 1 + sum(each.place == "waiting" for each in here)
             groups.setdefault((here[0].run, place), []).append(names.get(device, device))
     parts = [
-        f"behind run {run} on {' and '.join(devices)} ({_ordinal(place)} in line)"
+        f"behind {f'run {run}' if run.isdecimal() else run} on {' and '.join(devices)} "
+        f"({_ordinal(place)} in line)"
         for (run, place), devices in groups.items()
     ]
     return f"Queued {', '.join(parts)}."

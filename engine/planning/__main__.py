@@ -1,0 +1,97 @@
+"""`python -m engine.planning` does what one request on standard input asks for, and answers.
+
+It reads one `Request` as a line of JSON, and prints an `Answer` a line: news, and in the end a
+result or a refusal. It ends, and its workers with it, when standard input closes or it gets
+SIGTERM; what was measured until then is its result.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import BinaryIO, assert_never
+
+import msgspec
+
+from engine.planning import race
+from engine.planning.device_claim import DevicesInUse
+from engine.planning.requests import (
+    Answer,
+    AskBatch,
+    AskMemory,
+    AskPreflight,
+    AskRace,
+    Refusal,
+    Request,
+)
+from engine.planning.results import News, Result
+from engine.processes.process import END_SIGNALS
+
+
+def main() -> int:
+    """Answer one request; return the exit code."""
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)  # before anything can be printed
+    os.dup2(2, 1)
+    is_ending = threading.Event()
+    for number in END_SIGNALS:
+        signal.signal(number, lambda *_: is_ending.set())
+    telling = threading.Lock()  # side by side, several threads have news
+
+    def tell(answer: Answer) -> None:
+        with telling:
+            _write(answers, msgspec.json.encode(answer) + b"\n", is_ending)
+
+    try:
+        request = msgspec.json.decode(sys.stdin.buffer.readline(), type=Request)
+    except ValueError as error:
+        tell(Refusal(f"This is no request: {error}."))
+        return 2
+    threading.Thread(target=_watch_input, args=(is_ending,), daemon=True).start()
+    try:
+        tell(_result(request, tell, is_ending.is_set))
+    except (race.CannotRace, DevicesInUse) as error:
+        tell(Refusal(str(error)))
+    except OSError as error:
+        tell(Refusal(f"Nothing can be measured: {error}."))
+    return 0
+
+
+def _result(
+    request: Request, tell: Callable[[News], None], is_cancelled: Callable[[], bool]
+) -> Result | Refusal:
+    match request:
+        case AskRace():
+            return race.race(
+                request.entrants,
+                steps=request.steps,
+                together=request.together,
+                devices=request.devices,
+                tell=tell,
+                is_cancelled=is_cancelled,
+            )
+        case AskPreflight() | AskMemory() | AskBatch():
+            return Refusal("This cannot be measured yet.")
+        case _:
+            assert_never(request)
+
+
+def _watch_input(is_ending: threading.Event) -> None:
+    """Wait until standard input closes: whoever asked is gone, or wants no more."""
+    while os.read(0, 4096):
+        pass
+    is_ending.set()
+
+
+def _write(answers: BinaryIO, line: bytes, is_ending: threading.Event) -> None:
+    try:
+        while line:
+            line = line[answers.write(line) :]
+    except OSError:  # nobody reads any more
+        is_ending.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
