@@ -24,7 +24,7 @@ from gui.bridge.files.editor import Editor
 from gui.bridge.files.media_files import MediaFiles
 from gui.bridge.files.recent_forms import RecentForms
 from gui.bridge.files.settings_file import window_settings
-from gui.bridge.machines.machines import Machines
+from gui.bridge.machines.machines import Machines, place_of
 from gui.bridge.memory_owners import MemoryOwners
 from gui.bridge.overview_reader import OverviewReader
 from gui.bridge.run_files import RunFiles
@@ -187,14 +187,17 @@ class AppController(QObject):
         self.overview.message.connect(self.show_message)
         self.telemetry.snapshot.connect(self._label_devices)
         self._connect_run()
-        self.engine_client.find_first(str(self.settings.value(_SHOWN_RUN) or ""))
+        shown = str(self.settings.value(_SHOWN_RUN) or "")
+        self.engine_client.find_first(shown)
         self._refresh_timer.start(REFRESH_RUNS_MS)
         self.machines.begin()
+        if place_of(shown)[0] and self.machines.has_run(shown):
+            self.run_list_controller.awaited = shown
         _log.info("the window is complete")
 
     def open(self, run_id: str | None) -> None:
         """Show the active or ended run `run_id` from its first event; None: show no run."""
-        self.settings.setValue(_SHOWN_RUN, run_id or "")
+        self.settings.setValue(_SHOWN_RUN, self.run_list_controller.awaited or run_id or "")
         self.run_list_controller.close_comparison()
         self.plots_controller.watch(run_id)
         self.log_controller.clear()
@@ -212,6 +215,11 @@ class AppController(QObject):
         self.run_list.watch(run_id)
         self.engine_client.watch(run_id)
         self.reader.watch(run_id)
+
+    def _open_chosen(self, run_id: str) -> None:
+        """Show the run that the user has chosen or started, and wait for no other one."""
+        self.run_list_controller.awaited = ""
+        self.open(run_id)
 
     def shut_down(self) -> None:
         """Stop the timers and threads of the window; the runs continue."""
@@ -357,7 +365,7 @@ class AppController(QObject):
             panel.edit_clicked.connect(self.editor.open)
         self.editor.failed.connect(self.show_message)
         controls.empty_cache_clicked.connect(client.empty_cache)
-        client.started.connect(self.open)
+        client.started.connect(self._open_chosen)
         client.started.connect(client.refresh_runs)
         client.started.connect(self.form.run_started)
         client.problems.connect(self.form.show_problems)
@@ -375,7 +383,7 @@ class AppController(QObject):
         self.engine_client.runs_listed.connect(self.notices.show_runs)
         self.engine_client.runs_listed.connect(self.form.show_runs)
         self.notices.ended.connect(self.show_message)
-        run_list.opened.connect(self.open)
+        run_list.opened.connect(self._open_chosen)
         self.controls.resume_clicked.connect(resume.resume)
         run_list.resume_requested.connect(resume.resume)
         run_list.resume_from_older_requested.connect(resume.resume_from_older)
@@ -448,7 +456,7 @@ class AppController(QObject):
         for action in (window.import_runs, self.run_list_panel.import_runs):
             action.triggered.connect(lambda: self.exchange.import_runs())
         self.exchange.imported.connect(self.engine_client.refresh_runs)
-        self.exchange.open_wanted.connect(self.open)
+        self.exchange.open_wanted.connect(self._open_chosen)
         self.exchange.message.connect(self.show_message)
         window.copy_command.triggered.connect(self.form.copy_command)
         window.first_error.triggered.connect(self.log_controller.go_to_first_error)

@@ -47,6 +47,10 @@ class RunListController(QObject):
         window: MainWindow,
     ) -> None:
         super().__init__(window)
+        self.awaited = ""
+        """Id of a run of another machine that was shown at the last end of the window: it is shown
+        again when that machine lists it, unless the user opens another one before."""
+
         self._run_list = run_list
         self._panel = panel
         self._chosen = chosen
@@ -98,16 +102,25 @@ class RunListController(QObject):
             self.close_comparison()
 
     def _open(self, run_id: str) -> None:
+        self.awaited = ""
         if run_id == self._run_list.watched:
             self.close_comparison()
         else:
             self.open_requested.emit(run_id)
 
     def _check_watched(self, infos: list[RunInfo]) -> None:
-        """Open another run if none is shown, or if the shown one was deleted elsewhere."""
+        """Open the run that was shown before, or another one if none is shown, or if the shown one
+        was deleted elsewhere."""
         watched = self._run_list.watched
         if watched is None and not infos:
             return
+        listed = {info.id: info for info in infos}
+        if before := listed.get(self.awaited):
+            self.awaited = ""
+            shown = listed.get(watched or "")
+            if shown is None or shown.state.is_over or not before.state.is_over:
+                self.open_requested.emit(before.id)
+                return
         if watched is None or not self._client.has_run(watched):
             self.open_requested.emit(run_to_open(infos))
 

@@ -188,10 +188,8 @@ class EngineClient(QObject):
         self._cancelled.set()
 
     def has_run(self, run_id: str) -> bool:
-        """Whether the run exists; one of another machine is taken to, while that is connected."""
-        if place_of(run_id)[0]:
-            return self._machines.status(place_of(run_id)[0]) is not None
-        return paths.is_run(run_id)
+        """Whether the run exists; see `Machines.has_run` for one of another machine."""
+        return self._machines.has_run(run_id) if place_of(run_id)[0] else paths.is_run(run_id)
 
     def list_checkpoints(self, run_id: str) -> None:
         """Read the checkpoints of a run. Emits `checkpoints_listed`."""

@@ -7,6 +7,8 @@ from itertools import count
 
 from PySide6.QtCore import QObject, QSettings, Signal
 
+from gui.bridge.machines.machines import place_of
+
 COLOURS = 8
 """The number of colours that can be told apart; with more runs they repeat, with other dashes."""
 
@@ -34,6 +36,10 @@ class ChosenRuns(QObject):
         self.baseline: str | None = None
         """Id of the pinned run."""
 
+        self._absent: list[str] = []
+        """Chosen runs of other machines that do not answer now; they come back with these."""
+
+        self._absent_baseline: str | None = None
         if settings is not None:
             self._restore(settings)
         self.changed.connect(self._remember)
@@ -61,12 +67,34 @@ class ChosenRuns(QObject):
     def choose(self, run_ids: Iterable[str]) -> None:
         """Choose exactly these runs; runs that are already chosen keep their colours."""
         wanted = list(run_ids)
+        self._absent, self._absent_baseline = [], None
         self._drop(wanted)
         self._add(wanted)
 
     def keep_only(self, run_ids: Iterable[str]) -> None:
         """Remove every other run from the choice."""
         if self._drop(run_ids):
+            self.changed.emit()
+
+    def follow_list(self, run_ids: Iterable[str]) -> None:
+        """Choose only what is listed: all runs of this machine, and of the others that answer.
+
+        The runs of another one, of which none is listed, are chosen again when it lists them.
+        """
+        listed = set(run_ids)
+        answering = {"", *(place_of(run_id)[0] for run_id in listed)}
+        back = [run_id for run_id in self._absent if run_id in listed]
+        gone = [run_id for run_id in self._colours if run_id not in listed]
+        if self.baseline in gone:
+            self._absent_baseline = self.baseline
+        absent = [each for each in [*self._absent, *gone] if place_of(each)[0] not in answering]
+        self._absent = absent[-MAX_REMEMBERED:]
+        is_changed = self._drop(listed)
+        if back:
+            if self.baseline is None and self._absent_baseline in back:
+                self.baseline, self._absent_baseline = self._absent_baseline, None
+            self._add(back)
+        elif is_changed:
             self.changed.emit()
 
     def pin(self, run_id: str | None) -> None:
@@ -103,16 +131,20 @@ class ChosenRuns(QObject):
     def _remember(self) -> None:
         if self._settings is not None:
             self._settings.setValue(_REMEMBERED, _written(self._remembered))
-            self._settings.setValue(_CHOSEN, _written(self._colours))
-            self._settings.setValue(_BASELINE, self.baseline or "")
+            absent = {run_id: self._remembered.get(run_id, 0) for run_id in self._absent}
+            self._settings.setValue(_CHOSEN, _written(self._colours | absent))
+            self._settings.setValue(_BASELINE, self.baseline or self._absent_baseline or "")
 
     def _restore(self, settings: QSettings) -> None:
         self._remembered = _read(settings.value(_REMEMBERED))
-        chosen = _read(settings.value(_CHOSEN))
+        found = _read(settings.value(_CHOSEN))
+        self._absent = [run_id for run_id in found if place_of(run_id)[0]][-MAX_REMEMBERED:]
+        chosen = {run_id: colour for run_id, colour in found.items() if not place_of(run_id)[0]}
         if len(set(chosen.values())) == len(chosen):  # otherwise the file was edited
             self._colours = chosen
         baseline = settings.value(_BASELINE)
         self.baseline = baseline if baseline in self._colours else None
+        self._absent_baseline = baseline if baseline in self._absent else None
 
     def _drop(self, run_ids: Iterable[str]) -> bool:
         stay = set(run_ids)

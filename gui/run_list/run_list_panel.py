@@ -95,7 +95,7 @@ class RunListPanel(QWidget):
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.import_runs = QAction(self.tr("Import runs…"), self)
         self.clear_choice = QAction(self.tr("Remove all runs from the comparison"), self)
-        self.clear_choice.triggered.connect(lambda: chosen.keep_only(()))
+        self.clear_choice.triggered.connect(lambda: chosen.choose(()))
         self.empty_trash = QAction(self.tr("Empty trash…"), self)
         menu = QMenu(self.more)
         menu.addAction(self.import_runs)
@@ -125,7 +125,7 @@ class RunListPanel(QWidget):
             return
         self._is_listed = True
         self._infos = infos
-        self._chosen.keep_only([info.id for info in infos])
+        self._chosen.follow_list(info.id for info in infos)
         self._update_list()
 
     def show_unreadable(self, runs: list[UnreadableRun]) -> None:

@@ -566,7 +566,7 @@ class RunsPage(QWidget):
             (self.tr("Copy as CSV"), self._copy, QKeySequence.StandardKey.Copy),
             (self.tr("Move to the trash"), self._delete, "Del"),
             (self.tr("Select all shown runs"), self._select_all, ""),
-            (self.tr("Select none"), lambda: self._chosen.keep_only(()), ""),
+            (self.tr("Select none"), lambda: self._chosen.choose(()), ""),
             (self.tr("Columns…"), self._choose_columns, ""),
             (self.tr("Fold all groups"), lambda: self._fold_all(True), ""),
             (self.tr("Unfold all groups"), lambda: self._fold_all(False), ""),

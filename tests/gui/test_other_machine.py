@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.messages.events import CheckpointSaved, Notice, RunEnded
 from engine.processes.process import PROJECT
-from engine.remote import machines
+from engine.remote import machines, ssh
 from engine.remote.machines import RemoteMachine
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
@@ -149,6 +149,82 @@ def test_a_curve_that_is_out_of_sight_is_not_fetched(
 
 def is_lost(info: object) -> bool:
     return getattr(info, "state", None) is RunState.ELSEWHERE
+
+
+def test_the_shown_and_the_chosen_runs_there_are_there_again_at_the_next_start(
+    open_app: Callable[[], AppController],
+    other_home: Path,
+    record_there: Callable[[], RecordedRun],
+    record: Callable[..., RecordedRun],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    qtbot: QtBot,
+) -> None:
+    for run in (record(), record_there()):
+        run.begin()
+        run.add(RunEnded("finished", ""))
+    program = tmp_path / "ssh"
+    monkeypatch.setenv(ssh.PROGRAM_VARIABLE, str(program))
+    command = f"env TRAINDECK_HOME={other_home} PYTHONPATH={PROJECT} {sys.executable}"
+    machines.add(
+        RemoteMachine(name="gpus", destination="me@gpus", command=f"{command} {PROJECT}/main.py")
+    )
+
+    def set_answering(answers: bool) -> None:
+        run_last = 'for last; do :; done; exec sh -c "$last"' if answers else "exec cat"
+        program.write_text(f"#!/bin/sh\n{run_last}\n")
+        program.chmod(0o700)
+
+    set_answering(True)
+    app = open_app()
+    app.machines.connect_to("gpus")
+    qtbot.waitUntil(lambda: set(listed(app)) == {"1", "gpus:1"})
+    app.chosen.choose(["1", "gpus:1"])
+    app.run_list.opened.emit("gpus:1")
+    app.window.close()
+    app.shut_down()
+
+    set_answering(False)
+    app = open_app()
+    qtbot.waitUntil(lambda: app.run_list.watched == "1")
+    assert app.chosen.ids() == ["1"], "nothing waits for a machine that does not answer"
+    set_answering(True)
+    os.kill(app.machines.connection("gpus").pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: app.run_list.watched == "gpus:1")
+    assert app.chosen.ids() == ["1", "gpus:1"]
+
+
+def test_a_run_that_the_user_opens_is_not_replaced_by_the_one_of_the_last_time(
+    connected: Callable[[], AppController],
+    record_there: Callable[[], RecordedRun],
+    record: Callable[..., RecordedRun],
+    qtbot: QtBot,
+) -> None:
+    for run in (record(), record_there()):
+        run.add(RunEnded("finished", ""))
+    app = connected()
+    app.run_list_controller.awaited = "gpus:1"
+    app.run_list.opened.emit("1")
+    qtbot.waitUntil(lambda: set(listed(app)) == {"1", "gpus:1"})
+    app.engine_client.refresh_runs()
+    with qtbot.waitSignal(app.engine_client.runs_listed):
+        pass
+    assert app.run_list.watched == "1"
+
+
+def test_a_shown_run_that_is_deleted_there_makes_room_for_another(
+    connected: Callable[[], AppController],
+    record_there: Callable[[], RecordedRun],
+    other_home: Path,
+    qtbot: QtBot,
+) -> None:
+    for run in (record_there(), record_there()):
+        run.add(RunEnded("finished", ""))
+    app = connected()
+    qtbot.waitUntil(lambda: set(listed(app)) == {"gpus:1", "gpus:2"})
+    app.open("gpus:2")
+    (other_home / "runs" / "2").rename(other_home / "gone")
+    qtbot.waitUntil(lambda: app.run_list.watched == "gpus:1")
 
 
 def test_runs_of_two_machines_are_compared(

@@ -63,7 +63,14 @@ class _Link:
         self.devices: DevicesWatch | None = None
         self.runs: list[RunInfo] = []
         self.unreadable: list[UnreadableRun] = []
+        self.deleted: set[str] = set()
+        """Ids of runs that were listed before."""
+
         self.question: _Question | None = None
+
+    def ids(self) -> set[str]:
+        """Return the ids of all runs that are listed."""
+        return {*(each.id for each in self.runs), *(each.id for each in self.unreadable)}
 
 
 class Machines(QObject):
@@ -231,6 +238,12 @@ class Machines(QObject):
         """Return the damaged runs of all other machines."""
         return [run for link in self._links.values() for run in link.unreadable]
 
+    def has_run(self, run_id: str) -> bool:
+        """Whether a run of another machine exists; one that was not listed yet is taken to, while
+        the window is connected to its machine or tries to be."""
+        link = self._links.get(place_of(run_id)[0])
+        return link is not None and run_id not in link.deleted
+
     def run(self, run_id: str) -> RunAccess:
         """Return the way to a run. For any thread. Raises NoAnswer."""
         name, number = place_of(run_id)
@@ -359,9 +372,11 @@ class Machines(QObject):
     ) -> None:
         link = self._links.get(name)
         if link is not None:
+            before = link.ids()
             # A number is what the window counts on, and what comes from there may be anything.
             link.runs = [named(name, info) for info in runs if info.id.isdecimal()]
             link.unreadable = [run._replace(id=f"{name}:{run.id}") for run in unreadable]
+            link.deleted = (link.deleted | before) - link.ids()
             self.runs_listed.emit(name, link.runs, link.unreadable)
 
     def _take_snapshot(self, name: str, snapshot: Snapshot) -> None:

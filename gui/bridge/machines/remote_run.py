@@ -193,4 +193,7 @@ class RemoteRun(RunAccess):
         self._ask(requests.Restore(self._number))
 
     def _ask(self, request: Request[A]) -> A:
-        return call(self._connection, request, ANSWER_SECONDS)
+        try:
+            return call(self._connection, request, ANSWER_SECONDS)
+        except NoSuchRun as error:  # it is deleted there while it is shown here
+            raise NoAnswer(f"{self._connection.machine.name}: {error}") from error

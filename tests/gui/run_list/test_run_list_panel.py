@@ -188,6 +188,36 @@ def test_the_choice_and_its_colours_outlast_the_window(tmp_path: Path) -> None:
     assert again.colours()["5"] == 0
 
 
+def test_chosen_runs_of_a_machine_come_back_when_it_answers(tmp_path: Path) -> None:
+    def opened() -> ChosenRuns:
+        return ChosenRuns(QSettings(str(tmp_path / "window.ini"), QSettings.Format.IniFormat))
+
+    chosen = opened()
+    chosen.choose(["5", "gpus:5", "lab:1"])
+    chosen.pin("gpus:5")
+    chosen.follow_list(["5", "gpus:5", "lab:1"])
+    again = opened()
+    assert (again.colours(), again.baseline) == ({"5": 0}, None), "no machine has answered yet"
+    again.follow_list(["5", "6"])
+    again.toggle("6")
+    again = opened()
+    assert again.ids() == ["5", "6"]
+    again.follow_list(["5", "6", "gpus:5", "gpus:7"])
+    assert again.colours() == {"5": 0, "6": 3, "gpus:5": 1}
+    assert again.baseline == "gpus:5"
+    again.follow_list(["5", "6"])  # that machine was disconnected
+    assert (again.ids(), again.baseline) == (["5", "6"], None)
+    again.follow_list(["5", "6", "gpus:5"])
+    assert (again.ids(), again.baseline) == (["5", "6", "gpus:5"], "gpus:5")
+    again.follow_list(["5", "6", "gpus:7", "lab:1"])  # one was deleted there
+    assert again.colours() == {"5": 0, "6": 3, "lab:1": 2}
+    again.follow_list(["5", "6", "gpus:5"])
+    assert again.ids() == ["5", "6"]
+    again.choose(())
+    again.follow_list(["5", "6", "lab:1"])
+    assert again.ids() == []
+
+
 @pytest.mark.parametrize("said", ["1:0 2:0", "x 2: 1:9999999", "nonsense", "1:-1"])
 def test_a_choice_that_makes_no_sense_is_forgotten(said: str, tmp_path: Path) -> None:
     settings = QSettings(str(tmp_path / "window.ini"), QSettings.Format.IniFormat)
