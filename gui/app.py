@@ -161,6 +161,8 @@ class AppController(QObject):
         self._runs_place.fill(self.runs_page)
         self.machine_list = machine_list = MachinesPage()
         self.machines_page.fill(machine_list)
+        machine_list.cluster.show_status(self.cluster_devices.status)
+        self.cluster_devices.told.connect(machine_list.cluster.show_status)
         self.machines_controller = MachinesController(
             self.machines, self.machine_cards, machine_list, self.window
         )

@@ -1,8 +1,9 @@
-"""The devices of the other machines of the cluster, asked of a process: Ray takes a second."""
+"""The machines of the cluster and their devices, asked of a process: Ray takes a second."""
 
 from __future__ import annotations
 
 import sys
+import time
 
 import msgspec
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
@@ -27,16 +28,33 @@ class ClusterDevice(msgspec.Struct, frozen=True):
     device: DeviceSnapshot
 
 
-class _Machine(msgspec.Struct):
+class ClusterMember(msgspec.Struct, frozen=True):
+    """A machine of the cluster, as `cluster status` tells of it."""
+
     name: str
+    ip: str
     alive: bool
+    """Whether the head hears of it now."""
+
     is_here: bool
+    is_head: bool
+    problem: str
+    """Why its devices are not known, in a sentence; empty: they are."""
+
     devices: tuple[DeviceSnapshot, ...]
     given: tuple[str, ...]
+    """The GPUs that a run can use there."""
 
 
-class _Status(msgspec.Struct):
-    machines: tuple[_Machine, ...]
+class ClusterStatus(msgspec.Struct, frozen=True):
+    """What was answered the last time."""
+
+    problem: str = ""
+    """Why nothing is known of the cluster, in a sentence; empty: it is known."""
+
+    machines: tuple[ClusterMember, ...] = ()
+    time: float = 0.0
+    """Seconds since the epoch; 0: this machine is in no cluster."""
 
 
 class ClusterDevices(QObject):
@@ -45,8 +63,12 @@ class ClusterDevices(QObject):
     changed = Signal(tuple)
     """tuple[ClusterDevice, ...]: those that can be used now; none without a cluster."""
 
+    told = Signal(ClusterStatus)
+    """The cluster has answered, or this machine is in none any more."""
+
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self.status = ClusterStatus()
         self._shown: tuple[ClusterDevice, ...] = ()
         self._process = QProcess(self)
         self._process.finished.connect(self._read)
@@ -66,7 +88,7 @@ class ClusterDevices(QObject):
         if self._process.state() != QProcess.ProcessState.NotRunning:
             return
         if not (paths.home() / FILE_NAME).exists():
-            self._show(())
+            self._tell(ClusterStatus())
             return
         environment = QProcessEnvironment()
         system = QProcessEnvironment.systemEnvironment()
@@ -87,10 +109,15 @@ class ClusterDevices(QObject):
     def _read(self) -> None:
         try:
             output = bytes(self._process.readAllStandardOutput().data())
-            status = msgspec.json.decode(output, type=_Status)
-        except msgspec.DecodeError:
-            self._show(())  # it has left, or the head does not answer
-            return
+            status = msgspec.json.decode(output, type=ClusterStatus)
+        except msgspec.DecodeError:  # it has left meanwhile
+            status = ClusterStatus(self.tr("The cluster does not answer."))
+        self._tell(msgspec.structs.replace(status, time=time.time()))
+
+    def _tell(self, status: ClusterStatus) -> None:
+        if self.status.time or status.time:
+            self.status = status
+            self.told.emit(status)
         self._show(
             tuple(
                 ClusterDevice(on_machine(each.name, id), each.name, device)
@@ -107,7 +134,7 @@ class ClusterDevices(QObject):
             self.changed.emit(devices)
 
 
-def _usable(machine: _Machine, device: DeviceSnapshot) -> tuple[str, ...]:
+def _usable(machine: ClusterMember, device: DeviceSnapshot) -> tuple[str, ...]:
     """Return what a spec can name of a device: nothing, itself, or its slices."""
     if device.kind == "cpu":
         return ("cpu:0",)

@@ -1,4 +1,4 @@
-"""The page Machines: this machine, and below it the others."""
+"""The page Machines: this machine, below it its cluster, and the others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from engine.telemetry.memory_attribution import memory_uses
 from engine.telemetry.snapshot import Snapshot
+from gui.machines.cluster_card import ClusterCard
 from gui.machines.machine_block import MachineBlock
 from gui.widgets.plain_text import Label
 
@@ -34,6 +35,7 @@ class MachinesPage(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.own = MachineBlock(None)
+        self.cluster = ClusterCard()
         self.blocks: dict[str, MachineBlock] = {}
         self.add = QPushButton(self.tr("Add a machine…"))
         self.add.setObjectName("low")
@@ -49,6 +51,7 @@ class MachinesPage(QWidget):
         layout = QVBoxLayout(self)
         layout.setSpacing(14)
         layout.addWidget(self.own)
+        layout.addWidget(self.cluster)
         self._column = QVBoxLayout()
         self._column.setSpacing(14)
         layout.addLayout(self._column)

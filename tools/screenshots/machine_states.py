@@ -11,6 +11,7 @@ from engine.remote.connection import LinkState, LinkStatus
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import MAJOR, MINOR, Hello
 from gui.app import AppController
+from gui.bridge.cluster_devices import ClusterMember, ClusterStatus
 from tools.screenshots import fake_machine
 from tools.screenshots.scene import Scene, in_the_middle, replay_older
 
@@ -37,6 +38,28 @@ def machines() -> Scene:
         for second in range(_SECONDS, -1, -2):
             app.machine_list.show_snapshot("lab-server", busy(now - second))
         app.machine_cards.show_snapshot("lab-server", busy(now))
+        app.window.show_page("machines")
+        return app.window
+
+    replay_older("killed")
+    scene = in_the_middle("wide", fake_machine.workstation, 0.6)
+    return scene._replace(subject=show)
+
+
+def cluster() -> Scene:
+    """A cluster of three machines, one of which is lost."""
+
+    def member(name: str, number: int, *, alive: bool = True) -> ClusterMember:
+        devices = fake_machine.workstation(time.time()).devices if alive else ()
+        problem = "" if alive else f"{name} is lost: the head has not heard of it for 9 s."
+        is_here = number == 1
+        return ClusterMember(
+            name, f"10.0.0.{number}", alive, is_here, is_here, problem, devices, ()
+        )
+
+    def show(app: AppController) -> QWidget:
+        members = (member("desk", 1), member("gpus", 2), member("node-3", 3, alive=False))
+        app.cluster_devices.told.emit(ClusterStatus("", members, time.time()))
         app.window.show_page("machines")
         return app.window
 

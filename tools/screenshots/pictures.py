@@ -26,6 +26,7 @@ State = Literal[
     "media",
     "script",
     "machines",
+    "cluster",
     "add-machine",
     "overview",
     "queued",

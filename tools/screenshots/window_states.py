@@ -183,6 +183,7 @@ STATES: dict[State, Callable[[], Scene]] = {
     "events": open_states.log_events,
     "export": open_states.export,
     "machines": machine_states.machines,
+    "cluster": machine_states.cluster,
     "add-machine": machine_states.machine_added,
     "rail": open_states.rail,
     "column": open_states.column,
