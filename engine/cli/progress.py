@@ -23,6 +23,7 @@ from engine.messages.events import (
     RecipeChosen,
     Restarting,
     Resumed,
+    Shrunk,
     StopStage,
     Trouble,
 )
@@ -84,7 +85,7 @@ class ProgressView:
                 return f"epoch {event.epoch}{of_all}  step {event.step}  {values}"
             case CheckpointSaved():
                 return f"checkpoint saved: {event.path}"
-            case Notice() | Alarm() | Trouble() | CheckpointFailed():
+            case Notice() | Alarm() | Trouble() | CheckpointFailed() | Shrunk():
                 return event.text
             case Restarting(failure, count, most):
                 return f"restart {count} of {most}: {failure.message}"

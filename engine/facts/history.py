@@ -20,6 +20,7 @@ from engine.messages.events import (
     Resumed,
     Rewound,
     RunEnded,
+    Shrunk,
     StopStage,
     TrainingStarted,
     Trouble,
@@ -196,6 +197,10 @@ class History:
                 text = f"{who}, restarted ({number} of {most})"
                 self._mark(MarkKind.FAILURE, time, text)
                 self._enter(Phase.RESTARTING, time)
+            case Shrunk(text=text, restarts=restarts):
+                self._mark(MarkKind.TROUBLE, time, _first_sentence(text))
+                if restarts:
+                    self._enter(Phase.RESTARTING, time)
             case Rewound(step=step, epoch=epoch):
                 self._epochs, self._steps = (epoch, epoch), (step, step)
                 self._best = [best for best in self._best if best.step <= step]

@@ -198,6 +198,29 @@ class Trouble(msgspec.Struct, frozen=True, tag="trouble"):
     """False: the trouble is over."""
 
 
+class Shrunk(msgspec.Struct, frozen=True, tag="shrunk"):
+    """A device had no memory left, and all ranks go on with smaller parts of each batch."""
+
+    rank: int
+    step: int
+    """The optimizer step in which it happened, from 1."""
+
+    text: str
+    """Sentences: which rank, where, how all ranks go on."""
+
+    accumulation: int
+    """The accumulation steps from now on."""
+
+    asked: int
+    """Those that the spec asks for. With the next two, it tells whether later settings of the run
+    still are those that were too large."""
+
+    batch_size: int
+    replicas: int
+    restarts: bool = False
+    """The state was not intact: the next attempt begins at the newest checkpoint."""
+
+
 class WorkerFailed(msgspec.Struct, frozen=True, tag="worker_failed"):
     """A worker's failure report: the exception that ends it."""
 
@@ -218,6 +241,9 @@ class WorkerFailed(msgspec.Struct, frozen=True, tag="worker_failed"):
 
     exit_code: int = 1
     """With which the worker leaves after this report; -n for the signal n."""
+
+    shrunk: Shrunk | None = None
+    """It was out of memory, and the next attempt is to go on like this."""
 
 
 class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt_started"):
@@ -361,6 +387,7 @@ WorkerEvent = (
     | Resumed
     | TrainingEnded
     | Notice
+    | Shrunk
     | WorkerFailed
 )
 """The events that workers may send; only the supervisor makes the others."""

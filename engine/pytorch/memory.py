@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor
 
 from engine.processes.process import resident_bytes, resident_metric, trim_heap
 from engine.system.units import gib
-from engine.training.errors import OutOfMemory, full_device, memory_advice
+from engine.training.errors import OutOfMemory, allocation, full_device, memory_advice
 
 _REQUESTED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(bytes|KiB|MiB|GiB)?")
 _OUT_OF_MEMORY = (
@@ -55,16 +55,27 @@ def explain_out_of_memory(
     """
     try:
         yield
-    except (torch.OutOfMemoryError, RuntimeError) as error:
+    except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
         text = str(error)
         if not is_out_of_memory(error):
             raise
         index = _full_device(text, devices)
-        raise OutOfMemory(
+        explained = OutOfMemory(
             out_of_memory_message(
                 text, names[index], device_memory(devices[index]), batch, accumulation
             )
-        ) from error
+        )
+        explained.what = failed_allocation(error, devices, names)
+        raise explained from error
+
+
+def failed_allocation(
+    error: BaseException, devices: Sequence[torch.device], names: Sequence[str]
+) -> str:
+    """Return `OutOfMemory.what` for an out-of-memory error; see above."""
+    text = str(error)
+    requested = _requested(text)
+    return allocation(gib(requested, 2) if requested else "", names[_full_device(text, devices)])
 
 
 def full_text(error: BaseException, devices: Sequence[torch.device], names: Sequence[str]) -> str:
@@ -81,7 +92,7 @@ def full_text(error: BaseException, devices: Sequence[torch.device], names: Sequ
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether a device or the host has no memory left; not all of PyTorch's errors have a type."""
-    return isinstance(error, torch.OutOfMemoryError) or (
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and any(word in str(error) for word in _OUT_OF_MEMORY)
     )
 
@@ -98,12 +109,17 @@ def _full_device(text: str, devices: Sequence[torch.device]) -> int:
     return min(range(len(devices)), key=lambda k: memory.free if (memory := memories[k]) else 0)
 
 
+def _requested(text: str) -> float:
+    """Return the bytes that an error says were asked for; 0: it does not say it."""
+    found = _REQUESTED.search(text)
+    return float(found[1]) * _UNITS[found[2] or "bytes"] if found else 0.0
+
+
 def out_of_memory_message(
     text: str, name: str, memory: DeviceMemory | None, batch: int, accumulation: int
 ) -> str:
     """Return an explanation of PyTorch's error `text`, with what the user can try."""
-    found = _REQUESTED.search(text)
-    requested = float(found[1]) * _UNITS[found[2] or "bytes"] if found else 0.0
+    requested = _requested(text)
     details = [f"{gib(requested, 2)} were asked for"] if requested else []
     if memory:
         others = max(0, memory.total - memory.free - memory.reserved)  # with the driver

@@ -128,6 +128,13 @@ class Parallel(ABC):
     replicas = 1
     """The number of local batches of a global batch in one accumulation step."""
 
+    doing = ""
+    """The part of a step that is computed: `forward` or `backward`."""
+
+    can_repeat_steps = False
+    """Whether a step reaches no other rank before `exchange_gradients`: then it can be computed
+    again, also if a rank has failed in the middle of it."""
+
     module: nn.Module
     """The module with this rank's parameters, under their names in the whole model."""
 
@@ -146,13 +153,20 @@ class Parallel(ABC):
         first; a pair of inputs and targets if the objective has no step. With a step, the result
         has its other values too. They are detached; their sums over all ranks and local batches of
         a step are the means over the global batch. A rank that does not compute the loss returns 0.
-        `sync` is true for the last local batch of a step: only after that are the gradients equal
-        on all replicas.
+        `sync` is true for the last local batch of a step: only after that, and after
+        `exchange_gradients`, are the gradients equal on all replicas.
         """
 
     @abstractmethod
     def validate_batch(self, batch: Any, objective: Objective, turn: Turn = ONLY) -> Values:
         """Return loss and metrics of a batch, without gradients; {} if this rank has no outputs."""
+
+    def exchange_gradients(self, optimizer: str, *, has_equal_sets: bool) -> None:
+        """Average what the local batches of a step have added for an optimizer, if that is left.
+
+        `has_equal_sets`: the same parameters have gradients on all ranks.
+        """
+        return
 
     def train(self) -> None:
         """Switch to training mode."""
@@ -242,6 +256,10 @@ class Parallel(ABC):
         """Return the tensors that a training forward pass changes in place, such as BatchNorm's."""
         return [buffer for buffer in self.module.buffers() if buffer.is_floating_point()]
 
+    def changed_tensors(self) -> list[torch.Tensor]:
+        """Return all tensors that a training forward pass may change in place."""
+        return list(self.module.buffers())
+
     def sync_buffers(self) -> None:
         """Copy rank 0's buffers (running statistics), in place, to all ranks."""
         return
@@ -291,6 +309,7 @@ class WholeModel(Parallel):
         self.device = rank.device
         self.replica = rank.number
         self.replicas = rank.world_size
+        self.can_repeat_steps = self.replicas == 1
         self._compile = rank.spec.compile
         self._forward = self.maybe_compiled(module)
         self._recipe_call = RecipeCall(module, self.recipe_model())
@@ -308,6 +327,7 @@ class WholeModel(Parallel):
     def train_batch(
         self, batch: Any, weight: float, objective: Objective, *, sync: bool, turn: Turn = ONLY
     ) -> Values:
+        self.doing = "forward"
         with self.gradient_exchange(sync):
             with objective.precision.autocast():
                 values = self.training_values(batch, objective, turn)
@@ -316,6 +336,7 @@ class WholeModel(Parallel):
             # DDP and FSDP average over the replicas, so the weight is multiplied by their number.
             # The result is the gradient of the mean loss over the global batch, also if the local
             # batches have different sizes.
+            self.doing = "backward"
             objective.precision.backward(scaled(total, weight * self.replicas))
         return scaled_values(values, weight)
 

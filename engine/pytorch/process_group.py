@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -31,6 +32,9 @@ class Group(Protocol):
         The protocol: an all-reduce of the maximum.
         """
 
+    def maximum(self, numbers: Sequence[int]) -> list[int]:
+        """Return the largest of each of `numbers` over all ranks."""
+
     def broadcast_text(self, text: str) -> str:
         """Return the text of one rank on every rank; the other ranks pass an empty text."""
 
@@ -48,6 +52,9 @@ class SingleProcess:
 
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         return control_word
+
+    def maximum(self, numbers: Sequence[int]) -> list[int]:
+        return list(numbers)
 
     def broadcast_text(self, text: str) -> str:
         return text
@@ -86,8 +93,12 @@ class ProcessGroup:
         return values
 
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
-        first, second = self._all_reduce_max(torch.tensor(control_word, dtype=torch.int64)).tolist()
+        first, second = self.maximum(control_word)
         return first, second
+
+    def maximum(self, numbers: Sequence[int]) -> list[int]:
+        found: list[int] = self._all_reduce_max(torch.tensor(numbers, dtype=torch.int64)).tolist()
+        return found
 
     def broadcast_text(self, text: str) -> str:
         encoded = torch.tensor(list(text.encode()), dtype=torch.uint8)

@@ -7,22 +7,24 @@ import math
 import os
 import random
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 import torch._dynamo  # every optimizer imports it; here it comes before the seeds are set
 from torch.utils._pytree import tree_map
 
-from engine.messages.events import Notice
+from engine.messages.events import Notice, Shrunk
 from engine.pytorch import memory, training_state, weight_average
 from engine.pytorch.devices import own_devices
 from engine.pytorch.optimizer_step import OptimizerStep, chosen_optimizer
-from engine.pytorch.parallel import Objective, Parallel, Rank
+from engine.pytorch.parallel import Objective, Parallel, Rank, loss_of
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import Group, ProcessGroup, SingleProcess
 from engine.pytorch.recipe import libraries
@@ -31,6 +33,7 @@ from engine.pytorch.recipe.optimizer_plan import OptimizerPlan
 from engine.pytorch.recipe.torch_recipe import Carried, RunFacts, TorchRecipe, Turn, Value, Values
 from engine.pytorch.samples.batch_sharder import BatchSharder, LocalBatch
 from engine.pytorch.samples.data import to_device
+from engine.pytorch.snapshot import Snapshot
 from engine.pytorch.torch_strategy import OneProcess, TorchStrategy
 from engine.pytorch.training_data import DataFacts, TrainingData
 from engine.pytorch.trial import Trial, check_shared_tensors, plan_notices
@@ -38,8 +41,9 @@ from engine.pytorch.weight_average import WeightAverage
 from engine.runs.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
 from engine.training import run_length
-from engine.training.errors import CheckpointMisfit, DevicesFull, TrainingFailed
+from engine.training.errors import CheckpointMisfit, DevicesFull, OutOfMemory, TrainingFailed
 from engine.training.protocols import emit_once
+from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
 
@@ -50,6 +54,17 @@ class TorchTrainer:
     def __init__(self, session: WorkerSession, strategy: TorchStrategy) -> None:
         spec = session.spec
         self._spec = spec
+        self._emit = session.emit
+        self._asked_accumulation = session.asked_accumulation
+        self._accumulation = spec.accumulation
+        """The accumulation steps that are in force."""
+
+        self._during = ""
+        """What this rank does in a step beside forward and backward pass."""
+
+        self._batch_size = spec.batch_size
+        """The samples of the present global batch."""
+
         self._device_names = session.plan.devices
         devices = own_devices(session.devices, session.machine_devices)
         with session.connecting():
@@ -62,7 +77,7 @@ class TorchTrainer:
         recipe_module = session.load_recipe()
         _seed(spec.seed)  # after the imports: some of them draw random numbers
         recipe = torch_recipe(recipe_module, session.settings_for, defaults)
-        with self._explain_out_of_memory():
+        with self._explain_out_of_memory(may_shrink=False):
             if recipe.takes_data:
                 given = recipe.make_datasets()
                 model = recipe.make_model(given)
@@ -73,6 +88,11 @@ class TorchTrainer:
             self._data = data = TrainingData(given, self._data_facts(session))
             if further := [prefix for prefix in data.prefixes if prefix]:
                 session.add_validation_sets(further)
+            if recipe.carries_state and spec.on_oom == SHRINK:
+                raise TrainingFailed(
+                    "step() of the recipe carries state from batch to batch, which belongs to the "
+                    "parts of a batch: they cannot become smaller (on_oom shrink). Choose stop."
+                )
             if recipe.carries_state and data.is_shuffled:
                 raise TrainingFailed(
                     "step() of the recipe carries state from batch to batch, and its samples are "
@@ -105,6 +125,8 @@ class TorchTrainer:
         def notice(text: str) -> None:
             emit_once(session, Notice(text, session.rank))
 
+        self._repeats = spec.on_oom == SHRINK and self._parallel.can_repeat_steps
+        self._snapshot: Snapshot | None = None
         self._trial = Trial(self._parallel, self._objective, self._rank, recipe.weight, notice)
         self._is_first_step = True
         self._has_saving_checked = False
@@ -197,6 +219,7 @@ class TorchTrainer:
     def begin_validation(self) -> None:
         self._parallel.evaluate()
         self._validation.begin()
+        self._during = "validation"
         self._sums, self._amounts, self._validated = {}, {}, None
         if self._average:
             self._average.put_in_place()
@@ -381,33 +404,178 @@ class TorchTrainer:
             for carried in self._carried:
                 carried.state = None
         self._turn = Turn(epoch=start.epoch, batch=batch, step=step)
-        local_batches = self._train.local_batches(start.epoch, batch)
-        first = next(local_batches, None)
-        if first is None:
-            return {}
-        self.samples += first.global_size
         is_first_step, self._is_first_step = self._is_first_step, False
-        if is_first_step:
-            self._trial.inputs(first)
-            self._trial.loss(first, self._first_turn())
-        shares = self._shares(chain([first], local_batches))
-        if not self._recipe.has_several_optimizers:
-            values = self._gradients("", shares, is_first_step=is_first_step)
-            metrics = self._updates[""].apply(step, total, values["loss"])
-            self._update_average()
-            return self._noted(values) | metrics
-        kept = list(shares)
-        values = {"loss": torch.zeros((), device=self._rank.device)}
-        metrics = {}
-        for name, update in self._updates.items():
-            with self._parallel.training_only(name):
-                own = self._gradients(name, iter(kept), is_first_step=is_first_step)
-            values["loss"] = values["loss"] + own["loss"].to(values["loss"].device)
-            values |= {f"{name}_{key}": value for key, value in own.items()}
-            for key, value in update.apply(step, total, own["loss"]).items():
-                metrics[key if key not in metrics else f"{name}_{key}"] = value
+        if self._recipe.has_several_optimizers:
+            values, metrics = self._steps_of_several(total, is_first_step=is_first_step)
+        else:
+            values, metrics = self._step_of_one(total, is_first_step=is_first_step)
+        if not values:
+            return {}
+        self.samples += self._batch_size
         self._update_average()
         return self._noted(values) | metrics
+
+    def _step_of_one(self, total: int, *, is_first_step: bool) -> tuple[Values, dict[str, Any]]:
+        """Do a step of the only optimizer; return its values and its metrics."""
+        is_new = is_first_step
+
+        def gradients() -> Values:
+            nonlocal is_new
+            batches = self._local_batches(is_new=is_new)
+            is_new = False
+            if batches is None:
+                return {}
+            return self._gradients("", batches, is_first_step=is_first_step)
+
+        values = self._repeatedly("", gradients)
+        return values, self._apply("", total, values) if values else {}
+
+    def _steps_of_several(
+        self, total: int, *, is_first_step: bool
+    ) -> tuple[Values, dict[str, Any]]:
+        """Do the steps of all optimizers, one after the other; return their values and metrics."""
+        kept: list[_Share] = []
+        is_new = is_first_step
+        loss = torch.zeros((), device=self._rank.device)
+        values: Values = {"loss": loss}
+        metrics: dict[str, Any] = {}
+        for name in self._updates:
+
+            def gradients(name: str = name) -> Values:
+                nonlocal kept, is_new
+                if len(kept) != self._accumulation:
+                    kept = []
+                    kept = list(self._local_batches(is_new=is_new) or ())
+                    is_new = False
+                if not kept:
+                    return {}
+                return self._gradients(name, iter(kept), is_first_step=is_first_step)
+
+            with self._parallel.training_only(name):
+                own = self._repeatedly(name, gradients)
+            if not own:
+                return {}, {}
+            loss = loss + loss_of(own).to(loss.device)
+            values |= {f"{name}_{key}": value for key, value in own.items()}
+            for key, value in self._apply(name, total, own).items():
+                metrics[key if key not in metrics else f"{name}_{key}"] = value
+        return values | {"loss": loss}, metrics
+
+    def _local_batches(self, *, is_new: bool) -> Iterator[_Share] | None:
+        """Return the local batches of the present step; None: the data of the epoch have ended.
+
+        `is_new`: it is the first step of the training, which is tried out.
+        """
+        self._during = _READING
+        local_batches = self._train.local_batches(self._turn.epoch, self._turn.batch)
+        # What the ranks do together cannot be done again by one of them.
+        is_together = is_new or not isinstance(self._train, BatchSharder)
+        with self._explain_out_of_memory() if is_together else nullcontext():
+            first = next(local_batches, None)
+            if first is None:
+                return None
+            self._batch_size = first.global_size
+            if is_new:
+                self._trial.inputs(first)
+                self._trial.loss(first, self._first_turn())
+        return self._shares(chain([first], local_batches))
+
+    def _apply(self, optimizer: str, total: int, values: Values) -> dict[str, Any]:
+        """Update the weights; return the metrics of the step."""
+        self._during = "the update of the weights"
+        metrics = self._updates[optimizer].apply(self._turn.step, total, loss_of(values))
+        self._during = ""
+        return metrics
+
+    def _repeatedly(self, optimizer: str, compute: Callable[[], Values]) -> Values:
+        """Return what `compute` does, which adds the gradients of a step; average them.
+
+        While any rank is out of memory in it, all ranks call it again, with smaller parts.
+        """
+        if not self._repeats:
+            return compute()
+        if self._snapshot is None:
+            self._snapshot = Snapshot(self._parallel.changed_tensors(), self._rank.devices)
+        else:
+            self._snapshot.take()
+        parameters = self._updates[optimizer].parameters
+        clause = ""
+        while True:
+            values, shortage = {}, None
+            try:
+                values = compute()
+            except TrainingFailed as error:
+                if clause and not isinstance(error, OutOfMemory):
+                    raise TrainingFailed(f"{clause}. {error}") from error
+                raise
+            except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
+                if not memory.is_out_of_memory(error):
+                    raise
+                what = memory.failed_allocation(error, self._rank.devices, self._device_names)
+                shortage = self._shortage(what)
+            # Outside of the handler: the frames of the error hold tensors.
+            with_gradient = zlib.crc32(bytes(each.grad is not None for each in parameters))
+            failed = 0 if shortage is None else self._rank.number + 1
+            failed, most, least = self._rank.group.maximum([failed, with_gradient, -with_gradient])
+            if not failed:
+                if values:
+                    is_equal = most == -least
+                    self._parallel.exchange_gradients(optimizer, has_equal_sets=is_equal)
+                return values
+            clause = self._shrink(failed - 1, shortage)
+
+    def _shrink(self, failed: int, own: Shortage | None) -> str:
+        """Let all ranks compute the present step again, with parts of half the size.
+
+        `failed` is the rank that was out of memory, and `own` where this one was. Return what has
+        happened, in a clause. Raises OutOfMemory on all ranks if parts have one sample already.
+        """
+        is_here = self._rank.number == failed
+        text = self._rank.group.broadcast_text(json.dumps(own) if is_here else "")
+        shortage = Shortage(*json.loads(text))
+        for update in self._updates.values():
+            update.optimizer.zero_grad(set_to_none=True)
+        self._parallel.module.zero_grad(set_to_none=True)
+        self._data.move_to_host()
+        if self._snapshot:
+            self._snapshot.bring_back()
+        if not is_here and self._shared.halved() is None:
+            self._rank.group.maximum([0])  # fails when the rank that says why has left
+        event = self._shrunk(shortage, restarts=False)
+        self._accumulation = event.accumulation
+        self._carried = [Carried() for _ in range(event.accumulation)]
+        self._train.accumulate(event.accumulation)
+        self._validation.accumulate(event.accumulation)
+        self.empty_cache()
+        if is_here:
+            self._emit(event)
+        return shortage.clause
+
+    @property
+    def _shared(self) -> Sharing:
+        """How the present global batch is shared."""
+        replicas, asked = self._parallel.replicas, self._asked_accumulation
+        return Sharing(self._batch_size, replicas, asked, self._accumulation)
+
+    def _shortage(self, what: str) -> Shortage:
+        during = self._during or self._parallel.doing
+        return Shortage(self._rank.number, self._turn.step + 1, during, what)
+
+    def _shrunk(self, shortage: Shortage, *, restarts: bool) -> Shrunk:
+        """Return how to go on after `shortage`. Raises OutOfMemory if parts have one sample."""
+        before, after = self._shared, self._shared.halved()
+        if after is None:
+            raise exhausted(shortage, before)
+        model = self._parallel.recipe_model()
+        modules = model.modules() if isinstance(model, torch.nn.Module) else ()
+        event = shrunk(
+            shortage,
+            before,
+            after,
+            restarts=restarts,
+            has_batch_norm=any("BatchNorm" in type(module).__name__ for module in modules),
+        )
+        return msgspec.structs.replace(event, batch_size=self._spec.batch_size)
 
     def _check_saving(self) -> None:
         """Raise CannotBeSaved if no checkpoint of this training can be saved."""
@@ -454,7 +622,7 @@ class TorchTrainer:
     def _sharing(self) -> list[int]:
         """Return what decides which samples each local batch of this rank has."""
         parallel, spec = self._parallel, self._spec
-        return [parallel.replica, parallel.replicas, spec.accumulation, spec.batch_size]
+        return [parallel.replica, parallel.replicas, self._accumulation, spec.batch_size]
 
     def _restore_carried(self, states: list[Any] | None, sharing: list[int] | None) -> None:
         """Restore what the step carries from batch to batch; forget it if the ranks changed."""
@@ -473,7 +641,9 @@ class TorchTrainer:
         carried = Carried() if self._recipe.carries_state else None
         return self._turn._replace(optimizer=next(iter(self._updates)), carried=carried)
 
-    def _gradients(self, optimizer: str, shares: Iterator[_Share], *, is_first_step: bool) -> Any:
+    def _gradients(
+        self, optimizer: str, shares: Iterator[_Share], *, is_first_step: bool
+    ) -> Values:
         """Compute the gradients of a step of one optimizer; return its values by name.
 
         In the first step, it is found which parameters get none. If the strategy needs all of them,
@@ -498,20 +668,22 @@ class TorchTrainer:
             values = self._accumulated(optimizer, iter(kept))
         return values
 
-    def _accumulated(self, optimizer: str, shares: Iterator[_Share]) -> Any:
+    def _accumulated(self, optimizer: str, shares: Iterator[_Share]) -> Values:
         """Add up the gradients of all local batches of a step; return the values by name."""
         self._updates[optimizer].begin()
         if optimizer:  # those of the others may be left from the step before
             self._parallel.module.zero_grad(set_to_none=True)
         values: Values = {}
         for number, (local, weight) in enumerate(shares):
+            self._during = ""
             result = self._parallel.train_batch(
                 local.batch,
                 weight,
                 self._objective,
-                sync=number == self._spec.accumulation - 1,
+                sync=number == self._accumulation - 1,
                 turn=self._turn._replace(optimizer=optimizer, carried=self._carried[number]),
             )
+            self._during = _READING
             values = result if not number else _added(values, result)
         return values
 
@@ -524,7 +696,8 @@ class TorchTrainer:
             for local in batches:
                 yield local, local.weight
             return
-        fetched = list(batches)
+        with self._explain_out_of_memory():
+            fetched = list(batches)
         total = sum(local.amount for local in fetched)
         if self._parallel.replicas > 1:
             total = float(self._rank.group.all_reduce_sum(torch.tensor([total]).double()))
@@ -600,13 +773,22 @@ class TorchTrainer:
             is_equal if self._rank.world_size > 1 else lambda _: True,
         )
 
-    def _explain_out_of_memory(self) -> Any:
-        spec = self._spec
-        batch = -(-spec.batch_size // (self._rank.world_size * spec.accumulation))
-        return memory.explain_out_of_memory(
-            self._rank.devices, self._device_names, batch, spec.accumulation
-        )
+    @contextmanager
+    def _explain_out_of_memory(self, *, may_shrink: bool = True) -> Iterator[None]:
+        """Raise OutOfMemory for such an error; with `may_shrink`, it says how to go on then."""
+        spec, accumulation = self._spec, self._accumulation
+        batch = -(-spec.batch_size // (self._rank.world_size * accumulation))
+        devices, names = self._rank.devices, self._device_names
+        try:
+            with memory.explain_out_of_memory(devices, names, batch, accumulation):
+                yield
+        except OutOfMemory as error:
+            if may_shrink and spec.on_oom == SHRINK and error.what and not error.shrunk:
+                error.shrunk = self._shrunk(self._shortage(error.what), restarts=True)
+            raise
 
+
+_READING = "reading its samples"
 
 _Share = tuple[LocalBatch, float]
 """A local batch, and the weight of its values in the means over the global batch."""

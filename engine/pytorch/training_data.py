@@ -32,6 +32,7 @@ from engine.spec.run_spec import RunSpec
 from engine.training.errors import TrainingFailed
 from engine.training.protocols import UNKNOWN
 from engine.training.sample_order import GlobalBatches
+from engine.training.shrinking import SHRINK
 
 TRAIN = "train"
 _VALIDATION_NAMES = ("validation", "valid", "val", "dev", "eval", "test")
@@ -182,6 +183,11 @@ class ValidationSets:
     def begin(self) -> None:
         """Begin with the first batch."""
         self._batches = self._all()
+
+    def accumulate(self, steps: int) -> None:
+        """See `Sharder`; call it before `begin`."""
+        for _, sharder in self._sharders:
+            sharder.accumulate(steps)
 
     def next(self) -> tuple[str, Iterable[LocalBatch]] | None:
         """Return the prefix of the set and the local batches of the next global batch."""
@@ -561,6 +567,7 @@ def _streamed(
         seed=facts.spec.seed,
         fetching=fetching,
         drop_last=drop_last,
+        keeps_batch=facts.spec.on_oom == SHRINK,
         is_equal=facts.is_equal,
     )
     return _Streamed(stream, make_sharder, fetching)

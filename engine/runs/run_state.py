@@ -30,6 +30,7 @@ from engine.messages.events import (
     Resumed,
     Rewound,
     RunEnded,
+    Shrunk,
     StopStage,
     TrainingEnded,
     TrainingStarted,
@@ -40,6 +41,7 @@ from engine.messages.events import (
 )
 from engine.processes.machine import Machine, share_devices, this_machine
 from engine.runs.checkpoint_files import FOLDER
+from engine.spec.run_spec import RunSpec
 
 
 class RunState(StrEnum):
@@ -169,6 +171,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """From `RunEnded.early`: the run may go on."""
 
     failure_rank: int = -1
+    shrunk: Shrunk | None = None
+    """The last time that a device was out of memory and the run went on with smaller parts."""
+
     troubles: dict[str, str] = {}
     """Current problems in sentences, by kind of `Trouble`; `checkpoint`: the last save failed."""
 
@@ -184,6 +189,17 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
         """
         begin = self.attempt_started or self.started
         return self.seconds_before + max(0.0, now - begin) if begin else 0.0
+
+
+def accumulation_in_force(spec: RunSpec, replicas: int, shrunk: Shrunk | None) -> int:
+    """Return the accumulation steps of the next attempt: those of `shrunk`, from the status, while
+    the spec asks for what was too large then, and otherwise the spec's."""
+    if shrunk is None:
+        return spec.accumulation
+    was_too_large = (shrunk.asked, shrunk.batch_size, shrunk.replicas)
+    if was_too_large != (spec.accumulation, spec.batch_size, replicas):
+        return spec.accumulation
+    return shrunk.accumulation
 
 
 def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
@@ -298,6 +314,8 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 failure_rank=event.failure.rank if event.failure else -1,
                 troubles={},
             )
+        case Shrunk():
+            return change(status, shrunk=event)
         case Trouble():
             added = {event.kind: event.text} if event.raised else {}
             return change(status, troubles=_other_troubles(status, event.kind) | added)

@@ -93,6 +93,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     keep_checkpoints: spec_fields.KeepCheckpoints = 3
 
     on_nan: spec_fields.OnNan = "continue"
+    on_oom: spec_fields.OnOom = "stop"
     gradient_norm: spec_fields.GradientNorm = False
     deterministic: spec_fields.Deterministic = False
     max_restarts: spec_fields.MaxRestarts = 0

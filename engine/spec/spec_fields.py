@@ -407,6 +407,26 @@ OnNan = Annotated[
     ),
 ]
 
+OnOom = Annotated[
+    Literal["stop", "shrink"],
+    Meta(
+        title="If out of memory",
+        description="What happens when a device has no memory left.",
+        extra={
+            **_RELIABILITY,
+            "choices": {
+                "stop": ("Stop run", "the run fails and says what to try"),
+                "shrink": (
+                    "Smaller parts",
+                    "all ranks compute the same global batch in twice as many, smaller parts "
+                    "(gradient accumulation), down to one sample: from the last step, or else from "
+                    "the newest checkpoint",
+                ),
+            },
+        },
+    ),
+]
+
 GradientNorm = Annotated[
     bool,
     Meta(

@@ -114,6 +114,8 @@ class Strategy(ABC):
         match field:
             case _ if field in self.refusals:
                 return self.refusals[field]
+            case "on_oom" if reason := self.refusals.get("accumulation", ""):
+                return f"Smaller parts need gradient accumulation. {reason}"
             case "momentum" if spec.optimizer not in ("sgd", "rmsprop"):
                 return "Momentum belongs to the optimizers SGD and RMSprop: choose one of them."
             case "weight_decay" if spec.optimizer == "recipe":

@@ -37,6 +37,7 @@ from engine.messages.events import (
     Progress,
     Rewound,
     RunEnded,
+    Shrunk,
     StopStage,
     TrainingEnded,
     TrainingStarted,
@@ -47,7 +48,7 @@ from engine.messages.events import (
 from engine.processes import process
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import OWN
-from engine.runs.run_state import RunState, not_finite_sentence
+from engine.runs.run_state import RunState, accumulation_in_force, not_finite_sentence
 from engine.runs.script_files import Continuation
 from engine.spec.metric_direction import direction_overrides
 from engine.spec.run_spec import RunSpec
@@ -68,6 +69,7 @@ from engine.supervisor.stop_escalation import StopEscalation
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
 from engine.training.early_end import SCRATCH
 from engine.training.early_stopping import EARLY_STOPPING, EarlyStopping
+from engine.training.shrinking import SHRINK
 from engine.worker import environment
 
 if TYPE_CHECKING:
@@ -180,6 +182,7 @@ class Attempt:
             environment.SUPERVISOR: str(os.getpid()),
             environment.CONTROL_GROUP: str(group.folder) if group else "",
             environment.DEVICES: ",".join(self._plan.spec.devices),
+            environment.ACCUMULATION: str(self._accumulation()),
             SCRATCH: str(self.scratch or ""),
         }
         try:
@@ -196,6 +199,11 @@ class Attempt:
             self._is_launching = True
         except (OSError, checkpoint_files.CheckpointDamaged) as error:
             self.fail(str(error))
+
+    def _accumulation(self) -> int:
+        plan = self._plan
+        replicas = plan.strategy.replicas(plan.spec.slots)
+        return accumulation_in_force(plan.spec, replicas, self._store.status.shrunk)
 
     def _early_stopping_so_far(self) -> EarlyStopping:
         """Return early stopping with what the store has of earlier attempts."""
@@ -403,6 +411,14 @@ class Attempt:
     def close(self) -> None:
         """Release what the processes, which have ended, were reached by."""
         self._pool.close()
+
+    @property
+    def shrunk(self) -> Shrunk | None:
+        """How the next attempt is to go on, if this one has ended because of the memory."""
+        if self._failure or self._plan.spec.on_oom != SHRINK:
+            return None
+        reports = self._failure_reports.values()
+        return next((report.shrunk for report in reports if report.shrunk), None)
 
     def failure_point(self, failure: Failure) -> FailurePoint:
         """Return the message of `failure` and the step bounds of the attempt."""

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from engine.messages.channel import Alive, Flush, Message
-from engine.messages.events import EpochEnded, Event, Metrics, Notice, Rewound, WorkerEvent
+from engine.messages.events import (
+    EpochEnded,
+    Event,
+    Metrics,
+    Notice,
+    Rewound,
+    WorkerEvent,
+    WorkerFailed,
+)
 from engine.messages.merged_metrics import is_storable
 
 MOST_SERIES = 10_000
@@ -25,6 +33,8 @@ def is_valid(message: Message, rank: int, ranks: int) -> bool:
         return is_storable(message)
     if getattr(message, "rank", rank) != rank:
         return False
+    if isinstance(message, WorkerFailed) and message.shrunk:
+        return is_valid(message.shrunk, rank, ranks)
     values = (getattr(message, name) for name in message.__struct_fields__)
     return all(value >= 0 for value in values if isinstance(value, int))
 

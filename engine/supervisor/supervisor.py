@@ -169,6 +169,8 @@ class Supervisor:
             while ended.failure and self._may_restart(ended):
                 if self._attempt.lost_machines:
                     self._store.append(Notice(ended.failure.message))
+                elif shrunk := self._attempt.shrunk:
+                    self._store.append(shrunk)
                 else:
                     done, most = self._restart_policy.count, self._restart_policy.limit
                     self._store.append(Restarting(ended.failure, done, most))
@@ -271,6 +273,8 @@ class Supervisor:
             # A machine that is lost again before a step has another fault than its network.
             self._losses = 1 if attempt.has_stepped else self._losses + 1
             return attempt.is_drained and self._losses <= MOST_LOSSES
+        if attempt.shrunk:  # bounded: the parts of a batch end at one sample
+            return attempt.is_drained
         if not attempt.has_stepped and not self._restart_policy.count:
             return False  # an attempt that fails before its first step would fail again
         # A process that cannot be killed may still hold its device.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from engine.messages.events import Shrunk
+
 _GPU_NUMBERS = (
     re.compile(r"GPU (\d+) has a total capacity"),  # PyTorch
     re.compile(r"\bdevice:GPU:(\d+)"),  # TensorFlow: the device of the operation
@@ -42,6 +44,17 @@ class LossNotFinite(TrainingFailed):
 
 class OutOfMemory(TrainingFailed):
     """A device has too little memory for the training."""
+
+    what: str = ""
+    """What was asked for, and where, such as `tried to allocate 1.20 GiB on GPU 1`."""
+
+    shrunk: Shrunk | None = None
+    """How the next attempt is to go on, if it may."""
+
+
+def allocation(asked: str, device: str) -> str:
+    """Return `OutOfMemory.what`; `asked` may be empty."""
+    return f"tried to allocate {asked} on {device}" if asked else f"on {device}"
 
 
 class DevicesFull(TrainingFailed):

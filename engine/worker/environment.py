@@ -19,6 +19,10 @@ DEVICES = "TRAINDECK_DEVICES"
 """The devices of the attempt, with commas between: fewer than those of the spec after a machine was
 lost. Empty: those of the spec."""
 
+ACCUMULATION = "TRAINDECK_ACCUMULATION"
+"""The accumulation steps of the attempt: more than those of the spec after a device was out of
+memory. Empty: those of the spec."""
+
 STACKS = "TRAINDECK_STACKS"
 """Path of the file for the stacks of a worker, which sets it for the processes that it starts."""
 

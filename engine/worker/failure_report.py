@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.messages.events import WorkerFailed
 from engine.spec.recipe_file import RecipeInfo
-from engine.training.errors import TrainingFailed
+from engine.training.errors import OutOfMemory, TrainingFailed
 
 _LOST_PEER = (
     "Connection closed by peer",
@@ -55,6 +55,7 @@ def failure_report(rank: int, recipe: RecipeInfo, error: BaseException) -> Worke
         traceback=sendable("".join(traceback.format_exception(error)), LONGEST_TRACEBACK),
         lost_peer=type(error).__name__ in _LOST_PEER_ERRORS or is_lost_peer(text),
         details=sendable("\n".join(_details(error, rest)), LONGEST_DETAILS),
+        shrunk=error.shrunk if isinstance(error, OutOfMemory) else None,
     )
 
 

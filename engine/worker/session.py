@@ -85,6 +85,11 @@ class WorkerSession:
         self.spec = read_spec(folder)
         if devices := os.environ.get(environment.DEVICES):
             self.spec = msgspec.structs.replace(self.spec, devices=tuple(devices.split(",")))
+        self.asked_accumulation = self.spec.accumulation
+        """What the spec asks for; `spec` of this session has what is in force."""
+
+        if accumulation := os.environ.get(environment.ACCUMULATION):
+            self.spec = msgspec.structs.replace(self.spec, accumulation=int(accumulation))
         self.recipe: RecipeInfo = recipe_of_run(folder, self.spec)
         self._imports: RecipeImports | None = None
         self.metric_directions: Mapping[str, str] = direction_overrides(

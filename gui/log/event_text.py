@@ -30,6 +30,7 @@ from engine.messages.events import (
     Resumed,
     Rewound,
     RunEnded,
+    Shrunk,
     StopStage,
     TrainingEnded,
     TrainingStarted,
@@ -151,6 +152,8 @@ def event_text(event: Event) -> EventText:
                 text = translate("Events", "Training ends at step {step}: all epochs done.")
             return _info(text.format(step=step, reason=reason))
         case Notice(text, rank):
+            return EventText(Level.WARN, text, rank)
+        case Shrunk(rank, text=text):
             return EventText(Level.WARN, text, rank)
         case Alarm(kind=kind, text=text, raised=raised):
             level = Level.ERROR if kind in _ERRORS else Level.WARN

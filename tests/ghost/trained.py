@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -57,6 +57,9 @@ class AgreeingRanks:
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         return control_word
 
+    def maximum(self, numbers: Sequence[int]) -> list[int]:
+        return list(numbers)
+
     def broadcast_text(self, text: str) -> str:
         if not self.tells_shapes:
             return text
@@ -89,6 +92,7 @@ class Session:
     def __init__(self, trial: Trial, strategy: TorchStrategy, spec: RunSpec) -> None:
         plans = strategy.pool(spec.slots)
         self.rank, self.world_size, self.spec = trial.rank, len(plans), spec
+        self.asked_accumulation = spec.accumulation
         self.plan = plans[trial.rank]
         self.devices, self.machine_devices = self.plan.devices, spec.devices
         self.recipe = read_recipe(Path(spec.recipe))

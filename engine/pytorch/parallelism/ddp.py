@@ -12,8 +12,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from engine.pytorch.parallel import ONLY, Objective, Rank, RecipeFunction, WholeModel
+from engine.pytorch.parallelism import gradient_exchange
 from engine.pytorch.recipe.torch_recipe import Turn, Values
+from engine.pytorch.stopwatch import Stopwatch
 from engine.training.errors import TrainingFailed
+from engine.training.shrinking import SHRINK
 
 NANOSECONDS = 1e9
 """In a second; DDP logs its times in nanoseconds."""
@@ -27,6 +30,8 @@ class DDPModel(WholeModel):
 
     A DDP exchanges all gradients that it knows of, in one backward pass. So each of several
     optimizers has a DDP of its own, which knows its parameters only.
+
+    With `on_oom` shrink there is no DDP: the gradients are exchanged after the backward pass.
     """
 
     def __init__(
@@ -43,7 +48,20 @@ class DDPModel(WholeModel):
         self._ddps: dict[str, DistributedDataParallel] = {}
         self._trained_by = {"": self.parameters()}
         self._finds_unused = finds_unused
+        # SyncBatchNorm exchanges statistics in the forward pass, where a rank may fail.
+        is_repeatable = not any(isinstance(m, nn.SyncBatchNorm) for m in module.modules())
+        self.can_repeat_steps = rank.spec.on_oom == SHRINK and is_repeatable
+        self._stopwatch = Stopwatch(rank.device)
+        if self.can_repeat_steps and self.replicas > 1:
+            gradient_exchange.copy_from_first([*module.parameters(), *module.buffers()])
         self.restore_devices()
+
+    def exchange_gradients(self, optimizer: str, *, has_equal_sets: bool) -> None:
+        if not self.can_repeat_steps or self.replicas == 1:
+            return
+        with self._stopwatch.measuring():
+            gradient_exchange.average(self._trained_by[optimizer], has_equal_sets=has_equal_sets)
+            gradient_exchange.copy_from_first(list(self.module.buffers()))
 
     def use_optimizers(self, parameters: Mapping[str, Sequence[nn.Parameter]]) -> None:
         super().use_optimizers(parameters)
@@ -93,6 +111,8 @@ class DDPModel(WholeModel):
         its last sampled step, one of 100, and the others count as that one."""
         if self.replicas == 1:
             return 0.0
+        if self.can_repeat_steps:
+            return self._stopwatch.read_and_reset()
         waited = 0.0
         for ddp in self._ddps.values():
             logged = ddp._get_ddp_logging_data()  # type: ignore[no-untyped-call]
@@ -106,6 +126,9 @@ class DDPModel(WholeModel):
 
     def restore_devices(self) -> None:
         self._ddps = {}
+        if self.can_repeat_steps:
+            self._forward = self.maybe_compiled(self.module)
+            return
         for name, trained in self._trained_by.items():
             if trained:  # DDP refuses a model without trainable parameters
                 self._ddps[name] = self._ddp(trained)

@@ -30,6 +30,7 @@ class FSDPModel(WholeModel):
     def __init__(self, module: nn.Module, rank: Rank, *, has_step: bool = False) -> None:
         """`has_step`: the recipe's step calls `module`, or only parts of it."""
         super().__init__(module, rank)
+        self.can_repeat_steps = False  # what it has gathered is not known after a failure
         self._parameter_count = sum(p.numel() for p in module.parameters() if p.requires_grad)
         dtype = MIXED.get(rank.spec.precision)
         policy = MixedPrecisionPolicy()

@@ -104,6 +104,10 @@ class KerasDDPModel(DDPModel):
         """Return the buffers, and the weights without training: Keras' running statistics."""
         return [*super().running_statistics(), *self._untrained()]
 
+    def changed_tensors(self) -> list[torch.Tensor]:
+        seeds = [seed.value for seed in self._seeds]
+        return [*super().changed_tensors(), *self._untrained(), *seeds]
+
     def sync_buffers(self) -> None:
         super().sync_buffers()
         if self.replicas > 1:

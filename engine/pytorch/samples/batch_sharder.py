@@ -106,6 +106,12 @@ class Sharder(Protocol):
         Yields nothing, on all ranks, if the data of the epoch have ended before that batch.
         """
 
+    def accumulate(self, steps: int) -> None:
+        """From now on, divide each global batch into `steps` parts per replica.
+
+        The last batch that was asked for may be asked for again; all ranks must call this.
+        """
+
     def state(self) -> dict[str, Any]:
         """Return where the data are, for a checkpoint; {}: position and seed say it."""
 
@@ -138,6 +144,11 @@ class BatchSharder:
             local = next(self._local_batches)
             self.waiting_seconds += time.perf_counter() - begin
             yield local
+
+    def accumulate(self, steps: int) -> None:
+        """See `Sharder`."""
+        self._place = self._place._replace(accumulation=steps)
+        self._local_batches, self._next_position = iter(()), (-1, -1)
 
     def state(self) -> dict[str, Any]:
         """See `Sharder`."""

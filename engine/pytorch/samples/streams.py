@@ -126,11 +126,13 @@ class StreamSharder:
         seed: int,
         fetching: Fetching,
         drop_last: bool = False,
+        keeps_batch: bool = False,
         is_equal: Callable[[int], bool] = lambda _: True,
     ) -> None:
         """`batch_size` None: each sample of the stream is a global batch already.
 
-        `is_equal` tells whether a number is the same on all ranks, which must call it together.
+        `keeps_batch`: the last batch may be asked for again. `is_equal` tells whether a number is
+        the same on all ranks, which must call it together.
         """
         self._stream = stream
         self._place = place
@@ -140,6 +142,13 @@ class StreamSharder:
         self._drop_last = drop_last
         self._is_equal = is_equal
         self._divide = _Divide(place, fetching, seed, batch_size is None)
+        self._keeps_batch = keeps_batch
+        self._kept: Any = None
+        """What the last batch was divided from."""
+
+        self._asked = self._again = (-1, -1)
+        """The last batch that was asked for; that one, if it is asked for once more."""
+
         length = stream.length
         if length and batch_size:
             length = length // batch_size if drop_last else -(-length // batch_size)
@@ -154,9 +163,11 @@ class StreamSharder:
     def local_batches(self, epoch: int, batch: int) -> Iterator[LocalBatch]:
         """See `Sharder`."""
         begin = time.perf_counter()
+        self._asked = (epoch, batch)
         begins = (epoch, batch) != self._position
         if begins:
             self._begin(epoch, batch)
+        self._position = (-1, -1)  # unless the batch is read whole
         parts = next(self._parts, None) if not self.batches or batch < self.batches else None
         self._position = (epoch, batch + 1)
         self.waiting_seconds += time.perf_counter() - begin
@@ -168,8 +179,9 @@ class StreamSharder:
                 )
             self._position = (-1, -1)
             return
+        is_again, self._again = self._again == (epoch, batch), (-1, -1)
         is_checked = begins or batch % CHECK_BATCHES == 0
-        if is_checked and not self._is_equal(parts.fingerprint):
+        if is_checked and not is_again and not self._is_equal(parts.fingerprint):
             raise UnusableStream(
                 f"The {self._stream.what} is a stream that gives other samples on another rank, so "
                 "the ranks would not share each batch: let its order depend on a seed alone, or "
@@ -180,6 +192,19 @@ class StreamSharder:
             local = self._place.local_batch(parts.batches[number], samples, parts.global_size)
             self.waiting_seconds += time.perf_counter() - begin
             yield local
+
+    def accumulate(self, steps: int) -> None:
+        """See `Sharder`. What loader workers have read ahead is divided: they read it once more."""
+        self._place = self._place._replace(accumulation=steps)
+        self._again = self._asked
+        was_read = self._position == (self._asked[0], self._asked[1] + 1)
+        self._divide.change(self._place)
+        if self._fetching.workers or not was_read:
+            self._position = (-1, -1)
+            return
+        with preserved_random_state():
+            self._parts = itertools.chain([self._divide(self._kept)], self._parts)
+        self._position = self._asked
 
     def state(self) -> dict[str, Any]:
         """Return where the stream is, for a checkpoint; {}: a resumed run skips what was read."""
@@ -258,10 +283,12 @@ class StreamSharder:
     def _next_parts(self, samples: Iterator[Any]) -> Parts | None:
         if self._batch_size is None:
             batch = next(samples, None)
+            self._kept = batch if self._keeps_batch else None
             return None if batch is None else self._divide(batch)
         chosen = list(itertools.islice(samples, self._batch_size))
         if not chosen or (self._drop_last and len(chosen) < self._batch_size):
             return None
+        self._kept = chosen if self._keeps_batch else None
         return self._divide(chosen)
 
     def _fetched(self, epoch: int) -> Generator[Parts]:
@@ -318,11 +345,19 @@ class _Divide:
     def __init__(self, place: Place, fetching: Fetching, seed: int, is_ready: bool) -> None:
         self._seed = seed
         self._epoch = self._batch = 0
-        self._own_parts = place.own_parts()
-        self._parts = place.parts
         self._collate = fetching.collate
         self._what = fetching.what
         self._is_ready = is_ready
+        self._place(place)
+
+    def _place(self, place: Place) -> None:
+        self._own_parts = place.own_parts()
+        self._parts = place.parts
+
+    def change(self, place: Place) -> None:
+        """Divide the last batch again, and those after it, for `place`."""
+        self._place(place)
+        self._batch -= 1
 
     def begin(self, epoch: int, batch: int) -> None:
         """Note the number of the next batch: what a collate_fn draws depends on it."""

@@ -20,6 +20,7 @@ from engine.messages.events import (
     Resumed,
     Rewound,
     RunEnded,
+    Shrunk,
     TrainingStarted,
     Trouble,
     WorkerStarted,
@@ -42,6 +43,9 @@ class MarkerKind(StrEnum):
 
     EDIT = "edit"
     """The run continues with other settings or on other devices."""
+
+    SHRUNK = "shrunk"
+    """The run continues with smaller parts of each batch, because a device was out of memory."""
 
     PAUSE = "pause"
     ALARM = "alarm"
@@ -80,6 +84,7 @@ class RunTimeline:
         self._attempt = self._trained_attempt = 0
         self._checkpoint = ""
         self._restarting: Restarting | None = None
+        self._shrunk: Shrunk | None = None
         self._paused_since = math.nan
 
     def scale(self, kind: XKind) -> XScale:
@@ -110,6 +115,11 @@ class RunTimeline:
                 self.markers = [each for each in self.markers if not each.step > step]
             case Restarting():
                 self._restarting = event
+            case Shrunk(step=step, text=text, restarts=restarts):
+                if restarts:  # its mark is where the training begins again
+                    self._shrunk = event
+                else:
+                    self._add_marker(MarkerKind.SHRUNK, step, now, text)
             case CheckpointSaved(path, step):
                 text = translate("RunTimeline", "Checkpoint of step {step}: {name}")
                 text = text.format(step=f"{step:,}", name=Path(path).name)
@@ -125,7 +135,7 @@ class RunTimeline:
         if self._is_training:
             self._last_training_time = now
         if isinstance(event, RunEnded):
-            self._is_training, self._restarting = False, None
+            self._is_training, self._restarting, self._shrunk = False, None, None
 
     def _begin_attempt(self, attempt: int, now: float) -> None:
         self._attempt, self._is_training, self._checkpoint = attempt, False, ""
@@ -145,10 +155,12 @@ class RunTimeline:
             )
             changes = self._changes()
             kind = MarkerKind.EDIT if changes else MarkerKind.RESTART
+            if self._shrunk:
+                kind = MarkerKind.SHRUNK
             text = " ".join([self._restart_text(step, down), *changes])
             self._add_marker(kind, step, now, text)
         self._epochs = _epoch_line(self._epochs, event)
-        self._is_training, self._restarting = True, None
+        self._is_training, self._restarting, self._shrunk = True, None, None
         self._trained_attempt = self._attempt
 
     def _changes(self) -> list[str]:
@@ -162,6 +174,8 @@ class RunTimeline:
         ]
 
     def _restart_text(self, step: int, down: float) -> str:
+        if self._shrunk is not None:
+            return self._shrunk.text
         texts = {"attempt": self._attempt, "step": f"{step:,}", "down": duration(down)}
         if self._restarting is None:
             text = translate(

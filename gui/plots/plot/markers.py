@@ -56,10 +56,12 @@ _SHAPES = {
         (-0.35, -1), (0.35, -1), (0.35, -0.35), (1, -0.35), (1, 0.35), (0.35, 0.35),
         (0.35, 1), (-0.35, 1), (-0.35, 0.35), (-1, 0.35), (-1, -0.35), (-0.35, -0.35),
     ),
+    MarkerKind.SHRUNK: ((-1, -0.9), (1, -0.9), (0, 1)),
     MarkerKind.PAUSE: ((-0.8, -1), (0.8, -1), (0.8, 1), (-0.8, 1)),
     MarkerKind.ALARM: ((0, -1), (1, 0.9), (-1, 0.9)),
 }  # fmt: skip
-"""Corners relative to the size: an arrow to the right, a plus, a block, a warning triangle."""
+"""Corners relative to the size: an arrow to the right, a plus, a triangle that points down, a
+block, a warning triangle."""
 
 _STAR_SHAPE = tuple(
     (radius * math.sin(turn * math.pi / 5), -radius * math.cos(turn * math.pi / 5))
@@ -86,6 +88,7 @@ class Markers(Overlay):
             MarkerKind.CHECKPOINT: theme.ok,
             MarkerKind.RESTART: theme.accent,
             MarkerKind.EDIT: theme.warn,
+            MarkerKind.SHRUNK: theme.warn,
             MarkerKind.PAUSE: theme.muted,
             MarkerKind.ALARM: theme.bad,
         }

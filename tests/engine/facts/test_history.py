@@ -18,6 +18,7 @@ from engine.messages.events import (
     Resumed,
     Rewound,
     RunEnded,
+    Shrunk,
     StopStage,
     TrainingStarted,
     Trouble,
@@ -163,3 +164,24 @@ def test_figures_that_are_no_numbers_are_never_best() -> None:
 def test_no_events_no_history() -> None:
     history = History()
     assert (history.spans(5.0), history.marks, history.seconds()) == ([], [], 0)
+
+
+def test_smaller_parts_are_marked_and_a_restart_for_them_is_a_phase() -> None:
+    history = of(
+        (0, AttemptStarted(1, 1, 1.0)),
+        (7, started()),
+        (9, Shrunk(1, 3, "Rank 1 ran out of memory (on cpu:0). More.", 2, 1, 8, 2)),
+        (12, Shrunk(0, 6, "Rank 0 ran out of memory. More.", 4, 1, 8, 2, restarts=True)),
+        (13, AttemptStarted(2, 1, 1.0)),
+        (17, started()),
+    )
+    assert texts(history, MarkKind.TROUBLE) == [
+        "Rank 1 ran out of memory (on cpu:0).",
+        "Rank 0 ran out of memory.",
+    ]
+    assert [phase for phase, *_ in phases(history)] == [
+        Phase.STARTING,
+        Phase.TRAINING,
+        Phase.RESTARTING,
+        Phase.TRAINING,
+    ]

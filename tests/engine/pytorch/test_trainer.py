@@ -41,6 +41,7 @@ def trainer(
     spec = RunSpec(recipe="small", strategy="torch/single", devices=("cpu:0",), **options)
     session: Any = SimpleNamespace(
         spec=spec,
+        asked_accumulation=spec.accumulation,
         rank=0,
         world_size=1,
         devices=spec.slots,

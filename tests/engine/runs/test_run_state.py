@@ -31,6 +31,7 @@ from engine.messages.events import (
     Resumed,
     Rewound,
     RunEnded,
+    Shrunk,
     StopStage,
     TrainingEnded,
     TrainingStarted,
@@ -39,7 +40,14 @@ from engine.messages.events import (
     WorkerReady,
     WorkerStarted,
 )
-from engine.runs.run_state import RunState, RunStatus, fold, not_finite_sentence
+from engine.runs.run_state import (
+    RunState,
+    RunStatus,
+    accumulation_in_force,
+    fold,
+    not_finite_sentence,
+)
+from engine.spec.run_spec import RunSpec
 from tests.support.events import EXAMPLES
 
 ALL = {type(event): event for event in EXAMPLES}
@@ -84,6 +92,7 @@ CHANGES: list[tuple[type[Event], dict[str, Any]]] = [
     (Resumed, {"state": RunState.RUNNING}),
     (TrainingEnded, {"step": 30}),
     (Notice, {}),
+    (Shrunk, {"shrunk": ALL[Shrunk]}),
     (Alarm, {}),
     (Trouble, {"troubles": {"hang": "No step for 120 s."}}),
     (WorkerFailed, {}),
@@ -272,3 +281,25 @@ def test_the_first_step_since_which_the_loss_is_not_finite_is_kept() -> None:
     assert fold_all(Rewound(3, "step-3"), status=status).not_finite_since == -1
     status = fold_all(losses(math.nan, 2.0, begin=6), status=status)
     assert (status.not_finite_since, not_finite_sentence(status)) == (-1, "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, 4),
+        ({"on_oom": "stop"}, 4),
+        ({"epochs": 9}, 4),
+        ({"batch_size": 32}, 1),
+        ({"accumulation": 2}, 2),
+        ({"devices": ("cpu:0",)}, 1),
+    ],
+)
+def test_smaller_parts_stay_in_force_while_the_same_sizes_are_asked_for(
+    changes: dict[str, Any], expected: int
+) -> None:
+    shrunk = Shrunk(1, 7, "", accumulation=4, asked=1, batch_size=64, replicas=2)
+    status = fold_all(shrunk, Rewound(0, ""))
+    spec = RunSpec(recipe="r", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), batch_size=64)
+    spec = msgspec.structs.replace(spec, **changes)
+    assert accumulation_in_force(spec, len(spec.devices), status.shrunk) == expected
+    assert accumulation_in_force(spec, len(spec.devices), None) == spec.accumulation

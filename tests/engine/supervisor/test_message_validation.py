@@ -7,13 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from engine.messages.events import EpochEnded, Event, Metrics, Notice, Points, Rewound
+from engine.messages.events import (
+    EpochEnded,
+    Event,
+    Metrics,
+    Notice,
+    Points,
+    Rewound,
+    Shrunk,
+    WorkerFailed,
+)
 from engine.runs.store import store_reader
 from engine.runs.store.run_store import RunStore
 from engine.runs.store.store_reader import RunReader
 from engine.supervisor import message_validation
 from engine.supervisor.buffered_store import BufferedStore
-from engine.supervisor.message_validation import SeriesLimit
+from engine.supervisor.message_validation import SeriesLimit, is_valid
 from tests.support.events import losses
 
 
@@ -88,3 +97,12 @@ def test_long_names_have_a_limit_of_their_own(monkeypatch: pytest.MonkeyPatch) -
     assert f"'{'b' * 100}…'" in notice.text
     known = Metrics(1.0, 2.0, [Points("a" * 900, [2], [1.0]), Points("c" * 100, [1], [1.0])])
     assert list(limit.admit(known)) == [known]
+
+
+@pytest.mark.parametrize(
+    ("rank", "accumulation", "valid"), [(1, 2, True), (0, 2, False), (1, -2, False)]
+)
+def test_a_worker_tells_of_its_own_memory_only(rank: int, accumulation: int, valid: bool) -> None:
+    shrunk = Shrunk(rank, 3, "", accumulation, asked=1, batch_size=8, replicas=2)
+    failed = WorkerFailed(1, "", "", "", lost_peer=False, shrunk=shrunk)
+    assert [is_valid(message, 1, 2) for message in (shrunk, failed)] == [valid, valid]

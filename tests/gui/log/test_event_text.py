@@ -38,6 +38,7 @@ EXAMPLES: list[Event] = [
     events.ImageLogged("samples", 10, "media/1.png", 8, 4),
     events.HistogramLogged("weights", 10, [0.0, 1.0], [3.0]),
     events.Restarting(Failure(-1, "", 0, "", "It hangs.", "", ""), 1, 3),
+    events.Shrunk(1, 37, "Rank 1 ran out of memory.", 2, 1, 128, 2),
 ]
 
 
@@ -82,6 +83,7 @@ def test_every_event_has_a_sentence_with_its_figures(event: Event) -> None:
         (events.StopStage("ask"), Level.INFO, "asked to save and exit"),
         (events.StopStage("kill"), Level.WARN, "are killed"),
         (EXAMPLES[19], Level.WARN, "GPU 1 is hot."),
+        (EXAMPLES[-1], Level.WARN, "Rank 1 ran out of memory."),
         (events.Alarm("GPU-1", "lost", "GPU 1 is lost.", True), Level.ERROR, "GPU 1 is lost."),
         (events.Alarm("GPU-1", "lost", "GPU 1 is back.", False), Level.INFO, "GPU 1 is back."),
     ],

@@ -99,3 +99,15 @@ def test_an_empty_local_batch_has_one_sample_of_weight_0() -> None:
     [local] = idle.local_batches(0, 2)
     assert (local.samples, local.global_size, len(local.batch[0])) == (0, 2, 1)
     assert np.isin(local.batch[0].numpy(), order(0)[8:]).all()
+
+
+def test_a_batch_is_divided_again_in_more_parts_and_so_are_those_after_it() -> None:
+    one = sharder(replica=1, replicas=2)
+    [whole] = rows(one, 0, 0)
+    one.accumulate(2)
+    parts = rows(one, 0, 0)
+    assert len(parts) == 2
+    assert sorted(row for part in parts for row in part) == sorted(whole)
+    assert [rows(one, 0, batch) for batch in (1, 2)] == [
+        rows(sharder(1, 2, 2), 0, batch) for batch in (1, 2)
+    ]

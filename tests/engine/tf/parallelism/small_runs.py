@@ -35,6 +35,7 @@ class Session:
 
     def __init__(self, spec: RunSpec, recipe: SimpleNamespace) -> None:
         self.spec = spec
+        self.asked_accumulation = spec.accumulation
         self.devices = self.machine_devices = spec.slots
         self.plan = WorkerPlan(0, spec.slots)
         self.load_recipe = lambda: recipe

@@ -17,6 +17,7 @@ from engine.messages.events import (
     Resumed,
     Rewound,
     RunEnded,
+    Shrunk,
     TrainingStarted,
     WorkerStarted,
 )
@@ -111,6 +112,27 @@ def test_what_happened_becomes_markers_and_lost_checkpoints_lose_theirs() -> Non
     ]
     assert "pause of 0:00:30" in made.markers[1].text
     assert "Resumed at step 60 after" in made.markers[3].text
+
+
+def test_smaller_parts_have_a_mark_where_they_begin() -> None:
+    made = timeline(
+        (0, AttemptStarted(1, 1, 0.0)),
+        (5, started(0)),
+        (35, Shrunk(1, 31, "Rank 1 ran out of memory.", 2, 1, 64, 2)),
+        (65, CheckpointSaved("checkpoints/a", 60, 1, 1, 0.1)),
+        (95, Shrunk(0, 91, "Rank 0 ran out of memory.", 4, 1, 64, 2, restarts=True)),
+        (100, AttemptStarted(2, 1, 0.0)),
+        (101, Rewound(60, "a")),
+        (110, started(60)),
+        (200, AttemptStarted(3, 1, 0.0)),
+        (210, started(60)),
+    )
+    assert [(marker.kind, marker.step, marker.text[:7]) for marker in made.markers] == [
+        (MarkerKind.SHRUNK, 31, "Rank 1 "),
+        (MarkerKind.CHECKPOINT, 60, "Checkpo"),
+        (MarkerKind.SHRUNK, 60, "Rank 0 "),
+        (MarkerKind.RESTART, 60, "Resumed"),
+    ]
 
 
 def test_positions_are_described_with_their_step() -> None:

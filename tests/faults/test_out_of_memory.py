@@ -1,0 +1,139 @@
+"""A device without memory: the run stops and says so, or goes on with smaller parts of a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine import client
+from engine.client import RunInfo
+from engine.messages.events import Rewound, Shrunk
+from engine.runs.run_state import RunState
+from tests.support.runs import (
+    curve,
+    events,
+    failure_of,
+    logs,
+    spec,
+    train,
+    wait_for_end,
+)
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+RATE = 0.05
+
+
+def run(strategy: str, devices: int, where: str = "", limit: int = 5, **changes: Any) -> RunInfo:
+    """A run over, in which parts of more than `limit` samples do not fit on the last device."""
+    settings = {"where": where, "limit": limit, "rank": devices - 1}
+    settings |= changes.pop("settings", {})
+    wanted: dict[str, Any] = {"on_oom": "shrink", "learning_rate": RATE} | changes
+    return train(spec("too_large", strategy, devices, settings=settings, **wanted))
+
+
+def shrunk(info: RunInfo) -> list[Shrunk]:
+    return [event for event in events(info) if isinstance(event, Shrunk)]
+
+
+def losses(info: RunInfo) -> list[float]:
+    assert info.state is RunState.FINISHED, f"{info.reason}\n{logs(info)}"
+    return curve(info, "train/loss")[1]
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> list[float]:
+    """The curve of one device that has enough memory."""
+    return losses(run("torch/single", 1, on_oom="stop"))
+
+
+@pytest.mark.parametrize(("strategy", "devices"), [("torch/single", 1), ("torch/ddp", 2)])
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_the_step_is_repeated_in_smaller_parts(
+    strategy: str, devices: int, where: str, undisturbed: list[float]
+) -> None:
+    info = run(strategy, devices, where)
+    assert losses(info) == pytest.approx(undisturbed, abs=1e-5)
+    assert info.status.attempt == 1
+    samples = 32 // devices
+    parts = [2, 4, 8][: 3 if devices == 1 else 2]
+    assert [event.accumulation for event in shrunk(info)] == parts
+    [first, *_] = shrunk(info)
+    assert (first.rank, first.step, first.restarts) == (devices - 1, 4, False)
+    assert first.text == (
+        f"Rank {devices - 1} ran out of memory at step 4 in {where} (tried to allocate 1.20 GiB on "
+        f"cpu:{devices - 1}). All ranks go on with 2 x {samples // 2} samples instead of {samples} "
+        "per step and device; the global batch stays 32."
+    )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "where"),
+    [
+        ("torch/single", "optimizer"),
+        ("torch/ddp", "optimizer"),
+        ("torch/fsdp", "forward"),
+        ("torch/fsdp", "backward"),
+        ("torch/fsdp", "optimizer"),
+    ],
+)
+def test_a_state_that_is_not_intact_is_that_of_the_newest_checkpoint(
+    strategy: str, where: str, undisturbed: list[float]
+) -> None:
+    """No restarts are allowed: this one is none."""
+    info = run(strategy, 1 if strategy == "torch/single" else 2, where, 9, checkpoint_steps=2)
+    assert losses(info) == pytest.approx(undisturbed, abs=1e-5)
+    found = shrunk(info)
+    assert [event.restarts for event in found] == [True] * len(found)
+    assert info.status.attempt == 1 + len(found)
+    assert {event.step for event in events(info) if isinstance(event, Rewound)} == {2}
+
+
+def test_without_a_checkpoint_it_begins_again(undisturbed: list[float]) -> None:
+    info = run("torch/fsdp", 2, "forward", 9)
+    assert losses(info) == pytest.approx(undisturbed, abs=1e-5)
+    assert [event.step for event in events(info) if isinstance(event, Rewound)] == [0]
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["arrays", "stream"])
+def test_a_batch_of_seven_samples_over_two_ranks(streamed: bool) -> None:
+    settings = {"streamed": streamed, "samples": 40}
+    more: dict[str, Any] = {"batch_size": 7, "settings": settings, "loader_workers": 0}
+    whole = run("torch/single", 1, **more)
+    info = run("torch/ddp", 2, "backward", 1, **more)
+    assert losses(info) == pytest.approx(losses(whole), abs=1e-5)
+    assert [event.accumulation for event in shrunk(info)] == [2, 4]
+    assert "with 2 x up to 2 samples instead of up to 4 " in shrunk(info)[0].text
+
+
+def test_a_resumed_run_begins_with_what_was_in_force(undisturbed: list[float]) -> None:
+    first = run("torch/ddp", 2, "forward", 9, epochs=1)
+    losses(first)
+    assert first.spec.accumulation == 1
+    client.resume(first.id, spec=msgspec.structs.replace(first.spec, epochs=2))
+    info = wait_for_end(first.id)
+    assert losses(info) == pytest.approx(undisturbed, abs=1e-5)
+    assert [event.accumulation for event in shrunk(info)] == [2]
+    assert info.status.shrunk is not None
+
+
+def test_parts_of_one_sample_end_the_run() -> None:
+    info = run("torch/ddp", 2, "forward", 0, batch_size=8, settings={"limit": -1})
+    assert [event.accumulation for event in shrunk(info)] == [2, 4]
+    failure = failure_of(info)
+    assert failure.rank == 1
+    assert failure.message.startswith(
+        "Rank 1 on cpu:1 failed: Out of memory at step 4 in forward (tried to allocate 1.20 GiB on "
+        "cpu:1), and each part has one sample only, after the parts were halved from 4 samples "
+        "(accumulation 1 to 4)."
+    )
+
+
+def test_by_default_the_run_stops_and_says_what_to_try() -> None:
+    info = run("torch/ddp", 2, "backward", on_oom="stop", max_restarts=0)
+    assert not shrunk(info)
+    failure = failure_of(info)
+    assert "failed: cpu:1 is out of memory: 1.20 GiB were asked for. Each " in failure.message
+    assert "gradient accumulation 2" in failure.message
