@@ -218,6 +218,12 @@ def _parser() -> Parser:
     )
     _add_environment(train, "the Python that trains it", default="that of `env use`, or traindeck")
     _add_name(train)
+    train.add_argument(
+        "--planned",
+        type=int,
+        metavar="N",
+        help="keep with it what `race` measured before, by number",
+    )
     _add_run_options(train)
     script = add("run", "run a script or any command as it is, and follow it", json, detach, there)
     _add_script_options(script)
@@ -232,6 +238,7 @@ def _parser() -> Parser:
         "--seconds", type=float, default=120.0, metavar="S", help="time for it (default: 120)"
     )
     _add_run_options(check)
+    _add_race(add("race", "some steps with each strategy: which is the fastest?", json))
     _add_new_recipe(add("new-recipe", "write a commented recipe that trains as it is", json))
     _add_runs(add("runs", "list the runs: filtered, sorted, with chosen columns", json, there))
     queue = add("queue", "list the runs that wait for devices, or change their order", json, there)
@@ -329,6 +336,36 @@ def _parser() -> Parser:
             "--only", default="*", metavar="PATTERN", help="such as 'running-*' or '*-1280x800'"
         )
     return parser
+
+
+def _add_race(parser: Parser) -> None:
+    """Add the flags of `race`: those of `train`, and what it varies."""
+    parser.add_argument("--recipe", default="digits", help="a name or a .py file (default: digits)")
+    parser.add_argument(
+        "--devices", metavar="LIST", help=f"{DEVICES} (default: first GPU, else cpu:0)"
+    )
+    _add_environment(parser, "the Python that trains it", default="that of `env use`, or traindeck")
+    race = parser.add_argument_group("the race")
+    race.add_argument(
+        "--strategies", default="all", metavar="LIST", help="such as ddp,fsdp (default: all)"
+    )
+    race.add_argument(
+        "--batch-sizes", default="", metavar="LIST", help="global batches, such as 64,128"
+    )
+    race.add_argument("--precisions", default="", metavar="LIST", help="such as fp32,bf16")
+    race.add_argument(
+        "--device-counts",
+        default="",
+        metavar="LIST",
+        help="how many of the devices, such as 1,2,4 (default: all of them)",
+    )
+    race.add_argument(
+        "--side-by-side",
+        action="store_true",
+        help="as many at one time as there are devices (default: one after the other)",
+    )
+    _add_run_options(parser)
+    parser.set_defaults(steps=60)
 
 
 def _add_new_recipe(parser: Parser) -> None:
@@ -731,7 +768,13 @@ def _run(options: argparse.Namespace) -> int:
                 environment=options.environment,
             )
             if options.command == "train":
-                return train(options.recipe, run_options, detach=options.detach, json=options.json)
+                return train(
+                    options.recipe,
+                    run_options,
+                    planned=options.planned,
+                    detach=options.detach,
+                    json=options.json,
+                )
             return resume(
                 options.id,
                 run_options,
@@ -758,6 +801,8 @@ def _run(options: argparse.Namespace) -> int:
                 seconds=options.seconds,
                 json=options.json,
             )
+        case "race":
+            return _race(options, given_options(options))
         case "new-recipe":
             from engine.cli.commands.new_recipe import new_recipe
 
@@ -863,6 +908,29 @@ def _run(options: argparse.Namespace) -> int:
             return save_pictures(options.folder, options.only)
         case _:
             raise AssertionError(options.command)
+
+
+def _race(options: argparse.Namespace, fields: Mapping[str, Any]) -> int:
+    from engine.cli.commands.planning.race import RaceOptions, race_strategies
+    from engine.cli.commands.train import RunOptions
+
+    run = RunOptions(
+        strategy=None,
+        devices=options.devices,
+        name="",
+        settings=options.settings,
+        fields={name: value for name, value in fields.items() if name != "steps"},
+        environment=options.environment,
+    )
+    chosen = RaceOptions(
+        options.strategies,
+        options.batch_sizes,
+        options.precisions,
+        options.device_counts,
+        options.steps,
+        options.side_by_side,
+    )
+    return race_strategies(options.recipe, run, chosen, json=options.json)
 
 
 def _cluster(options: argparse.Namespace) -> int:

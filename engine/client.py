@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from engine.cluster import membership
 from engine.environments.gpu_builds import gpu_problem
-from engine.facts.run_facts import Parent, write_parent
+from engine.facts.run_facts import Parent, Planning, write_parent, write_planning
 from engine.files.atomic_file import sync_tree
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.files.save_progress import TimeToSave
@@ -240,10 +240,11 @@ def _supervisor_process(run_id: str) -> process_tree.Identity | None:
     return find_module(_SUPERVISOR, str(paths.run_folder(run_id)))
 
 
-def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
+def start(spec: RunSpec, tags: Iterable[str] = (), planning: Planning | None = None) -> str:
     """Start a run and return its id as soon as its supervisor runs; `tags` go to its notes.
 
-    The run continues when this process ends. Raises CannotStart.
+    `planning`: what was measured before it, of which the run keeps a copy. The run continues when
+    this process ends. Raises CannotStart.
     """
     found = check(spec)
     if found:
@@ -256,6 +257,8 @@ def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
         write_spec(folder, spec, recipe)
         if ordered := ordered_tags(tags):
             write_notes(folder, RunNotes(tags=ordered))
+        if planning is not None:
+            write_planning(folder, planning)
         sync_tree(folder)  # before anything can be trained with it
     except (OSError, ValueError) as error:  # ValueError: text that no file can hold
         if folder is not None:

@@ -31,6 +31,8 @@ def print_facts(console: Console, overview: RunOverview) -> None:
     facts = overview.facts.attempt
     if overview.command:
         table.add_row("repeat with", overview.command)
+    if (planning := overview.facts.planning) is not None:
+        table.add_row("measured before", planning.summary)
     if overview.facts.problem:
         table.add_row("facts", overview.facts.problem)
     elif facts is None:
@@ -82,6 +84,7 @@ def facts_as_json(overview: RunOverview) -> dict[str, Any]:
             "attempt": msgspec.to_builtins(facts.attempt),
             "model": _model_as_json(facts.model),
             "parent": msgspec.to_builtins(facts.parent),
+            "planning": msgspec.to_builtins(facts.planning),
             "packages_that_differ": [list(each) for each in overview.packages],
             "files": {each.name: each.bytes for each in overview.files},
             "problem": facts.problem or None,

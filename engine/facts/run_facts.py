@@ -6,6 +6,7 @@
 | `attempt-<n>.diff` | the supervisor | what the code differs in from its commit |
 | `attempt-<n>.model.json` | rank 0, once its model is built | `ModelFacts` |
 | `parent.json` | the client | `Parent`, of a run that continues another one |
+| `planning.json` | the client | `Planning`, of a run that was measured before |
 
 A run of an older version has none of them. All are for their owner only.
 """
@@ -13,7 +14,7 @@ A run of an older version has none of them. All are for their owner only.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -159,17 +160,35 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str = ""
 
 
+class Planning(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured before the run, such as a race of strategies."""
+
+    format: int = FORMAT
+    number: int
+    """As in the folder `planning` of the data folder, which keeps the newest ones."""
+
+    measured: float
+    """When it was over, in seconds since the epoch."""
+
+    summary: str
+    """One sentence: what came out."""
+
+    result: dict[str, Any]
+    """All of it, for `engine.planning.kept.result_of`."""
+
+
 class RunFacts(msgspec.Struct, frozen=True):
     """All that is known of the newest attempt that has facts."""
 
     attempt: AttemptFacts | None = None
     model: ModelFacts | None = None
     parent: Parent | None = None
+    planning: Planning | None = None
     problem: str = ""
     """Why files that are there cannot be read, in sentences."""
 
 
-Kind = TypeVar("Kind", AttemptFacts, ModelFacts, Parent)
+Kind = TypeVar("Kind", AttemptFacts, ModelFacts, Parent, Planning)
 
 
 def read_facts(run_folder: Path) -> RunFacts:
@@ -197,7 +216,8 @@ def read_facts(run_folder: Path) -> RunFacts:
     attempt = read(f"attempt-{newest}.json", AttemptFacts) if newest else None
     of_models = max(_numbers(run_folder, ".model.json"), default=0)
     model = read(f"attempt-{of_models}.model.json", ModelFacts) if of_models else None
-    return RunFacts(attempt, model, read("parent.json", Parent), " ".join(problems))
+    parent, planning = read("parent.json", Parent), read("planning.json", Planning)
+    return RunFacts(attempt, model, parent, planning, " ".join(problems))
 
 
 def read_attempt(run_folder: Path, attempt: int) -> AttemptFacts | None:
@@ -247,6 +267,13 @@ def write_parent(run_folder: Path, parent: Parent) -> None:
     make_folder(run_folder)
     path = run_folder / FOLDER / "parent.json"
     write_atomically(path, msgspec.json.encode(parent), mode=0o600, sync=True)
+
+
+def write_planning(run_folder: Path, planning: Planning) -> None:
+    """Write what was measured before the run. Raises OSError."""
+    make_folder(run_folder)
+    path = run_folder / FOLDER / "planning.json"
+    write_atomically(path, msgspec.json.encode(planning), mode=0o600)
 
 
 def make_folder(run_folder: Path) -> None:

@@ -9,13 +9,10 @@ from collections.abc import Iterator, Sequence
 from engine.processes.machine import this_machine
 from engine.processes.process import start_time
 from engine.runs import device_queue
-from engine.runs.device_queue import Ticket
+from engine.runs.device_queue import MEASUREMENT, Ticket
 from engine.spec.device_names import is_logical_cpu
 from engine.system.program import call
 from engine.telemetry.helper_client import snapshot_once
-
-HOLDER = "a measurement"
-"""What stands in the queue in the place of the number of a run."""
 
 
 class DevicesInUse(Exception):
@@ -34,7 +31,7 @@ def claimed_devices(devices: Sequence[str]) -> Iterator[None]:
         yield
         return
     pid = os.getpid()
-    ticket = Ticket(HOLDER, pid, start_time(pid), gpus, gpus, machine=this_machine())
+    ticket = Ticket(MEASUREMENT, pid, start_time(pid), gpus, gpus, machine=this_machine())
     ahead = device_queue.enter(ticket)
     try:
         if ahead:
@@ -52,7 +49,7 @@ def runs_on(devices: Sequence[str]) -> list[str]:
 def _sentence(ahead: Ticket, gpus: Sequence[str]) -> str:
     names = snapshot_once().display_names()
     used = " and ".join(names.get(each, each) for each in gpus if each in ahead.devices)
-    if ahead.run == HOLDER:
+    if ahead.run == MEASUREMENT:
         return f"Another measurement uses {used} now: wait until it is over, or choose other GPUs."
     does = "waits for" if ahead.place == "waiting" else "uses"
     return (

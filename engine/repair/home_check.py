@@ -15,6 +15,7 @@ from engine.environments.needs import interpreter_problem
 from engine.environments.registry import RegistryTooNew, UnreadableRegistry
 from engine.files.atomic_file import leftovers
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
+from engine.planning import kept
 from engine.remote import machines
 from engine.remote.machines import UnreadableMachines
 from engine.repair import file_check
@@ -45,6 +46,7 @@ def check_home(report: Report) -> None:
     _check_presets(of_home)
     _check_environments(of_home)
     _check_machines(of_home)
+    _check_planning(of_home)
     _check_trash(of_home)
     _check_leftovers(home, of_home)
 
@@ -173,6 +175,15 @@ def _check_machines(report: RunReport) -> None:
     report.mendable(file.name, problem, remedy, mend)
 
 
+def _check_planning(report: RunReport) -> None:
+    for number in kept.numbers():
+        try:
+            kept.read(number)
+        except kept.NoSuchResult as error:
+            advice = "Delete the file: what it says can be measured again."
+            report.unmendable(f"{kept.FOLDER}/{number}.json", str(error), advice)
+
+
 def _check_trash(report: RunReport) -> None:
     for run_id in trash.trashed():
         if paths.run_folder(run_id).exists():
@@ -184,7 +195,8 @@ def _check_trash(report: RunReport) -> None:
 
 
 def _check_leftovers(home: Path, report: RunReport) -> None:
-    for file in [*leftovers(home), *leftovers(presets.folder())]:
+    folders = home, presets.folder(), home / kept.FOLDER
+    for file in [each for folder in folders for each in leftovers(folder)]:
         report.mendable(
             str(file.relative_to(home)),
             "A process was killed while it wrote this file.",

@@ -34,6 +34,9 @@ LOCK_SECONDS = 10.0
 """The longest wait for the lock, which other processes hold for a few milliseconds, and longer on a
 busy disk: a run whose supervisor gets no ticket does not start."""
 
+MEASUREMENT = "a measurement"
+"""What stands in the place of the number of a run for what is measured before one."""
+
 Place = Literal["waiting", "inside", "aside"]
 Move = Literal["up", "down", "first"]
 MOVES = get_args(Move)
@@ -48,7 +51,7 @@ class Ticket(
     """One active run. It counts only while its supervisor or one of its workers is alive."""
 
     run: str
-    """Its number; what is measured before a run has a name in its place."""
+    """Its number, or MEASUREMENT."""
 
     pid: int
     created: float
@@ -129,11 +132,15 @@ def describe(ticket: Ticket, ahead: Sequence[Ticket], names: Mapping[str, str]) 
             place = 1 + sum(each.place == "waiting" for each in here)
             groups.setdefault((here[0].run, place), []).append(names.get(device, device))
     parts = [
-        f"behind {f'run {run}' if run.isdecimal() else run} on {' and '.join(devices)} "
-        f"({_ordinal(place)} in line)"
+        f"behind {named(run)} on {' and '.join(devices)} ({_ordinal(place)} in line)"
         for (run, place), devices in groups.items()
     ]
     return f"Queued {', '.join(parts)}."
+
+
+def named(run: str) -> str:
+    """Return how a sentence names who holds a ticket, such as `run 12`."""
+    return run if run == MEASUREMENT else f"run {run}"
 
 
 def read() -> list[Ticket]:

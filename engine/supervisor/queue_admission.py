@@ -20,7 +20,7 @@ from engine.messages.heartbeat import Heartbeat
 from engine.processes import process
 from engine.processes.machine import this_machine
 from engine.runs import device_queue
-from engine.runs.device_queue import Ticket
+from engine.runs.device_queue import Ticket, named
 from engine.runs.run_state import RunStatus
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
@@ -116,8 +116,8 @@ class QueueAdmission:
         names = _device_names(self._ticket)
         devices = " and ".join(names.get(device, device) for device in sorted(shared))
         return (
-            f"Run {others[0].run} uses {devices} now: resume this run when that one is over or "
-            "paused with its GPUs freed."
+            f"{named(others[0].run).capitalize()} uses {devices} now: resume this run when that "
+            "one is over or paused with its GPUs freed."
         )
 
     def leave(self) -> None:

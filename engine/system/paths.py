@@ -20,7 +20,7 @@ _ENTRIES = (
     *("runs", "trash", "presets", "templates", "logs"),
     *("queue.json", "queue.lock", "index.sqlite", "window.ini"),
     *("environments", "environments.json", "environments.lock"),
-    *("machines.toml", "machines.lock", "received"),
+    *("machines.toml", "machines.lock", "received", "planning"),
     *("cluster.toml", "cluster-token", "cluster-node.json", "cluster.lock"),
 )
 """What lies in the data folder; other files there are of no concern to us."""

@@ -12,10 +12,10 @@ from engine import client
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Interrupted, err, format_number, out, print_json
-from engine.planning.own_data_folder import own_data_folder
 from engine.cli.watch import Update, updates
 from engine.messages import commands
 from engine.messages.events import Failure, Notice, TrainingStarted
+from engine.planning.own_data_folder import own_data_folder
 from engine.runs.run_info import failure_of
 from engine.runs.run_state import TRAINING_LOSS, RunState
 from engine.spec import catalog

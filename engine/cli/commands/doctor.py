@@ -13,13 +13,13 @@ from rich.status import Status
 
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Interrupted, Refused, err, out, print_json
-from engine.planning.own_data_folder import own_data_folder
 from engine.cli.strategy_trials import trials
 from engine.doctor import report
 from engine.doctor.check import Check
 from engine.doctor.examination import OURS, Examination, Pythons
 from engine.doctor.probing import Cancelled
 from engine.environments.registry import UnreadableRegistry, default_interpreter
+from engine.planning.own_data_folder import own_data_folder
 from engine.scripts.interpreters import NoInterpreter, interpreter_of
 from engine.system.program import call
 from engine.telemetry.helper_client import snapshot_once

@@ -23,6 +23,7 @@ from engine.environments.registry import default_interpreter
 from engine.facts.equivalent_command import DEFAULT_STRATEGY
 from engine.messages import commands
 from engine.messages.events import RecipeVersion, Resumed
+from engine.planning import kept
 from engine.repair.take_over import take_over
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import BEGINNING, OWN
@@ -64,11 +65,20 @@ class RunOptions(NamedTuple):
     """A name or a path, as `engine.scripts.interpreters.interpreter_of` takes it."""
 
 
-def train(recipe: str, options: RunOptions, *, detach: bool, json: bool) -> Exit:
-    """Start a run and follow it to its end. Raises CannotStart, UnknownName, Refused."""
+def train(
+    recipe: str, options: RunOptions, *, planned: int | None, detach: bool, json: bool
+) -> Exit:
+    """Start a run and follow it to its end. Raises CannotStart, UnknownName, Refused.
+
+    `planned`: the number of what was measured before, of which the run keeps a copy.
+    """
     spec = make_spec(catalog.recipe(recipe), options)
+    try:
+        planning = None if planned is None else kept.planned(planned)
+    except kept.NoSuchResult as error:
+        raise Refused(str(error)) from error
     with CtrlC() as ctrl_c:
-        run_id = client.start(spec, tags_of(",".join(options.tags)))
+        run_id = client.start(spec, tags_of(",".join(options.tags)), planning)
         if detach:
             return print_detached(run_id, json=json)
         return follow_started_run(run_id, ctrl_c, after=0, attempt=1, json=json)

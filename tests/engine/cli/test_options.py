@@ -54,7 +54,7 @@ def test_given_flags_reach_the_spec(
 ) -> None:
     started: list[RunSpec] = []
 
-    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
+    def start(spec: RunSpec, tags: Iterable[str] = (), planning: object = None) -> str:
         started.append(spec)
         raise client.CannotStart([])
 

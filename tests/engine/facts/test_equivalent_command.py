@@ -26,7 +26,7 @@ def datasets(): ...
 def started(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
     specs: list[RunSpec] = []
 
-    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
+    def start(spec: RunSpec, tags: Iterable[str] = (), planning: object = None) -> str:
         specs.append(spec)
         raise client.CannotStart([])
 
@@ -44,7 +44,7 @@ def read_back(command: str, started: list[RunSpec]) -> RunSpec:
 def test_tags_are_in_the_command_and_reach_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[str, ...]] = []
 
-    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
+    def start(spec: RunSpec, tags: Iterable[str] = (), planning: object = None) -> str:
         given.append(tuple(tags))
         raise client.CannotStart([])
 

@@ -1,0 +1,153 @@
+"""Tests `python -m engine.planning`: one request, news and a result; whoever asked may be gone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+from msgspec.structs import replace
+
+from engine.planning.requests import Answer, AskRace, Refusal
+from engine.planning.results import Doing, Race, Raced
+from engine.processes.process import PROJECT, module_environment
+from engine.spec.run_spec import RunSpec
+from tests.support.runs import TIMEOUT_SECONDS
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+ONE = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), batch_size=64)
+TWO = replace(ONE, strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
+ENDLESS = 1_000_000
+
+
+@pytest.fixture
+def start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[bytes], subprocess.Popen[bytes]]]:
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    started = []
+
+    def begin(line: bytes) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "engine.planning"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=module_environment(os.environ),
+            cwd=PROJECT,
+        )
+        started.append(process)
+        assert process.stdin is not None
+        process.stdin.write(line + b"\n")
+        process.stdin.flush()
+        return process
+
+    yield begin
+    for each in started:
+        with each:  # which closes its pipes
+            each.kill()
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+def _request(*entrants: RunSpec, steps: int = 20) -> bytes:
+    return msgspec.json.encode(AskRace(entrants=entrants, steps=steps))
+
+
+def _next(process: subprocess.Popen[bytes]) -> Answer:
+    assert process.stdout is not None
+    answer: Answer = msgspec.json.decode(process.stdout.readline(), type=Answer)
+    return answer
+
+
+def _until_it_trains(process: subprocess.Popen[bytes]) -> None:
+    while not (isinstance(found := _next(process), Doing) and found.text.startswith("Trains")):
+        pass
+
+
+def _left(temporary: Path) -> list[object]:
+    """Return what is left of a race: folders, and supervisors of its runs."""
+    found: list[object] = [*temporary.glob("traindeck-own-*")]
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if "engine.supervisor" in words and str(temporary) in " ".join(words):
+            found.append(process)
+    return found
+
+
+def test_a_race_tells_news_and_a_result(
+    start: Callable[[bytes], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    process = start(_request(ONE, TWO, replace(TWO, strategy="torch/single")))
+    answers = [_next(process)]
+    while not isinstance(answers[-1], Race | Refusal):
+        answers.append(_next(process))
+
+    race = answers[-1]
+    assert isinstance(race, Race)
+    assert sum(isinstance(each, Raced) for each in answers) >= 3
+    able = [each for each in race.entries if each.samples_per_second]
+    assert {each.strategy for each in able} == {"torch/single", "torch/ddp"}
+    for each in able:
+        assert each.first_step_seconds > 0
+        assert each.memory["cpu"] > 2**20
+        assert each.steps > 0
+        assert each.efficiency is not None
+    [refused] = [each for each in race.entries if each.problem]
+    assert "trains on 1 device" in refused.problem
+    assert process.wait(60) == 0
+    assert _left(tmp_path / "t") == []
+
+
+def test_it_ends_with_its_workers_when_nobody_asks_any_more(
+    start: Callable[[bytes], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    process = start(_request(ONE, TWO, steps=ENDLESS))
+    _until_it_trains(process)
+    assert process.stdin is not None
+    process.stdin.close()
+
+    answer = _next(process)
+    while isinstance(answer, Doing | Raced):
+        answer = _next(process)
+    assert isinstance(answer, Race)
+    assert answer.is_stopped
+    assert process.wait(120) == 0
+    assert _left(tmp_path / "t") == []
+
+
+def test_it_may_be_killed(
+    start: Callable[[bytes], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    process = start(_request(TWO, steps=ENDLESS))
+    _until_it_trains(process)
+    process.kill()
+    process.wait()
+
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while left := _left(tmp_path / "t"):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def test_what_is_no_request_is_refused(start: Callable[[bytes], subprocess.Popen[bytes]]) -> None:
+    process = start(b"noise")
+    answer = _next(process)
+    assert isinstance(answer, Refusal)
+    assert "no request" in answer.text
+    assert process.wait(60) == 2
+
+
+def test_too_few_steps_are_refused(start: Callable[[bytes], subprocess.Popen[bytes]]) -> None:
+    answer = _next(start(_request(ONE, steps=0)))
+    assert isinstance(answer, Refusal)
+    assert "at least 5" in answer.text
