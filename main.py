@@ -239,6 +239,9 @@ def _parser() -> Parser:
     )
     _add_run_options(check)
     _add_race(add("race", "some steps with each strategy: which is the fastest?", json))
+    _add_preflight(
+        add("preflight", "measure for a minute what a run would meet, and say what to change", json)
+    )
     _add_new_recipe(add("new-recipe", "write a commented recipe that trains as it is", json))
     _add_runs(add("runs", "list the runs: filtered, sorted, with chosen columns", json, there))
     queue = add("queue", "list the runs that wait for devices, or change their order", json, there)
@@ -592,6 +595,19 @@ def _add_run_options(parser: Parser, default: str = "") -> None:
     add_options(parser, default)
 
 
+def _add_preflight(parser: Parser) -> None:
+    parser.add_argument("--recipe", default="digits", help="a name or a .py file (default: digits)")
+    parser.add_argument("--strategy", metavar="NAME", help="a name (default: single)")
+    parser.add_argument(
+        "--devices", metavar="LIST", help=f"{DEVICES} (default: first GPU, else cpu:0)"
+    )
+    _add_environment(parser, "the Python that trains it", default="that of `env use`, or traindeck")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, metavar="S", help="time for it (default: 60)"
+    )
+    _add_run_options(parser)
+
+
 def _add_sweep(parser: Parser) -> None:
     parser.add_argument(
         "action",
@@ -803,6 +819,22 @@ def _run(options: argparse.Namespace) -> int:
             )
         case "race":
             return _race(options, given_options(options))
+        case "preflight":
+            from engine.cli.commands.planning.preflight import preflight
+
+            return preflight(
+                options.recipe,
+                RunOptions(
+                    strategy=options.strategy,
+                    devices=options.devices,
+                    name="",
+                    settings=options.settings,
+                    fields=given_options(options),
+                    environment=options.environment,
+                ),
+                seconds=options.seconds,
+                json=options.json,
+            )
         case "new-recipe":
             from engine.cli.commands.new_recipe import new_recipe
 

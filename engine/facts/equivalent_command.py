@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine.environments import registry
@@ -119,6 +119,14 @@ def train_arguments(spec: RunSpec) -> list[str]:
         if name not in defaults or value != defaults[name]:
             arguments += ["--set", f"{name}={_text(value)}"]
     return arguments
+
+
+def change_flags(fields: Mapping[str, Setting | list[str]]) -> list[str]:
+    """Return the flags of `train` for a change of these fields of a spec, one word per entry."""
+    found: list[str] = []
+    for name, value in fields.items():
+        found += _flag(name, ",".join(value)) if isinstance(value, list) else _option(name, value)
+    return found
 
 
 def _tags(tags: Sequence[str]) -> list[str]:

@@ -6,22 +6,24 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
 from engine import client
 from engine.diagnosis.device_metrics import PROCESS_MEMORY
 from engine.messages.commands import Stop
-from engine.messages.events import EpochEnded, Notice, TrainingStarted
+from engine.messages.events import CheckpointSaved, EpochEnded, Notice, TrainingStarted
 from engine.runs.run_info import RunInfo, failure_of
 from engine.runs.run_state import STEP_SECONDS, THROUGHPUT, TRAINING_LOSS, RunState, RunStatus
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
+from engine.training.measuring import PREFIX
 from engine.training.pace import WARM_UP_CHUNKS
 
 LOOK_SECONDS = 0.05
+TELL_SECONDS = 0.5
 END_SECONDS = 20.0
 """Time for the workers to end once they were told to; after it they are left to their deadlines."""
 
@@ -106,6 +108,17 @@ class ShortRun(msgspec.Struct, frozen=True, kw_only=True):
     """File and line of the problem, if they are known."""
 
     is_out_of_memory: bool = False
+    rank_shares: dict[int, dict[str, float]] = {}
+    """The shares of each rank."""
+
+    measured: dict[str, float] = {}
+    """What the ranks measured after their steps, see `engine.training.measuring`."""
+
+    checkpoint_bytes: int = 0
+    """Of the last checkpoint; 0: none was saved."""
+
+    steps_in_all: int = 0
+    """That a run with these settings does; 0: not known."""
 
     @property
     def ok(self) -> bool:
@@ -116,48 +129,60 @@ class ShortRun(msgspec.Struct, frozen=True, kw_only=True):
 def short_run(
     spec: RunSpec,
     *,
-    steps: int,
+    steps: int = 0,
     seconds: float = MOST_SECONDS,
+    training_seconds: float = math.inf,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> ShortRun:
     """Train `steps` optimizer steps with `spec` and return what was measured.
 
-    The caller gives it a data folder (`own_data_folder`). A run that takes longer than `seconds`
-    is ended, and what it showed until then counts if it did a step. Raises Cancelled, after the
-    workers were told to end.
+    0 steps: as many as the spec has. A run that has trained for `training_seconds` ends its step,
+    and measures what it was asked for (`engine.training.measuring`). The caller gives it a data
+    folder (`own_data_folder`). A run that takes longer than `seconds` is ended, and what it showed
+    until then counts if it did a step. Raises Cancelled, after the workers were told to end.
     """
-    asked = msgspec.structs.replace(spec, steps=steps, **_WITHOUT_TRACES)
+    asked = msgspec.structs.replace(spec, steps=steps or spec.steps, **_WITHOUT_TRACES)
+    if math.isfinite(training_seconds):  # it measures after it was asked to stop
+        asked = msgspec.structs.replace(asked, stop_seconds=max(1.0, seconds))
     begun, clock = time.time(), time.monotonic()
     try:
         run_id = client.start(asked)
     except client.CannotStart as error:
         return ShortRun(spec=spec, problem=str(error))
-    is_late, was_cancelled = _wait(run_id, clock + seconds, is_cancelled)
+    is_late, was_cancelled = _wait(run_id, clock + seconds, training_seconds, is_cancelled)
     if was_cancelled:
         raise Cancelled
     return _figures(client.get_run(run_id), spec, begun, time.monotonic() - clock, is_late=is_late)
 
 
-def _wait(run_id: str, deadline: float, is_cancelled: Callable[[], bool]) -> tuple[bool, bool]:
+def _wait(
+    run_id: str, deadline: float, training_seconds: float, is_cancelled: Callable[[], bool]
+) -> tuple[bool, bool]:
     """Wait for the end of a run. Return whether it was late, and whether it was cancelled."""
-    is_late = was_cancelled = False
-    while not client.get_run(run_id).state.is_over:
+    is_late = was_cancelled = has_trained = False
+    stepped, told = math.inf, -math.inf
+    while not (run := client.get_run(run_id)).state.is_over:
         now = time.monotonic()
         if now > deadline + END_SECONDS:
             break
-        if not (is_late or was_cancelled):
-            was_cancelled = is_cancelled()
-            is_late = not was_cancelled and now > deadline
-            if was_cancelled or is_late:
-                deadline = min(deadline, now)
-                _end(run_id)
+        was_cancelled = was_cancelled or (not is_late and is_cancelled())
+        is_late = is_late or (not was_cancelled and now > deadline)
+        if (was_cancelled or is_late) and now > told + TELL_SECONDS:
+            # The second one kills, which loses nothing: nobody waits for what it would save.
+            deadline, told = min(deadline, now), now
+            _send(run_id, Stop(now=True))
+        if run.status.step:
+            stepped = min(stepped, now)
+        if not has_trained and now > stepped + training_seconds:
+            has_trained = True
+            _send(run_id, Stop())
         time.sleep(LOOK_SECONDS)
     return is_late, was_cancelled
 
 
-def _end(run_id: str) -> None:
+def _send(run_id: str, command: Stop) -> None:
     try:
-        client.send(run_id, Stop(now=True))
+        client.send(run_id, command)
     except client.CommandFailed:
         return  # it has ended by itself, or its supervisor got a signal
 
@@ -178,9 +203,11 @@ def _figures(
         losses = reader.history(TRAINING_LOSS)
         chunks = reader.history(THROUGHPUT)
         times = reader.history(STEP_SECONDS).value
-        shares = _shares(reader)
+        newest = reader.newest_values()
         memory = _memory(reader, spec)
     started = next((event for event in events if isinstance(event, TrainingStarted)), None)
+    saved = [event.bytes for event in events if isinstance(event, CheckpointSaved)]
+    by_rank = _shares_by_rank(newest)
     epochs = {stored.step for stored in events if isinstance(stored, EpochEnded)}
     seconds_of = _step_seconds(losses, _warm_step(chunks), epochs)
     rates = _rates(seconds_of, _samples_per_step(run.status, spec))
@@ -197,7 +224,7 @@ def _figures(
         rates=rates,
         measured_steps=len(seconds_of),
         step_seconds=float(times[-1]) if len(times) else 0.0,
-        shares=shares,
+        shares=_mean_shares(by_rank),
         first_step_seconds=max(0.0, float(losses.time[0]) - begun) if len(losses.time) else 0.0,
         seconds=seconds,
         memory=memory,
@@ -209,6 +236,14 @@ def _figures(
         problem=problem,
         where=where,
         is_out_of_memory="out of memory" in problem,
+        rank_shares=by_rank,
+        measured={
+            name.removeprefix(PREFIX): value
+            for name, value in newest.items()
+            if name.startswith(PREFIX)
+        },
+        checkpoint_bytes=saved[-1] if saved else 0,
+        steps_in_all=started.total_steps if started else 0,
     )
 
 
@@ -247,12 +282,21 @@ def _samples_per_step(status: RunStatus, spec: RunSpec) -> float:
     return samples if math.isfinite(samples) and samples > 0 else float(spec.batch_size)
 
 
-def _shares(reader: RunReader) -> dict[str, float]:
-    """Return the newest shares of the step time, as a mean over the ranks."""
-    newest = reader.newest_values()
+def _shares_by_rank(newest: Mapping[str, float]) -> dict[int, dict[str, float]]:
+    """Return the newest shares of the step time of each rank that has told them."""
+    found: dict[int, dict[str, float]] = {}
+    for series, value in newest.items():
+        match series.split("/"):
+            case ["rank", rank, name] if name.removesuffix("_share") in SHARES:
+                found.setdefault(int(rank), {})[name.removesuffix("_share")] = value
+    return found
+
+
+def _mean_shares(by_rank: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
+    """Return the shares of the step time as a mean over the ranks."""
     found = {}
     for share in SHARES:
-        values = [value for series, value in newest.items() if series.endswith(f"/{share}_share")]
+        values = [shares[share] for shares in by_rank.values() if share in shares]
         if values:
             found[share] = sum(values) / len(values)
     return found

@@ -21,7 +21,7 @@ import torch._dynamo  # every optimizer imports it; here it comes before the see
 from torch.utils._pytree import tree_map
 
 from engine.messages.events import Notice, Shrunk
-from engine.pytorch import memory, training_state, weight_average
+from engine.pytorch import measurements, memory, training_state, weight_average
 from engine.pytorch.devices import own_devices
 from engine.pytorch.optimizer_step import OptimizerStep, chosen_optimizer
 from engine.pytorch.parallel import Objective, Parallel, Rank, loss_of
@@ -42,6 +42,7 @@ from engine.runs.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
 from engine.training import run_length
 from engine.training.errors import CheckpointMisfit, DevicesFull, OutOfMemory, TrainingFailed
+from engine.training.measuring import Measurements
 from engine.training.protocols import emit_once
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
 from engine.worker.model_outline import model_facts
@@ -380,6 +381,41 @@ class TorchTrainer:
             self._average.move(None)
         for carried in self._all_carried():
             carried.state = to_device(carried.state, self._parallel.device)
+
+    def measure(self, told: Measurements) -> None:
+        """Measure, for a preflight, what a step waits for; all ranks call it after their steps."""
+        rank, parallel = self._rank, self._parallel
+        self._train.close()  # its loader workers would read ahead meanwhile
+        if parallel.replicas == rank.world_size > 1:
+            measurements.weights(parallel.parameters(), told)
+        if rank.world_size > 1:
+            measurements.all_reduce(rank, told, told.seconds / 5)
+        measurements.copies(rank, told)
+        self._measure_validation(told)
+        told.tell("loading/own_workers", self._data.own_loader_workers)
+        told.tell("loading/is_needed", float(not self._data.needs_no_loading))
+        measurements.loading(
+            lambda workers: self._data.sharder_with(workers, parallel),
+            rank,
+            told,
+            0.9 * told.seconds_left,
+        )
+
+    def _measure_validation(self, told: Measurements) -> None:
+        """Measure a few validation batches, after the one that warms up."""
+        batches = self._validation.batches
+        told.tell("validation/batches", max(0, batches))
+        if batches <= 0:
+            return
+        self.begin_validation()
+        seconds = [0.0]
+        for batch in range(min(batches, 3)):
+            begin = time.perf_counter()
+            self.validate(batch, 1)
+            seconds.append(time.perf_counter() - begin)
+        told.tell("validation/batch_seconds", seconds[-1])
+        if self._average:
+            self._average.take_back()
 
     def empty_cache(self) -> dict[str, int]:
         return memory.empty_cache(self._rank.devices, self._device_names)

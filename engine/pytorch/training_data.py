@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, TypeGuard
 
+import msgspec
 import numpy as np
 import torch
 from torch import distributed
@@ -90,6 +91,7 @@ class TrainingData:
         """`given` is what datasets() returned. Raises UnusableData and other TrainingFailed."""
         self._facts = facts
         train, validation = divide(of_data_module(given), facts.takes_pairs)
+        self._given = train
         self._train = _source(train, facts, "training data")
         self._validation = [
             (f"{name}_" if name else "", _source(data, facts, "validation data"))
@@ -131,6 +133,32 @@ class TrainingData:
     def train_sharder(self, parallel: Parallel) -> Sharder:
         """Return the local batches of this rank."""
         return self._train.sharder(self._facts.place(parallel))
+
+    @property
+    def own_loader_workers(self) -> int:
+        """The loader workers that the recipe itself asks for, with its DataLoader."""
+        return self._given.num_workers if isinstance(self._given, DataLoader) else 0
+
+    @property
+    def needs_no_loading(self) -> bool:
+        """Whether the training samples are rows of arrays."""
+        return isinstance(self._train, _Indexed) and self._train.has_columns
+
+    def sharder_with(self, loader_workers: int, parallel: Parallel) -> Sharder | None:
+        """Return the local batches as so many loader workers load them; None if they cannot.
+
+        It does not talk to the other ranks. Raises UnusableData.
+        """
+        if self.needs_no_loading or self._train.is_used_up_by_one_pass:
+            return None
+        facts = self._facts._replace(
+            spec=msgspec.structs.replace(self._facts.spec, loader_workers=loader_workers),
+            notice=lambda _: None,
+            is_equal=lambda _: True,
+        )
+        if isinstance(self._train, _Streamed) and loader_workers > 1:
+            return None
+        return _source(self._given, facts, "training data").sharder(facts.place(parallel))
 
     def validation_sets(self, parallel: Parallel) -> ValidationSets:
         """Return the local batches of this rank; weights are those of samples."""
@@ -244,6 +272,7 @@ class _Indexed(_Source):
         self._samples = samples
         self._order = order
         self.is_shuffled = isinstance(order, Shuffled)
+        self.has_columns = isinstance(samples, Columns)
 
     def first(self) -> Batch:
         if isinstance(self._order, BySampler):

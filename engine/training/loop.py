@@ -22,6 +22,7 @@ from engine.training.checkpoint_saver import CheckpointSaver
 from engine.training.checkpoint_schedule import VALIDATION
 from engine.training.early_end import EarlyEnd
 from engine.training.early_stopping import EarlyStopping
+from engine.training.measuring import measure_if_asked
 from engine.training.pace import MOST_STEPS, Pace
 from engine.training.protocols import UNKNOWN, Session, Trainer, emit_once
 from engine.training.reporter import Reporter
@@ -85,6 +86,9 @@ class Loop:
             if not (self._train_epoch() and self._validate()):
                 completed = False
                 break
+        if not measure_if_asked(trainer, self._session):
+            emit_once(self._session, TrainingEnded(self._position.step, completed))
+            return
         self._saver.request_due(self._position)
         self._saver.request(["last"])
         while not self._saver.save(self._position):

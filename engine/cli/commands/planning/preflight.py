@@ -1,0 +1,68 @@
+"""`preflight`: a few real steps and measurements before a run, and what to change for it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+from rich.status import Status
+
+from engine.cli.commands.train import RunOptions, make_spec
+from engine.cli.follow import CtrlC
+from engine.cli.output import Exit, err, out, print_json
+from engine.facts.equivalent_command import change_flags
+from engine.planning.preflight import preflight as examine
+from engine.planning.results import Doing, Finding, Found, News, Preflight
+from engine.spec import catalog
+
+_MARKS = {"error": "PROBLEM", "warning": "warning", "hint": "hint", "ok": "ok"}
+_COUNTED = {"error": "problem", "warning": "warning", "hint": "hint"}
+_STYLES = {"error": "bold red", "warning": "yellow", "hint": "cyan", "ok": "green"}
+
+
+def preflight(recipe: str, options: RunOptions, *, seconds: float, json: bool) -> Exit:
+    """Measure what a run would meet, and print each finding as it comes; Ctrl-C ends it.
+
+    The exit code says whether there is an error. Raises CannotStart, UnknownName, Refused.
+    """
+    spec = make_spec(catalog.recipe(recipe), options)
+    with Status("", console=err()) as status, CtrlC() as ctrl_c:
+
+        def show(news: News) -> None:
+            match news:
+                case Doing(text, done, of):
+                    status.update(f"{text} ({done} of at most {of} s)")
+                case Found(finding) if not json:
+                    _print(finding)
+                case _:
+                    pass
+
+        found = examine(spec, seconds, show, lambda: ctrl_c.count > 0)
+    if json:
+        print_json(found)
+    else:
+        out().print(summary(found), soft_wrap=True)
+    has_error = any(finding.level == "error" for finding in found.findings)
+    return Exit.FAILED if has_error else Exit.DONE
+
+
+def finding_lines(finding: Finding) -> str:
+    """Return a finding as text: its level, name and sentence; below, what to change."""
+    line = f"{_MARKS[finding.level]:<8} {finding.name}: {finding.text}"
+    advice = finding.advice
+    if finding.change is not None:
+        advice = f"{advice} [{shlex.join(change_flags(finding.change.fields))}]".lstrip()
+    return f"{line}\n{'':<8} -> {advice}" if advice else line
+
+
+def summary(found: Preflight) -> str:
+    """Return how many findings there are, and how long it took."""
+    levels: list[str] = [finding.level for finding in found.findings]
+    counts = {name: levels.count(level) for level, name in _COUNTED.items()}
+    parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items()]
+    return f"{', '.join(parts)}; it took {found.seconds:.1f} s. No run was stored."
+
+
+def _print(finding: Finding) -> None:
+    out().print(finding_lines(finding), style=_STYLES[finding.level], soft_wrap=True)
+    sys.stdout.flush()

@@ -1,0 +1,145 @@
+"""Rules about a few real steps: their speed, their losses, and whether the ranks go along."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from engine.planning.checks.figures import milliseconds
+from engine.planning.results import Change, Finding
+from engine.planning.short_run import SHARES, ShortRun
+from engine.spec.run_spec import RunSpec, batch_arithmetic
+
+STEPS, RANKS, WEIGHTS, MEMORY = "steps", "ranks", "equal weights", "memory"
+STRAGGLES = 0.2
+"""Part of a step that a rank computes longer than the others, from which on it is said."""
+
+
+def step_seconds(run: ShortRun) -> float:
+    """Return the seconds of a step; 0: not known."""
+    if run.step_seconds:
+        return run.step_seconds
+    return run.spec.batch_size / run.samples_per_second if run.samples_per_second else 0.0
+
+
+def steps_finding(run: ShortRun) -> Finding:
+    """Return what a few steps have shown, or why there were none."""
+    if run.problem:
+        where = f" ({run.where})" if run.where else ""
+        return Finding(name=STEPS, level="error", text=f"It did not train: {run.problem}{where}")
+    if bad := next((n for n, loss in enumerate(run.losses, 1) if not math.isfinite(loss)), 0):
+        return Finding(
+            name=STEPS,
+            level="error",
+            text=f"The loss of step {bad} is not a finite number.",
+            advice="Try a smaller learning rate, warm-up steps or gradient clipping, and look at "
+            "the data.",
+            change=Change(
+                f"Use the learning rate {run.spec.learning_rate / 10:g}",
+                {"learning_rate": run.spec.learning_rate / 10},
+            ),
+        )
+    seconds = step_seconds(run)
+    text = (
+        f"{run.steps} steps were trained on {len(run.spec.devices)} "
+        f"device{'s' * (len(run.spec.devices) > 1)}, the first one "
+        f"{run.first_step_seconds:.1f} s after the start"
+    )
+    if seconds:
+        text += f": {milliseconds(seconds)} for a step, {run.samples_per_second:,.0f} samples/s"
+    if run.shares:
+        parts = [f"{run.shares.get(name, 0.0):.0%} {name}" for name in SHARES]
+        text += f" ({', '.join(parts)})"
+    return Finding(name=STEPS, level="ok", text=f"{text}.")
+
+
+def ranks_finding(run: ShortRun) -> Finding | None:
+    """Return whether the ranks take equally long; None: there is one, or they did not tell."""
+    own = {rank: 1 - shares["communication"] for rank, shares in run.rank_shares.items()}
+    if len(own) < 2:
+        return None
+    slowest = max(own, key=lambda rank: own[rank])
+    others = statistics.median(value for rank, value in own.items() if rank != slowest)
+    if own[slowest] - others < STRAGGLES:
+        text = f"All {len(own)} ranks take about equally long for their part of a step."
+        return Finding(name=RANKS, level="ok", text=text)
+    shares = run.rank_shares[slowest]
+    what = "loads samples" if shares["data"] > shares["compute"] else "computes"
+    slots = run.spec.slots
+    place = f" on {slots[slowest]}" if slowest < len(slots) else ""
+    return Finding(
+        name=RANKS,
+        level="warning",
+        text=f"Rank {slowest}{place} straggles: it {what} for {own[slowest]:.0%} of a step, the "
+        f"others for {others:.0%}, and then they wait for it.",
+        advice="Look at what else uses its device, or train without it.",
+    )
+
+
+def weights_finding(run: ShortRun) -> Finding | None:
+    """Return whether all ranks have the same weights after the steps; None: they need not."""
+    sums = {
+        name: value
+        for name, value in run.measured.items()
+        if name.startswith("rank/") and name.endswith("/weights")
+    }
+    if len(sums) < 2:
+        return None
+    if len(set(sums.values())) == 1:
+        text = f"After {run.steps} steps, all {len(sums)} ranks have the same weights, to the bit."
+        return Finding(name=WEIGHTS, level="ok", text=text)
+    return Finding(
+        name=WEIGHTS,
+        level="error",
+        text=f"After {run.steps} steps, the weights of the {len(sums)} ranks differ: they do not "
+        "train one model.",
+        advice="Do not change parameters outside the optimizer, and look whether `doctor` finds a "
+        "wrong sum over the GPUs.",
+    )
+
+
+def memory_finding(
+    spec: RunSpec, problem: str, fitting: RunSpec | None, tried: Sequence[RunSpec], replicas: int
+) -> Finding:
+    """Return what is said of a batch for which the memory is too small.
+
+    `fitting`: settings with which it trained, if any of those that were `tried`.
+    """
+    text = f"The batch is too large: {problem}"
+    if fitting is None:
+        what = ", ".join(_parts_text(each, replicas) for each in tried)
+        more = f" Nor was there room with {what}." if tried else ""
+        return Finding(
+            name=MEMORY,
+            level="error",
+            text=text + more,
+            advice="Choose a smaller model, precision bf16, or a strategy that divides the model.",
+        )
+    parts = fitting.accumulation // spec.accumulation
+    if parts > 1:
+        smaller = max(1, spec.batch_size // parts)
+        return Finding(
+            name=MEMORY,
+            level="error",
+            text=text,
+            advice=f"It trained with {fitting.accumulation} accumulation steps, which give the "
+            f"same result; so the batch size {smaller} should fit too.",
+            change=Change(
+                f"Use {fitting.accumulation} accumulation steps",
+                {"accumulation": fitting.accumulation},
+            ),
+        )
+    return Finding(
+        name=MEMORY,
+        level="error",
+        text=text,
+        advice=f"It trained with the batch size {fitting.batch_size}.",
+        change=Change(
+            f"Use the batch size {fitting.batch_size}", {"batch_size": fitting.batch_size}
+        ),
+    )
+
+
+def _parts_text(spec: RunSpec, replicas: int) -> str:
+    return batch_arithmetic(spec.batch_size, max(1, replicas), spec.accumulation)

@@ -1,0 +1,309 @@
+"""Tries a run before it is started: a sequence of checks within a time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from engine import client
+from engine.doctor import probing
+from engine.doctor.check import Check
+from engine.doctor.examination import Examination, Pythons
+from engine.planning import facts
+from engine.planning.checks import (
+    checkpoints,
+    communication,
+    devices,
+    loading,
+    machine,
+    training,
+    whole_run,
+)
+from engine.planning.checks.checkpoints import DiskFacts
+from engine.planning.checks.whole_run import Expectation
+from engine.planning.own_data_folder import own_data_folder
+from engine.planning.results import Doing, Finding, Found, News, Preflight
+from engine.planning.short_run import Cancelled, ShortRun, short_run
+from engine.runs import device_queue, run_info
+from engine.runs.run_workers import RunWorkers
+from engine.spec import catalog
+from engine.spec.device_names import all_on_cpu, machines_of
+from engine.spec.run_spec import RunSpec
+from engine.spec.validation import Problem
+from engine.system import paths
+from engine.telemetry.given_gpus import given_gpus
+from engine.telemetry.helper_client import snapshot_once
+from engine.telemetry.memory_attribution import memory_uses
+from engine.training.loop import ONE_BATCH
+from engine.training.measuring import MEASURE
+
+SHORTEST = 5.0
+"""Seconds: with less, nothing is measured."""
+
+MOST_TRIES = 6
+"""Runs after one for which the memory was too small, each with half the batch at once."""
+
+_END_SECONDS = 4.0
+"""Kept of the time for the end of the last run."""
+
+_DISK_SECONDS = 2.0
+_TRAINING, _MEASURING = 0.08, 0.25
+"""Parts of the time: for steps, and for what the ranks measure after them."""
+
+_OF_A_RUN = (
+    training.STEPS,
+    communication.ALL_REDUCE,
+    communication.TO_GPU,
+    loading.NAME,
+    checkpoints.CHECKPOINTS,
+    whole_run.NAME,
+)
+"""What cannot be said without a run."""
+
+
+def preflight(
+    spec: RunSpec,
+    seconds: float = 60.0,
+    tell: Callable[[News], None] = lambda news: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Preflight:
+    """Measure for at most `seconds` what a run with `spec` would meet, and return the findings.
+
+    Each finding is told as soon as it is known. When `is_cancelled` returns True, or the time is
+    over, what is known is returned, and names what was not looked at. No process is left. Raises
+    CannotStart for settings with which no run starts.
+    """
+    _refuse(spec, seconds)
+    examination = _Preflight(spec, seconds, tell, is_cancelled)
+    with contextlib.suppress(Cancelled, probing.Cancelled):
+        examination.make()
+    return examination.result()
+
+
+def _refuse(spec: RunSpec, seconds: float) -> None:
+    """Raise CannotStart with each reason why there is nothing to measure."""
+    if spec.is_script:
+        text = "A preflight is for recipes: what a script does before, in and after its steps is "
+        raise client.CannotStart([Problem("recipe", f"{text}not known before it runs.")])
+    if any(machines_of(spec.devices)):
+        text = "A preflight measures on this machine only: choose devices of this machine."
+        raise client.CannotStart([Problem("devices", text)])
+    if not seconds >= SHORTEST:
+        text = f"A preflight needs at least {SHORTEST:g} s, and got {seconds:g} s."
+        raise client.CannotStart([Problem("", text)])
+    if found := client.check(spec):
+        raise client.CannotStart(found)
+
+
+class _Preflight:
+    """One preflight: what it found so far, and how much time is left."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        seconds: float,
+        tell: Callable[[News], None],
+        is_cancelled: Callable[[], bool],
+    ) -> None:
+        self._spec = spec
+        self._seconds = seconds
+        self._tell = tell
+        self._is_cancelled = is_cancelled
+        self._begun = time.monotonic()
+        self._ends_at = self._begun + seconds - min(_END_SECONDS, seconds / 4)
+        self._clock = facts.ClockWatch()
+        self._strategy = catalog.strategy(spec.strategy, catalog.recipe_of(spec))
+        self._findings: list[Finding] = []
+        self._figures: dict[str, float] = {}
+        self._expected = Expectation()
+        self._was_cancelled = True
+
+    def make(self) -> None:
+        """Make all checks, the quick ones first. Raises Cancelled."""
+        self._say("who else uses the devices")
+        self._add(self._devices())
+        self._say("the limits of this machine")
+        self._add([machine.limits_finding(self._spec, facts.limits())])
+        shared_memory = self._of_doctor()
+        self._check_cancelled()
+        self._say("the disk of the runs")
+        disk = facts.disk(paths.runs_folder(), _DISK_SECONDS, self._is_cancelled)
+        self._add([checkpoints.disk_finding(disk)])
+        self._check_cancelled()
+        run = self._run()
+        if run is not None:
+            self._judge(run, disk, shared_memory)
+        self._add([machine.clock_finding(self._clock.facts())])
+        self._was_cancelled = False
+
+    def result(self) -> Preflight:
+        """Return what was found, and what was not looked at."""
+        known = {finding.name for finding in self._findings}
+        missing = [name for name in _OF_A_RUN if name not in known]
+        if missing:
+            why = "it was stopped before" if self._was_cancelled else "there was no time for it"
+            if not self._was_cancelled and self._has_failed:
+                why = "the short run gave no figures for it"
+            text = f"Not looked at, because {why}: {', '.join(missing)}."
+            advice = "" if self._was_cancelled or self._has_failed else "Give it more seconds."
+            self._add([Finding(name="not made", level="hint", text=text, advice=advice)])
+        return Preflight(
+            spec=self._spec,
+            findings=tuple(self._findings),
+            figures=self._figures,
+            expected_seconds=self._expected.seconds,
+            expected_wh=self._expected.wh,
+            seconds=time.monotonic() - self._begun,
+        )
+
+    @property
+    def _has_failed(self) -> bool:
+        of_run = (training.STEPS, training.MEMORY)
+        return any(each.name in of_run and each.level == "error" for each in self._findings)
+
+    def _devices(self) -> list[Finding]:
+        snapshot = snapshot_once(timeout=min(10.0, self._seconds / 4))
+        on_cpu = all_on_cpu(self._spec.devices)
+        workers = [] if on_cpu else RunWorkers().read(run_info.runs())
+        try:
+            tickets = device_queue.read()
+        except OSError:
+            tickets = []
+        return devices.devices_findings(
+            self._spec,
+            snapshot,
+            memory_uses(snapshot.devices, workers),
+            tickets,
+            () if on_cpu else given_gpus(snapshot).uuids,
+            facts.processors(),
+        )
+
+    def _of_doctor(self) -> Check | None:
+        """Tell what the doctor finds wrong; return what it says of the shared memory."""
+        spec = self._spec
+        python = spec.interpreter
+        examination = Examination(
+            Pythons(python, python),
+            is_cancelled=lambda: self._is_cancelled() or self._left <= 0,
+        )
+        shared = None
+        for check in examination.machine():
+            if check.check == machine.SHARED_MEMORY:
+                shared = check
+            elif check.ok is False and spec.compile:
+                self._add(machine.of_problems([check]))
+        if not all_on_cpu(spec.devices):
+            self._add(machine.of_problems(examination.quick()))
+        return shared
+
+    def _run(self) -> ShortRun | None:
+        """Return a short run that did its steps; with a smaller batch if the memory is too small.
+
+        None: there is none, which was told.
+        """
+        run = self._measured(self._spec, "a few real steps")
+        if not run.is_out_of_memory:
+            if run.problem and self._left <= 0:
+                why = f"It did not get to its first step within {run.seconds:.0f} s."
+                run = msgspec.structs.replace(run, problem=why, where="")
+            self._add([training.steps_finding(run)])
+            return run if run.ok else None
+        tried: list[RunSpec] = []
+        found = None
+        for smaller in self._smaller():
+            if self._left <= 2.0:
+                break
+            tried.append(smaller)
+            parts = f"{smaller.accumulation} accumulation steps"
+            what = f"the batch size {smaller.batch_size}, in {parts}"
+            again = self._measured(smaller, what)
+            if not again.is_out_of_memory:
+                found = again if again.ok else None
+                break
+        replicas = self._strategy.replicas(self._spec.slots)
+        fitting = found.spec if found is not None else None
+        self._add([training.memory_finding(self._spec, run.problem, fitting, tried, replicas)])
+        if found is not None:
+            self._add([training.steps_finding(found)])
+        return found
+
+    def _smaller(self) -> Iterable[RunSpec]:
+        """Yield settings that need half of the memory for activations, then a quarter, ..."""
+        spec, factor = self._spec, 1
+        for _ in range(MOST_TRIES):
+            factor *= 2
+            smaller = msgspec.structs.replace(spec, accumulation=spec.accumulation * factor)
+            if self._strategy.refusal("accumulation", smaller):
+                smaller = msgspec.structs.replace(spec, batch_size=spec.batch_size // factor)
+            if smaller.batch_size < smaller.accumulation * self._strategy.replicas(spec.slots):
+                return
+            yield smaller
+
+    def _measured(self, spec: RunSpec, what: str) -> ShortRun:
+        """Let a run train and measure, in a data folder of its own. Raises Cancelled."""
+        self._say(what)
+        measuring = f"{_MEASURING * self._seconds:g}"
+        with own_data_folder("preflight", **{MEASURE: measuring, ONE_BATCH: "1"}):
+            return short_run(
+                spec,
+                seconds=max(0.0, self._left),
+                training_seconds=_TRAINING * self._seconds,
+                is_cancelled=self._is_cancelled,
+            )
+
+    def _judge(self, run: ShortRun, disk: DiskFacts, shared_memory: Check | None) -> None:
+        """Tell what follows from a run that did its steps."""
+        self._figures = {
+            name.removesuffix("/seconds"): value for name, value in run.measured.items()
+        } | {"step_seconds": training.step_seconds(run)}
+        for finding in (training.ranks_finding(run), training.weights_finding(run)):
+            if finding is not None:
+                self._add([finding])
+        self._add([communication.all_reduce_finding(run)])
+        self._add(communication.copies_findings(run))
+        self._judge_loading(run)
+        if shared_memory is not None:
+            free = facts.shared_memory_free()
+            self._add([machine.shared_memory_finding(run, shared_memory, free)])
+        self._expected = whole_run.expectation(run, disk)
+        self._add(checkpoints.checkpoints_findings(run, disk, self._expected.saves))
+        self._add([whole_run.whole_run_finding(run, self._expected)])
+
+    def _judge_loading(self, run: ShortRun) -> None:
+        spec = run.spec
+        refusal = self._strategy.refusal("loader_workers", spec)
+        found = loading.loading_finding(run, refusal)
+        needed = 2 * run.first_step_seconds + 2 * _TRAINING * self._seconds
+        if found.change is not None and self._left > needed:
+            better = msgspec.structs.replace(spec, **found.change.fields)
+            self._say(f"a few steps with {better.loader_workers} loader workers")
+            with own_data_folder("preflight", **{ONE_BATCH: "1"}):
+                confirmed = short_run(
+                    better,
+                    seconds=self._left,
+                    training_seconds=_TRAINING * self._seconds,
+                    is_cancelled=self._is_cancelled,
+                )
+            found = loading.loading_finding(run, refusal, confirmed)
+        self._add([found])
+
+    @property
+    def _left(self) -> float:
+        """Seconds until the last run has to be told to end."""
+        return self._ends_at - time.monotonic()
+
+    def _say(self, what: str) -> None:
+        done = int(time.monotonic() - self._begun)
+        self._tell(Doing(what, done, int(self._seconds)))
+
+    def _add(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self._findings.append(finding)
+            self._tell(Found(finding))
+
+    def _check_cancelled(self) -> None:
+        if self._is_cancelled():
+            raise Cancelled

@@ -1,0 +1,110 @@
+"""What is said of a few real steps."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+
+from engine.planning.checks.training import (
+    memory_finding,
+    ranks_finding,
+    step_seconds,
+    steps_finding,
+    weights_finding,
+)
+from tests.engine.planning.checks.conftest import Make
+
+
+def shares(compute: float, communication: float, data: float) -> dict[str, float]:
+    return {"compute": compute, "communication": communication, "data": data}
+
+
+def test_steps_that_went_well_are_told_with_their_numbers(made: Make) -> None:
+    found = steps_finding(made())
+    assert found.level == "ok"
+    assert found.text == (
+        "40 steps were trained on 2 devices, the first one 3.0 s after the start: 100 ms for a "
+        "step, 640 samples/s (80% compute, 15% communication, 5% data)."
+    )
+
+
+def test_a_failure_is_told_with_its_place(made: Make) -> None:
+    found = steps_finding(made(problem="It broke.", where="mine.py:7"))
+    assert (found.level, found.text) == ("error", "It did not train: It broke. (mine.py:7)")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_is_an_error_with_a_smaller_learning_rate(
+    made: Make, bad: float
+) -> None:
+    found = steps_finding(made({"learning_rate": 0.5}, losses=(1.0, bad)))
+    assert (found.level, found.text) == ("error", "The loss of step 2 is not a finite number.")
+    assert found.change is not None
+    assert found.change.fields == {"learning_rate": 0.05}
+
+
+def test_the_time_of_quick_steps_comes_from_the_throughput(made: Make) -> None:
+    assert step_seconds(made(step_seconds=0.0)) == pytest.approx(0.1)
+    assert step_seconds(made(step_seconds=0.0, samples_per_second=0.0)) == 0
+
+
+def test_one_rank_has_no_others_to_wait_for(made: Make) -> None:
+    assert ranks_finding(made(rank_shares={0: shares(1, 0, 0)})) is None
+
+
+def test_equal_ranks_are_fine(made: Make) -> None:
+    found = ranks_finding(made())
+    assert found is not None
+    assert found.level == "ok"
+
+
+@pytest.mark.parametrize(
+    ("slow", "does"), [(shares(0.9, 0.05, 0.05), "computes"), (shares(0.1, 0.05, 0.85), "loads")]
+)
+def test_a_straggling_rank_is_named(made: Make, slow: dict[str, float], does: str) -> None:
+    found = ranks_finding(made(rank_shares={0: shares(0.3, 0.7, 0.0), 1: slow}))
+    assert found is not None
+    assert found.level == "warning"
+    assert found.text.startswith(f"Rank 1 on cpu:1 straggles: it {does}")
+    assert "95% of a step, the others for 30%" in found.text
+
+
+def test_ranks_with_the_same_weights_train_one_model(made: Make) -> None:
+    same = weights_finding(made(measured={"rank/0/weights": 3.25, "rank/1/weights": 3.25}))
+    other = weights_finding(made(measured={"rank/0/weights": 3.25, "rank/1/weights": 3.5}))
+    assert same is not None
+    assert other is not None
+    assert (same.level, other.level) == ("ok", "error")
+    assert weights_finding(made(measured={"rank/0/weights": 3.25})) is None
+
+
+def test_a_batch_that_is_too_large_gets_accumulation_steps(made: Make) -> None:
+    spec = made({"batch_size": 512}).spec
+    half = msgspec.structs.replace(spec, accumulation=2)
+    quarter = msgspec.structs.replace(spec, accumulation=4)
+    found = memory_finding(spec, "GPU 0 is out of memory.", quarter, [half, quarter], 2)
+    assert (found.level, found.text) == (
+        "error",
+        "The batch is too large: GPU 0 is out of memory.",
+    )
+    assert "the batch size 128 should fit too" in found.advice
+    assert found.change is not None
+    assert found.change.fields == {"accumulation": 4}
+
+
+def test_where_accumulation_is_refused_the_batch_gets_smaller(made: Make) -> None:
+    spec = made({"batch_size": 512}).spec
+    smaller = msgspec.structs.replace(spec, batch_size=128)
+    found = memory_finding(spec, "GPU 0 is out of memory.", smaller, [smaller], 2)
+    assert found.change is not None
+    assert found.change.fields == {"batch_size": 128}
+
+
+def test_a_model_that_fits_with_no_batch_is_told_with_what_was_tried(made: Make) -> None:
+    spec = made({"batch_size": 4}).spec
+    half = msgspec.structs.replace(spec, accumulation=2)
+    found = memory_finding(spec, "GPU 0 is out of memory.", None, [half], 2)
+    assert "Nor was there room with 4 = 1 per replica × 2 replicas × 2 accumulation" in found.text
+    assert found.change is None
