@@ -35,8 +35,9 @@ from engine.messages.events import CommandRefused, RecipeVersion
 from engine.messages.status_question import ANSWER_SECONDS
 from engine.processes import process_tree
 from engine.processes.process import ask_to_end, find_module, is_halted, start_module
-from engine.runs import checkpoint_files, run_info
+from engine.runs import checkpoint_files, checkpoint_place, run_info
 from engine.runs.checkpoint_files import BEGINNING, OWN, CheckpointDamaged, Watch
+from engine.runs.checkpoint_place import PlaceAway
 from engine.runs.resume_rules import change_problems, recipe_changes
 from engine.runs.run_copy import copy_run
 from engine.runs.run_info import (
@@ -468,6 +469,10 @@ def _chosen_checkpoint(info: RunInfo, wanted: Path | None) -> Path | None:
 
     Raises CannotStart if there is no such checkpoint, and OSError if the disk does not tell.
     """
+    try:
+        checkpoint_place.check(info.folder)
+    except PlaceAway as error:
+        raise CannotStart([Problem("", f"{error}.")]) from error
     if wanted is not None and wanted.name == BEGINNING:
         return None
     available = list(checkpoint_files.folders(info.folder).values())

@@ -108,6 +108,17 @@ def refusal_from_head(own_name: str, timeout: float) -> str:
         return first_line(error)
 
 
+def clock_note(name: str, offset: float) -> str:
+    """Say that the clock of a machine is `offset` seconds ahead; empty: that does not matter."""
+    if abs(offset) <= LARGEST_CLOCK_OFFSET:
+        return ""
+    where = "ahead of" if offset > 0 else "behind"
+    return (
+        f"The clock of {name} is {abs(offset):.1f} s {where} the clock of this machine: times in "
+        "events and logs do not fit. Let both follow one time server."
+    )
+
+
 def first_line(error: BaseException | None) -> str:
     """Return the first line of an error's text, for a clause."""
     lines = str(error).strip().splitlines() or [type(error).__name__]

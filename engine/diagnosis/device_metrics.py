@@ -9,6 +9,7 @@ from engine.diagnosis.process_memory import Measurement
 from engine.diagnosis.run_devices import RunDevices
 from engine.messages.events import Metrics, Points
 from engine.runs.run_state import ENERGY
+from engine.spec.device_names import on_machine
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 _CURVES = {"utilisation": "utilisation", "memory": "memory_used"}
@@ -19,12 +20,13 @@ _GPU_CURVES = _CURVES | {"temperature": "temperature", "power": "power", "clock"
 
 PROCESS_MEMORY = "device/cpu/process_memory"
 """The bytes that the processes of a run on the CPU hold; `device/cpu/memory` is what all processes
-of the machine use."""
+of the machine use. On another machine of the run: `device/NAME/cpu/process_memory`."""
 
 
-def process_memory(measured: Measurement, step: int) -> Metrics:
-    """Return the point at `step` of what the processes of a run held."""
-    points = Points(PROCESS_MEMORY, [step], [float(measured.size)], [measured.time])
+def process_memory(measured: Measurement, step: int, machine: str = "") -> Metrics:
+    """Return the point at `step` of what the processes of a run on a machine held."""
+    series = PROCESS_MEMORY.replace("cpu", on_machine(machine, "cpu"))
+    points = Points(series, [step], [float(measured.size)], [measured.time])
     return Metrics(measured.time, measured.time, [points])
 
 

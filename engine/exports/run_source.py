@@ -27,6 +27,7 @@ _OF_THE_MACHINE = frozenset(
         *("queue", "keep_awake", "cold_start", "tensorboard", "tensorboard_folder"),
         *("stop_seconds", "orphan_seconds", "hang_minutes", "max_restarts", "on_disk_full"),
         *("checkpoint_minutes", "checkpoint_steps", "checkpoint_epochs", "keep_checkpoints"),
+        *("min_machines", "shared_folder"),
     }
 )
 """Settings that change nothing of what a run computes: they are no hyperparameters."""

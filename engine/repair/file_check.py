@@ -21,8 +21,9 @@ from engine.repair import store_salvage
 from engine.repair.report import RunReport, free_name, move_aside
 from engine.repair.store_check import open_store, stored_status
 from engine.repair.store_pages import StorePages
-from engine.runs import checkpoint_files, run_index
+from engine.runs import checkpoint_files, checkpoint_place, run_index
 from engine.runs.checkpoint_files import CheckpointDamaged, CheckpointTooNew
+from engine.runs.checkpoint_place import PlaceAway
 from engine.runs.run_notes import FILE_NAME as NOTES
 from engine.runs.run_notes import UnreadableNotes, read_notes
 from engine.runs.store.run_store import read_kept_files
@@ -116,6 +117,11 @@ def check_checkpoints(folder: Path, report: RunReport) -> None:
 
     The newest one that the run has saved must be there: the retention never deletes it.
     """
+    try:
+        checkpoint_place.check(folder)
+    except PlaceAway as error:
+        report.left_alone(checkpoint_files.FOLDER, f"{error}.")
+        return
     misplaced = checkpoint_files.misplaced(folder)
     if not misplaced and (lost := _lost_checkpoint(folder)):
         newest = max(checkpoint_files.folders(folder).values(), default=None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from engine.files.atomic_file import sync_to_disk
-from engine.runs import run_info
+from engine.runs import checkpoint_place, run_info
 from engine.system import paths
 
 
@@ -72,6 +72,7 @@ def _remove(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
         path.unlink()  # never what a link points to
     else:
+        checkpoint_place.remove(path)
         shutil.rmtree(path)
 
 

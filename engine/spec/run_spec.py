@@ -91,6 +91,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     checkpoint_epochs: spec_fields.CheckpointEpochs = 0
     checkpoint_best: spec_fields.CheckpointBest = ""
     keep_checkpoints: spec_fields.KeepCheckpoints = 3
+    shared_folder: spec_fields.SharedFolder = ""
 
     on_nan: spec_fields.OnNan = "continue"
     on_oom: spec_fields.OnOom = "stop"

@@ -387,6 +387,18 @@ KeepCheckpoints = Annotated[
     ),
 ]
 
+SharedFolder = Annotated[
+    str,
+    Meta(
+        title="Shared folder",
+        description="For a run over several machines of a cluster: an absolute path of a folder "
+        "that all of them see, such as on a file server. The checkpoints of the run lie in a "
+        "folder of their own there, and each machine writes its part of them itself. Empty: each "
+        "sends its part to this machine.",
+        extra={**_CHECKPOINTS, "zero": "run folder"},
+    ),
+]
+
 OnNan = Annotated[
     Literal["continue", "skip", "stop"],
     Meta(

@@ -79,6 +79,9 @@ def problems(
         ]
     if folder_problem := _log_folder_problem(spec):
         found.append(Problem("tensorboard_folder", folder_problem))
+    if spec.shared_folder and not Path(spec.shared_folder).is_absolute():
+        text = f"Shared folder must be an absolute path, not {spec.shared_folder!r}."
+        found.append(Problem("shared_folder", text))
     for name in ("checkpoint_best", "early_stopping"):
         if direction_problem := _direction_problem(getattr(spec, name)):
             found.append(Problem(name, direction_problem))

@@ -96,6 +96,8 @@ class MemoryMeasured(NamedTuple):
     """The processes of a run on the CPU were measured."""
 
     measurement: Measurement
+    machine: str = ""
+    """Where they run; empty: on this machine."""
 
 
 class SignalReceived(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.files.disk_errors import disk_problem, short_reason
-from engine.runs import checkpoint_files
+from engine.runs import checkpoint_files, checkpoint_place
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +103,11 @@ class CheckpointSearch(threading.Thread):
         """Verify the checkpoints, newest first."""
         problem = ""
         try:
+            checkpoint_place.check(self._folder)
             newest_first = reversed(checkpoint_files.folders(self._folder).values())
+        except checkpoint_place.PlaceAway as error:
+            self.problem = str(error)
+            return
         except OSError as error:
             self.problem = short_reason(error)
             return

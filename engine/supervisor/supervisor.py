@@ -418,9 +418,10 @@ class Supervisor:
                 self._facts.show_snapshot(snapshot)
                 for event in self._device_watch.add_snapshot(snapshot, self._store.status):
                     self._store.append(event)
-            case MemoryMeasured(measurement):
+            case MemoryMeasured(measurement, machine):
                 if self._store.status.state is RunState.RUNNING:
-                    self._store.append(process_memory(measurement, self._store.status.step))
+                    step = self._store.status.step
+                    self._store.append(process_memory(measurement, step, machine))
             case SignalReceived(signal):
                 self._store.append(Notice(f"The supervisor got {signal}: the run is stopped."))
                 attempt.stop(Stop())

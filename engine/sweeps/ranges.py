@@ -17,7 +17,7 @@ FIXED = frozenset(
         *("queue", "keep_awake", "cold_start", "tensorboard", "tensorboard_folder", "min_machines"),
         *("max_restarts", "hang_minutes", "stop_seconds", "orphan_seconds", "on_disk_full"),
         *("checkpoint_minutes", "checkpoint_steps", "checkpoint_epochs", "checkpoint_best"),
-        *("keep_checkpoints", "early_stopping", "memory_limit_mib"),
+        *("keep_checkpoints", "shared_folder", "early_stopping", "memory_limit_mib"),
     }
 )
 """Fields that change nothing of what a run computes, or that all runs have alike."""

@@ -22,6 +22,7 @@ _ENTRIES = (
     *("environments", "environments.json", "environments.lock"),
     *("machines.toml", "machines.lock", "received", "planning"),
     *("cluster.toml", "cluster-token", "cluster-node.json", "cluster.lock"),
+    *("cluster-runs", "cluster-folders"),
 )
 """What lies in the data folder; other files there are of no concern to us."""
 

@@ -12,6 +12,10 @@ ADDRESSES = "TRAINDECK_ADDRESSES"
 """For ranks on several machines: an address, IP:PORT, for each, by rank, with commas between; only
 processes of this user can open the port. Empty: all ranks are on this machine."""
 
+SHARED = "TRAINDECK_SHARED"
+"""On another machine than the head: where its parts of checkpoints lie, in a folder that both see.
+Empty: the parts are sent to the head."""
+
 KEY = "TRAINDECK_KEY"
 """The key, in hexadecimal, with which ranks on several machines know each other."""
 

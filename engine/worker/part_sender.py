@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from engine.files.atomic_file import sync_to_disk
 from engine.messages.channel import Channel, CheckpointKept, CheckpointPart, CheckpointSent
 from engine.runs import checkpoint_files
 
@@ -18,10 +19,12 @@ _AT_ONCE = 4 * 2**20
 class PartSender:
     """The `PartSender` of `engine.training.protocols`, over the channel of this worker."""
 
-    def __init__(self, channel: Channel, *, sends: bool) -> None:
-        """`sends`: this rank is the first one of a machine that is not the head."""
+    def __init__(self, channel: Channel, *, sends: bool, is_shared: bool = False) -> None:
+        """`sends`: this rank is the first one of a machine that is not the head; `is_shared`: the
+        head sees its files, and moves them."""
         self._channel = channel
         self._sends = sends
+        self._is_shared = is_shared
         self._changed = threading.Condition()
         self._kept: CheckpointKept | None = None
         self._is_gone = False
@@ -36,10 +39,14 @@ class PartSender:
         if not self._sends:
             return
         folder = checkpoint_files.temporary_folder(run_folder, step)
-        files = {}
+        files: dict[str, tuple[int, str]] = {}
         for file in sorted(each for each in folder.rglob("*") if each.is_file()):
             name = file.relative_to(folder).as_posix()
-            files[name] = self._send_file(step, name, file, count)
+            if self._is_shared:
+                sync_to_disk(file, count)
+                files[name] = file.stat().st_size, ""
+            else:
+                files[name] = self._send_file(step, name, file, count)
         with self._changed:
             self._kept = None
         self._channel.send(CheckpointSent(step, files))

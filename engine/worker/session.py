@@ -107,7 +107,9 @@ class WorkerSession:
             os.register_at_fork(after_in_child=self._channel.close)
         is_spread = self.local_world_size != self.world_size
         is_first = bool(self.plan.machine) and self.local_rank == 0
-        self.part_sender = PartSender(self._channel, sends=is_first) if is_spread else None
+        is_shared = bool(os.environ.get(environment.SHARED))
+        sender = PartSender(self._channel, sends=is_first, is_shared=is_shared)
+        self.part_sender = sender if is_spread else None
         self._leaving = threading.Event()
         self._orphaned = threading.Event()
         self._checkpoint: Path | None = None

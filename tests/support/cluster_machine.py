@@ -102,11 +102,32 @@ class ClusterMachine:
         self.call("cluster", "stop")
 
 
+def without(folder: Path) -> list[str]:
+    """The words before a command that see an empty folder, which cannot be written, instead of
+    `folder`."""
+    hide = 'mount -t tmpfs -o ro none "$0" && exec "$@"'
+    return ["unshare", "--mount", "sh", "-c", hide, str(folder)]
+
+
+def cannot_hide() -> str:
+    """Why `without` does not work here; empty: it does."""
+    try:
+        done = subprocess.run([*without(Path("/mnt")), "true"], capture_output=True)
+    except OSError as error:
+        return f"no command unshare: {error}"
+    return done.stderr.decode()
+
+
 @contextlib.contextmanager
-def two_machines(folder: Path) -> Iterator[tuple[ClusterMachine, ClusterMachine]]:
-    """Yield a head `desk`, and the machine `gpus` that has joined; they leave at the end."""
+def two_machines(
+    folder: Path, prefix: Sequence[str] = ()
+) -> Iterator[tuple[ClusterMachine, ClusterMachine]]:
+    """Yield a head `desk`, and the machine `gpus` that has joined; they leave at the end.
+
+    `prefix` is that of `gpus`.
+    """
     desk = ClusterMachine(folder, "desk", "127.0.0.1")
-    gpus = ClusterMachine(folder, "gpus", "127.0.0.2")
+    gpus = ClusterMachine(folder, "gpus", "127.0.0.2", prefix)
     try:
         begun = desk.begin()
         assert begun.code == 0, begun

@@ -12,7 +12,7 @@ from rich.table import Table
 from engine.cli.output import Exit, NoAnswer, Refused, err, out, print_json
 from engine.cluster import lifecycle, membership, node_file
 from engine.cluster.address import UnusableAddress, is_loopback
-from engine.cluster.member import LARGEST_CLOCK_OFFSET, Member
+from engine.cluster.member import Member, clock_note
 from engine.cluster.membership import Cluster, ClusterError
 from engine.cluster.node_file import NodeState
 from engine.cluster.versions import differences
@@ -211,13 +211,8 @@ def notes_on(members: Iterable[Member]) -> list[str]:
         elif here is not None and not each.is_here:
             found = differences(here.versions, each.versions, each.name)
             notes += [*found.refused, *found.told]
-        offset = each.clock_offset or 0.0
-        if abs(offset) > LARGEST_CLOCK_OFFSET:
-            where = "ahead of" if offset > 0 else "behind"
-            notes.append(
-                f"The clock of {each.name} is {abs(offset):.1f} s {where} the clock of this "
-                "machine: times in events and logs do not fit. Let both follow one time server."
-            )
+        if told := clock_note(each.name, each.clock_offset or 0.0):
+            notes.append(told)
     return notes
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from engine.cluster import membership
 from engine.cluster.address import interface_of
 from engine.cluster.membership import ClusterError
@@ -19,26 +21,30 @@ from engine.cluster.relay import Lost, Placement
 from engine.processes.machine import rank_links, this_machine
 from engine.runs import checkpoint_files
 from engine.spec import recipe_copy, spec_file
-from engine.spec.recipe_file import MODULES
+from engine.spec.recipe_file import MODULES, RecipeInfo
 from engine.supervisor.inbox import (
     Inbox,
     Launch,
     LaunchEnded,
     LaunchFailed,
+    Told,
     WorkerExited,
     WorkerLaunched,
 )
-from engine.supervisor.machines import node
+from engine.supervisor.machines import node, recipe_folder, shared_folder
 from engine.supervisor.machines.machine_link import MachineLink
 from engine.supervisor.machines.messages import (
     AskStacks,
     Begin,
     Begun,
     CheckpointPiece,
+    FolderPiece,
 )
 from engine.supervisor.machines.messages import (
     Launch as LaunchOrder,
 )
+from engine.supervisor.machines.recipe_folder import UnfitFolder
+from engine.supervisor.machines.shared_folder import NotShared, SharedPlace
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
 from engine.training.early_stopping import EARLY_STOPPING
 from engine.worker import environment
@@ -77,6 +83,7 @@ class ClusterPool:
         self._ports: list[socket.socket] = []
         self._is_ended = self._is_closed = False
         self._address = ""
+        self._shared: SharedPlace | None = None
         self._changing = threading.Lock()
         self.size = 0
         """The number of workers that were started."""
@@ -114,6 +121,8 @@ class ClusterPool:
             placement.remove()
         for port in self._ports:
             port.close()
+        if self._shared:
+            self._shared.close()
 
     def ask_stacks(self, rank: int) -> None:
         """Let the worker of `rank`, on another machine, write its stacks into its file here."""
@@ -127,6 +136,9 @@ class ClusterPool:
             variables = extra_environment | self._begin(extra_environment)
         except (CouldNotBegin, ClusterError, Lost, OSError) as error:
             self._fail(str(error))
+            return
+        except NotShared as error:
+            self._fail(f"On this machine, {error}.")
             return
         except Exception as error:  # Ray raises many
             _log.exception("the machines cannot begin")
@@ -154,9 +166,11 @@ class ClusterPool:
     def _begin(self, extra_environment: dict[str, str]) -> dict[str, str]:
         """Let each machine make its folder; return what the workers' environment tells of it.
 
-        Raises CouldNotBegin, ClusterError, Lost, OSError.
+        Raises CouldNotBegin, ClusterError, Lost, NotShared, OSError.
         """
         plan = self._plan
+        attempt = extra_environment[environment.ATTEMPT]
+        shared = self._share()
         elsewhere = [worker.machine for worker in plan.workers if worker.machine]
         placement = self._place(elsewhere, node.__name__)
         links = [
@@ -167,6 +181,7 @@ class ClusterPool:
                 transport,
                 self._inbox,
                 self._report,
+                shared.parts_of(machine, attempt) if shared else None,
             )
             for machine, transport in placement.transports.items()
         ]
@@ -175,12 +190,20 @@ class ClusterPool:
             is_closed = self._is_closed
         if is_closed:
             self.close()
-        files = _files(plan)
-        attempt = extra_environment[environment.ATTEMPT]
-        name = f"{this_machine().host}-{plan.folder.name}"
+        packed, why_not = _packed_folder(plan.recipe)
+        begin = Begin(
+            f"{this_machine().host}-{plan.folder.name}",
+            attempt,
+            "",
+            _files(plan),
+            plan.spec.devices,
+            membership.own_environment().get("OMP_NUM_THREADS", ""),
+            recipe_folder.digest(packed) if packed else "",
+            str(shared.folder) if shared else "",
+            shared.mark() if shared else None,
+        )
         for link in links:
-            threads = membership.own_environment().get("OMP_NUM_THREADS", "")
-            link.say(Begin(name, attempt, link.machine, files, plan.spec.devices, threads))
+            link.say(msgspec.structs.replace(begin, machine=link.machine))
         here = membership.this_cluster().ip
         self._ports = [node.reserved_port(here) for _ in plan.local_workers]
         self._address, addresses = here, {"": here}
@@ -190,7 +213,17 @@ class ClusterPool:
             begun = _answer(link, deadline)
             addresses[link.machine] = begun.address
             ports[link.machine] = list(begun.ports)
-        if checkpoint := extra_environment.get(environment.RESUME):
+            if begun.lacks_folder:
+                self._inbox.put(Told(_about_folder(plan.recipe, link.machine, why_not)))
+            if begun.wants_folder:
+                for start in range(0, len(packed), _PIECE):
+                    link.send_piece(FolderPiece(packed[start : start + _PIECE]))
+            if shared and begun.mark:
+                shared.read(link.machine, begun.mark)
+        checkpoint = extra_environment.get(environment.RESUME)
+        if shared:
+            shared.use()
+        elif checkpoint:
             self._send_checkpoint(plan.folder / checkpoint_files.FOLDER / checkpoint)
         by_rank = [
             f"{addresses[worker.machine]}:{ports[worker.machine].pop(0)}" for worker in plan.workers
@@ -199,6 +232,21 @@ class ClusterPool:
             environment.ADDRESSES: ",".join(by_rank),
             environment.KEY: secrets.token_hex(32),
         }
+
+    def _share(self) -> SharedPlace | None:
+        """Return the place of the run in the folder that the machines share, if it has one.
+
+        Raises OSError, NotShared.
+        """
+        plan = self._plan
+        if not plan.spec.shared_folder:
+            return None
+        place = shared_folder.place_for(plan.folder, plan.spec.shared_folder)
+        if place is None:
+            self._inbox.put(Told(_KEEPS_ITS_FOLDER))
+            return None
+        self._shared = SharedPlace(plan.folder, place)
+        return self._shared
 
     def _send_checkpoint(self, folder: Path) -> None:
         for file in sorted(each for each in folder.rglob("*") if each.is_file()):
@@ -226,6 +274,11 @@ class ClusterPool:
                 case _:
                     self._inbox.put(item)
 
+
+_KEEPS_ITS_FOLDER = (
+    "The run has checkpoints in another place already, and keeps them there: the shared folder is "
+    "for a run that begins with it."
+)
 
 _SHARED = (
     environment.ADDRESSES,
@@ -260,3 +313,23 @@ def _files(plan: RunPlan) -> dict[str, bytes]:
     if recipe_copy.has_copy(folder):
         found[recipe_copy.RECIPE] = folder / recipe_copy.RECIPE
     return {name: file.read_bytes() for name, file in found.items()}
+
+
+def _packed_folder(recipe: RecipeInfo) -> tuple[bytes, str]:
+    """Return the packed folder of the recipe, and why it does not travel; one of both is empty."""
+    if recipe.builtin:
+        return b"", ""
+    try:
+        return recipe_folder.pack(Path(recipe.path).parent), ""
+    except UnfitFolder as error:
+        return b"", str(error)
+
+
+def _about_folder(recipe: RecipeInfo, machine: str, why_not: str) -> str:
+    folder = Path(recipe.path).parent
+    if why_not:
+        return (
+            f"{folder} is not on {machine}, and is not sent: {why_not}. Put data at the same path "
+            "on each machine."
+        )
+    return f"{folder} is not on {machine}: its ranks work in a copy, which is removed at the end."

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from engine.cluster.member import clock_note
 from engine.cluster.relay import Lost, Transport
 from engine.diagnosis.deadlines import AwakeClock
 from engine.files.atomic_file import open_to_append
@@ -32,7 +34,9 @@ from engine.supervisor.inbox import (
     LaunchEnded,
     LaunchFailed,
     MachineLost,
+    MemoryMeasured,
     SnapshotReceived,
+    Told,
     WorkerExited,
     WorkerLaunched,
 )
@@ -43,11 +47,13 @@ from engine.supervisor.machines.messages import (
     Cold,
     Devices,
     End,
+    FolderPiece,
     FromRank,
     HeadMessage,
     LaunchDone,
     Launched,
     LogText,
+    Memory,
     NodeMessage,
     NotLaunched,
     RankClosed,
@@ -66,16 +72,20 @@ _log = logging.getLogger(__name__)
 
 _MOST_FRAMES = 256
 _MOST_PIECES = 2
+_PIECES = (CheckpointPiece, FolderPiece)
 
 
 class RelayedChannel(Channel):
     """The channel of a worker on another machine."""
 
-    def __init__(self, rank: int, folder: Path, say: Callable[[HeadMessage], None]) -> None:
-        """`folder` is that of the run, `say` sends a message to the machine."""
+    def __init__(
+        self, rank: int, folder: Path, say: Callable[[HeadMessage], None], parts: Path | None = None
+    ) -> None:
+        """`folder` is that of the run, `say` sends a message to the machine; `parts` is where that
+        writes its parts of checkpoints, if it sends none."""
         self._rank = rank
         self._say = say
-        self._keeper = PartKeeper(folder)
+        self._keeper = PartKeeper(folder, parts)
         self._frames: queue.Queue[bytes | None] = queue.Queue(_MOST_FRAMES)
 
     def put(self, frame: bytes | None) -> None:
@@ -119,8 +129,10 @@ class MachineLink:
         transport: Transport,
         inbox: Inbox,
         report: Callable[[Launch | WorkerExited], None],
+        parts: Path | None = None,
     ) -> None:
-        """`folder` is that of the run; `report` gets what a `WorkerPool` reports."""
+        """`folder` is that of the run; `report` gets what a `WorkerPool` reports; `parts` is that
+        of a `RelayedChannel`."""
         self.machine = machine
         self.begun: queue.SimpleQueue[Begun] = queue.SimpleQueue()
         """The answer to `Begin`."""
@@ -130,6 +142,7 @@ class MachineLink:
         self._transport = transport
         self._inbox = inbox
         self._report = report
+        self._parts = parts
         self._channels: dict[int, RelayedChannel] = {}
         self._running: set[int] = set()
         self._is_launching = self._is_lost = False
@@ -145,8 +158,8 @@ class MachineLink:
         """Send a message to the machine; never blocks."""
         self._outgoing.put(message)
 
-    def send_piece(self, piece: CheckpointPiece) -> None:
-        """Send a part of a checkpoint; waits while others are on their way. Raises Lost."""
+    def send_piece(self, piece: CheckpointPiece | FolderPiece) -> None:
+        """Send a part of a large file; waits while others are on their way. Raises Lost."""
         while not self._pieces.acquire(timeout=1.0):
             if self._closing.is_set() or self._is_lost:
                 raise Lost(f"Machine {self.machine} was lost.")
@@ -205,7 +218,7 @@ class MachineLink:
         """Send what waits, as few calls as possible."""
         while (message := self._outgoing.get()) is not None:
             batch = [message]
-            while not (self._outgoing.empty() or isinstance(batch[-1], CheckpointPiece)):
+            while not (self._outgoing.empty() or isinstance(batch[-1], _PIECES)):
                 following = self._outgoing.get()
                 if following is None:
                     self._outgoing.put(None)
@@ -216,12 +229,15 @@ class MachineLink:
             except Lost as lost:
                 _log.info("machine %s takes no messages: %s", self.machine, lost)
                 return  # the thread that follows notices it too
-            if isinstance(batch[-1], CheckpointPiece):
+            if isinstance(batch[-1], _PIECES):
                 self._pieces.release()
 
     def _handle(self, message: NodeMessage) -> None:
         match message:
-            case Begun():
+            case Begun(clock=clock):
+                offset = clock - time.time() if clock else 0.0
+                if told := clock_note(self.machine, offset):
+                    self._inbox.put(Told(told))
                 self.begun.put(message)
             case Launched(rank):
                 self._running.add(rank)
@@ -234,7 +250,7 @@ class MachineLink:
                 self._is_launching = False
                 self._report(LaunchEnded())
             case RankConnected(rank) if rank in self._ranks:
-                channel = RelayedChannel(rank, self._folder, self.say)
+                channel = RelayedChannel(rank, self._folder, self.say, self._parts)
                 self._channels[rank] = channel
                 self._inbox.connected(Hello(rank), channel)
             case FromRank(rank, frame) if rank in self._channels:
@@ -250,6 +266,9 @@ class MachineLink:
                 self._append(paths.stacks_file(self._folder, rank), text.encode())
             case Devices(snapshot):
                 self._inbox.put(SnapshotReceived(named(snapshot, self.machine), self.machine))
+            case Memory(measurement):
+                measured = measurement._replace(time=time.time())  # the clock there may differ
+                self._inbox.put(MemoryMeasured(measured, self.machine))
             case Beat():
                 pass
             case _:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from engine.diagnosis.process_memory import Measurement
+from engine.supervisor.machines.shared_folder import Mark
 from engine.telemetry.snapshot import Snapshot
 
 
@@ -31,6 +33,15 @@ class Begin(_Message, frozen=True, tag="begin"):
     threads: str = ""
     """OMP_NUM_THREADS of the head; empty: each machine chooses."""
 
+    folder: str = ""
+    """Under which name the folder of the recipe is packed; empty: it does not travel."""
+
+    shared: str = ""
+    """The place of the run in a folder that all machines share; empty: there is none."""
+
+    mark: Mark | None = None
+    """What the head has written there."""
+
 
 class Begun(_Message, frozen=True, tag="begun"):
     """The folder is there."""
@@ -44,12 +55,30 @@ class Begun(_Message, frozen=True, tag="begun"):
     problem: str = ""
     """Why the machine cannot take part, in a sentence; empty: it can."""
 
+    lacks_folder: bool = False
+    """Whether the folder of the recipe does not exist there."""
+
+    wants_folder: bool = False
+    """Whether the packed folder has to be sent, because no earlier attempt has sent it."""
+
+    mark: Mark | None = None
+    """What the machine has written into the shared folder."""
+
+    clock: float = 0.0
+    """The time of its clock: seconds since the epoch; 0: it does not tell."""
+
 
 class CheckpointPiece(_Message, frozen=True, tag="piece"):
     """The next bytes of a file of the checkpoint from which the workers resume."""
 
     name: str
     """The path in the folder of checkpoints."""
+
+    data: bytes
+
+
+class FolderPiece(_Message, frozen=True, tag="folder_piece"):
+    """The next bytes of the packed folder of the recipe."""
 
     data: bytes
 
@@ -79,7 +108,7 @@ class End(_Message, frozen=True, tag="end"):
     kill: bool
 
 
-HeadMessage = Begin | CheckpointPiece | Launch | ToRank | AskStacks | End
+HeadMessage = Begin | CheckpointPiece | FolderPiece | Launch | ToRank | AskStacks | End
 
 
 class Launched(_Message, frozen=True, tag="launched"):
@@ -150,6 +179,12 @@ class Devices(_Message, frozen=True, tag="devices"):
     snapshot: Snapshot
 
 
+class Memory(_Message, frozen=True, tag="memory"):
+    """What the processes of a run on CPUs hold there."""
+
+    measurement: Measurement
+
+
 class Beat(_Message, frozen=True, tag="beat"):
     """A sign of life, every second."""
 
@@ -167,6 +202,7 @@ NodeMessage = (
     | LogText
     | Stacks
     | Devices
+    | Memory
     | Beat
 )
 

@@ -25,15 +25,21 @@ import msgspec
 from engine.cluster import membership
 from engine.cluster.address import interface_of
 from engine.cluster.frames import read_frame, write_frame
+from engine.diagnosis.process_memory import ProcessMemory
 from engine.files import scratch_folder
+from engine.files.atomic_file import write_atomically
+from engine.files.disk_errors import short_reason
 from engine.messages.channel import CLOSED, Channel, Hello, Server
 from engine.processes import children, control_group, presence
 from engine.processes.machine import rank_links
-from engine.processes.process import ask_for_stacks, start_time
+from engine.processes.process import ask_for_stacks, can_enter, start_time
+from engine.processes.process_tree import Identity
 from engine.remote.sent_code import is_plain
 from engine.runs import checkpoint_files
 from engine.spec import catalog, recipe_copy
-from engine.spec.spec_file import read_spec
+from engine.spec.device_names import all_on_cpu, devices_on
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import FILE_NAME, encode_spec, read_spec, stored_environment
 from engine.supervisor.guardian_process import GuardianProcess
 from engine.supervisor.inbox import (
     Launch,
@@ -43,6 +49,7 @@ from engine.supervisor.inbox import (
     WorkerExited,
     WorkerLaunched,
 )
+from engine.supervisor.machines import recipe_folder, shared_folder
 from engine.supervisor.machines.messages import (
     AskStacks,
     Beat,
@@ -52,11 +59,13 @@ from engine.supervisor.machines.messages import (
     Cold,
     Devices,
     End,
+    FolderPiece,
     FromRank,
     HeadMessage,
     LaunchDone,
     Launched,
     LogText,
+    Memory,
     NodeMessage,
     NotLaunched,
     RankClosed,
@@ -87,6 +96,9 @@ ORPHAN_SECONDS = 2.0
 
 WAIT_SECONDS = 10.0
 """Time for the workers of an earlier attempt to end."""
+
+_RECIPE_FOLDER = "folder"
+"""In the folder of the run: the copy of the recipe's folder, where that itself does not exist."""
 
 _STACKS_SECONDS = 1.0
 _MOST_LOG = 2**18
@@ -122,16 +134,19 @@ class Node:
         self._writing = threading.Lock()
         self._reading_log = threading.Lock()
         self._to_ranks: dict[int, queue.SimpleQueue[bytes | None]] = {}
-        self._pids: dict[int, int] = {}
+        self._workers: dict[int, Identity] = {}
         self._log_sizes: dict[int, int] = {}
         self._ports: list[socket.socket] = []
         self._plan: RunPlan | None = None
         self._folder: Path | None = None
+        self._parts: Path | None = None
+        self._packed: list[bytes] | None = None
         self._scratch: Path | None = None
         self._pool: WorkerPool | None = None
         self._server: Server | None = None
         self._guardian: GuardianProcess | None = None
         self._telemetry: TelemetryStream | None = None
+        self._memory: ProcessMemory | None = None
         self._closing = threading.Event()
         threading.Thread(target=self._beat, daemon=True, name="beat").start()
 
@@ -146,6 +161,9 @@ class Node:
                     self._send(Begun("", (), f"{str(error) or type(error).__name__}."))
             case CheckpointPiece(name, data):
                 self._keep_piece(name, data)
+            case FolderPiece(data):
+                if self._packed is not None:
+                    self._packed.append(data)
             case LaunchOrder(variables):
                 self._launch(variables)
             case ToRank(rank, frame):
@@ -166,6 +184,8 @@ class Node:
             self._pool.end(kill=True)
         if self._telemetry:
             self._telemetry.close()
+        if self._memory:
+            self._memory.close()
         if self._plan and self._plan.control_group:
             self._plan.control_group.end(children.END_SECONDS)
         children.end_adopted()
@@ -177,8 +197,8 @@ class Node:
             self._plan.control_group.remove()
         if self._scratch:
             scratch_folder.remove(self._scratch)
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in filter(None, (self._parts, self._folder)):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _begin(self, message: Begin) -> Begun:
         found = membership.cluster()
@@ -201,8 +221,15 @@ class Node:
                 return Begun("", (), f"{name!r} is no name of a file of a run.")
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
+        mark = self._share(message) if message.mark else None
         spec = msgspec.structs.replace(read_spec(folder), devices=message.devices)
         recipe = recipe_copy.recipe_of_run(folder, spec)
+        lacks = not (recipe.builtin or can_enter(Path(recipe.path).parent))
+        if lacks and message.folder:
+            packed = recipe_folder.kept(message.folder)
+            self._packed = [packed] if packed else []
+            spec = _moved(folder, spec)
+            recipe = recipe_copy.recipe_of_run(folder, spec)
         strategy = catalog.strategy(spec.strategy, recipe)
         if message.threads:
             os.environ["OMP_NUM_THREADS"] = message.threads
@@ -216,7 +243,32 @@ class Node:
         self._ports = [reserved_port(found.ip) for _ in plan.local_workers]
         ports = tuple(int(each.getsockname()[1]) for each in self._ports)
         self._telemetry = TelemetryStream(lambda snapshot: self._send(Devices(snapshot)))
-        return Begun(found.ip, ports)
+        if all_on_cpu(devices_on(message.machine, spec.devices)):
+            self._memory = ProcessMemory(
+                lambda: list(self._workers.values()), lambda measured: self._send(Memory(measured))
+            )
+        wants = self._packed == []
+        return Begun(found.ip, ports, "", lacks, wants, mark, time.time())
+
+    def _share(self, message: Begin) -> shared_folder.Mark:
+        """Let the checkpoints lie in the shared folder. Raises NotShared, OSError."""
+        assert message.mark
+        assert self._folder
+        place = Path(message.shared)
+        shared_folder.read_mark(place, message.mark, "the head")
+        mark = shared_folder.leave_mark(place, message.machine)
+        self._parts = shared_folder.parts_folder(place, message.machine, message.attempt)
+        self._parts.mkdir(mode=0o700)
+        (self._folder / checkpoint_files.FOLDER).symlink_to(self._parts)
+        return mark
+
+    def _unpack(self) -> None:
+        """Make the copy of the recipe's folder if there is to be one. Raises OSError, ValueError"""
+        if self._packed is None or self._folder is None:
+            return
+        packed, self._packed = b"".join(self._packed), None
+        recipe_folder.keep(packed)
+        recipe_folder.unpack(packed, self._folder / _RECIPE_FOLDER)
 
     def _keep_piece(self, name: str, data: bytes) -> None:
         if self._folder and is_plain(name):
@@ -230,6 +282,15 @@ class Node:
         assert plan
         assert pool
         assert found
+        try:
+            self._unpack()
+            if self._parts and (name := variables.get(environment.RESUME)):
+                (self._parts / name).symlink_to(self._parts.parent / name)
+        except (OSError, ValueError) as error:
+            why = short_reason(error) if isinstance(error, OSError) else str(error)
+            self._send(NotLaunched(f"the files of the run cannot be written: {why}."))
+            self._send(LaunchDone())
+            return
         for worker in plan.local_workers:
             self._log_sizes[worker.rank] = 0
         group = plan.control_group
@@ -239,6 +300,7 @@ class Node:
             | {
                 environment.SUPERVISOR: str(os.getpid()),
                 environment.CONTROL_GROUP: str(group.folder) if group else "",
+                environment.SHARED: str(self._parts or ""),
                 SCRATCH: str(self._scratch or ""),
             }
         )
@@ -246,11 +308,11 @@ class Node:
     def _report(self, item: Launch | WorkerExited) -> None:
         match item:
             case WorkerLaunched(rank, pid):
-                self._pids[rank] = pid
+                self._workers[rank] = pid, start_time(pid)
                 if self._guardian:
                     if self._scratch:
                         self._guardian.remove_at_end(self._scratch)
-                    self._guardian.watch(pid, start_time(pid))
+                    self._guardian.watch(*self._workers[rank])
                 self._send(Launched(rank))
             case LaunchedCold(reason):
                 self._send(Cold(reason))
@@ -271,6 +333,8 @@ class Node:
             channel.close()
             return
         frames = self._to_ranks[hello.rank] = queue.SimpleQueue()
+        if self._memory:
+            self._memory.note_first_step()
         self._send(RankConnected(hello.rank))
         _start(lambda: self._read(hello.rank, channel))
         _start(lambda: _pass_on(frames, channel))
@@ -317,8 +381,8 @@ class Node:
         assert self._folder
         file = paths.stacks_file(self._folder, rank)
         size = file.stat().st_size if file.exists() else 0
-        if rank in self._pids:
-            ask_for_stacks(self._pids[rank])
+        if rank in self._workers:
+            ask_for_stacks(self._workers[rank][0])
         time.sleep(_STACKS_SECONDS)
         with contextlib.suppress(OSError), file.open("rb") as opened:
             opened.seek(size)
@@ -335,6 +399,14 @@ def reserved_port(address: str) -> socket.socket:
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind((address, 0))
     return holder
+
+
+def _moved(folder: Path, spec: RunSpec) -> RunSpec:
+    """Let the recipe of the run lie in the copy of its folder; return the settings with that."""
+    place = folder / _RECIPE_FOLDER / Path(spec.recipe).name
+    moved = msgspec.structs.replace(spec, recipe=str(place))
+    write_atomically(folder / FILE_NAME, encode_spec(moved, stored_environment(folder)))
+    return moved
 
 
 def _is_left(folder: Path) -> bool:

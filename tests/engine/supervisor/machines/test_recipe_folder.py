@@ -1,0 +1,100 @@
+"""The packed folder of a recipe: what is in it, its limits, and what is not unpacked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.supervisor.machines import recipe_folder
+from engine.supervisor.machines.recipe_folder import Packed, UnfitFolder, digest, pack, unpack
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    (made / "data" / "deep").mkdir(parents=True)
+    (made / "mine.py").write_text("x = 1")
+    (made / "data" / "deep" / "points.csv").write_bytes(b"\0\xff")
+    return made
+
+
+def unpacked(packed: bytes, target: Path) -> dict[str, bytes]:
+    unpack(packed, target)
+    files = (each for each in target.rglob("*") if each.is_file())
+    return {each.relative_to(target).as_posix(): each.read_bytes() for each in files}
+
+
+def test_files_arrive_as_they_are_and_have_one_name(folder: Path, tmp_path: Path) -> None:
+    packed = pack(folder)
+    assert unpacked(packed, tmp_path / "copy") == {
+        "mine.py": b"x = 1",
+        "data/deep/points.csv": b"\0\xff",
+    }
+    assert digest(pack(folder)) == digest(packed)
+    (folder / "mine.py").write_text("x = 2")
+    assert digest(pack(folder)) != digest(packed)
+
+
+def test_what_is_made_again_or_secret_stays(folder: Path, tmp_path: Path) -> None:
+    for name in (".git/HEAD", ".env", "__pycache__/mine.pyc", "checkpoints/weights", "mine.pyc"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    environment = folder / "env"
+    environment.mkdir()
+    (environment / "pyvenv.cfg").touch()
+    (environment / "library.py").touch()
+    os.mkfifo(folder / "pipe")
+    (folder / "lost").symlink_to(folder / "nowhere")
+    (folder / "loop").symlink_to(folder)
+    (folder / "linked.csv").symlink_to(folder / "data" / "deep" / "points.csv")
+    found = unpacked(pack(folder), tmp_path / "copy")
+    assert sorted(found) == ["data/deep/points.csv", "linked.csv", "mine.py"]
+
+
+def test_too_many_or_too_large_files_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recipe_folder, "MOST_FILES", 1)
+    with pytest.raises(UnfitFolder, match="it has more than 1 files"):
+        pack(folder)
+    with (folder / "large").open("wb") as file:
+        file.truncate(recipe_folder.MOST_BYTES + 1)
+    monkeypatch.setattr(recipe_folder, "MOST_FILES", 9)
+    with pytest.raises(UnfitFolder, match="its files have more than 64 MiB"):
+        pack(folder)
+
+
+def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnfitFolder, match=r"it cannot be read: .*gone: no such file or directory"):
+        pack(tmp_path / "gone")
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", ""])
+def test_a_name_that_leaves_the_folder_is_refused(name: str, tmp_path: Path) -> None:
+    packed = msgspec.msgpack.encode(Packed({name: b"evil"}))
+    with pytest.raises(ValueError, match="names that are none of files in it"):
+        unpack(packed, tmp_path / "copy")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path))
+    monkeypatch.setattr(recipe_folder, "_MOST_KEPT", 2)
+    contents = [bytes([number]) for number in range(3)]
+    for number, content in enumerate(contents):
+        recipe_folder.keep(content)
+        file = tmp_path / recipe_folder.FOLDER / digest(content)
+        os.utime(file, (number, number))
+        if number == 1:  # the first one was used once more
+            os.utime(tmp_path / recipe_folder.FOLDER / digest(contents[0]), (9, 9))
+    assert [recipe_folder.kept(digest(each)) for each in contents] == [contents[0], None, b"\2"]
+
+
+def test_a_damaged_one_is_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path))
+    recipe_folder.keep(b"whole")
+    (tmp_path / recipe_folder.FOLDER / digest(b"whole")).write_bytes(b"half")
+    assert recipe_folder.kept(digest(b"whole")) is None
