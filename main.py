@@ -219,6 +219,13 @@ def _parser() -> Parser:
     _add_environment(train, "the Python that trains it", default="that of `env use`, or traindeck")
     _add_name(train)
     train.add_argument(
+        "--initial-weights",
+        default="",
+        metavar="FILE",
+        help="what `twin` has a Keras recipe begin with: a file that a run has written, or a name "
+        "in the folder of the new run, which writes it",
+    )
+    train.add_argument(
         "--planned",
         type=int,
         metavar="N",
@@ -242,6 +249,7 @@ def _parser() -> Parser:
     _add_preflight(
         add("preflight", "measure for a minute what a run would meet, and say what to change", json)
     )
+    _add_twin(add("twin", "a Keras recipe under PyTorch and TensorFlow: are both the same?", json))
     _add_new_recipe(add("new-recipe", "write a commented recipe that trains as it is", json))
     _add_runs(add("runs", "list the runs: filtered, sorted, with chosen columns", json, there))
     queue = add("queue", "list the runs that wait for devices, or change their order", json, there)
@@ -369,6 +377,20 @@ def _add_race(parser: Parser) -> None:
     )
     _add_run_options(parser)
     parser.set_defaults(steps=60)
+
+
+def _add_twin(parser: Parser) -> None:
+    parser.add_argument(
+        "--recipe",
+        default="digits_keras",
+        help="a name or a .py file, for Keras (default: digits_keras)",
+    )
+    parser.add_argument(
+        "--devices", metavar="LIST", help=f"{DEVICES} (default: first GPU, else cpu:0)"
+    )
+    _add_environment(parser, "the Python of both", default="those of `env use`, or traindeck")
+    _add_name(parser)
+    _add_run_options(parser)
 
 
 def _add_new_recipe(parser: Parser) -> None:
@@ -782,6 +804,7 @@ def _run(options: argparse.Namespace) -> int:
                 resume_with=getattr(options, "resume_with", None),
                 tags=getattr(options, "tags", ()),
                 environment=options.environment,
+                initial_weights=getattr(options, "initial_weights", ""),
             )
             if options.command == "train":
                 return train(
@@ -835,6 +858,19 @@ def _run(options: argparse.Namespace) -> int:
                 seconds=options.seconds,
                 json=options.json,
             )
+        case "twin":
+            from engine.cli.commands.planning.twin import twin
+
+            twin_options = RunOptions(
+                strategy=None,
+                devices=options.devices,
+                name=options.name,
+                settings=options.settings,
+                fields=given_options(options),
+                tags=options.tags,
+                environment=options.environment,
+            )
+            return twin(options.recipe, twin_options, json=options.json)
         case "new-recipe":
             from engine.cli.commands.new_recipe import new_recipe
 

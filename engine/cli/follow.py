@@ -132,6 +132,12 @@ def follow_started_run(run_id: str, ctrl_c: CtrlC, *, after: int, attempt: int, 
 
     The end of the login session or of the terminal stops it too.
     """
+    follow_to_end(run_id, ctrl_c, after=after, attempt=attempt)
+    return report_end(run_id, json=json)
+
+
+def follow_to_end(run_id: str, ctrl_c: CtrlC, *, after: int = 0, attempt: int = 1) -> None:
+    """Show the progress of a run that this command started until it is over, and print no more."""
     handled = 0
     with ProgressView(client.get_run(run_id).title) as view:
         for update in updates(run_id, after=after, attempt=attempt):
@@ -139,7 +145,6 @@ def follow_started_run(run_id: str, ctrl_c: CtrlC, *, after: int, attempt: int, 
             if ctrl_c.count > handled and not update.state.is_over:
                 handled = ctrl_c.count
                 _stop(run_id, view, now=handled > 1)
-    return report_end(run_id, json=json)
 
 
 def follow_active_run(run_id: str, ctrl_c: CtrlC, *, json: bool) -> Exit:

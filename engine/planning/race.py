@@ -72,7 +72,7 @@ def entrants(
                     if not counts and strategy.problems(devices):
                         one = devices[:1]
                         devices = devices if strategy.problems(one) else one
-                    found.append(_with_strategy(variant, strategy, devices))
+                    found.append(with_strategy(variant, strategy, devices))
     found += [each for spec in found for each in _references(spec, recipe, found)]
     return tuple(each for at, each in enumerate(found) if each not in found[:at])
 
@@ -119,7 +119,7 @@ def race(
     )
 
 
-def _with_strategy(spec: RunSpec, strategy: Strategy, devices: tuple[str, ...]) -> RunSpec:
+def with_strategy(spec: RunSpec, strategy: Strategy, devices: tuple[str, ...]) -> RunSpec:
     """Return `spec` with another strategy, in the Python that trains its framework."""
     own, _, _ = spec.strategy.partition("/")
     is_default = spec.interpreter == default_interpreter(package_of(own))
@@ -141,7 +141,7 @@ def _references(spec: RunSpec, recipe: RecipeInfo, found: Sequence[RunSpec]) -> 
     by_name = {strategy.short_name: strategy for strategy in usable}
     own = next((each for each in usable if each.name == spec.strategy), None)
     if strategy := by_name.get("single") or own:
-        yield _with_strategy(spec, strategy, one)
+        yield with_strategy(spec, strategy, one)
 
 
 def _framework(spec: RunSpec) -> str:

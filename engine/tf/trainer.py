@@ -32,6 +32,7 @@ from engine.tf.replica import Replica
 from engine.tf.samples.data import ArraySamples
 from engine.tf.tf_strategy import TfStrategy
 from engine.training.errors import TrainingFailed
+from engine.worker.initial_weights import share_initial_weights
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
 
@@ -81,6 +82,7 @@ class TfTrainer(NoHostOffload):
             objective = recipe.objective(written, from_arrays=isinstance(train, ArraySamples))
             optimizer = recipe.optimizer(written)
             objective.build(model, train.sample, replicas * spec.accumulation)
+            share_initial_weights(written, session)
             optimizer_step = OptimizerStep(optimizer, model.trainable_variables, spec)
         self._parallel.check(objective)
         self.model_facts = model_facts(written) if session.rank == 0 else None

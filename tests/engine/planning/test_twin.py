@@ -1,0 +1,77 @@
+"""Tests `engine.planning.twin` and its command: the same losses under both frameworks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine import client
+from engine.planning.twin import NoTwins, first_twin, new_tag, second_twin
+from engine.runs.run_notes import RunNotes, write_notes
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
+from engine.system import paths
+from main import main
+
+SPEC = RunSpec(recipe="digits_keras", strategy="tf/single", devices=("cpu:0", "cpu:1"), name="mine")
+
+
+def test_both_differ_in_framework_and_weights_only() -> None:
+    first = first_twin(SPEC, catalog.recipe("digits_keras"))
+    second = second_twin(SPEC, "7")
+
+    assert (first.strategy, second.strategy) == ("torch/keras_ddp", "tf/mirrored")
+    assert (first.name, second.name) == ("mine (PyTorch)", "mine (TensorFlow)")
+    assert second.initial_weights == str(paths.run_folder("7") / first.initial_weights)
+    assert second_twin(first, "7").devices == SPEC.devices
+    assert client.check(first) == client.check(second) == []
+
+
+def test_a_recipe_of_one_framework_has_no_twins() -> None:
+    with pytest.raises(NoTwins, match="digits is a torch recipe"):
+        first_twin(SPEC, catalog.recipe("digits"))
+
+
+def test_each_pair_has_its_own_tag() -> None:
+    assert new_tag() == "twin-1"
+    write_notes(paths.create_run_folder(), RunNotes(tags=("twin-9", "twin-x", "paper")))
+    assert new_tag() == "twin-10"
+
+
+@pytest.mark.parametrize(
+    ("weights", "strategy", "text"),
+    [
+        ("a.npz", "tf/parameter_server", "cannot begin with given weights"),
+        ("../a.npz", "tf/single", "not '../a.npz'"),
+        ("run.sqlite", "tf/single", "not 'run.sqlite'"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(weights: str, strategy: str, text: str) -> None:
+    spec = RunSpec(
+        recipe="digits_keras", strategy=strategy, devices=("cpu:0",), initial_weights=weights
+    )
+    assert [text in found.text for found in client.check(spec)] == [True]
+
+
+def test_a_recipe_of_one_framework_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["twin", "--recipe", "digits", "--devices", "cpu:0", "--json"]) == 2
+    said = json.loads(capsys.readouterr().out)
+    assert said["state"] == "refused"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("processes")
+def test_both_frameworks_have_the_same_losses(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--devices", "cpu:0", "--steps", "20", "--set", "dropout=0", "--json"]
+    assert main(["twin", *options]) == 0
+
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [run["strategy"] for run in said["runs"]] == ["torch/keras_ddp", "tf/single"]
+    assert said["steps"] == list(range(1, 21))
+    torch_losses, tf_losses = said["losses"]
+    assert torch_losses[0] - torch_losses[-1] > 0.5  # they learn
+    assert torch_losses == pytest.approx(tf_losses, abs=1e-4)
+    assert said["largest_difference"] < 1e-4
+    tags = [client.get_run(run["id"]).notes.tags for run in said["runs"]]
+    assert tags == [(said["tag"],)] * 2
