@@ -41,6 +41,7 @@ def main(home: Path) -> int:
         told += read
     if told != OVER:
         _end_runs(home)
+    _wait_for_supervisors(home)
     shutil.rmtree(home, ignore_errors=True)
     return 0
 
@@ -54,6 +55,14 @@ def _end_runs(home: Path) -> None:
     deadline = time.monotonic() + WORKER_SECONDS
     while any(map(presence.is_held, map(workers_lock, folders))) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
+
+
+def _wait_for_supervisors(home: Path) -> None:
+    """Wait until no supervisor writes there any more: it leaves the queue after the run is over."""
+    deadline = time.monotonic() + END_SECONDS
+    for folder in (home / "runs").glob("*"):
+        while presence.is_locked(folder / "supervisor.lock") and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
 
 
 def _end(supervisors: list[Identity]) -> None:

@@ -10,7 +10,6 @@ import msgspec
 
 from engine import client
 from engine.doctor import probing
-from engine.doctor.check import Check
 from engine.doctor.examination import Examination, Pythons
 from engine.planning import facts
 from engine.planning.checks import (
@@ -24,6 +23,7 @@ from engine.planning.checks import (
 )
 from engine.planning.checks.checkpoints import DiskFacts
 from engine.planning.checks.whole_run import Expectation
+from engine.planning.device_claim import DevicesInUse, claimed_devices
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import Doing, Finding, Found, News, Preflight
 from engine.planning.short_run import Cancelled, ShortRun, short_run
@@ -38,7 +38,6 @@ from engine.telemetry.given_gpus import given_gpus
 from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.memory_attribution import memory_uses
 from engine.training.loop import ONE_BATCH
-from engine.training.measuring import MEASURE
 
 SHORTEST = 5.0
 """Seconds: with less, nothing is measured."""
@@ -50,8 +49,14 @@ _END_SECONDS = 4.0
 """Kept of the time for the end of the last run."""
 
 _DISK_SECONDS = 2.0
-_TRAINING, _MEASURING = 0.08, 0.25
-"""Parts of the time: for steps, and for what the ranks measure after them."""
+_DOCTOR_SECONDS = 1.0
+"""The least time for the checks of the doctor."""
+
+_TRAINING, _MEASURING = 5.0, 15.0
+"""Seconds for steps, and for what the ranks measure after them."""
+
+_TRAINING_SHARE, _MEASURING_SHARE = 0.08, 0.25
+"""The most that both take of the time."""
 
 _OF_A_RUN = (
     training.STEPS,
@@ -78,7 +83,7 @@ def preflight(
     """
     _refuse(spec, seconds)
     examination = _Preflight(spec, seconds, tell, is_cancelled)
-    with contextlib.suppress(Cancelled, probing.Cancelled):
+    with contextlib.suppress(Cancelled):
         examination.make()
     return examination.result()
 
@@ -114,6 +119,8 @@ class _Preflight:
         self._is_cancelled = is_cancelled
         self._begun = time.monotonic()
         self._ends_at = self._begun + seconds - min(_END_SECONDS, seconds / 4)
+        self._training = min(_TRAINING, _TRAINING_SHARE * seconds)
+        self._measuring = min(_MEASURING, _MEASURING_SHARE * seconds)
         self._clock = facts.ClockWatch()
         self._strategy = catalog.strategy(spec.strategy, catalog.recipe_of(spec))
         self._findings: list[Finding] = []
@@ -125,18 +132,33 @@ class _Preflight:
         """Make all checks, the quick ones first. Raises Cancelled."""
         self._say("who else uses the devices")
         self._add(self._devices())
-        self._say("the limits of this machine")
         self._add([machine.limits_finding(self._spec, facts.limits())])
-        shared_memory = self._of_doctor()
-        self._check_cancelled()
         self._say("the disk of the runs")
-        disk = facts.disk(paths.runs_folder(), _DISK_SECONDS, self._is_cancelled)
+        writing = min(_DISK_SECONDS, self._seconds / 20)
+        disk = facts.disk(paths.runs_folder(), writing, self._is_cancelled)
         self._add([checkpoints.disk_finding(disk)])
         self._check_cancelled()
-        run = self._run()
-        if run is not None:
-            self._judge(run, disk, shared_memory)
+        run = None
+        try:
+            # First the place in the queue, which is in the user's data folder.
+            with (
+                claimed_devices(self._spec.devices),
+                own_data_folder("preflight", **{ONE_BATCH: "1"}),
+            ):
+                run = self._run()
+                if run is not None:
+                    self._judge(run, disk)
+        except DevicesInUse as error:
+            self._add([Finding(name=training.STEPS, level="warning", text=str(error))])
+        except OSError as error:  # such as a full disk for temporary files
+            text = f"Nothing could be tried: {error}."
+            self._add([Finding(name=training.STEPS, level="error", text=text)])
         self._add([machine.clock_finding(self._clock.facts())])
+        if self._left > _DOCTOR_SECONDS:
+            self._say("the limits of this machine")
+            with contextlib.suppress(probing.Cancelled):  # by the person, or the time was over
+                self._of_doctor(run)
+        self._check_cancelled()
         self._was_cancelled = False
 
     def result(self) -> Preflight:
@@ -144,11 +166,8 @@ class _Preflight:
         known = {finding.name for finding in self._findings}
         missing = [name for name in _OF_A_RUN if name not in known]
         if missing:
-            why = "it was stopped before" if self._was_cancelled else "there was no time for it"
-            if not self._was_cancelled and self._has_failed:
-                why = "the short run gave no figures for it"
+            why, advice = self._reason()
             text = f"Not looked at, because {why}: {', '.join(missing)}."
-            advice = "" if self._was_cancelled or self._has_failed else "Give it more seconds."
             self._add([Finding(name="not made", level="hint", text=text, advice=advice)])
         return Preflight(
             spec=self._spec,
@@ -159,10 +178,14 @@ class _Preflight:
             seconds=time.monotonic() - self._begun,
         )
 
-    @property
-    def _has_failed(self) -> bool:
+    def _reason(self) -> tuple[str, str]:
+        """Return why something was not looked at, and what to do about it."""
+        if self._was_cancelled:
+            return "it was stopped before", ""
         of_run = (training.STEPS, training.MEMORY)
-        return any(each.name in of_run and each.level == "error" for each in self._findings)
+        if any(each.name in of_run and each.level != "ok" for each in self._findings):
+            return "the short run gave no figures for it", ""
+        return "there was no time for it", "Give it more time."
 
     def _devices(self) -> list[Finding]:
         snapshot = snapshot_once(timeout=min(10.0, self._seconds / 4))
@@ -181,34 +204,30 @@ class _Preflight:
             facts.processors(),
         )
 
-    def _of_doctor(self) -> Check | None:
-        """Tell what the doctor finds wrong; return what it says of the shared memory."""
+    def _of_doctor(self, run: ShortRun | None) -> None:
+        """Tell what the doctor finds wrong, and what it says of the shared memory."""
         spec = self._spec
         python = spec.interpreter
         examination = Examination(
             Pythons(python, python),
             is_cancelled=lambda: self._is_cancelled() or self._left <= 0,
         )
-        shared = None
-        for check in examination.machine():
-            if check.check == machine.SHARED_MEMORY:
-                shared = check
-            elif check.ok is False and spec.compile:
-                self._add(machine.of_problems([check]))
         if not all_on_cpu(spec.devices):
             self._add(machine.of_problems(examination.quick()))
-        return shared
+        for check in examination.machine():
+            if check.check == machine.SHARED_MEMORY:
+                free = facts.shared_memory_free()
+                self._add([machine.shared_memory_finding(run or ShortRun(spec=spec), check, free)])
+            elif spec.compile:
+                self._add(machine.of_problems([check]))
 
     def _run(self) -> ShortRun | None:
         """Return a short run that did its steps; with a smaller batch if the memory is too small.
 
         None: there is none, which was told.
         """
-        run = self._measured(self._spec, "a few real steps")
+        run = self._tried(self._spec, "a few real steps")
         if not run.is_out_of_memory:
-            if run.problem and self._left <= 0:
-                why = f"It did not get to its first step within {run.seconds:.0f} s."
-                run = msgspec.structs.replace(run, problem=why, where="")
             self._add([training.steps_finding(run)])
             return run if run.ok else None
         tried: list[RunSpec] = []
@@ -219,7 +238,7 @@ class _Preflight:
             tried.append(smaller)
             parts = f"{smaller.accumulation} accumulation steps"
             what = f"the batch size {smaller.batch_size}, in {parts}"
-            again = self._measured(smaller, what)
+            again = self._tried(smaller, what)
             if not again.is_out_of_memory:
                 found = again if again.ok else None
                 break
@@ -242,19 +261,18 @@ class _Preflight:
                 return
             yield smaller
 
-    def _measured(self, spec: RunSpec, what: str) -> ShortRun:
-        """Let a run train and measure, in a data folder of its own. Raises Cancelled."""
+    def _tried(self, spec: RunSpec, what: str, *, measures: bool = True) -> ShortRun:
+        """Let a run train, and perhaps measure. Raises Cancelled."""
         self._say(what)
-        measuring = f"{_MEASURING * self._seconds:g}"
-        with own_data_folder("preflight", **{MEASURE: measuring, ONE_BATCH: "1"}):
-            return short_run(
-                spec,
-                seconds=max(0.0, self._left),
-                training_seconds=_TRAINING * self._seconds,
-                is_cancelled=self._is_cancelled,
-            )
+        return short_run(
+            spec,
+            seconds=max(0.0, self._left),
+            training_seconds=self._training,
+            measuring_seconds=self._measuring if measures else 0.0,
+            is_cancelled=self._is_cancelled,
+        )
 
-    def _judge(self, run: ShortRun, disk: DiskFacts, shared_memory: Check | None) -> None:
+    def _judge(self, run: ShortRun, disk: DiskFacts) -> None:
         """Tell what follows from a run that did its steps."""
         self._figures = {
             name.removesuffix("/seconds"): value for name, value in run.measured.items()
@@ -265,9 +283,6 @@ class _Preflight:
         self._add([communication.all_reduce_finding(run)])
         self._add(communication.copies_findings(run))
         self._judge_loading(run)
-        if shared_memory is not None:
-            free = facts.shared_memory_free()
-            self._add([machine.shared_memory_finding(run, shared_memory, free)])
         self._expected = whole_run.expectation(run, disk)
         self._add(checkpoints.checkpoints_findings(run, disk, self._expected.saves))
         self._add([whole_run.whole_run_finding(run, self._expected)])
@@ -276,17 +291,11 @@ class _Preflight:
         spec = run.spec
         refusal = self._strategy.refusal("loader_workers", spec)
         found = loading.loading_finding(run, refusal)
-        needed = 2 * run.first_step_seconds + 2 * _TRAINING * self._seconds
+        needed = 2 * run.first_step_seconds + 2 * self._training
         if found.change is not None and self._left > needed:
             better = msgspec.structs.replace(spec, **found.change.fields)
-            self._say(f"a few steps with {better.loader_workers} loader workers")
-            with own_data_folder("preflight", **{ONE_BATCH: "1"}):
-                confirmed = short_run(
-                    better,
-                    seconds=self._left,
-                    training_seconds=_TRAINING * self._seconds,
-                    is_cancelled=self._is_cancelled,
-                )
+            what = f"a few steps with {better.loader_workers} loader workers"
+            confirmed = self._tried(better, what, measures=False)
             found = loading.loading_finding(run, refusal, confirmed)
         self._add([found])
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import statistics
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import msgspec
 
 from engine import client
 from engine.diagnosis.device_metrics import PROCESS_MEMORY
+from engine.diagnosis.stack_dumps import WorkerLocation
 from engine.messages.commands import Stop
 from engine.messages.events import CheckpointSaved, EpochEnded, Notice, TrainingStarted
+from engine.planning.whereabouts import whereabouts
 from engine.runs.run_info import RunInfo, failure_of
 from engine.runs.run_state import STEP_SECONDS, THROUGHPUT, TRAINING_LOSS, RunState, RunStatus
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
-from engine.training.measuring import PREFIX
+from engine.training.measuring import MEASURE, PREFIX
 from engine.training.pace import WARM_UP_CHUNKS
 
 LOOK_SECONDS = 0.05
@@ -107,6 +112,9 @@ class ShortRun(msgspec.Struct, frozen=True, kw_only=True):
     where: str = ""
     """File and line of the problem, if they are known."""
 
+    is_late: bool = False
+    """Whether the problem is that the time was over before its first step."""
+
     is_out_of_memory: bool = False
     rank_shares: dict[int, dict[str, float]] = {}
     """The shares of each rank."""
@@ -132,13 +140,15 @@ def short_run(
     steps: int = 0,
     seconds: float = MOST_SECONDS,
     training_seconds: float = math.inf,
+    measuring_seconds: float = 0.0,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> ShortRun:
     """Train `steps` optimizer steps with `spec` and return what was measured.
 
-    0 steps: as many as the spec has. A run that has trained for `training_seconds` ends its step,
-    and measures what it was asked for (`engine.training.measuring`). The caller gives it a data
-    folder (`own_data_folder`). A run that takes longer than `seconds` is ended, and what it showed
+    0 steps: as many as the spec has. A run that has trained for `training_seconds` ends its step;
+    if there are `measuring_seconds`, its ranks then measure (`engine.training.measuring`), and no
+    other short run may be started meanwhile. The caller gives it a data folder
+    (`own_data_folder`). A run that takes longer than `seconds` is ended, and what it showed
     until then counts if it did a step. Raises Cancelled, after the workers were told to end.
     """
     asked = msgspec.structs.replace(spec, steps=steps or spec.steps, **_WITHOUT_TRACES)
@@ -146,28 +156,52 @@ def short_run(
         asked = msgspec.structs.replace(asked, stop_seconds=max(1.0, seconds))
     begun, clock = time.time(), time.monotonic()
     try:
-        run_id = client.start(asked)
+        with _asked_to_measure(measuring_seconds):
+            run_id = client.start(asked)
     except client.CannotStart as error:
         return ShortRun(spec=spec, problem=str(error))
-    is_late, was_cancelled = _wait(run_id, clock + seconds, training_seconds, is_cancelled)
-    if was_cancelled:
-        raise Cancelled
-    return _figures(client.get_run(run_id), spec, begun, time.monotonic() - clock, is_late=is_late)
+    late = _wait(run_id, clock + seconds, training_seconds, is_cancelled)
+    return _figures(client.get_run(run_id), spec, begun, time.monotonic() - clock, late)
+
+
+@contextmanager
+def _asked_to_measure(seconds: float) -> Iterator[None]:
+    """Let the ranks of what is started in this context measure for `seconds`, if that is not 0."""
+    if not seconds:
+        yield
+        return
+    os.environ[MEASURE] = f"{seconds:g}"
+    try:
+        yield
+    finally:
+        del os.environ[MEASURE]
+
+
+class _Late(NamedTuple):
+    """A run that was ended because it took too long."""
+
+    seconds: float
+    place: WorkerLocation | None
+    """Where it was; None: not known."""
 
 
 def _wait(
     run_id: str, deadline: float, training_seconds: float, is_cancelled: Callable[[], bool]
-) -> tuple[bool, bool]:
-    """Wait for the end of a run. Return whether it was late, and whether it was cancelled."""
-    is_late = was_cancelled = has_trained = False
-    stepped, told = math.inf, -math.inf
+) -> _Late | None:
+    """Wait for the end of a run. Return what is known of one that was ended because it was late.
+
+    Raises Cancelled, after the workers were told to end.
+    """
+    late, was_cancelled, has_trained = None, False, False
+    begun, stepped, told = time.monotonic(), math.inf, -math.inf
     while not (run := client.get_run(run_id)).state.is_over:
         now = time.monotonic()
         if now > deadline + END_SECONDS:
             break
-        was_cancelled = was_cancelled or (not is_late and is_cancelled())
-        is_late = is_late or (not was_cancelled and now > deadline)
-        if (was_cancelled or is_late) and now > told + TELL_SECONDS:
+        was_cancelled = was_cancelled or (late is None and is_cancelled())
+        if late is None and not was_cancelled and now > deadline:
+            late = _Late(now - begun, None if run.status.step else whereabouts(run))
+        if (was_cancelled or late) and now > told + TELL_SECONDS:
             # The second one kills, which loses nothing: nobody waits for what it would save.
             deadline, told = min(deadline, now), now
             _send(run_id, Stop(now=True))
@@ -177,7 +211,9 @@ def _wait(
             has_trained = True
             _send(run_id, Stop())
         time.sleep(LOOK_SECONDS)
-    return is_late, was_cancelled
+    if was_cancelled:
+        raise Cancelled
+    return late
 
 
 def _send(run_id: str, command: Stop) -> None:
@@ -188,14 +224,18 @@ def _send(run_id: str, command: Stop) -> None:
 
 
 def _figures(
-    run: RunInfo, spec: RunSpec, begun: float, seconds: float, *, is_late: bool
+    run: RunInfo, spec: RunSpec, begun: float, seconds: float, late: _Late | None
 ) -> ShortRun:
     failure = failure_of(run)
     problem, where = "", ""
     if failure:
         problem, where = failure.message, failure.where
-    elif is_late and run.status.step == 0:
-        problem = f"It did no step within {seconds:.0f} s."
+    elif late and run.status.step == 0:
+        problem = f"It did no step within {late.seconds:.0f} s."
+        if late.place:
+            problem, where = f"{problem} {late.place.text}", late.place.where
+        elif run.status.workers_ready < len(run.status.worker_pids):
+            problem = f"{problem} Its ranks had not started yet."
     elif run.state not in (RunState.FINISHED, RunState.STOPPED):
         problem = run.reason or f"It is {run.state}."
     with RunReader(run.folder) as reader:
@@ -236,6 +276,7 @@ def _figures(
         problem=problem,
         where=where,
         is_out_of_memory="out of memory" in problem,
+        is_late=bool(late and not run.status.step and not failure),
         rank_shares=by_rank,
         measured={
             name.removeprefix(PREFIX): value

@@ -23,6 +23,9 @@ SIZES = tuple(4**power * 1024 for power in range(9))
 MOST_REPEATS = 20
 COPY_BYTES = 64 * 2**20
 LOADER_WORKERS = (0, 1, 2, 4)
+ROUNDS, ENOUGH = 5, 1.0
+"""So many batches of each loader worker in so many seconds are enough to know its speed."""
+
 STARTED = 0.5
 """Estimated seconds in which loader workers start."""
 
@@ -151,7 +154,8 @@ def _load(sharder: Sharder, workers: int, seconds: float) -> tuple[float, float]
     for batch in _global_batches(sharder):
         times.append(time.monotonic())
         size = size or float(sum(map(_bytes, batch)))
-        if times[-1] - begin > seconds:
+        taken = times[-1] - begin
+        if taken > seconds or (taken > ENOUGH and len(times) > 1 + ROUNDS * max(1, workers)):
             break
     if not workers:
         return (times[-1] - begin) / max(1, len(times) - 1), size

@@ -84,9 +84,12 @@ def checkpoints_findings(run: ShortRun, disk: DiskFacts, saves: int) -> list[Fin
     `saves`: automatic checkpoints of the whole run.
     """
     size = checkpoint_bytes(run)
-    if not size or disk.problem:
+    if not size:
         return []
     about = "" if run.checkpoint_bytes else "about "
+    if disk.problem:
+        text = f"A checkpoint has {about}{byte_size(size)}, and none can be written."
+        return [Finding(name=CHECKPOINTS, level="error", text=text)]
     return [_room(run.spec, disk, size, about, saves), *_interval(run, disk, size)]
 
 

@@ -88,7 +88,7 @@ def best_number(run: ShortRun) -> int | None:
     if not predicted or not step:
         return None
     least = min(predicted.values())
-    best = min(n for n, seconds in predicted.items() if seconds <= 1.05 * least)
+    best = min(n for n, seconds in predicted.items() if seconds <= GAIN * least)
     return best if predicted[best] * GAIN < step else None
 
 

@@ -15,6 +15,12 @@ STEPS, RANKS, WEIGHTS, MEMORY = "steps", "ranks", "equal weights", "memory"
 STRAGGLES = 0.2
 """Part of a step that a rank computes longer than the others, from which on it is said."""
 
+PATIENCE = 25.0
+"""Seconds to the first step, after which the recipe hangs; before, it is a slow start."""
+
+LEAST_STEPS = 10
+"""Fewer do not show which rank is slow."""
+
 
 def step_seconds(run: ShortRun) -> float:
     """Return the seconds of a step; 0: not known."""
@@ -25,6 +31,10 @@ def step_seconds(run: ShortRun) -> float:
 
 def steps_finding(run: ShortRun) -> Finding:
     """Return what a few steps have shown, or why there were none."""
+    if run.is_late and (run.seconds < PATIENCE or not run.where):
+        advice = "Give it more time; a machine that is busy needs more."
+        text = f"There was too little time: {run.problem}"
+        return Finding(name=STEPS, level="warning", text=text, advice=advice)
     if run.problem:
         where = f" ({run.where})" if run.where else ""
         return Finding(name=STEPS, level="error", text=f"It did not train: {run.problem}{where}")
@@ -42,7 +52,8 @@ def steps_finding(run: ShortRun) -> Finding:
         )
     seconds = step_seconds(run)
     text = (
-        f"{run.steps} steps were trained on {len(run.spec.devices)} "
+        f"{run.steps} step{'s were' if run.steps > 1 else ' was'} trained on "
+        f"{len(run.spec.devices)} "
         f"device{'s' * (len(run.spec.devices) > 1)}, the first one "
         f"{run.first_step_seconds:.1f} s after the start"
     )
@@ -55,9 +66,9 @@ def steps_finding(run: ShortRun) -> Finding:
 
 
 def ranks_finding(run: ShortRun) -> Finding | None:
-    """Return whether the ranks take equally long; None: there is one, or they did not tell."""
+    """Return whether the ranks take equally long; None: there is one, or too little is known."""
     own = {rank: 1 - shares["communication"] for rank, shares in run.rank_shares.items()}
-    if len(own) < 2:
+    if len(own) < 2 or run.steps < LEAST_STEPS:
         return None
     slowest = max(own, key=lambda rank: own[rank])
     others = statistics.median(value for rank, value in own.items() if rank != slowest)

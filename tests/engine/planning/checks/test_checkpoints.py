@@ -108,5 +108,10 @@ def test_checkpoints_that_take_much_time_become_rarer(
     assert found.change.fields == change
 
 
-def test_a_disk_that_cannot_be_written_was_told_before(made: Make) -> None:
-    assert checkpoints_findings(made(), msgspec.structs.replace(DISK, problem="full"), 1) == []
+def test_no_checkpoint_can_be_written_to_a_disk_that_is_full(made: Make) -> None:
+    full = msgspec.structs.replace(DISK, problem="no space left on device")
+    (found,) = checkpoints_findings(made(checkpoint_bytes=GIB), full, 1)
+    assert (found.level, found.text) == (
+        "error",
+        "A checkpoint has 1.0 GiB, and none can be written.",
+    )

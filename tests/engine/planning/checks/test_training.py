@@ -35,6 +35,17 @@ def test_a_failure_is_told_with_its_place(made: Make) -> None:
     assert (found.level, found.text) == ("error", "It did not train: It broke. (mine.py:7)")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "where", "level"),
+    [(50.0, "mine.py:7", "error"), (5.0, "mine.py:7", "warning"), (50.0, "", "warning")],
+)
+def test_a_slow_start_is_told_from_a_recipe_that_hangs(
+    made: Make, seconds: float, where: str, level: str
+) -> None:
+    run = made(steps=0, problem="It did no step.", where=where, seconds=seconds, is_late=True)
+    assert steps_finding(run).level == level
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_is_an_error_with_a_smaller_learning_rate(
     made: Make, bad: float
