@@ -16,7 +16,8 @@ from typing import BinaryIO, assert_never
 
 import msgspec
 
-from engine.planning import race
+from engine.client import CannotStart
+from engine.planning import preflight, race
 from engine.planning.device_claim import DevicesInUse
 from engine.planning.requests import (
     Answer,
@@ -52,7 +53,7 @@ def main() -> int:
     threading.Thread(target=_watch_input, args=(is_ending,), daemon=True).start()
     try:
         tell(_result(request, tell, is_ending.is_set))
-    except (race.CannotRace, DevicesInUse) as error:
+    except (race.CannotRace, DevicesInUse, CannotStart) as error:
         tell(Refusal(str(error)))
     except OSError as error:
         tell(Refusal(f"Nothing can be measured: {error}."))
@@ -72,7 +73,9 @@ def _result(
                 tell=tell,
                 is_cancelled=is_cancelled,
             )
-        case AskPreflight() | AskMemory() | AskBatch():
+        case AskPreflight(spec, seconds):
+            return preflight.preflight(spec, seconds, tell, is_cancelled)
+        case AskMemory() | AskBatch():
             return Refusal("This cannot be measured yet.")
         case _:
             assert_never(request)
