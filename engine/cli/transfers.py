@@ -20,7 +20,7 @@ from engine.remote import requests, uploads
 from engine.remote.downloads import DownloadFailed, download_checkpoint, download_export
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import Code, Exported, ImportedRuns, ImportSource
-from engine.remote.sent_code import UnfitCode, code_in, code_of, is_plain
+from engine.remote.sent_code import UnfitCode, code_of, is_plain, script_code
 from engine.remote.session import NotConnected, RefusedThere, RemoteError, Session
 from engine.remote.short_session import open_session
 from engine.remote.uploads import Outgoing, UploadFailed
@@ -51,7 +51,7 @@ def recipe_there(machine: RemoteMachine, recipe: str) -> str:
         raise Refused(problem.replace("run -- ", f"run --on {machine.name} -- "))
     try:
         code = code_of(info)
-    except (UnfitCode, OSError) as error:
+    except OSError as error:
         raise Refused(str(error)) from None
     return recipe if code is None else _send_code(machine, code)
 
@@ -64,22 +64,16 @@ def script_there(machine: RemoteMachine, command: Sequence[str]) -> tuple[str, l
     """
     here = Path.cwd()
     script = script_of(command, here)
-    at = [number for number, word in enumerate(command) if here / word == script]
-    if not script.is_file() or (script.suffix != ".py" and not at):
-        return "", list(command)
-    if not at:
-        raise Refused(
-            f"{script} is a module of this machine, and only a script goes to another one by "
-            f"itself: copy its folder to {machine.name}, and name it there with `--folder FOLDER`."
-        )
-    if script.suffix != ".py":  # a program, which may be there too
+    if script.suffix != ".py" or not script.is_file():  # a program, which may be there too
         return "", list(command)
     try:
-        code = code_in(script)
+        code, at = script_code(command, here)
+    except UnfitCode as error:
+        raise Refused(f"{error} `--folder FOLDER` names it.") from None
     except OSError as error:
         raise Refused(f"{script} cannot be read: {error}.") from None
     file = PurePosixPath(_send_code(machine, code))
-    return str(file.parent), [*command[: at[0]], file.name, *command[at[0] + 1 :]]
+    return str(file.parent), [*command[:at], file.name, *command[at + 1 :]]
 
 
 def _send_code(machine: RemoteMachine, code: Code) -> str:

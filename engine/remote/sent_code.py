@@ -1,4 +1,4 @@
-"""A recipe that goes with a request: collected on this side, and kept on the other one."""
+"""A recipe or script that goes with a request: collected on this side, kept on the other one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path, PurePosixPath
 
 from engine.files.atomic_file import sync_tree
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.remote.requests import Code
+from engine.scripts.command import script_of
 from engine.spec.local_modules import MOST_FILES, local_modules
 from engine.spec.recipe_file import LARGEST_RECIPE, RecipeInfo
 from engine.system import paths
@@ -27,16 +29,25 @@ class UnfitCode(ValueError):
 def code_of(recipe: RecipeInfo) -> Code | None:
     """Return the file of `recipe` and its local modules; None for one that every Traindeck has.
 
-    Raises OSError, or UnfitCode for a script, which needs more than its own file.
+    Raises OSError.
     """
-    if recipe.builtin:
-        return None
-    if recipe.is_script:
+    return None if recipe.builtin else code_in(Path(recipe.path))
+
+
+def script_code(command: Sequence[str], folder: Path) -> tuple[Code, int]:
+    """Return the script that `command` starts in `folder`, and its place among the words.
+
+    Raises OSError, and UnfitCode if it is no Python file that a word names.
+    """
+    script = script_of(command, folder)
+    at = [number for number, word in enumerate(command) if folder / word == script]
+    if script.suffix != ".py" or not at:
         raise UnfitCode(
-            f"{recipe.path} is a script, which is run where its files are: copy its folder to that "
-            "machine, and name it as it is called there."
+            f"{script} is not a Python script that the command names, and only such a one goes to "
+            "another machine by itself, with the modules beside it that it imports: copy its "
+            "folder there."
         )
-    return code_in(Path(recipe.path))
+    return code_in(script), at[0]
 
 
 def code_in(path: Path) -> Code:

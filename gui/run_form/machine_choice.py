@@ -23,7 +23,7 @@ class MachineChoice(Combo):
         self.label.setBuddy(self)
         self.setAccessibleName(self.tr("Machine"))
         set_wrapped_tip(
-            self, self.tr("Where the run starts. A recipe is sent there; data are not.")
+            self, self.tr("Where the run starts. A recipe or script is sent there; data are not.")
         )
         self.addItem(self.tr("This machine"), "")
         self.currentIndexChanged.connect(lambda _: self.chosen.emit())

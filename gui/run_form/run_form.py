@@ -382,6 +382,7 @@ class RunForm(QFrame):
 
     def _machine_chosen(self) -> None:
         self.devices.forget()
+        self.script_page.set_machine(self.machine.machine)
         self._check()
 
     def _forget_copy(self) -> None:

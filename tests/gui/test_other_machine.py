@@ -249,6 +249,26 @@ def test_runs_of_two_machines_are_compared(
     qtbot.waitUntil(lambda: compared() == {"1", "gpus:1"})
 
 
+def test_a_script_of_the_form_is_sent_with_its_modules_and_runs_there(
+    connected: Callable[[], AppController], other_home: Path, tmp_path: Path, qtbot: QtBot
+) -> None:
+    mine = tmp_path / "früh & spät"
+    mine.mkdir()
+    (mine / "train it.py").write_text("import helper, sys\nprint('sum', helper.ADD, sys.argv)\n")
+    (mine / "helper.py").write_text("ADD = 40\n")
+    app = connected()
+    form = app.form
+    form.open_path(str(mine / "train it.py"))
+    form.script_page.arguments.set_value("--lr 2")
+    form.machine.setCurrentIndex(form.machine.findData("gpus"))
+    qtbot.waitUntil(lambda: form.spec is not None)
+    form.start()
+    qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.FINISHED})
+    log = (other_home / "runs" / "1" / "logs" / "rank0.log").read_text()
+    assert "sum 40 ['train it.py', '--lr', '2']" in log
+    assert app.run_list.watched == "gpus:1"
+
+
 @pytest.fixture
 def copying(
     connected: Callable[[], AppController],

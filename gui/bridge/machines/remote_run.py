@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,7 +18,7 @@ from engine.remote.connection import Connection
 from engine.remote.downloads import DownloadFailed, download_checkpoint
 from engine.remote.requests import Request
 from engine.remote.run_rows import packed_spec
-from engine.remote.sent_code import code_of
+from engine.remote.sent_code import code_of, script_code
 from engine.remote.session import CallCancelled, NotConnected, RemoteError
 from engine.runs.checkpoint_files import CheckpointInfo, Watch
 from engine.runs.device_queue import Move
@@ -69,17 +69,38 @@ def downloading(connection: Connection) -> Iterator[None]:
 
 
 def start_elsewhere(connection: Connection, spec: RunSpec, tags: tuple[str, ...]) -> str:
-    """Send the recipe of `spec` to a machine, and start a run there; return such as `gpus:12`.
+    """Send the recipe or script of `spec` to a machine, and start a run there; return such as
+    `gpus:12`.
 
     It trains with the Python that the Traindeck there chooses. Raises CannotStart and NoAnswer.
     """
+    spec, code = msgspec.structs.replace(spec, interpreter=""), None
     try:
-        code = code_of(catalog.recipe_of(spec))
+        if spec.is_script:
+            spec = _with_script_there(connection, spec)
+        else:
+            code = code_of(catalog.recipe_of(spec))
     except (OSError, ValueError) as error:
+        if isinstance(error, NoAnswer):
+            raise
         raise CannotStart([Problem("recipe", str(error))]) from error
-    settings = packed_spec(msgspec.structs.replace(spec, interpreter=""))
-    number = call(connection, requests.Start(settings, tags, code), START_SECONDS)
+    number = call(connection, requests.Start(packed_spec(spec), tags, code), START_SECONDS)
     return f"{connection.machine.name}:{number}"
+
+
+def _with_script_there(connection: Connection, spec: RunSpec) -> RunSpec:
+    """Send the script of `spec`, and return the spec with which it runs in the folder there.
+
+    Raises OSError, UnfitCode, NoAnswer.
+    """
+    code, at = script_code(spec.command, Path(spec.working_folder or Path(spec.recipe).parent))
+    file = PurePosixPath(call(connection, requests.Keep(code), START_SECONDS))
+    return msgspec.structs.replace(
+        spec,
+        recipe=str(file),
+        command=(*spec.command[:at], file.name, *spec.command[at + 1 :]),
+        working_folder=str(file.parent),
+    )
 
 
 def start_there(connection: Connection, spec: RunSpec) -> str:

@@ -166,6 +166,13 @@ class ScriptPage(QWidget):
                 first = first or field
         return first
 
+    def set_machine(self, machine: str) -> None:
+        """Lock what has no meaning on another machine; empty: the script runs on this one."""
+        python = self.tr("The Python is the one that the Traindeck of {machine} chooses.")
+        self.interpreter.set_refusal(python.format(machine=machine) if machine else "")
+        folder = self.tr("The script runs in the folder of {machine} to which it is sent.")
+        self.working_folder.set_refusal(folder.format(machine=machine) if machine else "")
+
     def show_resuming(self, recipe: RecipeInfo) -> None:
         """Enable the arguments of a resume where the script decides how it goes on."""
         text = self.tr(
