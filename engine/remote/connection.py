@@ -139,8 +139,13 @@ class RemoteFollow(RemoteWatch):
         self._on_news(RunNews(trouble=text))
 
 
-class _RunsWatch(RemoteWatch):
+class ListedRuns(RemoteWatch):
+    """The runs of a machine."""
+
     def __init__(self, on_runs: OnRuns) -> None:
+        self.trashed: list[str] = []
+        """Ids of the runs in the trash there, newest first."""
+
         self._on_runs = on_runs
         self._rows: dict[str, Packed] = {}
         self._infos: dict[str, RunInfo | UnreadableRun] = {}
@@ -158,6 +163,7 @@ class _RunsWatch(RemoteWatch):
         reasons = [UnreadableRun(each, _NOWHERE, why) for each, why in found.unreadable.items()]
         infos = [each for each in self._infos.values() if isinstance(each, RunInfo)]
         others = [each for each in self._infos.values() if isinstance(each, UnreadableRun)]
+        self.trashed = [run_id for run_id in found.trashed if run_id.isdecimal()]
         self._on_runs(infos, [*others, *reasons])
 
 
@@ -296,9 +302,9 @@ class Connection:
             if follow.number:
                 self._ask_for(requests.Show(follow.number, follow.series, most))
 
-    def watch_runs(self, on_runs: OnRuns) -> RemoteWatch:
+    def watch_runs(self, on_runs: OnRuns) -> ListedRuns:
         """Get all runs, newest first, whenever one has changed. `unwatch` ends it."""
-        return self._watch(_RunsWatch(on_runs))
+        return self._watch(ListedRuns(on_runs))
 
     def watch_devices(self, on_snapshot: Callable[[Snapshot], None]) -> DevicesWatch:
         """Get the devices, about every second. `unwatch` ends it."""

@@ -393,6 +393,14 @@ class Restore(Request[None], frozen=True, tag="restore"):
     run: str
 
 
+class EmptyTrash(Request[int], frozen=True, tag="empty_trash"):
+    """Delete runs of the trash for good, with checkpoints and logs; returns their number."""
+
+    answer: ClassVar[Any] = int
+    runs: tuple[str, ...]
+    """Those that a person has seen there; others stay."""
+
+
 Question = (
     Ping
     | Window
@@ -420,6 +428,7 @@ Question = (
     | MoveInQueue
     | Delete
     | Restore
+    | EmptyTrash
 )
 """What is answered once."""
 
@@ -441,6 +450,9 @@ class RunsNews(msgspec.Struct, frozen=True):
 
     unreadable: dict[str, str] = {}
     """Why runs cannot be read, by id."""
+
+    trashed: list[str] = []
+    """The runs in the trash, newest first."""
 
 
 class DevicesNews(msgspec.Struct, frozen=True):

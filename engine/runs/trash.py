@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,9 +58,12 @@ def trashed() -> list[str]:
     return paths.trashed_ids()
 
 
-def empty() -> int:
-    """Delete all runs in the trash for good; return their number. Raises CannotDelete."""
-    found = trashed()
+def empty(run_ids: Collection[str]) -> int:
+    """Delete those of these runs for good that are in the trash; return their number.
+
+    Raises CannotDelete.
+    """
+    found = [run_id for run_id in trashed() if run_id in run_ids]
     for run_id in found:
         try:
             _remove(paths.trash_folder() / run_id)

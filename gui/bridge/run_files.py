@@ -11,6 +11,7 @@ from engine.runs import trash
 from engine.runs.run_notes import RunNotes
 from engine.runs.trash import CannotDelete
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import place_of
 from gui.bridge.machines.no_answer import NoAnswer
 
 _Outcome = tuple[list[str], str]
@@ -52,8 +53,8 @@ class RunFiles(QObject):
         self._background.run(work, lambda _: self.changed.emit(), self._fail)
 
     def trashed(self) -> list[str]:
-        """Return the ids of the runs in the trash, newest first."""
-        return trash.trashed()
+        """Return the ids of the runs in the trash of this machine, newest first, and of others."""
+        return [*trash.trashed(), *self._background.machines.trashed()]
 
     def delete(self, run_ids: Sequence[str]) -> None:
         """Move runs to the trash."""
@@ -67,9 +68,19 @@ class RunFiles(QObject):
         work = partial(_for_each, lambda run_id: runs(run_id).restore(), run_ids)
         self._background.run(work, self._report, self._fail)
 
-    def empty_trash(self) -> None:
-        """Delete the runs in the trash for good."""
-        self._background.run(trash.empty, lambda _: self.changed.emit(), self._fail)
+    def empty_trash(self, run_ids: Sequence[str]) -> None:
+        """Delete runs in the trash of one machine for good."""
+        name, numbers = place_of(run_ids[0])[0], [place_of(each)[1] for each in run_ids]
+
+        def work() -> None:
+            if not name:
+                trash.empty(numbers)
+                return
+            from gui.bridge.machines.remote_run import empty_trash_elsewhere
+
+            empty_trash_elsewhere(self._background.machines.connection(name), numbers)
+
+        self._background.run(work, lambda _: self.changed.emit(), self._fail)
 
     def _report_deleted(self, outcome: _Outcome) -> None:
         self.deleted.emit(outcome[0])

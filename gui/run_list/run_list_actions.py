@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -11,6 +12,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import place_of
 from gui.bridge.run_files import RunFiles
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.notes_dialog import NotesDialog
@@ -68,7 +70,7 @@ class RunListActions(QObject):
         self.copy_checkpoint = self._action(self.tr("Copy a checkpoint…"), self._copy_checkpoint)
         self.delete = self._action(self.tr("Move to the trash"), self._delete, "Del")
         panel.undo_clicked.connect(self._undo)
-        panel.empty_trash.triggered.connect(self._ask_to_empty)
+        panel.empty_trash.triggered.connect(lambda: self._ask_to_empty(""))
         panel.more.menu().aboutToShow.connect(self._fill_trash_menu)
         run_list.selection_changed.connect(self._update_actions)
         self._update_actions()
@@ -119,9 +121,17 @@ class RunListActions(QObject):
         if count > 1:
             text = self.tr("All {count}").format(count=count)
             menu.addAction(text).triggered.connect(partial(self._restore, found))
+        counts = Counter(place_of(run_id)[0] for run_id in found)
+        count = counts.pop("", 0)
         self._panel.empty_trash.setEnabled(bool(count))
         text = self.tr("Empty trash ({count})…") if count else self.tr("Empty trash")
         self._panel.empty_trash.setText(text.format(count=count))
+        others = self._panel.empty_elsewhere
+        others.clear()
+        others.menuAction().setVisible(bool(counts))
+        for machine, count in counts.items():
+            text = self.tr("{machine} ({count})…").format(machine=machine, count=count)
+            others.addAction(text).triggered.connect(partial(self._ask_to_empty, machine))
 
     def _run_again(self) -> None:
         for info in self._list.selected():
@@ -182,8 +192,11 @@ class RunListActions(QObject):
         self._show_undo([each for each in self._deleted if each not in run_ids])
         self._files.restore(run_ids)
 
-    def _ask_to_empty(self) -> None:
-        count = len(self._files.trashed())
+    def _ask_to_empty(self, machine: str, *_: bool) -> None:
+        found = [each for each in self._files.trashed() if place_of(each)[0] == machine]
+        count = len(found)
+        if not count:
+            return  # it was emptied elsewhere
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(QMessageBox.Icon.Warning)
@@ -196,13 +209,14 @@ class RunListActions(QObject):
                 "Delete 1 run for good, with checkpoints and logs? This cannot be undone."
             )
         box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setText(question.format(count=count))
+        question = question.format(count=count)
+        box.setText(f"{machine}: {question}" if machine else question)
         box.setStandardButtons(QMessageBox.StandardButton.Cancel)
         empty = box.addButton(self.tr("Empty trash"), QMessageBox.ButtonRole.DestructiveRole)
         box.setDefaultButton(QMessageBox.StandardButton.Cancel)
-        empty.clicked.connect(self._empty_trash)
+        empty.clicked.connect(lambda: self._empty_trash(found))
         box.open()
 
-    def _empty_trash(self) -> None:
-        self._show_undo([])
-        self._files.empty_trash()
+    def _empty_trash(self, run_ids: list[str]) -> None:
+        self._show_undo([each for each in self._deleted if each not in run_ids])
+        self._files.empty_trash(run_ids)

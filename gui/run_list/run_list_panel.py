@@ -102,6 +102,8 @@ class RunListPanel(QWidget):
         menu.addAction(self.clear_choice)
         self.restore_menu = menu.addMenu(self.tr("Restore from the trash"))
         menu.addAction(self.empty_trash)
+        self.empty_elsewhere = menu.addMenu(self.tr("Empty the trash of"))
+        self.empty_elsewhere.menuAction().setVisible(False)
         self.more.setMenu(menu)
         let_go_of_menu(self.more)
         self.undo_bar = _UndoBar()

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import CheckpointSaved, Notice, RunEnded
@@ -225,6 +226,39 @@ def test_a_shown_run_that_is_deleted_there_makes_room_for_another(
     app.open("gpus:2")
     (other_home / "runs" / "2").rename(other_home / "gone")
     qtbot.waitUntil(lambda: app.run_list.watched == "gpus:1")
+
+
+def test_the_trash_there_is_listed_restored_from_and_emptied(
+    connected: Callable[[], AppController],
+    record_there: Callable[[], RecordedRun],
+    other_home: Path,
+    qtbot: QtBot,
+) -> None:
+    for run in (record_there(), record_there()):
+        run.add(RunEnded("finished", ""))
+    app = connected()
+    panel = app.run_list_panel
+    qtbot.waitUntil(lambda: set(listed(app)) == {"gpus:1", "gpus:2"})
+
+    def trashed() -> list[str]:
+        panel.more.menu().aboutToShow.emit()
+        return [action.text() for action in panel.restore_menu.actions()]
+
+    app.run_list_controller.actions.delete_runs(panel.runs())
+    qtbot.waitUntil(lambda: trashed() == ["Run gpus:2", "Run gpus:1", "All 2"])
+    assert not panel.empty_trash.isEnabled(), "the trash of this machine is empty"
+    panel.restore_menu.actions()[1].trigger()
+    qtbot.waitUntil(lambda: set(listed(app)) == {"gpus:1"})
+    qtbot.waitUntil(lambda: trashed() == ["Run gpus:2"])
+    (empty,) = panel.empty_elsewhere.actions()
+    assert empty.text() == "gpus (1)…"
+    empty.trigger()
+    (box,) = app.window.findChildren(QMessageBox)
+    assert box.text().startswith("gpus: Delete 1 run for good")
+    next(button for button in box.buttons() if button.text() == "Empty trash").click()
+    qtbot.waitUntil(lambda: trashed() == [])
+    assert not panel.empty_elsewhere.menuAction().isVisible()
+    assert list((other_home / "trash").iterdir()) == []
 
 
 def test_runs_of_two_machines_are_compared(

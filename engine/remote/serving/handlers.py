@@ -152,6 +152,8 @@ class Handlers:
                 return trash.delete(request.run)
             case requests.Restore():
                 return trash.restore(request.run)
+            case requests.EmptyTrash():
+                return trash.empty(request.runs)
             case _:
                 assert_never(request)
 

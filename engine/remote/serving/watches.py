@@ -28,6 +28,7 @@ from engine.remote.requests import (
 )
 from engine.remote.run_rows import digest_of, encode, row_of
 from engine.remote.wire import FrameTooLarge
+from engine.runs import trash
 from engine.runs.run_follower import Output, RunCursor, RunFollower, RunNews
 from engine.runs.run_index import RunIndex
 from engine.runs.store.store_reader import StoredEvent
@@ -178,7 +179,7 @@ class RunsWatch(Watch):
         self._index = RunIndex()
         self._digests = dict(known)
         self._rows: dict[str, tuple[object, int]] = {}
-        self._told: tuple[list[str], dict[str, str]] | None = None
+        self._told: tuple[list[str], dict[str, str], list[str]] | None = None
 
     def _news(self) -> RunsNews | None:
         changed: dict[str, Packed] = {}
@@ -194,11 +195,12 @@ class RunsWatch(Watch):
         ids = [info.id for info in infos]
         self._rows = {run_id: self._rows[run_id] for run_id in ids}
         self._digests = {run_id: digest for run_id, (_, digest) in self._rows.items()}
-        listed = ids, {each.id: each.reason for each in self._index.unreadable}
+        unreadable = {each.id: each.reason for each in self._index.unreadable}
+        listed = ids, unreadable, trash.trashed()
         if not changed and listed == self._told:
             return None
         self._told = listed
-        return RunsNews(ids, changed, listed[1])
+        return RunsNews(ids, changed, *listed[1:])
 
     def _pause(self) -> None:
         self._closing.wait(RUNS_SECONDS)

@@ -19,7 +19,13 @@ from gui.bridge.machines.no_answer import NoAnswer
 from gui.style.translation import translate
 
 if TYPE_CHECKING:
-    from engine.remote.connection import Connection, DevicesWatch, LinkStatus, RemoteFollow
+    from engine.remote.connection import (
+        Connection,
+        DevicesWatch,
+        LinkStatus,
+        ListedRuns,
+        RemoteFollow,
+    )
     from engine.remote.machines import RemoteMachine
     from engine.runs.run_follower import RunNews
     from gui.bridge.machines.run_access import RunAccess
@@ -61,6 +67,7 @@ class _Link:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.devices: DevicesWatch | None = None
+        self.listed: ListedRuns | None = None
         self.runs: list[RunInfo] = []
         self.unreadable: list[UnreadableRun] = []
         self.deleted: set[str] = set()
@@ -177,7 +184,7 @@ class Machines(QObject):
             command=command,
         )
         link = self._links[name] = _Link(connection)
-        connection.watch_runs(
+        link.listed = connection.watch_runs(
             lambda runs, unreadable: self._tell(partial(self._take_runs, name, runs, unreadable))
         )
         self._watch_devices(link)
@@ -237,6 +244,15 @@ class Machines(QObject):
     def unreadable(self) -> list[UnreadableRun]:
         """Return the damaged runs of all other machines."""
         return [run for link in self._links.values() for run in link.unreadable]
+
+    def trashed(self) -> list[str]:
+        """Return the ids of the runs in the trash of each machine that is connected."""
+        return [
+            f"{name}:{number}"
+            for name, link in self._links.items()
+            if link.listed is not None and self.is_connected(name)
+            for number in link.listed.trashed
+        ]
 
     def has_run(self, run_id: str) -> bool:
         """Whether a run of another machine exists; one that was not listed yet is taken to, while

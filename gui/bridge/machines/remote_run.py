@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -38,6 +38,9 @@ A = TypeVar("A")
 ANSWER_SECONDS = 20.0
 START_SECONDS = 120.0
 """For the start of a run there, which may verify settings and recipe first."""
+
+EMPTY_SECONDS = 600.0
+"""For the deletion of many large files there."""
 
 VERIFY_SECONDS = 3600.0
 """For a checkpoint that is read again there; the user can cancel it."""
@@ -107,6 +110,11 @@ def start_there(connection: Connection, spec: RunSpec) -> str:
     """Start a run of a recipe that lies on that machine; otherwise as `start_elsewhere`."""
     number = call(connection, requests.Start(packed_spec(spec)), START_SECONDS)
     return f"{connection.machine.name}:{number}"
+
+
+def empty_trash_elsewhere(connection: Connection, numbers: Sequence[str]) -> None:
+    """Delete these runs of the trash of a machine for good. Raises NoAnswer."""
+    call(connection, requests.EmptyTrash(tuple(numbers)), EMPTY_SECONDS)
 
 
 class RemoteRun(RunAccess):

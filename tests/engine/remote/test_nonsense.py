@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.messages.events import Notice
-from engine.remote.connection import UNREADABLE, _decode_follow, _run_news, _RunsWatch
+from engine.remote.connection import UNREADABLE, ListedRuns, _decode_follow, _run_news
 from engine.remote.requests import FollowNews, RunsNews
 from engine.remote.run_rows import encode, row_of, stored_event
 from engine.remote.sent_code import is_plain
@@ -38,7 +38,7 @@ def test_what_is_nested_without_end_is_no_end_of_the_connection() -> None:
     deep = b"\x91" * 100_000
     assert isinstance(stored_event(1, 0.0, deep).event, Notice)
     found: list[UnreadableRun] = []
-    watch = _RunsWatch(lambda runs, unreadable: found.extend(unreadable))
+    watch = ListedRuns(lambda runs, unreadable: found.extend(unreadable))
     watch.take(encode(RunsNews(["1"], {"1": deep})), "gpus")
     assert [each.id for each in found] == ["1"]
 

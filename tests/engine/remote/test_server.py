@@ -36,7 +36,7 @@ from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from tests.support.full_disk import small_disk
 from tests.support.generated_values import fifteen_examples
-from tests.support.recorded_runs import SPEC, RecordedRun
+from tests.support.recorded_runs import SPEC, RecordedRun, record_epochs
 from tests.support.remote_peer import Peer
 
 RECIPE = b"from helper import f\n\ndef model():\n    ...\n\ndef datasets():\n    ...\n"
@@ -284,6 +284,15 @@ def test_notes_are_written_and_runs_deleted_and_restored(peer: Peer, run: Record
     assert trash.trashed() == [other.id]
     peer.ask(requests.Restore(other.id))
     assert trash.trashed() == []
+
+
+def test_of_the_trash_only_the_named_runs_are_deleted_for_good(peer: Peer) -> None:
+    for _ in range(3):
+        trash.delete(record_epochs("finished").name)
+    peer.ask(requests.WatchRuns())
+    assert peer.news(RunsNews).trashed == ["3", "2", "1"]
+    assert peer.ask(requests.EmptyTrash(("1", "3", "../runs"))) == 2
+    assert trash.trashed() == ["2"]
 
 
 def test_the_environments_are_those_of_the_machine(peer: Peer) -> None:
