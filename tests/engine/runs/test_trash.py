@@ -61,7 +61,7 @@ def test_an_emptied_trash_is_empty() -> None:
         record_epochs("stopped")
     trash.delete("1")
     trash.delete("2")
-    assert trash.empty() == 2
+    assert trash.empty(trash.trashed()) == 2
     assert trash.trashed() == []
     with pytest.raises(CannotDelete):
         trash.restore("1")
