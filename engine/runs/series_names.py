@@ -39,3 +39,9 @@ def series_title(series: str) -> str:
     """Return the name at the beginning of a line: `Val accuracy`. Names of scripts keep theirs."""
     name = series_name(series)
     return name if name == series else name[:1].upper() + name[1:]
+
+
+def is_machine_memory(series: str) -> bool:
+    """Whether it is what all processes of a machine hold, also those that are not of the run:
+    `device/cpu/memory`, or of another machine of a cluster `device/NAME/cpu/memory`."""
+    return series.startswith("device/") and series.endswith("/cpu/memory")

@@ -13,7 +13,7 @@ from engine.files.disk_errors import disk_problem
 from engine.files.save_progress import mark
 from engine.messages.channel import Alive
 from engine.messages.events import CheckpointFailed, CheckpointSaved, Notice
-from engine.runs import checkpoint_files
+from engine.runs import checkpoint_files, checkpoint_place
 from engine.runs.checkpoint_files import CheckpointInfo, Position
 from engine.training.checkpoint_retention import retain
 from engine.training.checkpoint_schedule import CheckpointSchedule
@@ -179,6 +179,8 @@ class CheckpointSaver:
         folder = self._session.folder
         shutil.rmtree(checkpoint_files.temporary_folder(folder, position.step), ignore_errors=True)
         reason = self._problem or "another rank could not write its part"
+        with contextlib.suppress(OSError):
+            folder = checkpoint_place.linked(folder) or folder
         self._session.emit(
             CheckpointFailed(
                 position.step,

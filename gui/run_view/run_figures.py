@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.messages.events import EpochEnded, Rewound, TrainingStarted
 from engine.runs.run_info import RunInfo
-from engine.runs.series_names import series_name
+from engine.runs.series_names import is_machine_memory, series_name
 from engine.spec.metric_direction import is_better, lower_is_better, primary_metric
 from engine.system import units
 from gui.plots.data.series_style import display_name
@@ -189,18 +189,19 @@ class RunFigures(QObject):
         """Show the highest memory use, and whose it was: of the run's processes on the CPU, of all
         processes on a GPU. An old run has of the CPU what the whole machine used."""
         known = self._memory
-        own = f"device/{CPU}/process_memory"
-        of_run = {name: size for name, size in known.items() if name != f"device/{CPU}/memory"}
+        of_run = {name: size for name, size in known.items() if not is_machine_memory(name)}
         shown = of_run or known
         if not shown:
             return
         top = max(shown, key=lambda name: shown[name])
-        device = top.split("/")[1]
+        device = top.partition("/")[2].rpartition("/")[0]
         name = self._labels.get(device, device)
         note = self.tr("{device} · all its processes").format(device=name) + f"\n{name}"
-        if top == own:
-            note = self.tr("processes of this run") + "\n" + self.tr("this run")
-        elif device == CPU:
+        if top.endswith("/process_memory"):
+            where = self.tr("processes of this run, {device}").format(device=name)
+            whole = self.tr("processes of this run") if device == CPU else where
+            note = whole + "\n" + self.tr("this run")
+        elif is_machine_memory(top):
             note = self.tr("whole machine") + "\n" + self.tr("machine")
         self.figure.emit("memory", units.byte_size(shown[top]), note, "")
 

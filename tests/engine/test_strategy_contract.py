@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine import client
 from engine.facts.run_facts import read_facts
@@ -14,7 +15,9 @@ from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, 
 from engine.messages.events import CacheEmptied, CheckpointSaved, Paused, Resumed
 from engine.runs.run_state import RunState
 from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
+from tests.support.cluster_machine import two_machines
 from tests.support.contract import (
     TrainedRuns,
     devices_for,
@@ -53,6 +56,11 @@ COLD = ("torch/ddp", "torch/keras_ddp", "tf/mirrored")
 
 TORCH = [strategy for strategy in catalog.recipe_strategies() if strategy.framework == "torch"]
 SYNCHRONOUS = [strategy for strategy in catalog.recipe_strategies() if strategy.is_synchronous]
+SPREAD = [
+    strategy
+    for strategy in catalog.recipe_strategies()
+    if strategy.spans_machines and devices_for(strategy) > 1
+]
 ACCUMULATING = [strategy for strategy in SYNCHRONOUS if offers(strategy, "accumulation")]
 
 
@@ -63,6 +71,21 @@ def name_of(strategy: Strategy) -> str:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedRuns:
     return TrainedRuns(tmp_path_factory.mktemp("contract"))
+
+
+@pytest.fixture(scope="module")
+def on_two_machines(
+    tmp_path_factory: pytest.TempPathFactory, processes: None
+) -> Iterator[TrainedRuns]:
+    """Runs that can use devices of `gpus`, a second Ray node on this machine."""
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
+    with two_machines(tmp_path_factory.mktemp("machines")) as (desk, _):
+        yield TrainedRuns(desk.home)
+
+
+def spread(strategy: Strategy, **changes: Any) -> RunSpec:
+    """A short run on a device of each of the two machines."""
+    return replace(probe(strategy, **changes), devices=("cpu:0", "gpus/cpu:0"))
 
 
 @pytest.fixture(params=catalog.recipe_strategies(), ids=name_of)
@@ -112,6 +135,36 @@ def test_accumulation_trains_like_one_step_over_the_whole_batch(
     """With an optimizer, a schedule and clipping that see the gradient of the whole batch."""
     cold = strategy.name in COLD
     ours = trained[probe(strategy, accumulation=3, cold_start=cold, **DEMANDING)]
+    reference = trained[probe(reference_for(strategy), devices=1, **DEMANDING)]
+    for series in ("train/loss", "train/learning_rate", "train/gradient_norm"):
+        assert curve(ours, series)[1] == pytest.approx(curve(reference, series)[1], abs=1e-5)
+    assert largest_difference(last_checkpoint(ours), last_checkpoint(reference)) < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", SPREAD, ids=name_of)
+def test_over_two_machines_it_trains_like_one_device(
+    strategy: Strategy, trained: TrainedRuns, on_two_machines: TrainedRuns
+) -> None:
+    ours = on_two_machines[spread(strategy)]
+    if not strategy.is_synchronous:
+        _, losses = curve(ours, "train/loss")
+        assert sum(losses[-4:]) < 0.5 * sum(losses[:4])
+        return
+    reference = trained[probe(reference_for(strategy), devices=1)]
+    assert curve(ours, "train/loss")[1] == pytest.approx(
+        curve(reference, "train/loss")[1], abs=1e-5
+    )
+    assert validation(ours) == pytest.approx(validation(reference), abs=1e-5)
+    assert largest_difference(last_checkpoint(ours), last_checkpoint(reference)) < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", [each for each in ACCUMULATING if each in SPREAD], ids=name_of)
+def test_over_two_machines_accumulation_trains_like_one_step(
+    strategy: Strategy, trained: TrainedRuns, on_two_machines: TrainedRuns
+) -> None:
+    ours = on_two_machines[spread(strategy, accumulation=3, **DEMANDING)]
     reference = trained[probe(reference_for(strategy), devices=1, **DEMANDING)]
     for series in ("train/loss", "train/learning_rate", "train/gradient_norm"):
         assert curve(ours, series)[1] == pytest.approx(curve(reference, series)[1], abs=1e-5)

@@ -18,7 +18,7 @@ from engine.drawing.figure import (
 from engine.exports.report.markup import COLOURS
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_state import ENERGY, STEP_SECONDS, THROUGHPUT
-from engine.runs.series_names import GROUPS
+from engine.runs.series_names import GROUPS, is_machine_memory
 from engine.runs.store.store_reader import RunReader
 from engine.system.units import GIB
 
@@ -29,9 +29,6 @@ _WIDTH, _HEIGHT = 620.0, 360.0
 _MOST_TICKS = 7
 _FEW = 40
 """A curve of at most so many points has dots."""
-
-MACHINE_MEMORY = "device/cpu/memory"
-"""What all processes of the machine hold, also those that are not of the run."""
 
 LARGEST_PERCENTAGE = 100.0
 _LOGARITHMIC = 300.0
@@ -86,8 +83,9 @@ def place_of(series: str) -> Place:
             return Place(_title(name), GROUPS[group], unit, factor, rank=1)
         case "device" if series == ENERGY:
             return Place("Energy", "GPUs", "Wh", rank=6)
-        case "device" if series == MACHINE_MEMORY:
-            return Place("Memory of the whole machine", "cpu", "GiB", 1 / GIB, rank=6)
+        case "device" if is_machine_memory(series):
+            who = name.rpartition("/")[0]
+            return Place("Memory of the whole machine", who, "GiB", 1 / GIB, rank=6)
         case "device" | "rank" if "/" in name:
             who, _, figure = name.rpartition("/")
             title, unit, factor = _OF_MACHINE.get(figure, (_title(figure), "", 1.0))

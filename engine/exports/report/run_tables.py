@@ -16,13 +16,13 @@ from engine.exports.report.markup import (
     table,
     text,
 )
-from engine.exports.report.plots import MACHINE_MEMORY, place_of
+from engine.exports.report.plots import place_of
 from engine.exports.report.report_run import ReportRun
 from engine.exports.run_source import source_of
 from engine.facts.redaction import without_secrets
 from engine.facts.settings import SettingRow
 from engine.runs.run_state import TRAINING_LOSS
-from engine.runs.series_names import series_name
+from engine.runs.series_names import is_machine_memory, series_name
 from engine.system import units
 
 _MOST_LAYERS = 400
@@ -92,7 +92,7 @@ def figures(run: ReportRun) -> Html:
             step = f"{each.best.step:,}"
         rows.append(
             [
-                row_title(f"{name} (whole machine)" if name == MACHINE_MEMORY else name),
+                row_title(f"{name} (whole machine)" if is_machine_memory(name) else name),
                 cell(value_text(name, each.last, each.factor), number=True),
                 cell(best, number=True),
                 cell(step, number=True),

@@ -141,6 +141,9 @@ class Node:
         self._folder: Path | None = None
         self._parts: Path | None = None
         self._packed: list[bytes] | None = None
+        self._original = ""
+        """The folder of the recipe on the head, of which there is a copy here."""
+
         self._scratch: Path | None = None
         self._pool: WorkerPool | None = None
         self._server: Server | None = None
@@ -228,6 +231,7 @@ class Node:
         if lacks and message.folder:
             packed = recipe_folder.kept(message.folder)
             self._packed = [packed] if packed else []
+            self._original = str(Path(recipe.path).parent)
             spec = _moved(folder, spec)
             recipe = recipe_copy.recipe_of_run(folder, spec)
         strategy = catalog.strategy(spec.strategy, recipe)
@@ -386,7 +390,10 @@ class Node:
         time.sleep(_STACKS_SECONDS)
         with contextlib.suppress(OSError), file.open("rb") as opened:
             opened.seek(size)
-            self._send(Stacks(rank, opened.read().decode(errors="replace")))
+            text = opened.read().decode(errors="replace")
+            if self._original:  # the head looks for places in the recipe as it knows it
+                text = text.replace(str(self._folder / _RECIPE_FOLDER), self._original)
+            self._send(Stacks(rank, text))
 
 
 def reserved_port(address: str) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import shutil
 import time
@@ -123,7 +124,8 @@ class SharedPlace:
     def use(self) -> None:
         """Let the checkpoints of the run lie here: all marks were read. Raises OSError."""
         for mark in self._marks:
-            (self.folder / mark.name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                (self.folder / mark.name).unlink()
         if checkpoint_place.linked(self._run_folder) != self.folder:
             checkpoint_place.link(self._run_folder, self.folder)
 

@@ -12,10 +12,6 @@ from engine.system.units import GIB
 from gui.style import formatting
 from gui.style.translation import QT_TRANSLATE_NOOP, translate
 
-PROCESS_MEMORY, MACHINE_MEMORY = "device/cpu/process_memory", "device/cpu/memory"
-"""What the processes of a run on the CPU hold, and what all processes of the machine use. An old
-run has the latter only; where there are both, the curve of the CPU shows the former."""
-
 
 class PlotKind(NamedTuple):
     """What a plot shows. Plots are sorted by `rank`, then by title."""

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QWidget
 
 from engine.messages.events import TrainingStarted
 from engine.runs.run_state import STEP_SECONDS
+from engine.runs.series_names import is_machine_memory
 from engine.runs.store.store_reader import StoredEvent
 from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.headlines import Headlines
@@ -20,7 +21,6 @@ from gui.plots.data.series_style import (
     DEVICE_PLOTS,
     DEVICE_UTILISATION,
     LOSS,
-    MACHINE_MEMORY,
     METRIC_RANK,
     STEP_PARTS,
     STEP_SHARES,
@@ -227,7 +227,7 @@ class RunPlots(PlotPanel):
         plot = self.plot_of(style.plot)
         curve = style.plot, style.curve_name
         if self._series.get(curve, series) != series:
-            if series == MACHINE_MEMORY:
+            if is_machine_memory(series):  # an old run has no other one
                 return
             replace = True  # of the machine's memory by that of the run
         is_new, self._series[curve] = self._series.get(curve) != series, series
@@ -271,7 +271,7 @@ class RunPlots(PlotPanel):
         if label is not None:
             short = label.name.partition(" ")[2]  # `3` of `GPU 3`: the title says device
             name = label.name
-            if self._series.get((DEVICE_MEMORY, device)) == MACHINE_MEMORY and (
+            if is_machine_memory(self._series.get((DEVICE_MEMORY, device), "")) and (
                 plot is self._plots.get(DEVICE_MEMORY)
             ):
                 name = self.tr("{device} (whole machine)").format(device=name)

@@ -212,6 +212,16 @@ def test_on_a_cpu_the_peak_is_that_of_the_runs_processes(figures: RunFigures) ->
     assert cards.shown["memory"][:2] == ("256.0 MiB", "processes of this run")
 
 
+def test_of_another_machine_the_peak_is_that_of_the_runs_processes_too(
+    figures: RunFigures,
+) -> None:
+    cards = Cards(figures)
+    for series, size in {"gpus/cpu/memory": 19.0, "gpus/cpu/process_memory": 0.5}.items():
+        points = stored_points(np.arange(2.0), np.array([size, size]) * 2**30)
+        figures.set_points(f"device/{series}", points)
+    assert cards.shown["memory"][:2] == ("512.0 MiB", "processes of this run, gpus/cpu")
+
+
 def trend_of(figures: RunFigures, first: list[float], *epochs: list[float]) -> tuple[str, str]:
     """What the card says after epochs with these losses."""
     cards = Cards(figures)

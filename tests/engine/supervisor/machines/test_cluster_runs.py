@@ -11,11 +11,21 @@ import psutil
 import pytest
 
 from engine import client
-from engine.messages.commands import SaveCheckpoint, Stop
-from engine.messages.events import CheckpointSaved, Notice, TrainingStarted, WorkerStarted
+from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.messages.events import (
+    CacheEmptied,
+    CheckpointSaved,
+    Notice,
+    Paused,
+    Resumed,
+    TrainingStarted,
+    Trouble,
+    WorkerStarted,
+)
 from engine.runs.checkpoint_files import verify
 from engine.runs.run_state import RunState
 from engine.supervisor.machines.node import FOLDER
+from engine.system import paths
 from tests.support.cluster_machine import ClusterMachine, two_machines
 from tests.support.cluster_machine import wait_for as wait_until
 from tests.support.contract import last_checkpoint
@@ -144,6 +154,25 @@ def test_the_memory_of_processes_on_other_machines_is_a_curve(started: Any) -> N
 
     wait_until(lambda: bool(curve(client.get_run(run_id), series)[1]))
     assert min(curve(client.get_run(run_id), series)[1]) > 1e7
+
+
+def test_commands_output_and_stacks_reach_all_ranks(started: Any) -> None:
+    run_id = started(settings={"hold": True}, hang_minutes=0.1)
+    folder = client.get_run(run_id).folder
+    seq = client.send(run_id, Pause())
+    paused = wait_for_event(run_id, Paused, seq)
+    seq = client.send(run_id, Resume())
+    assert wait_for_event(run_id, Resumed, seq).step == paused.step
+    client.send(run_id, EmptyCache())
+    wait_until(
+        lambda: {each.rank for each in of_kind(CacheEmptied, client.get_run(run_id))} == {0, 1}
+    )
+    client.send(run_id, SaveCheckpoint())  # after it, the recipe stands still
+    trouble = wait_for_event(run_id, Trouble)
+    assert "Rank 0 on cpu:0 is in hold_here (probe_torch.py:" in trouble.text
+    assert "Rank 1 on gpus/cpu:0 " in trouble.text
+    assert "Thread" in paths.stacks_file(folder, 1).read_text()
+    assert paths.log_file(folder, 1).exists()
 
 
 def test_with_min_machines_the_run_goes_on_without_a_machine_that_leaves(

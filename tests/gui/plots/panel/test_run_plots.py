@@ -396,21 +396,22 @@ def test_another_theme_reaches_every_plot(run_plots: RunPlots) -> None:
 
 
 @pytest.mark.parametrize("machine_first", [False, True])
+@pytest.mark.parametrize("cpu", ["cpu", "gpus/cpu"])
 def test_the_memory_of_a_cpu_is_that_of_the_run_and_else_said_to_be_the_machines(
-    machine_first: bool, run_plots: RunPlots
+    cpu: str, machine_first: bool, run_plots: RunPlots
 ) -> None:
-    run_plots.set_device_labels({"cpu": DeviceLabel("CPU", 1)})
+    run_plots.set_device_labels({cpu: DeviceLabel("CPU", 1)})
     plot = run_plots.plot("Device memory")
-    series = {"device/cpu/memory": 19.0, "device/cpu/process_memory": 0.5}
+    series = {f"device/{cpu}/memory": 19.0, f"device/{cpu}/process_memory": 0.5}
     for name in sorted(series, reverse=not machine_first):
         run_plots.add_points(name, stored_points(STEPS, np.full(len(STEPS), series[name] * GIB)))
         paint(run_plots)
         if name.endswith("/memory"):
             shown = machine_first
             assert (plot.headline.text() == "19.0 GiB peak") == shown
-            assert ("whole machine" in plot.curves["cpu"].label) == shown
+            assert ("whole machine" in plot.curves[cpu].label) == shown
     assert plot.headline.text() == "0.5 GiB peak"
-    assert plot.curves["cpu"].label == "CPU"
+    assert plot.curves[cpu].label == "CPU"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
