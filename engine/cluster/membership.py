@@ -35,6 +35,10 @@ NAMESPACE = "traindeck"
 
 _CONNECT_SECONDS = 3.0
 _MOST_TOKEN = 1024
+_BREAKPOINT = "PYTHONBREAKPOINT"
+"""Ray sets it in a driver. A template of workers that the driver starts would have it, and fork no
+worker that has not."""
+
 _before: dict[str, dict[str, str]] = {}
 """The environment of this process before Ray was imported, if it was."""
 
@@ -221,6 +225,7 @@ def connect(timeout: float = 30.0) -> None:
     beginning.start()  # Ray waits without a limit if the node of this machine is away
     beginning.join(timeout)
     if outcome == [None]:
+        _restore(_BREAKPOINT)
         return
     if not outcome:
         raise ClusterError(
@@ -247,6 +252,15 @@ def ray_module() -> Any:
     # Ray would print the stacks of lost nodes on standard output, whatever its settings.
     worker.print_to_stdstream = lambda told, **_: _log.info("Ray: %s", told.get("lines"))
     return ray
+
+
+def _restore(variable: str) -> None:
+    """Give a variable that Ray has set the value that this process was started with."""
+    before = own_environment().get(variable)
+    if before is None:
+        os.environ.pop(variable, None)
+    else:
+        os.environ[variable] = before
 
 
 def own_environment() -> dict[str, str]:

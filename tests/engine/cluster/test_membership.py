@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -124,3 +126,22 @@ def test_reading_the_membership_imports_no_ray() -> None:
         " membership.environment(); sys.exit('ray' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=300).returncode == 0
+
+
+def test_ray_leaves_no_variable_that_templates_would_inherit(
+    traindeck_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    membership.save(DESK, TOKEN)
+
+    def init(**_: object) -> None:
+        monkeypatch.setenv("PYTHONBREAKPOINT", "ray.util.rpdb._driver_set_trace")
+
+    ray = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setattr(membership, "ray_module", lambda: ray)
+    monkeypatch.setattr(membership, "is_reachable", lambda *_: True)
+    monkeypatch.setattr(membership, "_before", {"environment": {}})
+    membership.connect()
+    assert "PYTHONBREAKPOINT" not in os.environ
+    monkeypatch.setattr(membership, "_before", {"environment": {"PYTHONBREAKPOINT": "mine"}})
+    membership.connect()
+    assert os.environ["PYTHONBREAKPOINT"] == "mine"
