@@ -156,7 +156,7 @@ def test_the_memory_of_processes_on_other_machines_is_a_curve(started: Any) -> N
     assert min(curve(client.get_run(run_id), series)[1]) > 1e7
 
 
-def test_commands_output_and_stacks_reach_all_ranks(started: Any) -> None:
+def test_commands_and_questions_for_stacks_reach_all_ranks(started: Any) -> None:
     run_id = started(settings={"hold": True}, hang_minutes=0.1)
     folder = client.get_run(run_id).folder
     seq = client.send(run_id, Pause())
@@ -172,7 +172,6 @@ def test_commands_output_and_stacks_reach_all_ranks(started: Any) -> None:
     assert "Rank 0 on cpu:0 is in hold_here (probe_torch.py:" in trouble.text
     assert "Rank 1 on gpus/cpu:0 " in trouble.text
     assert "Thread" in paths.stacks_file(folder, 1).read_text()
-    assert paths.log_file(folder, 1).exists()
 
 
 def test_with_min_machines_the_run_goes_on_without_a_machine_that_leaves(

@@ -12,6 +12,7 @@ from engine import client
 from engine.client import RunInfo
 from engine.messages.events import Notice
 from engine.runs.run_state import RunState
+from engine.system import paths
 from tests.support import cluster_machine
 from tests.support.cluster_machine import ClusterMachine, two_machines
 from tests.support.runs import curve, events, logs, spec, train
@@ -31,6 +32,7 @@ beside = Path(__file__).parent / "data" / "points.csv"
 
 def datasets():
     assert Path("data/points.csv").read_text() == beside.read_text()
+    print("read by rank", os.environ["RANK"])
     rows = [[float(value) for value in line.split(",")] for line in beside.read_text().split()]
     Path(f"seen-by-{os.environ['RANK']}").touch()
     points = torch.tensor(rows)
@@ -95,6 +97,7 @@ def test_data_beside_the_recipe_travel_with_it(machines: Machines, recipe: Path)
         both = trained(recipe, "cpu:0", "gpus/cpu:0")
         assert both.state is RunState.FINISHED, f"{both.reason}\n{logs(both)}"
         assert curve(both, "train/loss")[1] == pytest.approx(curve(one, "train/loss")[1], abs=1e-5)
+        assert "read by rank 1" in paths.log_file(both.folder, 1).read_text()
         expected = f"{recipe.parent} is not on gpus: its ranks work in a copy, "
         assert any(each.startswith(expected) for each in notices(both))
     assert len(list((machines[1].home / "cluster-folders").iterdir())) == 1
