@@ -16,7 +16,13 @@ from engine.processes.process import resident_bytes, resident_metric, trim_heap
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.system.program import call
-from engine.training.errors import OutOfMemory, TrainingFailed, full_device, memory_advice
+from engine.training.errors import (
+    OutOfMemory,
+    TrainingFailed,
+    allocation,
+    full_device,
+    memory_advice,
+)
 
 Kind = Literal["CPU", "GPU"]
 """What kind of device: the tests give logical CPUs to what GPUs do."""
@@ -104,10 +110,12 @@ def explain_out_of_memory(names: Sequence[str], batch: int, accumulation: int) -
         name = names[index] if index is not None else " or ".join(names) or "A worker"
         asked = _ASKED.search(text)
         asked_for = f": a {asked[1]} was asked for" if asked else ""
-        raise OutOfMemory(
+        explained = OutOfMemory(
             f"{name} is out of memory{asked_for}. "
             f"{memory_advice(batch, accumulation, 'tf/model_parallel or tf/central_storage')}"
-        ) from error
+        )
+        explained.what = allocation(f"a {asked[1]}" if asked else "", name)
+        raise explained from error
 
 
 def empty_cache(devices: Sequence[str]) -> dict[str, int]:

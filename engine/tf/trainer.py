@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import keras
@@ -31,7 +31,8 @@ from engine.tf.recipe.tf_recipe import TfRecipe, check_model, read_data
 from engine.tf.replica import Replica
 from engine.tf.samples.data import ArraySamples
 from engine.tf.tf_strategy import TfStrategy
-from engine.training.errors import TrainingFailed
+from engine.training.errors import OutOfMemory, TrainingFailed
+from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
 from engine.worker.initial_weights import share_initial_weights
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
@@ -67,6 +68,8 @@ class TfTrainer(NoHostOffload):
             session.add_validation_sets([_prefix(name) for name in list(validation)[1:]])
         distribution = self._parallel.distribution
         replicas = strategy.replicas(spec.slots)
+        shrinks = spec.on_oom == SHRINK
+        most_parts = replicas * spec.accumulation * (2 if shrinks else 1)
 
         with session.connecting(), distribution.scope():
             RandomStreams.prepare(spec.seed)
@@ -76,12 +79,12 @@ class TfTrainer(NoHostOffload):
             written = self._parallel.as_written(model)
             check_model(
                 written,
-                replicas * spec.accumulation,
+                most_parts,
                 in_order=not isinstance(train, ArraySamples),
             )
             objective = recipe.objective(written, from_arrays=isinstance(train, ArraySamples))
             optimizer = recipe.optimizer(written)
-            objective.build(model, train.sample, replicas * spec.accumulation)
+            objective.build(model, train.sample, most_parts)
             share_initial_weights(written, session)
             optimizer_step = OptimizerStep(optimizer, model.trainable_variables, spec)
         self._parallel.check(objective)
@@ -104,6 +107,9 @@ class TfTrainer(NoHostOffload):
         )
         self._sums: dict[str, npt.NDArray[np.float64]] = {}
         self._results: dict[str, float] = {}
+        self._done = 0
+        """Optimizer steps before the chunk that is computed."""
+
         self._now = (0, 0)
         """The number of the validation set that is read, and that of its next batch."""
 
@@ -136,7 +142,9 @@ class TfTrainer(NoHostOffload):
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         self._epochs.begin(position)
-        with self._explain_out_of_memory():
+        during = "" if count == 1 else f"one of {count} steps from there on"
+        self._done = position.step
+        with self._explain_out_of_memory(during):
             found = self._loop.run_steps(position, count)
         self._epochs.count(position, found, self._loop.sizes)
         return found
@@ -160,7 +168,7 @@ class TfTrainer(NoHostOffload):
             wanted = min(count - done, batches - first) if batches else count - done
             if first == 0:
                 replica.objective.reset_metrics()
-            with self._explain_out_of_memory():
+            with self._explain_out_of_memory(_VALIDATION):
                 found = self._loop.validation_sums(name, first, wanted)
             for sums in found:
                 before = self._sums.get(name, 0.0)
@@ -173,10 +181,37 @@ class TfTrainer(NoHostOffload):
         self._parallel.note_validated(done)
         return done
 
-    def _explain_out_of_memory(self) -> AbstractContextManager[None]:
-        spec = self._session.spec
+    @contextmanager
+    def _explain_out_of_memory(self, during: str) -> Iterator[None]:
+        """Raise OutOfMemory for such an error; if the next attempt may go on, it says how."""
+        session, spec = self._session, self._session.spec
         batch = -(-spec.batch_size // self._replica.local_batches)
-        return explain_out_of_memory(self._session.plan.devices, batch, spec.accumulation)
+        try:
+            with explain_out_of_memory(session.plan.devices, batch, spec.accumulation):
+                yield
+        except OutOfMemory as error:
+            if spec.on_oom != SHRINK:
+                raise
+            shortage = Shortage(session.rank, self._done + 1, during, error.what)
+            if during == _VALIDATION:
+                raise TrainingFailed(
+                    f"{shortage.clause}. Under TensorFlow a validation computes whole batches, "
+                    "which accumulation does not divide: choose a smaller batch size."
+                ) from error
+            asked = session.asked_accumulation
+            before = Sharing(spec.batch_size, self.replicas, asked, spec.accumulation)
+            after = before.halved()
+            if after is None:
+                raise exhausted(shortage, before) from error
+            layers = self._replica.model._flatten_layers()
+            error.shrunk = shrunk(
+                shortage,
+                before,
+                after,
+                restarts=True,
+                has_batch_norm=any("BatchNorm" in type(layer).__name__ for layer in layers),
+            )
+            raise
 
     def end_validation(self) -> dict[str, float]:
         return self._results
@@ -228,6 +263,9 @@ class TfTrainer(NoHostOffload):
         self._epochs.close()
         self._loop.close()
         self._parallel.close()
+
+
+_VALIDATION = "validation"
 
 
 def _prefix(validation_set: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -137,3 +140,93 @@ def test_by_default_the_run_stops_and_says_what_to_try() -> None:
     failure = failure_of(info)
     assert "failed: cpu:1 is out of memory: 1.20 GiB were asked for. Each " in failure.message
     assert "gradient accumulation 2" in failure.message
+
+
+LIMITED = """
+import resource
+import torch
+from torch import nn
+
+WIDTH = 2**16  # an activation of one sample has 256 KiB
+MEBIBYTES = 160  # how much more than at the second step the process may have
+
+calls = 0
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lower, self.upper = nn.Linear(4, WIDTH), nn.Linear(WIDTH, 2)
+
+    def forward(self, inputs):
+        global calls
+        calls += self.training
+        if self.training and calls == 2:
+            with open("/proc/self/statm") as file:
+                now = int(file.read().split()[0]) * resource.getpagesize()
+            limit = now + MEBIBYTES * 2**20 if limited else resource.RLIM_INFINITY
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        return self.upper(torch.tanh(self.lower(inputs)))
+
+def model(is_limited: bool = True):
+    global limited
+    limited = is_limited
+    return Model()
+
+def datasets():
+    inputs = torch.randn(1024, 4, generator=torch.Generator().manual_seed(0))
+    return (inputs, inputs.argmax(1) // 2), None
+
+def optimizer(parameters, learning_rate):
+    return torch.optim.SGD(parameters, learning_rate)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it limits the address space")
+def test_a_real_limit_of_the_memory_is_met_and_left_behind(tmp_path: Path) -> None:
+    recipe = tmp_path / "limited.py"
+    recipe.write_text(LIMITED)
+    whole, info = (
+        train(
+            spec(
+                str(recipe),
+                "torch/single",
+                batch_size=256,
+                epochs=1,
+                learning_rate=0.01,
+                on_oom="shrink",
+                settings={"is_limited": is_limited},
+            )
+        )
+        for is_limited in (False, True)
+    )
+    assert losses(info) == pytest.approx(losses(whole), abs=1e-5)
+    assert not shrunk(whole)
+    first, *_ = shrunk(info)
+    assert first.step == 2
+    assert re.search(r"in (for|back)ward \(tried to allocate 0\.06 GiB on cpu:0\)", first.text)
+    assert info.status.attempt == 1
+
+
+def keras_run(strategy: str, devices: int, **changes: Any) -> RunInfo:
+    wanted: dict[str, Any] = {"on_oom": "shrink", "learning_rate": RATE} | changes
+    return train(spec("too_large_keras", strategy, devices, **wanted))
+
+
+def test_a_keras_model_repeats_its_step_under_ddp() -> None:
+    info = keras_run("torch/keras_ddp", 2, settings={"limit": 9})
+    assert losses(info) == pytest.approx(losses(keras_run("torch/keras_ddp", 1)), abs=1e-5)
+    assert [event.restarts for event in shrunk(info)] == [False]
+
+
+@pytest.mark.slow
+def test_tensorflow_goes_on_from_the_newest_checkpoint() -> None:
+    info = keras_run("tf/single", 1, settings={"limit": 17}, checkpoint_steps=1)
+    assert losses(info) == pytest.approx(losses(keras_run("tf/single", 1)), abs=1e-5)
+    [event] = shrunk(info)
+    assert (event.restarts, event.accumulation, info.status.attempt) == (True, 2, 2)
+
+
+@pytest.mark.slow
+def test_tensorflow_cannot_divide_the_batches_of_a_validation() -> None:
+    info = keras_run("tf/single", 1, settings={"limit": 17, "in_validation": True})
+    assert "Under TensorFlow a validation computes whole batches" in failure_of(info).message

@@ -210,5 +210,6 @@ def _masks_of(outputs: Any) -> list[Any]:
 def _needs_one_part(reason: str) -> TrainingFailed:
     return TrainingFailed(
         f"{reason}, so the loss of a batch does not follow from the losses of its parts: choose "
-        "tf/single without accumulation, or define weight(batch) in the recipe."
+        "tf/single without accumulation and with on_oom stop, or define weight(batch) in the "
+        "recipe."
     )

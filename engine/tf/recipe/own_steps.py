@@ -14,6 +14,7 @@ from engine.tf.recipe.objective import LOSS, Figures, Objective, as_figures
 from engine.tf.samples.data import Batch
 from engine.tf.samples.local_batch import Share
 from engine.training.errors import TrainingFailed
+from engine.training.shrinking import SHRINK
 
 _METHODS = {
     "train_step": "compute_loss() of the model, or step(model, batch) in the recipe",
@@ -66,6 +67,11 @@ def check(model: keras.Model, spec: RunSpec, default_rate: float) -> None:
         raise TrainingFailed(
             f"{has}, which expects whole batches, so its results on parts of a batch cannot be "
             f"put together: choose tf/single, or define {_METHODS[name]}."
+        )
+    if spec.on_oom == SHRINK:
+        raise TrainingFailed(
+            f"{has}, which expects whole batches, so their parts cannot become smaller: set on_oom "
+            f"to stop, or define {_METHODS[name]}."
         )
     for field, (acts, instead) in _REFUSED.items():
         if acts(spec):

@@ -190,7 +190,7 @@ def check_model(model: keras.Model, parts: int, *, in_order: bool) -> None:
             raise TrainingFailed(
                 f"The layer {layer.name} carries its state from batch to batch (stateful=True), so "
                 "the batches need their order and one device: give a tf.data.Dataset of batches, "
-                "choose tf/single and no accumulation."
+                "choose tf/single, no accumulation, and on_oom stop."
             )
     if not compiled.is_compiled(model):
         return

@@ -32,6 +32,8 @@ class ParameterServer(TfStrategy):
     refusals = TfStrategy.refusals | {
         "cross_device": "Workers exchange nothing: each sends its gradients to the servers.",
         "compile": "XLA cannot compile a step whose variables are in other processes.",
+        "on_oom": "Many steps of its workers are under way at once, so none is the last one whose "
+        "parts fit: choose gradient accumulation, or tf/mirrored.",
         "deterministic": "The order of the updates changes the result and differs in every run.",
     }
 
