@@ -229,7 +229,7 @@ def _parser() -> Parser:
         "--planned",
         type=int,
         metavar="N",
-        help="keep with it what `race` measured before, by number",
+        help="keep with it what `race` or `preflight` measured before, by number",
     )
     _add_run_options(train)
     script = add("run", "run a script or any command as it is, and follow it", json, detach, there)

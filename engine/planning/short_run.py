@@ -47,6 +47,7 @@ SHARES = ("compute", "communication", "data")
 _WITHOUT_TRACES = {
     "max_restarts": 0,
     "on_disk_full": "stop",
+    "on_oom": "stop",
     "checkpoint_minutes": 0.0,
     "checkpoint_steps": 0,
     "checkpoint_epochs": 0,

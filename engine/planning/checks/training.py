@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from engine.planning.checks.figures import milliseconds
-from engine.planning.results import Change, Finding
+from engine.planning.results import Change, Finding, Level
 from engine.planning.short_run import SHARES, ShortRun
 from engine.spec.run_spec import RunSpec, batch_arithmetic
 
@@ -127,12 +127,13 @@ def memory_finding(
             text=text + more,
             advice="Choose a smaller model, precision bf16, or a strategy that divides the model.",
         )
+    level: Level = "warning" if spec.on_oom == "shrink" else "error"  # such a run goes on by itself
     parts = fitting.accumulation // spec.accumulation
     if parts > 1:
         smaller = max(1, spec.batch_size // parts)
         return Finding(
             name=MEMORY,
-            level="error",
+            level=level,
             text=text,
             advice=f"It trained with {fitting.accumulation} accumulation steps, which give the "
             f"same result; so the batch size {smaller} should fit too.",
@@ -143,7 +144,7 @@ def memory_finding(
         )
     return Finding(
         name=MEMORY,
-        level="error",
+        level=level,
         text=text,
         advice=f"It trained with the batch size {fitting.batch_size}.",
         change=Change(

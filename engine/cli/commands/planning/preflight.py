@@ -5,12 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 
+import msgspec
 from rich.status import Status
 
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, err, out, print_json
 from engine.facts.equivalent_command import change_flags
+from engine.planning import kept
 from engine.planning.preflight import preflight as examine
 from engine.planning.results import Doing, Finding, Found, News, Preflight
 from engine.spec import catalog
@@ -38,10 +40,11 @@ def preflight(recipe: str, options: RunOptions, *, seconds: float, json: bool) -
                     pass
 
         found = examine(spec, seconds, show, lambda: ctrl_c.count > 0)
+    number = _keep(found)
     if json:
-        print_json(found)
+        print_json(msgspec.to_builtins(found) | {"planned": number})
     else:
-        out().print(summary(found), soft_wrap=True)
+        out().print(summary(found, number), soft_wrap=True)
     has_error = any(finding.level == "error" for finding in found.findings)
     return Exit.FAILED if has_error else Exit.DONE
 
@@ -55,12 +58,22 @@ def finding_lines(finding: Finding) -> str:
     return f"{line}\n{'':<8} -> {advice}" if advice else line
 
 
-def summary(found: Preflight) -> str:
-    """Return how many findings there are, and how long it took."""
+def summary(found: Preflight, number: int) -> str:
+    """Return how many findings there are, how long it took, and as which number it is kept."""
     levels: list[str] = [finding.level for finding in found.findings]
     counts = {name: levels.count(level) for level, name in _COUNTED.items()}
     parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items()]
-    return f"{', '.join(parts)}; it took {found.seconds:.1f} s. No run was stored."
+    text = f"{', '.join(parts)}; it took {found.seconds:.1f} s."
+    return f"{text} `train --planned {number}` keeps this with a run." if number else text
+
+
+def _keep(found: Preflight) -> int:
+    """Keep what was found; return its number, or 0 if the disk does not take it, which was told."""
+    try:
+        return kept.keep(found)
+    except OSError as error:
+        err().print(f"This could not be kept: {error}.", soft_wrap=True)
+        return 0
 
 
 def _print(finding: Finding) -> None:

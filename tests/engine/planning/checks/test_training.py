@@ -105,6 +105,12 @@ def test_a_batch_that_is_too_large_gets_accumulation_steps(made: Make) -> None:
     assert found.change.fields == {"accumulation": 4}
 
 
+def test_a_run_that_makes_its_parts_smaller_by_itself_is_only_warned(made: Make) -> None:
+    spec = made({"batch_size": 512, "on_oom": "shrink"}).spec
+    half = msgspec.structs.replace(spec, accumulation=2)
+    assert memory_finding(spec, "GPU 0 is out of memory.", half, [half], 2).level == "warning"
+
+
 def test_where_accumulation_is_refused_the_batch_gets_smaller(made: Make) -> None:
     spec = made({"batch_size": 512}).spec
     smaller = msgspec.structs.replace(spec, batch_size=128)

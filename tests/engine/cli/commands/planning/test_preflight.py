@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from json import loads as json_of
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.cli.commands.planning import preflight as command
 from engine.cli.commands.planning.preflight import finding_lines, summary
-from engine.planning.results import Change, Finding, Preflight
+from engine.cli.commands.train import RunOptions
+from engine.planning import kept
+from engine.planning.results import Change, Doing, Finding, Found, News, Preflight
 from engine.spec.run_spec import RunSpec
+
+SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
 SLOW = Finding(
     name="sample loading",
@@ -33,7 +45,53 @@ def test_what_is_fine_is_one_line() -> None:
     assert finding_lines(found) == "ok       clock: It goes."
 
 
-def test_the_summary_counts() -> None:
-    spec = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
-    found = Preflight(spec=spec, findings=(SLOW, SLOW), seconds=12.34)
-    assert summary(found) == ("0 problems, 2 warnings, 0 hints; it took 12.3 s. No run was stored.")
+@pytest.mark.parametrize(
+    ("number", "end"), [(0, "12.3 s."), (7, "12.3 s. `train --planned 7` keeps this with a run.")]
+)
+def test_the_summary_counts(number: int, end: str) -> None:
+    found = Preflight(spec=SPEC, findings=(SLOW, SLOW), seconds=12.34)
+    assert summary(found, number) == f"0 problems, 2 warnings, 0 hints; it took {end}"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, finding: Finding, *, json: bool = False) -> int:
+    """The exit code of the command, if a preflight finds this."""
+
+    def examined(spec: RunSpec, seconds: float, tell: Callable[[News], None], _: Any) -> Preflight:
+        tell(Doing("the disk of the runs", 1, 60))
+        tell(Found(finding))
+        return Preflight(spec=spec, findings=(finding,))
+
+    monkeypatch.setattr(command, "examine", examined)
+    options = RunOptions("single", "cpu:0", "", (), {})
+    return command.preflight("digits", options, seconds=60.0, json=json)
+
+
+def test_only_an_error_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, SLOW) == 0
+    printed = capsys.readouterr().out
+    assert "warning  sample loading: Steps wait." in printed
+    assert "`train --planned 1` keeps this" in printed
+    assert run(monkeypatch, msgspec.structs.replace(SLOW, level="error")) == 1
+    assert isinstance(kept.read(2), Preflight)
+
+
+def test_json_is_one_line_with_the_number(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, SLOW, json=True) == 0
+    found = json_of(capsys.readouterr().out)
+    assert found["planned"] == 1
+    assert found["findings"][0]["change"]["fields"] == {"loader_workers": 2}
+
+
+def test_a_disk_that_takes_nothing_ends_no_preflight(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(_: object) -> int:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(kept, "keep", full)
+    assert run(monkeypatch, SLOW) == 0
+    assert "This could not be kept: no space left." in capsys.readouterr().err
