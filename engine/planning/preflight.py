@@ -42,6 +42,9 @@ from engine.training.loop import ONE_BATCH
 SHORTEST = 5.0
 """Seconds: with less, nothing is measured."""
 
+LEAST_TRY = 2.0
+"""Seconds: with less left, no further batch is tried."""
+
 MOST_TRIES = 6
 """Runs after one for which the memory was too small, each with half the batch at once."""
 
@@ -230,21 +233,32 @@ class _Preflight:
         if not run.is_out_of_memory:
             self._add([training.steps_finding(run)])
             return run if run.ok else None
-        tried: list[RunSpec] = []
-        found = None
+        too_large: list[RunSpec] = []
+        found = smaller = None
         for smaller in self._smaller():
-            if self._left <= 2.0:
+            if self._left <= LEAST_TRY:
                 break
-            tried.append(smaller)
-            parts = f"{smaller.accumulation} accumulation steps"
-            what = f"the batch size {smaller.batch_size}, in {parts}"
+            what = f"the batch size {smaller.batch_size} in {smaller.accumulation} parts"
             again = self._tried(smaller, what)
             if not again.is_out_of_memory:
                 found = again if again.ok else None
                 break
+            too_large.append(smaller)
+        else:
+            smaller = None
         replicas = self._strategy.replicas(self._spec.slots)
-        fitting = found.spec if found is not None else None
-        self._add([training.memory_finding(self._spec, run.problem, fitting, tried, replicas)])
+        self._add(
+            [
+                training.memory_finding(
+                    self._spec,
+                    run.problem,
+                    too_large,
+                    smaller,
+                    replicas,
+                    has_trained=found is not None,
+                )
+            ]
+        )
         if found is not None:
             self._add([training.steps_finding(found)])
         return found

@@ -54,16 +54,17 @@ def loading_finding(run: ShortRun, refusal: str, confirmed: ShortRun | None = No
     text += (
         f" With {best}, samples come as fast as the step needs them."
         if is_enough
-        else f" {best} are the best of these, and steps still wait."
+        else f" {best} is the best of these, and steps still wait."
     )
-    advice = f"Use {best} loader workers: a step then takes about {milliseconds(expected)} in "
-    advice += f"place of {milliseconds(step)}."
+    use = f"Use {best} loader worker{'s' if best != 1 else ''}"
+    advice = f"{use}: a step then takes about {milliseconds(expected)} in place of "
+    advice += f"{milliseconds(step)}."
     if confirmed is not None and confirmed.ok and confirmed.samples_per_second:
         advice = (
-            f"Use {best} loader workers: tried, they gave {confirmed.samples_per_second:,.0f} "
-            f"samples/s in place of {run.samples_per_second:,.0f}."
+            f"{use}: tried, it gave {confirmed.samples_per_second:,.0f} samples/s in place of "
+            f"{run.samples_per_second:,.0f}."
         )
-    change = Change(f"Use {best} loader workers", {"loader_workers": best})
+    change = Change(use, {"loader_workers": best})
     return Finding(name=NAME, level="warning", text=text, advice=advice, change=change)
 
 

@@ -111,45 +111,43 @@ def weights_finding(run: ShortRun) -> Finding | None:
 
 
 def memory_finding(
-    spec: RunSpec, problem: str, fitting: RunSpec | None, tried: Sequence[RunSpec], replicas: int
+    spec: RunSpec,
+    problem: str,
+    too_large: Sequence[RunSpec],
+    smaller: RunSpec | None,
+    replicas: int,
+    *,
+    has_trained: bool,
 ) -> Finding:
-    """Return what is said of a batch for which the memory is too small.
+    """Return what is said of a batch for which the memory is too small, as were `too_large`.
 
-    `fitting`: settings with which it trained, if any of those that were `tried`.
+    `smaller`: settings that need less memory; None: there are none. `has_trained`: whether they
+    were tried, and trained.
     """
+    level: Level = "error"
+    if spec.on_oom == "shrink" and smaller is not None:
+        level = "warning"  # the run would go on by itself
     text = f"The batch is too large: {problem}"
-    if fitting is None:
-        what = ", ".join(_parts_text(each, replicas) for each in tried)
-        more = f" Nor was there room with {what}." if tried else ""
-        return Finding(
-            name=MEMORY,
-            level="error",
-            text=text + more,
-            advice="Choose a smaller model, precision bf16, or a strategy that divides the model.",
-        )
-    level: Level = "warning" if spec.on_oom == "shrink" else "error"  # such a run goes on by itself
-    parts = fitting.accumulation // spec.accumulation
-    if parts > 1:
-        smaller = max(1, spec.batch_size // parts)
-        return Finding(
-            name=MEMORY,
-            level=level,
-            text=text,
-            advice=f"It trained with {fitting.accumulation} accumulation steps, which give the "
-            f"same result; so the batch size {smaller} should fit too.",
-            change=Change(
-                f"Use {fitting.accumulation} accumulation steps",
-                {"accumulation": fitting.accumulation},
-            ),
-        )
+    if too_large:
+        what = ", ".join(_parts_text(each, replicas) for each in too_large)
+        text += f" Nor was there room with {what}."
+    if smaller is None:
+        advice = "Choose a smaller model, precision bf16, or a strategy that divides the model."
+        return Finding(name=MEMORY, level=level, text=text, advice=advice)
+    fields: dict[str, bool | int | float | str | list[str]]
+    if smaller.accumulation > spec.accumulation:
+        use = f"{smaller.accumulation} accumulation steps"
+        fields = {"accumulation": smaller.accumulation}
+        batch = max(1, spec.batch_size * spec.accumulation // smaller.accumulation)
+        more = f", which give the same result; so the batch size {batch} should fit too."
+    else:
+        use, more = f"the batch size {smaller.batch_size}", "."
+        fields = {"batch_size": smaller.batch_size}
+    advice = f"It trained with {use}{more}"
+    if not has_trained:
+        advice = f"There was no time to try {use}, which may fit: it needs about half of that."
     return Finding(
-        name=MEMORY,
-        level=level,
-        text=text,
-        advice=f"It trained with the batch size {fitting.batch_size}.",
-        change=Change(
-            f"Use the batch size {fitting.batch_size}", {"batch_size": fitting.batch_size}
-        ),
+        name=MEMORY, level=level, text=text, advice=advice, change=Change(f"Use {use}", fields)
     )
 
 

@@ -118,7 +118,7 @@ def datasets():
     assert loading.change is not None, loading
     # More than two only where pauses of the machine make the figures of two worse.
     assert loading.change.fields["loader_workers"] in (2, 4), loading
-    assert "tried, they gave" in loading.advice
+    assert "tried, it gave" in loading.advice
     assert own_processes() == []
 
 

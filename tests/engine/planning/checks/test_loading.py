@@ -60,10 +60,8 @@ def test_the_smallest_number_that_ends_the_wait_is_proposed(made: Make) -> None:
 def test_what_a_try_has_shown_is_told_in_place_of_the_estimate(made: Make) -> None:
     run = waiting(made, {0: 0.08, 1: 0.04, 2: 0.03, 4: 0.025})
     found = loading_finding(run, "", made(samples_per_second=2000.0))
-    assert "4 are the best of these, and steps still wait" in found.text
-    assert found.advice == (
-        "Use 4 loader workers: tried, they gave 2,000 samples/s in place of 640."
-    )
+    assert "4 is the best of these, and steps still wait" in found.text
+    assert found.advice == ("Use 4 loader workers: tried, it gave 2,000 samples/s in place of 640.")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from engine.planning.checks.training import (
 )
 from tests.engine.planning.checks.conftest import Make
 
+FULL = "GPU 0 is out of memory."
+
 
 def shares(compute: float, communication: float, data: float) -> dict[str, float]:
     return {"compute": compute, "communication": communication, "data": data}
@@ -95,11 +97,13 @@ def test_a_batch_that_is_too_large_gets_accumulation_steps(made: Make) -> None:
     spec = made({"batch_size": 512}).spec
     half = msgspec.structs.replace(spec, accumulation=2)
     quarter = msgspec.structs.replace(spec, accumulation=4)
-    found = memory_finding(spec, "GPU 0 is out of memory.", quarter, [half, quarter], 2)
+    found = memory_finding(spec, FULL, [half], quarter, 2, has_trained=True)
     assert (found.level, found.text) == (
         "error",
-        "The batch is too large: GPU 0 is out of memory.",
+        "The batch is too large: GPU 0 is out of memory. Nor was there room with 512 = 128 per "
+        "replica × 2 replicas × 2 accumulation steps.",
     )
+    assert found.advice.startswith("It trained with 4 accumulation steps, which give the same")
     assert "the batch size 128 should fit too" in found.advice
     assert found.change is not None
     assert found.change.fields == {"accumulation": 4}
@@ -108,13 +112,22 @@ def test_a_batch_that_is_too_large_gets_accumulation_steps(made: Make) -> None:
 def test_a_run_that_makes_its_parts_smaller_by_itself_is_only_warned(made: Make) -> None:
     spec = made({"batch_size": 512, "on_oom": "shrink"}).spec
     half = msgspec.structs.replace(spec, accumulation=2)
-    assert memory_finding(spec, "GPU 0 is out of memory.", half, [half], 2).level == "warning"
+    assert memory_finding(spec, FULL, [], half, 2, has_trained=True).level == "warning"
+
+
+def test_without_time_to_try_it_the_next_smaller_part_is_proposed(made: Make) -> None:
+    spec = made({"batch_size": 512}).spec
+    half = msgspec.structs.replace(spec, accumulation=2)
+    found = memory_finding(spec, FULL, [], half, 2, has_trained=False)
+    assert found.advice.startswith("There was no time to try 2 accumulation steps")
+    assert found.change is not None
+    assert found.change.fields == {"accumulation": 2}
 
 
 def test_where_accumulation_is_refused_the_batch_gets_smaller(made: Make) -> None:
     spec = made({"batch_size": 512}).spec
     smaller = msgspec.structs.replace(spec, batch_size=128)
-    found = memory_finding(spec, "GPU 0 is out of memory.", smaller, [smaller], 2)
+    found = memory_finding(spec, FULL, [], smaller, 2, has_trained=True)
     assert found.change is not None
     assert found.change.fields == {"batch_size": 128}
 
@@ -122,6 +135,6 @@ def test_where_accumulation_is_refused_the_batch_gets_smaller(made: Make) -> Non
 def test_a_model_that_fits_with_no_batch_is_told_with_what_was_tried(made: Make) -> None:
     spec = made({"batch_size": 4}).spec
     half = msgspec.structs.replace(spec, accumulation=2)
-    found = memory_finding(spec, "GPU 0 is out of memory.", None, [half], 2)
+    found = memory_finding(spec, FULL, [half], None, 2, has_trained=False)
     assert "Nor was there room with 4 = 1 per replica × 2 replicas × 2 accumulation" in found.text
     assert found.change is None
