@@ -203,6 +203,7 @@ def test_a_gpu_that_somebody_else_uses_is_named(
     driver = FakeNvml(folder)
     for number in range(2):
         driver.add_gpu(f"GPU-{number}", pci_bus=f"0000:0{number}:00.0")
+    driver.answer("gpu1", "nvmlDeviceGetMemoryInfo_v2", 80 * GIB, 0, 80 * GIB, 0)
     driver.run("gpu0", [(os.getpid(), 30 * GIB)])
     for name, value in driver.environment.items():
         monkeypatch.setenv(name, value)
@@ -210,7 +211,9 @@ def test_a_gpu_that_somebody_else_uses_is_named(
     found = preflight(spec("digits", "torch/single", ("GPU-0",)), 60.0)
     devices = named(found, "devices")
     assert devices.level == "warning"
-    assert "(30.0 GiB) uses GPU 0" in devices.text
+    assert "(30.0 GiB) uses GPU 0: 49.4 GiB of 80.0 GiB are free." in devices.text
+    assert devices.change is not None
+    assert devices.change.fields == {"devices": ["GPU-1"]}
 
 
 def test_a_script_is_refused_by_name() -> None:
