@@ -250,6 +250,8 @@ def _parser() -> Parser:
         add("preflight", "measure for a minute what a run would meet, and say what to change", json)
     )
     _add_twin(add("twin", "a Keras recipe under PyTorch and TensorFlow: are both the same?", json))
+    _add_memory(add("memory", "predict the peak memory of a run before it starts", json))
+    _add_memory(add("batch-size", "search the largest batch that fits, and the fastest", json))
     _add_new_recipe(add("new-recipe", "write a commented recipe that trains as it is", json))
     _add_runs(add("runs", "list the runs: filtered, sorted, with chosen columns", json, there))
     queue = add("queue", "list the runs that wait for devices, or change their order", json, there)
@@ -390,6 +392,24 @@ def _add_twin(parser: Parser) -> None:
     )
     _add_environment(parser, "the Python of both", default="those of `env use`, or traindeck")
     _add_name(parser)
+    _add_run_options(parser)
+
+
+def _add_memory(parser: Parser) -> None:
+    """Add the flags of `memory` and `batch-size`."""
+    parser.add_argument("--recipe", default="digits", help="a name or a .py file (default: digits)")
+    parser.add_argument("--strategy", metavar="NAME", help="a name (default: single)")
+    parser.add_argument(
+        "--devices", metavar="LIST", help=f"{DEVICES} (default: first GPU, else cpu:0)"
+    )
+    parser.add_argument(
+        "--memory-limit",
+        type=int,
+        default=0,
+        metavar="MIB",
+        help="memory of all CPU devices together (default: what the machine has free)",
+    )
+    _add_environment(parser, "the Python that trains", default="that of `env use`, or traindeck")
     _add_run_options(parser)
 
 
@@ -871,6 +891,19 @@ def _run(options: argparse.Namespace) -> int:
                 environment=options.environment,
             )
             return twin(options.recipe, twin_options, json=options.json)
+        case "memory" | "batch-size":
+            from engine.cli.commands.planning import memory
+
+            ask = memory.memory if options.command == "memory" else memory.batch_size
+            asked = RunOptions(
+                strategy=options.strategy,
+                devices=options.devices,
+                name=None,
+                settings=options.settings,
+                fields=given_options(options),
+                environment=options.environment,
+            )
+            return ask(options.recipe, asked, limit_mib=options.memory_limit, json=options.json)
         case "new-recipe":
             from engine.cli.commands.new_recipe import new_recipe
 

@@ -17,6 +17,7 @@ from engine.processes import children, presence
 from engine.processes.process import module_environment
 from engine.system.paths import HOME_VARIABLE
 from engine.templates.protocol import FOLDER_VARIABLE, folder
+from engine.training.memory_record import MEASURE
 
 PREFIX = "traindeck-own-"
 
@@ -25,14 +26,19 @@ PREFIX = "traindeck-own-"
 def own_data_folder(purpose: str, **variables: str) -> Iterator[Path]:
     """Let runs go to a folder of their own, which is deleted in the end; templates are shared.
 
-    `variables` are set in the environment meanwhile. If this process is killed, a process of
-    `engine.planning.end_runs` ends the runs and deletes the folder.
+    Their workers tell their peak memory. `variables` are set in the environment meanwhile. If this
+    process is killed, a process of `engine.planning.end_runs` ends the runs and deletes the folder.
     """
     _remove_leftovers()
     before = dict(os.environ)
     home = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}-"))
     presence.hold(home / HELD)
-    changes = {FOLDER_VARIABLE: str(folder()), HOME_VARIABLE: str(home), **variables}
+    changes = {
+        FOLDER_VARIABLE: str(folder()),
+        HOME_VARIABLE: str(home),
+        MEASURE: "peak",
+        **variables,
+    }
     ender = _start_ender(home)
     os.environ.update(changes)
     told = b""

@@ -114,7 +114,8 @@ class DeviceEstimate(msgspec.Struct, frozen=True, kw_only=True):
     optimizer: float = 0.0
     activations: float = 0.0
     other: float = 0.0
-    """Buckets, gathered blocks, the cache of the allocator, the framework itself."""
+    """Buckets, gathered blocks, averaged weights, the cache of the allocator, the framework itself
+    and, of a GPU, what other programs hold."""
 
     total: float = 0.0
     available: float = 0.0
@@ -163,6 +164,11 @@ class BatchSearch(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
     text: str = ""
     problem: str = ""
     change: Change | None = None
+    """What is recommended; the first of `changes`."""
+
+    changes: tuple[Change, ...] = ()
+    """What the form can be filled with: accumulation, if the batch does not fit without; the
+    largest batch, and the fastest."""
 
 
 Result = Race | Preflight | MemoryEstimate | BatchSearch

@@ -17,14 +17,16 @@ from engine import client
 from engine.diagnosis.device_metrics import PROCESS_MEMORY
 from engine.diagnosis.stack_dumps import WorkerLocation
 from engine.messages.commands import Stop
-from engine.messages.events import CheckpointSaved, EpochEnded, Notice, TrainingStarted
+from engine.messages.events import CheckpointSaved, EpochEnded, Failure, Notice, TrainingStarted
 from engine.planning.whereabouts import whereabouts
 from engine.runs.run_info import RunInfo, failure_of
 from engine.runs.run_state import STEP_SECONDS, THROUGHPUT, TRAINING_LOSS, RunState, RunStatus
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
+from engine.training import memory_record
 from engine.training.measuring import MEASURE, PREFIX
+from engine.training.memory_record import RankRecord
 from engine.training.pace import WARM_UP_CHUNKS
 
 LOOK_SECONDS = 0.05
@@ -43,6 +45,23 @@ WARM_UP_SHARE = 0.1
 """The share of the steps that counts as warm-up, if it is more than the chunks that do."""
 
 SHARES = ("compute", "communication", "data")
+
+_OUT_OF_MEMORY = (
+    "out of memory",  # our own sentence, and most of the drivers'
+    "OutOfMemoryError",
+    "can't allocate memory",
+    "annot allocate memory",
+    "Unable to allocate",  # NumPy
+    "MemoryError",
+    "std::bad_alloc",
+    "OOM when allocating",
+    "ResourceExhaustedError",
+    "RESOURCE_EXHAUSTED",
+    "_STATUS_ALLOC_FAILED",
+    "failed to allocate memory",
+    "can't start new thread",  # its stack has no room
+)
+"""In the message of a failure of PyTorch, TensorFlow, NumPy, or the libraries below them."""
 
 _WITHOUT_TRACES = {
     "max_restarts": 0,
@@ -99,6 +118,9 @@ class ShortRun(msgspec.Struct, frozen=True, kw_only=True):
     memory: dict[str, float] = {}
     """The most bytes that the workers held, by device of the spec. All CPU devices have one
     memory, which `cpu` stands for."""
+
+    ranks: dict[int, RankRecord] = {}
+    """What each worker told about its memory, by rank."""
 
     joules: float = 0.0
     """Energy of the GPUs for one sample; 0: the driver does not tell it, or there are none."""
@@ -245,7 +267,8 @@ def _figures(
         chunks = reader.history(THROUGHPUT)
         times = reader.history(STEP_SECONDS).value
         newest = reader.newest_values()
-        memory = _memory(reader, spec)
+        ranks = memory_record.read(run.folder, len(spec.slots))
+        memory = _memory(reader, spec, ranks)
     started = next((event for event in events if isinstance(event, TrainingStarted)), None)
     saved = [event.bytes for event in events if isinstance(event, CheckpointSaved)]
     by_rank = _shares_by_rank(newest)
@@ -269,6 +292,7 @@ def _figures(
         first_step_seconds=max(0.0, float(losses.time[0]) - begun) if len(losses.time) else 0.0,
         seconds=seconds,
         memory=memory,
+        ranks=ranks,
         joules=energy / trained if energy and trained else 0.0,
         parameters=started.parameters if started else 0,
         steps_per_epoch=started.steps_per_epoch if started else 0,
@@ -276,7 +300,7 @@ def _figures(
         notices=tuple(event.text for event in events if isinstance(event, Notice)),
         problem=problem,
         where=where,
-        is_out_of_memory="out of memory" in problem,
+        is_out_of_memory=failure is not None and is_out_of_memory(failure),
         is_late=bool(late and not run.status.step and not failure),
         rank_shares=by_rank,
         measured={
@@ -287,6 +311,18 @@ def _figures(
         checkpoint_bytes=saved[-1] if saved else 0,
         steps_in_all=started.total_steps if started else 0,
     )
+
+
+def is_out_of_memory(failure: Failure) -> bool:
+    """Return whether a device, the machine or a limit had no memory left for a run.
+
+    The kernel ends a process with SIGKILL and says no more, and native code that gets no memory may
+    call abort: a short run, whose processes no one else ends, has failed because of it.
+    """
+    if failure.signal == "SIGKILL":
+        return True
+    text = f"{failure.message}\n{failure.details}\n{failure.log_tail if failure.signal else ''}"
+    return any(phrase in text for phrase in _OUT_OF_MEMORY)
 
 
 def _warm_step(chunks: StoredPoints) -> int:
@@ -344,16 +380,40 @@ def _mean_shares(by_rank: Mapping[int, Mapping[str, float]]) -> dict[str, float]
     return found
 
 
-def _memory(reader: RunReader, spec: RunSpec) -> dict[str, float]:
-    """Return the most bytes that the workers held, by device of the spec, or for `cpu`."""
-    slots, found = spec.slots, dict[str, float]()
-    for rank, device in enumerate(slots):
+def _memory(reader: RunReader, spec: RunSpec, ranks: Mapping[int, RankRecord]) -> dict[str, float]:
+    """Return the most bytes that the workers held, by device of the spec, or for `cpu`.
+
+    The workers tell their peaks. Processes that they have started, such as those that load data,
+    are in what was measured from outside, now and then.
+    """
+    found = held_together(ranks)
+    sampled = reader.history(PROCESS_MEMORY).value
+    if len(sampled) and (memory_record.CPU in found or not found):
+        most = max(found.get(memory_record.CPU, 0.0), float(sampled.max()))
+        found[memory_record.CPU] = most
+    if ranks:
+        return found
+    for rank, device in enumerate(spec.slots):
         for name in ("memory_reserved", "memory_allocated"):
             values = reader.history(f"rank/{rank}/{name}").value
             if len(values):
                 found[device] = found.get(device, 0.0) + float(values.max())
                 break
-    values = reader.history(PROCESS_MEMORY).value
-    if not found and len(values):
-        found["cpu"] = float(values.max())
+    return found
+
+
+def held_together(ranks: Mapping[int, RankRecord]) -> dict[str, float]:
+    """Return the peak of each device, of which several workers may hold parts, in bytes.
+
+    The memory that workers share with the template that has forked them counts once. Of a GPU, all
+    that programs hold beside the workers counts too: the frameworks' own part is in it.
+    """
+    found = dict[str, float]()
+    for device in dict.fromkeys(name for record in ranks.values() for name in record.devices):
+        parts = [r.devices[device] for r in ranks.values() if device in r.devices]
+        shared = [part.shared for part in parts]
+        others = max(part.used for part in parts) - sum(part.reserved for part in parts)
+        found[device] = float(
+            sum(part.peak for part in parts) - sum(shared) + max(shared) + max(0, others)
+        )
     return found

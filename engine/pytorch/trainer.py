@@ -9,7 +9,7 @@ import random
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_map
 from engine.messages.events import Notice, Shrunk
 from engine.pytorch import measurements, memory, training_state, weight_average
 from engine.pytorch.devices import own_devices
+from engine.pytorch.memory_probe import MemoryProbe
 from engine.pytorch.optimizer_step import OptimizerStep, chosen_optimizer
 from engine.pytorch.parallel import Objective, Parallel, Rank, loss_of
 from engine.pytorch.precision import Precision
@@ -43,6 +44,7 @@ from engine.spec.run_spec import RunSpec
 from engine.training import run_length
 from engine.training.errors import CheckpointMisfit, DevicesFull, OutOfMemory, TrainingFailed
 from engine.training.measuring import Measurements
+from engine.training.memory_record import RankRecord, is_asked
 from engine.training.protocols import emit_once
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
 from engine.worker.initial_weights import share_initial_weights
@@ -174,6 +176,7 @@ class TorchTrainer:
         self._carried_in_validation: list[Carried] = []
         self._offload: memory.HostOffload | None = None
         self._steps, self._step_seconds = 0, 0.0
+        self._probe = MemoryProbe(devices, session.plan.devices) if is_asked() else None
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         begin = time.perf_counter()
@@ -187,7 +190,8 @@ class TorchTrainer:
         figures: dict[str, list[Any]] = {}
         with self._explain_out_of_memory():
             for number in takewhile(self.goes_on, range(count)):
-                step = self._step(position, number)
+                with self._recorded(position.step + number):
+                    step = self._step(position, number)
                 self.epoch_ended = not step
                 if self.epoch_ended:
                     break
@@ -218,6 +222,10 @@ class TorchTrainer:
             "communication_share": communication,
             "compute_share": 1 - data - communication,
         } | memory.metrics(self._rank.devices)
+
+    def memory_record(self) -> RankRecord:
+        """Return what this rank held, where `engine.training.memory_record.is_asked`."""
+        return self._probe.record() if self._probe else RankRecord()
 
     def begin_validation(self) -> None:
         self._parallel.evaluate()
@@ -614,6 +622,13 @@ class TorchTrainer:
             has_batch_norm=any("BatchNorm" in type(module).__name__ for module in modules),
         )
         return msgspec.structs.replace(event, batch_size=self._spec.batch_size)
+
+    def _recorded(self, step: int) -> AbstractContextManager[None]:
+        """Return a context in which the memory of a step is recorded, if that is asked."""
+        if self._probe is None or not self._probe.is_due(step):
+            return nullcontext()
+        average = self._average.tensors().values() if self._average else ()
+        return self._probe.recorded(self._parallel.module, self._optimizers, average)
 
     def _check_saving(self) -> None:
         """Raise CannotBeSaved if no checkpoint of this training can be saved."""

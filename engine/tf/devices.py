@@ -7,7 +7,8 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from itertools import chain
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
@@ -23,6 +24,7 @@ from engine.training.errors import (
     full_device,
     memory_advice,
 )
+from engine.training.memory_record import CPU, DeviceRecord, RankRecord
 
 Kind = Literal["CPU", "GPU"]
 """What kind of device: the tests give logical CPUs to what GPUs do."""
@@ -93,6 +95,39 @@ def memory_metrics(kind: Kind = "GPU") -> dict[str, float]:
         return resident_metric()
     infos = map(tf.config.experimental.get_memory_info, devices)
     return {"memory_allocated": float(sum(info["current"] for info in infos))}
+
+
+def memory_record(
+    names: Sequence[str], weights: Sequence[Any], trained: Sequence[Any], slots: Sequence[Any]
+) -> RankRecord:
+    """Return what this process holds of its devices, whose `names` in the spec are in its order.
+
+    The variables are `weights`, of which `trained` have gradients, and the optimizer's `slots`. A
+    variable may have a copy on each device.
+    """
+    kind = kind_of(names)
+    devices = own_devices(kind)
+    record = RankRecord(devices={CPU if kind == "CPU" else n: DeviceRecord() for n in names})
+    by_place = dict(zip(devices, names, strict=False))
+    for what, variables in (("weights", weights), ("gradients", trained), ("optimizer", slots)):
+        for part in chain.from_iterable(map(_copies, variables)):
+            place = ":".join(part.device.rpartition("device:")[2].split(":")[-2:])
+            held = record.devices.get(CPU if kind == "CPU" else by_place.get(place, ""))
+            if held is not None:
+                size = part.dtype.size * part.shape.num_elements()
+                setattr(held, what, getattr(held, what) + size)
+    if kind == "GPU":
+        for place, name in by_place.items():
+            info = tf.config.experimental.get_memory_info(place)
+            record.devices[name].peak += info["peak"]
+            record.devices[name].reserved += info["current"]
+    return record
+
+
+def _copies(variable: Any) -> Sequence[Any]:
+    """Return what a variable consists of on the devices."""
+    copies: Sequence[Any] = getattr(variable, "values", (variable,))
+    return copies
 
 
 @contextmanager

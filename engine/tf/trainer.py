@@ -20,6 +20,7 @@ from engine.tf.devices import (
     empty_cache,
     explain_out_of_memory,
     memory_metrics,
+    memory_record,
     set_numerics,
 )
 from engine.tf.graph import keep_generated_code_in_memory
@@ -32,6 +33,7 @@ from engine.tf.replica import Replica
 from engine.tf.samples.data import ArraySamples
 from engine.tf.tf_strategy import TfStrategy
 from engine.training.errors import OutOfMemory, TrainingFailed
+from engine.training.memory_record import RankRecord
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
 from engine.worker.initial_weights import share_initial_weights
 from engine.worker.model_outline import model_facts
@@ -151,6 +153,17 @@ class TfTrainer(NoHostOffload):
 
     def rank_metrics(self) -> dict[str, float]:
         return memory_metrics()
+
+    def memory_record(self) -> RankRecord:
+        """Return what this process held, where `engine.training.memory_record.is_asked`."""
+        replica = self._replica
+        trained = [variable.value for variable in replica.variables]
+        return memory_record(
+            self._session.plan.devices,
+            [variable.value for variable in replica.model.variables],
+            trained,
+            [variable.value for variable in replica.optimizer.variables],
+        )
 
     def begin_validation(self) -> None:
         self._replica.statistics.sync_buffers()

@@ -25,6 +25,7 @@ from engine.runs.checkpoint_files import Position, read_manifest
 from engine.system import logs
 from engine.system.paths import helper_stacks_file, stacks_file, workers_lock
 from engine.system.streams import flush_output, write_error
+from engine.training import memory_record
 from engine.training.early_end import SCRATCH
 from engine.training.errors import TrainingFailed
 from engine.training.loop import Loop
@@ -63,6 +64,7 @@ def main(folder: Path) -> int:
     loader_process.become_main_module()
     try:
         trainer_module = importlib.import_module(TRAINERS[session.strategy.framework])
+        memory_record.begin()
         trainer = trainer_module.build(session, session.strategy)
         position = _restore(trainer, session)
         versions = _versions(session.strategy.framework, session.recipe.framework)
@@ -79,6 +81,7 @@ def main(folder: Path) -> int:
         if is_debugged:
             breakpoint()
         loop.run()
+        memory_record.write(folder, rank, getattr(trainer, "memory_record", None))
         session.report_other_modules()
         if not has_said_mix:  # TensorFlow loads some libraries in its first step
             _report_mix(session)
