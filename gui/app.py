@@ -148,6 +148,7 @@ class AppController(QObject):
         from gui.machines_controller import MachinesController
         from gui.overview.panel import OverviewPanel
         from gui.run_list_controller import RunListController
+        from gui.sweeps_controller import SweepsController
 
         collect_garbage(self.theme.app)
         self._curves = curves = Curves(
@@ -159,6 +160,14 @@ class AppController(QObject):
         self._plots_place.fill(self.plots)
         self.runs_page = curves.runs_page
         self._runs_place.fill(self.runs_page)
+        self.sweeps_page = curves.sweeps_page
+        self._sweeps_place.fill(self.sweeps_page)
+        self.sweeps_controller = SweepsController(
+            self.sweeps_page, self.form, self.background, self.window
+        )
+        self.sweeps_controller.message.connect(self.show_message)
+        self.engine_client.runs_listed.connect(self.sweeps_controller.show_runs)
+        self.sweeps_page.opened.connect(self._open_existing)
         self.machine_list = machine_list = MachinesPage()
         self.machines_page.fill(machine_list)
         machine_list.cluster.show_status(self.cluster_devices.status)
@@ -223,6 +232,13 @@ class AppController(QObject):
         self.run_list_controller.awaited = ""
         self.open(run_id)
 
+    def _open_existing(self, run_id: str) -> None:
+        """Show a run that is named elsewhere, and may have been deleted since."""
+        if self.engine_client.has_run(run_id):
+            self._open_chosen(run_id)
+        else:
+            self.show_message(self.tr("Run {run} was deleted.").format(run=run_id))
+
     def shut_down(self) -> None:
         """Stop the timers and threads of the window; the runs continue."""
         _log.info("the window closes")
@@ -232,6 +248,7 @@ class AppController(QObject):
         self._refresh_timer.stop()
         if self._curves is not None:
             self._curves.stop()
+            self.sweeps_controller.shut_down()
         self.telemetry.stop()
         self.templates.stop()
         self.doctor.shut_down()
@@ -266,7 +283,7 @@ class AppController(QObject):
         self.banner = FailureBanner()
         self.script_bar = ScriptBar()
         self.figure_row = FigureRow()
-        self._plots_place, self._runs_place = Place(), Place()
+        self._plots_place, self._runs_place, self._sweeps_place = Place(), Place(), Place()
         self._overview_place, self._overview_bar_place = Place(), Place()
         self.welcome_page = WelcomePage()
         self.log = LogView(theme)
@@ -288,6 +305,7 @@ class AppController(QObject):
             figures=self.figure_row,
             plots=self._plots_place,
             runs_page=self._runs_place,
+            sweeps_page=self._sweeps_place,
             welcome_page=self.welcome_page,
             log=self.log,
             events=self.events,

@@ -18,6 +18,7 @@ from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_view.run_figures import RunFigures
 from gui.runs_table.runs_page import RunsPage
 from gui.style.theme import ThemeController
+from gui.sweeps.sweeps_page import SweepsPage
 from gui.window.main_window import MainWindow
 
 
@@ -40,14 +41,16 @@ class Curves(QObject):
         self.reader.out_of_sight = self.plots.out_of_sight
         self.comparison = Comparison(chosen, background, theme.current, settings)
         self.runs_page = RunsPage(chosen, self.comparison, background, theme.current, settings)
+        self.sweeps_page = SweepsPage(background, theme.current, settings)
         self.controller = PlotsController(
             self.plots, self.comparison.plots, self.reader, background, self
         )
-        for themed in (self.plots, self.comparison, self.runs_page):
+        for themed in (self.plots, self.comparison, self.runs_page, self.sweeps_page):
             theme.changed.connect(themed.set_theme)
         window.reset_layout.triggered.connect(self.plots.reset_layout)
         window.reset_layout.triggered.connect(self.comparison.reset_layout)
         window.reset_layout.triggered.connect(self.runs_page.reset_layout)
+        window.reset_layout.triggered.connect(self.sweeps_page.reset_layout)
         window.fit.triggered.connect(self.controller.fit)
         self._repaint_timer = RepaintTimer(self._repaint, self)
         self._repaint_timer.start()

@@ -122,7 +122,9 @@ class RunListController(QObject):
                 self.open_requested.emit(before.id)
                 return
         if watched is None or not self._client.has_run(watched):
+            page = self._window.page
             self.open_requested.emit(run_to_open(infos))
+            self._window.show_page(page)  # nobody asked for another one
 
     def _close_deleted(self, run_ids: list[str]) -> None:
         self._chosen.keep_only([each for each in self._chosen.ids() if each not in run_ids])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from engine.spec.recipe_file import script_name
 from engine.sweeps import study as studies
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.study import OVER, DamagedJournal, TrialResult
@@ -32,6 +33,11 @@ class SweepSummary(msgspec.Struct, frozen=True, kw_only=True):
     best: TrialResult | None = None
     problem: str = ""
     """Why it cannot be read, as a sentence."""
+
+    @property
+    def recipe_name(self) -> str:
+        """What the recipe is called; empty: it cannot be read."""
+        return script_name(Path(self.recipe)) if self.recipe else ""
 
 
 class SweepReport(msgspec.Struct, frozen=True):
@@ -115,6 +121,15 @@ class SweepIndex:
             for number, folder in folders.items()
         }
         return [reader.read() for reader in self._readers.values()]
+
+
+def resume(folder: Path) -> None:
+    """Let a sweep go on whose driver has stopped or died.
+
+    Raises NoSuchSweep, DamagedJournal, SweepActive, OSError.
+    """
+    studies.results(studies.read_study(folder))
+    sweeps.drive(folder)
 
 
 def _valued(trials: Sequence[TrialResult]) -> int:

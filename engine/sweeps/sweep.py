@@ -107,6 +107,10 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
             **fields,
         )
 
+    def best_spec(self, values: Mapping[str, Setting]) -> RunSpec:
+        """Return the settings of a run with `values` on all devices of the sweep."""
+        return msgspec.structs.replace(self.spec_of(values, 0), devices=self.base.devices)
+
     def series(self, known: Collection[str]) -> str:
         """Return which of the `known` series of a run is to be best."""
         metric = self.metric or "loss"

@@ -60,7 +60,7 @@ from gui.run_form.spec_entry import apply_refusals, entered_spec
 from gui.widgets.entry_fields import Field, FieldNote
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.icon_button import IconButton
-from gui.widgets.plain_text import Label, plain_tip
+from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 from gui.widgets.steady_button import SteadyButton
 
 _MAIN_FIELDS = ("batch_size", "epochs", "steps", "learning_rate")
@@ -84,6 +84,9 @@ class RunForm(QFrame):
 
     continue_requested = Signal(object)
     """ResumeRequest of a run that continues with the settings in the form."""
+
+    sweep_requested = Signal(object, object)
+    """RunSpec and RecipeInfo, from which the user wants to make a sweep."""
 
     message = Signal(str)
     """A sentence for the status bar."""
@@ -143,6 +146,10 @@ class RunForm(QFrame):
         self.start_button.setProperty("pictured", True)
         self.advanced_button = SteadyButton((self.tr("Advanced"), self.tr("Options")), "")
         self.advanced_button.setCheckable(True)
+        self.sweep_button = SteadyButton((self.tr("Sweep…"),), "")
+        set_wrapped_tip(
+            self.sweep_button, self.tr("Train many runs with other settings, and find the best")
+        )
         self.presets, self.copy_button = self.heading.presets, self.heading.copy_button
         self._spec: RunSpec | None = None
         self.template: TemplateKind | None = None
@@ -174,6 +181,7 @@ class RunForm(QFrame):
         self.advanced.changed.connect(self._check)
         self.name_row.changed.connect(self._check)
         self.start_button.clicked.connect(self.start)
+        self.sweep_button.clicked.connect(self.request_sweep)
         self.advanced_button.toggled.connect(self._show_advanced)
         self.presets.loaded.connect(self.load_preset)
         self.presets.done.connect(self.message)
@@ -354,6 +362,26 @@ class RunForm(QFrame):
         else:
             self._start_requested = True
             self.start_requested.emit(self._spec, self.name_row.entered_tags())
+
+    def request_sweep(self) -> None:
+        """Request a sweep over what is in the form, if that has no problems."""
+        self._check()
+        if refusal := self._sweep_refusal():
+            self.message.emit(refusal)
+        elif self._spec is None:
+            self._show_first_problem()
+        else:
+            self.sweep_requested.emit(self._spec, self._source_info())
+
+    def _sweep_refusal(self) -> str:
+        """Return why there can be no sweep of what the form is for; empty: there can."""
+        if self.is_script:
+            return self.tr("Scripts cannot be swept: choose a recipe.")
+        if not self._is_new_run:
+            return self.tr("A sweep trains new runs: choose New run instead.")
+        if self.machine.machine:
+            return self.tr("A sweep runs on this machine only.")
+        return ""
 
     def _show_first_problem(self) -> None:
         """Say why nothing starts, and go to the field at fault."""
@@ -607,6 +635,8 @@ class RunForm(QFrame):
         self._entered = spec
         self._show_overlap()
         self.start_button.setEnabled(not found)
+        self.sweep_button.setVisible(self._is_new_run and not self.is_script)
+        self.sweep_button.setEnabled(not found and not self._sweep_refusal())
         self.name_row.show_default(name_of_run(recipe))
         self.heading.set_spec(self._spec)
         self.advanced.show_changes()
@@ -703,6 +733,7 @@ class RunForm(QFrame):
         self._main.setLayout(side_by_side(main))
         buttons = QHBoxLayout()
         buttons.addWidget(self.start_button, 1)
+        buttons.addWidget(self.sweep_button)
         buttons.addWidget(self.advanced_button)
         content = QWidget()
         self._content_layout = inside = QVBoxLayout(content)

@@ -76,6 +76,18 @@ class Theme:
         """Return the colour of the curve or device number `index`."""
         return self.cycle[index % len(self.cycle)]
 
+    def result(self, share: float) -> str:
+        """Return the colour of a result between the worst (0) and the best (1): grey, then the
+        accent, then the colour of best values."""
+        share = min(1.0, max(0.0, share)) * 2
+        first, second = (self.other, self.accent) if share < 1 else (self.accent, self.warn)
+        return _blended(first, second, share - (share >= 1))
+
+
+def _blended(first: str, second: str, share: float) -> str:
+    parts = [(int(first[at : at + 2], 16), int(second[at : at + 2], 16)) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(one + share * (two - one)):02x}" for one, two in parts)
+
 
 DARK = Theme(
     name="dark",

@@ -65,6 +65,7 @@ class WindowParts:
     runs_page: QWidget
     """The page with all runs; the first page is that of the watched run."""
 
+    sweeps_page: QWidget
     machines_page: QWidget
 
     welcome_page: QWidget
@@ -108,6 +109,7 @@ class MainWindow(QMainWindow):
         self.choose_editor = self._action(self.tr("Editor…"), "")
         self.quit = self._action(self.tr("Quit"), QKeySequence.StandardKey.Quit)
         self.start = self._action(self.tr("Start run"), "Ctrl+R")
+        self.sweep = self._action(self.tr("Sweep…"), "Ctrl+Shift+R")
         self.stop = self._action(self.tr("Stop"), "Ctrl+.")
         self.checkpoint = self._action(self.tr("Save checkpoint"), "Ctrl+S")
         self.filter_action = self._action(self.tr("Filter"), "Ctrl+F")
@@ -127,7 +129,7 @@ class MainWindow(QMainWindow):
         self.keep_loaded.setChecked(True)
         self.run_menu = self._add_menu(
             self.tr("&Run"),
-            *(self.start, self.pause, self.stop, self.checkpoint, self.empty_cache),
+            *(self.start, self.sweep, self.pause, self.stop, self.checkpoint, self.empty_cache),
             *(self.copy_command, self.keep_loaded),
         )
         self.theme_choices: dict[Choice, QAction] = {
@@ -164,12 +166,16 @@ class MainWindow(QMainWindow):
         self._runs_page = _scrolled(parts.runs_page)
         self._pages.addWidget(self.run_page)
         self._pages.addWidget(self._runs_page)
+        parts.sweeps_page.setObjectName("scrolled")
+        self._sweeps_page = _scrolled(parts.sweeps_page)
+        self._pages.addWidget(self._sweeps_page)
         parts.machines_page.setObjectName("scrolled")
         self._machines_page = _scrolled(parts.machines_page)
         self._pages.addWidget(self._machines_page)
         self._by_name: dict[PageName, QWidget] = {
             "run": self.run_page,
             "runs": self._runs_page,
+            "sweeps": self._sweeps_page,
             "machines": self._machines_page,
         }
         self.rail = Rail(parts.devices.rail)
@@ -190,7 +196,7 @@ class MainWindow(QMainWindow):
             (
                 self.strip, self.rail, *side, self.body.handle, parts.banner, parts.script_bar,
                 parts.figures, parts.plots, parts.welcome_page, parts.runs_page,
-                parts.machines_page, self.bottom,
+                parts.sweeps_page, parts.machines_page, self.bottom,
             ),
         )  # fmt: skip
         self._layout = WindowLayout(self, self.body, self.run_page, self.bottom, settings)
@@ -318,13 +324,15 @@ class MainWindow(QMainWindow):
         previous_pane.triggered.connect(lambda: go_to_pane(self._shown_panes(), -1))
         run_page = self._action(self.tr("Page of the run"), "Ctrl+1")
         runs_page = self._action(self.tr("Page of all runs"), "Ctrl+2")
-        machines_page = self._action(self.tr("Page of the machines"), "Ctrl+3")
+        sweeps_page = self._action(self.tr("Page of the sweeps"), "Ctrl+3")
+        machines_page = self._action(self.tr("Page of the machines"), "Ctrl+4")
         run_page.triggered.connect(lambda: self.show_page("run"))
         runs_page.triggered.connect(lambda: self.show_page("runs"))
+        sweeps_page.triggered.connect(lambda: self.show_page("sweeps"))
         machines_page.triggered.connect(lambda: self.show_page("machines"))
         self._add_menu(
             self.tr("&Go"),
-            *(run_page, runs_page, machines_page),
+            *(run_page, runs_page, sweeps_page, machines_page),
             *(self.filter_action, self.find_next, self.find_previous, self.first_error),
             *(next_pane, previous_pane),
         )
@@ -387,7 +395,8 @@ class MainWindow(QMainWindow):
         return [*self._panes, self.bottom if is_line or page is None else page]
 
     def _lay_out(self) -> None:
-        for page in (self._parts.runs_page, self._parts.machines_page):
+        parts = self._parts
+        for page in (parts.runs_page, parts.sweeps_page, parts.machines_page):
             page.setContentsMargins(4, 8, 8, 6)
         whole = QWidget()
         column = QVBoxLayout(whole)

@@ -14,17 +14,18 @@ from gui.style.theme import icon, theme_of
 from gui.widgets.plain_text import plain_tip
 from gui.widgets.steady_button import let_go_of_menu
 
-PageName = Literal["run", "runs", "machines"]
+PageName = Literal["run", "runs", "sweeps", "machines"]
 
 _HEIGHT = 44
 _ICON = QSize(18, 18)
-_SHOWN_NAMES, _SHOWN_NAME = 1340, 800
+_SHOWN_NAMES, _SHOWN_NAME = 1420, 800
 """Widths from which on all pages have their names, and from which on the shown one has it, in
 logical pixels. Otherwise they have icons, because the run needs the room."""
 
 _PAGE_ICONS: Mapping[PageName, str] = {
     "run": "chart-line",
     "runs": "list",
+    "sweeps": "squares-four",
     "machines": "hard-drives",
 }
 
@@ -44,7 +45,8 @@ class WindowStrip(QFrame):
         names: Mapping[PageName, tuple[str, str]] = {
             "run": (self.tr("Run"), self.tr("The plots and the log of one run (Ctrl+1)")),
             "runs": (self.tr("Runs"), self.tr("All runs, side by side (Ctrl+2)")),
-            "machines": (self.tr("Machines"), self.tr("This machine and others (Ctrl+3)")),
+            "sweeps": (self.tr("Sweeps"), self.tr("Many runs that differ in settings (Ctrl+3)")),
+            "machines": (self.tr("Machines"), self.tr("This machine and others (Ctrl+4)")),
         }
         self.pages = {page: self._page(page, *texts) for page, texts in names.items()}
         segments = QFrame()

@@ -1,4 +1,5 @@
-"""The mean of several curves at each position, with its deviation and the number of curves."""
+"""The mean of several curves at each position, with its deviation and the number of curves; or
+their median between two quantiles."""
 
 from __future__ import annotations
 
@@ -37,6 +38,10 @@ class Band(NamedTuple):
 
     curves: int
     """How many curves there are."""
+
+    edges: tuple[Array, Array] | None = None
+    """The lower and the upper edge of the area; None: one deviation from the mean. Then there is no
+    `deviation`: it is NaN, and `mean` is what lies between the edges, such as the median."""
 
 
 def band_of(lines: Sequence[tuple[Array, Array]], most: int = MAX_POSITIONS) -> Band:
@@ -82,6 +87,32 @@ def band_steps(
         yield None
     deviation: Array = np.sqrt(squares / np.maximum(present - 1, 1))
     yield Band(places, mean, deviation, present, len(lines))
+
+
+def quantile_band(
+    lines: Sequence[tuple[Array, Array]], low: float, high: float, most: int = MAX_POSITIONS
+) -> Band:
+    """Return the median of `lines`, at least one, between their quantiles `low` and `high`.
+
+    Each is x (ascending) and y, finite float64 of shape (n,). A line counts from its first point
+    to its last one.
+    """
+    places = _thinned(np.unique(np.concatenate([xs for xs, _ in lines])), most)
+    values = np.sort(_values(lines, places), axis=0)  # NaN at the end
+    present: Counts = (~np.isnan(values)).sum(axis=0)
+    bottom, middle, top = (_quantile(values, present, share) for share in (low, 0.5, high))
+    nothing: Array = np.full(len(places), np.nan)
+    return Band(places, middle, nothing, present, len(lines), (bottom, top))
+
+
+def _quantile(ordered: Array, present: Counts, share: float) -> Array:
+    """Return a quantile of the first `present` values of each column; NaN: it has none."""
+    place = share * np.maximum(present - 1, 0)
+    below, above = np.floor(place).astype(np.intp), np.ceil(place).astype(np.intp)
+    columns, rest = np.arange(ordered.shape[1]), place - np.floor(place)
+    lower, upper = ordered[below, columns], ordered[above, columns]
+    result: Array = np.where(rest > 0, lower * (1 - rest) + upper * rest, lower)
+    return result
 
 
 @np.errstate(over="ignore", invalid="ignore")

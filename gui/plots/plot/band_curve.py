@@ -45,7 +45,8 @@ class BandCurve(Curve):
         self.clear()
         self._band = band
         with np.errstate(over="ignore"):
-            self._low, self._high = band.mean - band.deviation, band.mean + band.deviation
+            mean, deviation = band.mean, band.deviation
+            self._low, self._high = band.edges or (mean - deviation, mean + deviation)
         self.series.extend(band.x, band.mean)
 
     def set_style(self, theme: Theme, pixel_ratio: float) -> None:
@@ -99,9 +100,9 @@ class BandCurve(Curve):
         )
 
     def spread_at(self, point: PointReading) -> Spread | None:
-        """Return the deviation at a point of the mean."""
+        """Return the deviation at a point of the mean; None: it is not known."""
         place = int(np.searchsorted(self._band.x, point.x))
-        if place >= len(self._band.x):
+        if place >= len(self._band.x) or self._band.edges is not None:
             return None
         band = self._band
         return Spread(float(band.deviation[place]), int(band.present[place]), band.curves)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.runs.store.downsampling import BlockStatistics
-from gui.plots.data.band import band_of
+from gui.plots.data.band import band_of, quantile_band
 from gui.plots.data.series import Series
 from gui.plots.data.x_axis import XKind, XScale
 
@@ -67,3 +67,21 @@ def test_the_line_of_a_series_has_the_means_of_blocks_and_breaks_where_the_run_w
     assert series.bounds() == (1.0, 5.0), "the series itself is unchanged"
     band = band_of([(xs, ys)])
     assert np.isnan(band.mean).tolist() == [False, False, True, False]
+
+
+def test_quantiles_lie_around_the_median_of_the_lines_that_are_there() -> None:
+    values = np.random.default_rng(2).normal(size=(11, 3))
+    band = quantile_band([(X, each) for each in values], 0.1, 0.9)
+    assert band.edges is not None
+    assert band.mean == pytest.approx(np.median(values, axis=0))
+    assert band.edges[0] == pytest.approx(np.quantile(values, 0.1, axis=0))
+    assert band.edges[1] == pytest.approx(np.quantile(values, 0.9, axis=0))
+
+
+def test_a_line_counts_in_quantiles_only_between_its_ends() -> None:
+    short = np.array([10.0]), np.array([5.0])
+    band = quantile_band([(X, np.array([1.0, 2.0, 3.0])), short], 0.0, 1.0)
+    assert band.present.tolist() == [1, 2, 1]
+    assert band.mean.tolist() == [1.0, 3.5, 3.0]
+    assert band.edges is not None
+    assert [each.tolist() for each in band.edges] == [[1.0, 2.0, 3.0], [1.0, 5.0, 3.0]]

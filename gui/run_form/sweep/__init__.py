@@ -1,0 +1,1 @@
+"""The dialog that makes a sweep from what is in the form."""

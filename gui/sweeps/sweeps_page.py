@@ -1,0 +1,408 @@
+"""The page with all sweeps: the list, and of the chosen one everything that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QScrollArea,
+    QSplitter,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.sweeps.report import SweepReport, SweepSummary
+from gui.bridge.background import Background
+from gui.plots.panel.panel_settings import PanelSettings
+from gui.style.state_marks import state_pixmap
+from gui.style.theme import Theme, theme_of
+from gui.sweeps.axes import short, title_of
+from gui.sweeps.best_plot import BestPlot
+from gui.sweeps.importance_bars import ImportanceBars
+from gui.sweeps.parallel_plot import ParallelPlot
+from gui.sweeps.sweep_list import SweepList
+from gui.sweeps.trial_texts import colour_of, mark_of, progress_of
+from gui.sweeps.trials_table import TrialsTable
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.plain_text import Label, plain_tip
+
+_LIST_WIDTH = 218
+_IMPORTANCE_WIDTH = 300
+_TITLE_WIDTH = 260
+_SIZES = [210, 190, 220]
+"""Heights of the parallel coordinates, of the two below, and of the table."""
+
+_SPLITTER = "splitter"
+
+
+class SweepsPage(QWidget):
+    """The reports come with `show_reports`; what the user wants to do goes out as signals."""
+
+    opened = Signal(str)
+    """Id of a run."""
+
+    stop_wanted = Signal(str)
+    resume_wanted = Signal(str)
+    """Number of a sweep."""
+
+    form_wanted = Signal(object)
+    """RunSpec with the best settings of a sweep."""
+
+    new_wanted = Signal()
+    """The user wants to make a new sweep from the form."""
+
+    watching = Signal(bool)
+    """Whether somebody looks at the sweeps."""
+
+    def __init__(
+        self,
+        background: Background,
+        theme: Theme,
+        settings: QSettings | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        """`settings` keep the heights."""
+        super().__init__(parent)
+        self._settings = PanelSettings(settings, "sweeps")
+        self._reports: Sequence[SweepReport] = ()
+        self._wanted = ""
+        """Number of the sweep that the user has chosen, or that has just been started."""
+
+        self._shown: SweepReport | None = None
+        self._asked: set[str] = set()
+        """Sweeps that were asked to stop."""
+
+        self.list = SweepList()
+        self.mark, self.title, self.progress = Label(), Label(), Label()
+        self.bar = QProgressBar()
+        self.best = ElidedLabel()
+        self.new = QPushButton(self.tr("New sweep…"))
+        self.stop = QPushButton(self.tr("Stop"))
+        self.resume = QPushButton(self.tr("Resume"))
+        self.use = QPushButton(self.tr("Best settings to the form"))
+        self.problem = Label()
+        self.parallel = ParallelPlot()
+        self.passing = Label()
+        self.importance = ImportanceBars()
+        self.best_plot = BestPlot(background, theme)
+        self.table = TrialsTable()
+        self._prepare()
+        self._lay_out()
+        self._connect()
+        self._show(None)
+        self._show_buttons()
+
+    @property
+    def shown(self) -> SweepReport | None:
+        """The report that is shown."""
+        return self._shown
+
+    def show_reports(self, reports: Sequence[SweepReport]) -> None:
+        """Update the sweeps, newest first."""
+        self._reports = reports
+        by_number = {each.summary.sweep: each for each in reports}
+        report = by_number.get(self._wanted) or (reports[0] if reports else None)
+        active = {each.summary.sweep for each in reports if each.summary.state == "running"}
+        self._asked &= active
+        self.list.show_sweeps(
+            [each.summary for each in reports], report.summary.sweep if report else ""
+        )
+        self._pages.setCurrentIndex(1 if reports else 0)
+        for widget in (self.none, self.first):
+            widget.setVisible(True)
+        if report is not self._shown:
+            self._show(report)
+        self._show_buttons()
+
+    def choose(self, number: str) -> None:
+        """Show this sweep, now or as soon as it is known."""
+        self._wanted = number
+        if self._reports:
+            self.show_reports(self._reports)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply the colours of `theme`; what is painted by hand follows the palette."""
+        self.best_plot.set_theme(theme)
+        if self._shown:
+            self._show_mark(self._shown.summary)
+
+    def reset_layout(self) -> None:
+        """Give all parts their usual heights."""
+        self._splitter.setSizes(_SIZES)
+        self._settings.remove(_SPLITTER)
+
+    def minimumSizeHint(self) -> QSize:
+        """Narrower than the texts of the heading."""
+        return QSize(620, super().minimumSizeHint().height())
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Follow the sweeps."""
+        super().showEvent(event)
+        self.best_plot.set_running(True)
+        self.watching.emit(True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Follow them no more."""
+        super().hideEvent(event)
+        self.best_plot.set_running(False)
+        self.watching.emit(False)
+
+    def _show(self, report: SweepReport | None) -> None:
+        before, self._shown = self._shown, report
+        is_other = before is None or report is None or before.summary.sweep != report.summary.sweep
+        if is_other:
+            self.parallel.clear_brushes()
+        sweep = report.sweep if report else None
+        trials = report.trials if report else ()
+        summary = report.summary if report else SweepSummary(sweep="", state="stopped")
+        title = self.tr("Sweep {number} · {recipe}")
+        title = title.format(number=summary.sweep, recipe=summary.recipe_name)
+        elided = Qt.TextElideMode.ElideMiddle
+        self.title.setText(self.title.fontMetrics().elidedText(title, elided, _TITLE_WIDTH))
+        self.title.setToolTip(plain_tip(title))
+        self._show_mark(summary)
+        self.progress.setText(progress_of(summary))
+        self.bar.setMaximum(max(1, summary.trials))
+        self.bar.setValue(summary.done)
+        self.bar.setAccessibleDescription(progress_of(summary))
+        self.best.setText(self._best_text(report))
+        self.problem.setText(summary.problem)
+        self.problem.setVisible(bool(summary.problem))
+        self._splitter.setVisible(not summary.problem)
+        self.parallel.show_trials(sweep, trials)
+        best = summary.best.number if summary.best else -1
+        self.table.show_trials(sweep, trials, best)
+        shares = report.importance if report else {}
+        self.importance.show_shares(
+            {title_of(sweep, name): each for name, each in shares.items()} if sweep else {}
+        )
+        self.best_plot.show_report(report)
+        self._show_passing(self.table.trials.passing)
+
+    def _best_text(self, report: SweepReport | None) -> str:
+        best = report.summary.best if report else None
+        if report is None or report.sweep is None or best is None or best.value is None:
+            return ""
+        values = [
+            f"{title_of(report.sweep, name)} {short(value)}"
+            for name, value in best.settings.items()
+        ]
+        text = self.tr("★ {value} in run {run}: {settings}")
+        return text.format(value=short(best.value), run=best.run, settings=", ".join(values))
+
+    def _show_mark(self, summary: SweepSummary) -> None:
+        theme = theme_of(QGuiApplication.palette())
+        self.mark.setPixmap(state_pixmap(mark_of(summary.state), colour_of(summary.state, theme)))
+
+    def _show_buttons(self) -> None:
+        summary = self._shown.summary if self._shown else None
+        state, number = (summary.state, summary.sweep) if summary else ("", "")
+        self.stop.setVisible(state == "running")
+        is_asked = number in self._asked
+        self.stop.setEnabled(not is_asked)
+        self.stop.setText(self.tr("Stopping…") if is_asked else self.tr("Stop"))
+        self.resume.setVisible(state == "stopped")
+        self.use.setEnabled(bool(summary and summary.best))
+
+    def _show_passing(self, passing: frozenset[int] | None) -> None:
+        total = len(self._shown.trials) if self._shown else 0
+        text = self.tr("{count} of {total} trials pass; Esc or a click on an axis removes a filter")
+        drag = self.tr("Drag along an axis to filter; click a line to open its run")
+        self.passing.setText(
+            drag if passing is None else text.format(count=f"{len(passing):,}", total=f"{total:,}")
+        )
+
+    def _filter(self, passing: frozenset[int] | None) -> None:
+        self.table.trials.filter(passing)
+        self._show_passing(passing)
+
+    def _stop(self) -> None:
+        if self._shown:
+            self._asked.add(self._shown.summary.sweep)
+            self.stop_wanted.emit(self._shown.summary.sweep)
+            self._show_buttons()
+
+    def _resume(self) -> None:
+        if self._shown:
+            self.resume_wanted.emit(self._shown.summary.sweep)
+
+    def _use(self) -> None:
+        report = self._shown
+        if report and report.sweep and report.summary.best:
+            self.form_wanted.emit(report.sweep.best_spec(report.summary.best.settings))
+
+    def _prepare(self) -> None:
+        self.title.setObjectName("ttl")
+        self.progress.setObjectName("note")
+        self.best.setObjectName("note")
+        self.best.setProperty("tone", "best")
+        self.problem.setObjectName("problem")
+        self.problem.setWordWrap(True)
+        self.problem.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.passing.setObjectName("note")
+        self.bar.setTextVisible(False)
+        self.bar.setFixedSize(120, 6)
+        self.bar.setAccessibleName(self.tr("Progress of the sweep"))
+        self.stop.setToolTip(plain_tip(self.tr("The runs save and end; Resume goes on with them")))
+        self.resume.setToolTip(
+            plain_tip(self.tr("Runs that were stopped go on, and the rest is started"))
+        )
+        self.use.setToolTip(
+            plain_tip(self.tr("Fill the form with the settings of the best run, for a new run"))
+        )
+        self.new.setToolTip(plain_tip(self.tr("Ranges over what is in the form")))
+
+    def _lay_out(self) -> None:
+        left = _card(self.list)
+        below = QVBoxLayout()
+        below.setSpacing(6)
+        below.addWidget(left, 1)
+        below.addWidget(self.new)
+        side = QWidget()
+        side.setLayout(below)
+        below.setContentsMargins(0, 0, 0, 0)
+        side.setFixedWidth(_LIST_WIDTH)
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(self.mark)
+        head.addWidget(self.title)
+        head.addWidget(self.progress)
+        head.addWidget(self.bar)
+        head.addWidget(self.best, 1)
+        for button in (self.stop, self.resume, self.use):
+            head.addWidget(button)
+        importance = QScrollArea()
+        importance.setWidgetResizable(True)
+        importance.setFrameShape(QFrame.Shape.NoFrame)
+        importance.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        importance.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.importance.setObjectName("scrolled")
+        importance.setWidget(self.importance)
+        what = _titled(self.tr("WHAT MATTERED"), importance)
+        what.setFixedWidth(_IMPORTANCE_WIDTH)
+        what.setToolTip(
+            plain_tip(
+                self.tr(
+                    "Shares of the differences between good values of the metric and others "
+                    "(PED-ANOVA)"
+                )
+            )
+        )
+        curve = _card(self.best_plot)
+        middle = QWidget()
+        row = QHBoxLayout(middle)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(8)
+        row.addWidget(what)
+        row.addWidget(curve, 1)
+        self._splitter = QSplitter(Qt.Orientation.Vertical)
+        for part in (
+            _titled(self.tr("TRIALS"), self.parallel, beside=self.passing),
+            middle,
+            _card(self.table),
+        ):
+            self._splitter.addWidget(part)
+        self._splitter.setHandleWidth(8)
+        self._splitter.setChildrenCollapsible(False)
+        for place, share in enumerate((3, 2, 3)):
+            self._splitter.setStretchFactor(place, share)
+        self._splitter.setSizes(_SIZES)
+        stored = self._settings.value(_SPLITTER)
+        if isinstance(stored, QByteArray):
+            self._splitter.restoreState(stored)
+        right = QVBoxLayout()
+        right.setSpacing(8)
+        right.addLayout(head)
+        right.addWidget(self.problem)
+        right.addWidget(self._splitter, 1)
+        whole = QWidget()
+        columns = QHBoxLayout(whole)
+        columns.setContentsMargins(0, 0, 0, 0)
+        columns.setSpacing(8)
+        columns.addWidget(side)
+        columns.addLayout(right, 1)
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._empty_page())
+        self._pages.addWidget(whole)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 6)
+        layout.addWidget(self._pages)
+
+    def _empty_page(self) -> QWidget:
+        page = QWidget()
+        self.none = text = Label(
+            self.tr(
+                "A sweep trains one recipe many times with other settings, and finds the best "
+                "ones. There is none yet."
+            )
+        )
+        text.setObjectName("mut")
+        text.setWordWrap(True)
+        text.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.first = QPushButton(self.tr("New sweep…"))
+        self.first.setObjectName("go")
+        for widget in (self.none, self.first):
+            widget.hide()  # until the sweeps have been read
+        layout = QVBoxLayout(page)
+        layout.addStretch(1)
+        layout.addWidget(text)
+        layout.addWidget(self.first, 0, Qt.AlignmentFlag.AlignHCenter)
+        layout.addStretch(2)
+        return page
+
+    def _connect(self) -> None:
+        self.list.chosen.connect(self.choose)
+        self.parallel.opened.connect(self.opened)
+        self.parallel.pointed.connect(self.table.point_to)
+        self.parallel.brushed.connect(self._filter)
+        self.table.opened.connect(self.opened)
+        self.table.pointed.connect(self.parallel.point_to)
+        self.stop.clicked.connect(self._stop)
+        self.resume.clicked.connect(self._resume)
+        self.use.clicked.connect(self._use)
+        for button in (self.new, self.first):
+            button.clicked.connect(self.new_wanted)
+        self._splitter.splitterMoved.connect(
+            lambda: self._settings.set_value(_SPLITTER, self._splitter.saveState())
+        )
+
+    def event(self, event: QEvent) -> bool:
+        """Follow the theme."""
+        if event.type() is QEvent.Type.PaletteChange and self._shown:
+            self._show_mark(self._shown.summary)
+        return super().event(event)
+
+
+def _card(content: QWidget) -> QFrame:
+    card = QFrame()
+    card.setObjectName("card")
+    inside = QVBoxLayout(card)
+    inside.setContentsMargins(4, 4, 4, 4)
+    inside.addWidget(content)
+    return card
+
+
+def _titled(title: str, content: QWidget, beside: QWidget | None = None) -> QFrame:
+    """Return a card with a heading."""
+    card = QFrame()
+    card.setObjectName("card")
+    heading = Label(title)
+    heading.setObjectName("h")
+    head = QHBoxLayout()
+    head.addWidget(heading)
+    head.addStretch(1)
+    if beside is not None:
+        head.addWidget(beside)
+    inside = QVBoxLayout(card)
+    inside.setContentsMargins(10, 6, 8, 4)
+    inside.setSpacing(2)
+    inside.addLayout(head)
+    inside.addWidget(content, 1)
+    return card

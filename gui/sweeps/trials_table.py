@@ -1,0 +1,306 @@
+"""The table of a sweep's trials: sorted by any column, and filtered by the parallel coordinates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtGui import QAction, QColor, QGuiApplication, QIcon, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+
+from engine.spec.field_info import Setting
+from engine.sweeps.study import TrialResult
+from engine.sweeps.sweep import Sweep
+from gui.style.state_marks import state_icon
+from gui.style.theme import theme_of
+from gui.style.translation import translate
+from gui.sweeps.axes import result_title, short, title_of
+from gui.sweeps.trial_texts import colour_of, mark_of, state_word
+from gui.widgets.plain_text import plain_tip
+
+_ROW_HEIGHT = 25
+_WIDTHS = {"number": 60, "run": 70, "state": 104, "value": 110, "reason": 240}
+_WIDTH = 112
+_NO_INDEX = QModelIndex()
+Index = QModelIndex | QPersistentModelIndex
+_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+
+class TrialsModel(QAbstractTableModel):
+    """Columns: number, run, state, result, one for each setting, and the reason of a failure."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.columns: list[str] = []
+        self.rows: list[TrialResult] = []
+        self.trials: Sequence[TrialResult] = ()
+        self.best = -1
+        self.sorted_by, self.descending = "number", False
+        self.titles: dict[str, str] = {}
+        self.passing: frozenset[int] | None = None
+        """The trials that are shown; None: all."""
+
+        self._icons: dict[tuple[str, str], QIcon] = {}
+
+    def show_trials(self, sweep: Sweep | None, trials: Sequence[TrialResult], best: int) -> bool:
+        """Show these trials; return whether the columns are others than before."""
+        titles = {
+            "number": translate("Trials", "Trial"),
+            "run": translate("Trials", "Run"),
+            "state": translate("Trials", "State"),
+        }
+        if sweep is not None:
+            titles["value"] = result_title(sweep)
+            titles |= {f"setting {name}": title_of(sweep, name) for name in sweep.ranges}
+        titles["reason"] = translate("Trials", "Reason")
+        is_new = titles != self.titles
+        self.trials, self.best = trials, best
+        if is_new:
+            self.beginResetModel()
+            self.titles, self.columns = titles, list(titles)
+            if self.sorted_by not in titles:
+                self.sorted_by, self.descending = "number", False
+            self.rows = self._arranged()
+            self.endResetModel()
+        else:
+            self._rearrange()
+        return is_new
+
+    def filter(self, passing: frozenset[int] | None) -> None:
+        """Show only the trials with these numbers; None: all."""
+        self.passing = passing
+        self._rearrange()
+
+    def sort_by(self, column: int) -> None:
+        """Sort by a column; by the same one again, the other way round."""
+        name = self.columns[column]
+        self.descending = name == self.sorted_by and not self.descending
+        self.sorted_by = name
+        self._rearrange()
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
+
+    def row_of(self, number: int) -> int:
+        """Return the row of a trial; -1: it is not shown."""
+        rows = (row for row, each in enumerate(self.rows) if each.number == number)
+        return next(rows, -1)
+
+    def rowCount(self, parent: Index = _NO_INDEX) -> int:
+        """The number of shown trials."""
+        return 0 if parent.isValid() else len(self.rows)
+
+    def columnCount(self, parent: Index = _NO_INDEX) -> int:
+        """The number of columns."""
+        return 0 if parent.isValid() else len(self.columns)
+
+    def headerData(
+        self, section: int, side: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> object:
+        """Return title and alignment of a column."""
+        if side is not Qt.Orientation.Horizontal or section >= len(self.columns):
+            return None
+        name = self.columns[section]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                arrow = (" ▾" if self.descending else " ▴") if name == self.sorted_by else ""
+                return self.titles[name] + arrow
+            case Qt.ItemDataRole.TextAlignmentRole:
+                return self._alignment(name)
+        return None
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """Return what a cell shows and says."""
+        if not index.isValid() or index.row() >= len(self.rows):
+            return None
+        trial, name = self.rows[index.row()], self.columns[index.column()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return self.text(trial, name)
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return f"{self.titles[name]}: {self.text(trial, name)}"
+            case Qt.ItemDataRole.ToolTipRole:
+                return plain_tip(trial.reason or self.text(trial, name))
+            case Qt.ItemDataRole.TextAlignmentRole:
+                return self._alignment(name)
+            case Qt.ItemDataRole.DecorationRole if name == "state":
+                return self._icon(trial.state)
+            case Qt.ItemDataRole.ForegroundRole:
+                return self._colour(trial, name)
+        return None
+
+    def text(self, trial: TrialResult, name: str) -> str:
+        """Return the text of a cell."""
+        match name:
+            case "number":
+                return str(trial.number)
+            case "run":
+                return f"#{trial.run}" if trial.run else "–"
+            case "state":
+                return state_word(trial.state)
+            case "value":
+                text = "–" if trial.value is None else f"{trial.value:.6g}"
+                return f"★ {text}" if trial.number == self.best else text
+            case "reason":
+                return trial.reason
+        value = trial.settings.get(name.removeprefix("setting "))
+        return "–" if value is None else short(value)
+
+    def _alignment(self, name: str) -> Qt.AlignmentFlag:
+        if name == "value":
+            return _RIGHT
+        values = {type(each.settings.get(name.removeprefix("setting "))) for each in self.rows[:20]}
+        return _RIGHT if name.startswith("setting ") and values <= {int, float} else _LEFT
+
+    def _icon(self, state: str) -> QIcon:
+        theme = theme_of(QGuiApplication.palette())
+        key = theme.name, state
+        if key not in self._icons:
+            self._icons[key] = state_icon(mark_of(state), colour_of(state, theme))
+        return self._icons[key]
+
+    def _colour(self, trial: TrialResult, name: str) -> QColor | None:
+        theme = theme_of(QGuiApplication.palette())
+        if name == "state":
+            return QColor(colour_of(trial.state, theme))
+        if name == "value" and trial.number == self.best:
+            return QColor(theme.warn)
+        return QColor(theme.muted) if name in ("number", "reason") else None
+
+    def _rearrange(self) -> None:
+        """Show the trials in their order; the current row goes along with its trial."""
+        rows = self._arranged()
+        if [each.number for each in rows] == [each.number for each in self.rows]:
+            changed = [
+                row
+                for row, (old, new) in enumerate(zip(self.rows, rows, strict=True))
+                if old != new
+            ]
+            self.rows = rows
+            if changed:
+                end = self.index(changed[-1], len(self.columns) - 1)
+                self.dataChanged.emit(self.index(changed[0], 0), end)
+            return
+        self.layoutAboutToBeChanged.emit()
+        before = self.persistentIndexList()
+        numbers = [self.rows[each.row()].number for each in before]
+        self.rows = rows
+        places = {each.number: row for row, each in enumerate(rows)}
+        after = [
+            self.index(places[number], old.column()) if number in places else QModelIndex()
+            for number, old in zip(numbers, before, strict=True)
+        ]
+        self.changePersistentIndexList(before, after)
+        self.layoutChanged.emit()
+
+    def _arranged(self) -> list[TrialResult]:
+        passing = self.passing
+        found = [each for each in self.trials if passing is None or each.number in passing]
+        name = self.sorted_by
+        there = [each for each in found if _value(each, name) is not None]
+        there.sort(key=lambda each: _key(_value(each, name)), reverse=self.descending)
+        return there + [each for each in found if _value(each, name) is None]
+
+
+class TrialsTable(QTableView):
+    """Return, or a double click, opens the run of a trial."""
+
+    opened = Signal(str)
+    """Id of a run."""
+
+    pointed = Signal(int)
+    """Number of the trial of the current row; -1: none."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.trials = TrialsModel(self)
+        self.setModel(self.trials)
+        self.setObjectName("trials")
+        self.setAccessibleName(self.tr("Trials"))
+        self.setAccessibleDescription(self.tr("Return opens the run of a trial"))
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setCornerButtonEnabled(False)
+        self.verticalHeader().setVisible(False)
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.verticalHeader().setDefaultSectionSize(_ROW_HEIGHT)
+        header = self.horizontalHeader()
+        header.setHighlightSections(False)
+        header.setSectionsClickable(True)
+        header.setStretchLastSection(True)
+        header.sectionClicked.connect(self.trials.sort_by)
+        self.doubleClicked.connect(lambda index: self._open(index.row()))
+        self.selectionModel().currentRowChanged.connect(self._point)
+        self.copy = QAction(self.tr("Copy the table"), self)
+        self.copy.setShortcut(QKeySequence.StandardKey.Copy)
+        self.copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        self.copy.triggered.connect(self.copy_rows)
+        self.sort = QAction(self.tr("Sort by this column"), self)
+        self.sort.triggered.connect(self._sort_by_current)
+        self.addActions((self.copy, self.sort))
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+
+    def show_trials(self, sweep: Sweep | None, trials: Sequence[TrialResult], best: int) -> None:
+        """Show these trials; `best` is the number of the best one, -1: there is none."""
+        if self.trials.show_trials(sweep, trials, best):
+            for place, name in enumerate(self.trials.columns):
+                self.setColumnWidth(place, _WIDTHS.get(name, _WIDTH))
+
+    def point_to(self, number: int) -> None:
+        """Make the row of a trial the current one, without moving the keyboard focus."""
+        row = self.trials.row_of(number)
+        if row >= 0 and row != self.currentIndex().row():
+            self.selectRow(row)
+            self.scrollTo(self.trials.index(row, 0))
+
+    def copy_rows(self) -> None:
+        """Copy all shown rows as tab-separated values."""
+        model = self.trials
+        lines = [[model.titles[name] for name in model.columns]]
+        for trial in model.rows:
+            texts = (model.text(trial, name) for name in model.columns)
+            lines.append([text.removeprefix("★ ") for text in texts])
+        QGuiApplication.clipboard().setText("\n".join("\t".join(line) for line in lines))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Open with Return."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
+            self._open(self.currentIndex().row())
+        else:
+            super().keyPressEvent(event)
+
+    def _sort_by_current(self) -> None:
+        self.trials.sort_by(max(0, self.currentIndex().column()))
+
+    def _open(self, row: int) -> None:
+        if run := self.trials.rows[row].run:
+            self.opened.emit(run)
+
+    def _point(self, now: QModelIndex, _before: QModelIndex) -> None:
+        self.pointed.emit(self.trials.rows[now.row()].number if now.isValid() else -1)
+
+
+def _value(trial: TrialResult, name: str) -> Setting | None:
+    match name:
+        case "number":
+            return trial.number
+        case "run":
+            return int(trial.run) if trial.run.isdecimal() else None
+        case "state":
+            return trial.state
+        case "reason":
+            return trial.reason or None
+        case "value":
+            return None if trial.value is None or math.isnan(trial.value) else trial.value
+    return trial.settings.get(name.removeprefix("setting "))
+
+
+def _key(value: Setting | None) -> tuple[int, float, str]:
+    """Numbers come before texts."""
+    return (1, 0.0, value.casefold()) if isinstance(value, str) else (0, float(value or 0), "")

@@ -1,0 +1,94 @@
+"""Connects the form, the dialog of a sweep and the page of the sweeps with the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.runs.run_info import RunInfo
+from engine.spec.recipe_file import RecipeInfo
+from engine.spec.run_spec import RunSpec
+from gui.bridge.background import Background
+from gui.bridge.sweeps import Sweeps
+from gui.run_form.run_form import RunForm
+from gui.run_form.sweep.sweep_dialog import SweepDialog
+from gui.sweeps.sweeps_page import SweepsPage
+from gui.window.main_window import MainWindow
+
+
+class SweepsController(QObject):
+    """Sweeps go on without the window: this only starts, stops and shows them."""
+
+    message = Signal(str)
+    """A sentence for the status bar."""
+
+    def __init__(
+        self, page: SweepsPage, form: RunForm, background: Background, window: MainWindow
+    ) -> None:
+        super().__init__(window)
+        self._page, self._form, self._window = page, form, window
+        self._infos: Sequence[RunInfo] = ()
+        self.sweeps = Sweeps(background, self)
+        self.dialog: SweepDialog | None = None
+        """The dialog that is open, if one is."""
+
+        self.sweeps.listed.connect(page.show_reports)
+        self.sweeps.started.connect(self._show_started)
+        self.sweeps.refused.connect(self._show_refusal)
+        self.sweeps.failed.connect(self.message)
+        page.watching.connect(self.sweeps.set_watching)
+        page.stop_wanted.connect(self.sweeps.stop)
+        page.resume_wanted.connect(self.sweeps.resume)
+        page.form_wanted.connect(self._fill_form)
+        page.new_wanted.connect(self._ask_by_form)
+        form.sweep_requested.connect(self.ask)
+        window.sweep.triggered.connect(self._ask_by_form)
+        window.visibility_changed.connect(self._set_visible)
+
+    def show_runs(self, infos: Sequence[RunInfo]) -> None:
+        """Set the known runs, whose metrics are offered."""
+        self._infos = infos
+
+    def ask(self, spec: RunSpec, recipe: RecipeInfo) -> SweepDialog:
+        """Ask which settings vary, from what is in the form."""
+        same = (info for info in self._infos if info.spec.recipe == spec.recipe)
+        metrics = {name for info in same for name in info.status.metrics}
+        names = self._form.devices.display_name
+        self.dialog = dialog = SweepDialog(spec, recipe, names, metrics, self._window)
+        dialog.start_wanted.connect(self.sweeps.start)
+        dialog.finished.connect(self._forget_dialog)
+        dialog.open()
+        return dialog
+
+    def shut_down(self) -> None:
+        """Read no more; the sweeps go on."""
+        self.sweeps.set_watching(False)
+
+    def _ask_by_form(self) -> None:
+        self._window.show_form()
+        self._form.request_sweep()
+
+    def _forget_dialog(self) -> None:
+        self.dialog = None
+
+    def _show_started(self, number: str) -> None:
+        if self.dialog is not None:
+            self.dialog.accept()
+        self.message.emit(self.tr("Sweep {number} has started.").format(number=number))
+        self._page.choose(number)
+        self._window.show_page("sweeps")
+
+    def _show_refusal(self, sentence: str) -> None:
+        if self.dialog is not None:
+            self.dialog.show_refusal(sentence)
+        else:
+            self.message.emit(sentence)
+
+    def _fill_form(self, spec: RunSpec) -> None:
+        self._form.load(spec)
+        self._window.show_form()
+        self.message.emit(self.tr("The form has the best settings of the sweep."))
+
+    def _set_visible(self, visible: bool) -> None:
+        self.sweeps.set_watching(visible and self._page.isVisible())

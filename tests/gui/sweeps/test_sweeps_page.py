@@ -1,0 +1,159 @@
+"""The page of the sweeps: what it shows of each, and what its buttons ask for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from filelock import FileLock
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from engine.sweeps.report import SweepIndex
+from engine.sweeps.sweep import JOURNAL, LOCK
+from gui.bridge.background import Background
+from gui.style.theme import DARK, LIGHT
+from gui.sweeps.sweeps_page import SweepsPage
+from tests.support.made_sweeps import make_sweep
+
+
+@pytest.fixture
+def page(qtbot: QtBot) -> SweepsPage:
+    page = SweepsPage(Background(), DARK)
+    qtbot.addWidget(page)
+    page.resize(1200, 700)
+    page.show()
+    return page
+
+
+def test_without_sweeps_it_offers_to_make_one(page: SweepsPage, qtbot: QtBot) -> None:
+    assert not page.first.isVisible(), "nothing is known yet"
+    page.show_reports([])
+    assert page.first.isVisible()
+    with qtbot.waitSignal(page.new_wanted):
+        page.first.click()
+
+
+def test_it_shows_the_newest_sweep_until_another_one_is_chosen(page: SweepsPage) -> None:
+    make_sweep(6, failed=(2,), with_runs=False)
+    make_sweep(3, trials=8, with_runs=False)
+    index = SweepIndex()
+    page.show_reports(index.read())
+    assert page.title.text() == "Sweep 2 · digits"
+    assert page.progress.text() == "stopped, 3 of 8"
+    assert page.list.count() == 2
+    QTest.keyClick(page.list, Qt.Key.Key_Down)
+    assert page.title.text() == "Sweep 1 · digits"
+    assert page.table.trials.rowCount() == 6
+    assert page.table.trials.rows[2].reason == "The loss is NaN."
+    assert set(page.importance.shares) == {"Learning rate", "width", "Optimizer"}
+    assert len(page.parallel.axes) == 4
+    page.show_reports(index.read())
+    assert page.title.text() == "Sweep 1 · digits", "it stays"
+    page.choose("2")
+    assert page.list.current() == "2"
+
+
+def test_buttons_are_those_of_its_state(page: SweepsPage, qtbot: QtBot) -> None:
+    folder = make_sweep(3, trials=8, with_runs=False)
+    index = SweepIndex()
+    page.show_reports(index.read())
+    assert (page.stop.isHidden(), page.resume.isHidden()) == (True, False)
+    with qtbot.waitSignal(page.resume_wanted) as wanted:
+        page.resume.click()
+    assert wanted.args == ["1"]
+    with FileLock(folder / LOCK):
+        page.show_reports(index.read())
+        assert (page.stop.isHidden(), page.resume.isHidden()) == (False, True)
+        with qtbot.waitSignal(page.stop_wanted) as wanted:
+            page.stop.click()
+        assert wanted.args == ["1"]
+        assert (page.stop.text(), page.stop.isEnabled()) == ("Stopping…", False)
+    page.show_reports(index.read())
+    assert (page.stop.isHidden(), page.resume.isHidden()) == (True, False)
+
+
+def test_the_best_settings_go_to_the_form(page: SweepsPage, qtbot: QtBot) -> None:
+    make_sweep(5, with_runs=False)
+    page.show_reports(SweepIndex().read())
+    assert page.shown is not None
+    best = page.shown.summary.best
+    assert best is not None
+    with qtbot.waitSignal(page.form_wanted) as wanted:
+        page.use.click()
+    spec = wanted.args[0]
+    assert spec.learning_rate == best.settings["learning_rate"]
+    assert spec.settings == {"width": best.settings["width"]}
+    assert f"run {best.run}" in page.best.text()
+
+
+def test_a_brush_filters_the_table_and_hovering_marks_the_row(page: SweepsPage) -> None:
+    make_sweep(12, with_runs=False)
+    page.show_reports(SweepIndex().read())
+    page.parallel.brush(1, 0.9, 1.0)
+    widths = {each.settings["width"] for each in page.table.trials.rows}
+    assert widths == {64}
+    count = page.table.trials.rowCount()
+    assert page.passing.text().startswith(f"{count} of 12 trials pass")
+    number = page.table.trials.rows[-1].number
+    page.parallel.point_to(number)
+    assert page.table.trials.rows[page.table.currentIndex().row()].number == number
+    page.parallel.clear_brushes()
+    assert page.table.trials.rowCount() == 12
+
+
+def test_the_best_curve_lies_over_the_band_of_the_others(page: SweepsPage, qtbot: QtBot) -> None:
+    make_sweep(8)
+    page.show_reports(SweepIndex().read())
+    assert page.shown is not None
+    best = page.shown.summary.best
+    assert best is not None
+    plot = page.best_plot.plot
+    qtbot.waitUntil(lambda: {"best", "others"} <= set(plot.curves), timeout=60_000)
+    assert plot.curves["best"].label == f"Best: run {best.run}"
+    assert plot.curves["others"].label == "7 others, 10–90 %"
+    ends = [each.value for each in page.shown.trials if each.run != best.run]
+    low, high = np.quantile(np.array(ends, float), (0.1, 0.9))
+    band = plot.curves["others"]
+    assert band._low[-1] == pytest.approx(low)  # type: ignore[attr-defined]
+    assert band._high[-1] == pytest.approx(high)  # type: ignore[attr-defined]
+
+
+def test_a_damaged_sweep_is_a_sentence_and_the_others_can_be_seen(page: SweepsPage) -> None:
+    make_sweep(3, with_runs=False)
+    folder = make_sweep(3, with_runs=False)
+    (folder / JOURNAL).write_bytes(b"no json\n" * 3)
+    page.show_reports(SweepIndex().read())
+    assert page.progress.text() == "damaged"
+    assert "Sweep 2: its journal is damaged" in page.problem.text()
+    assert not page.parallel.isVisible()
+    assert page.resume.isHidden()
+    assert page.stop.isHidden()
+    page.choose("1")
+    assert page.parallel.isVisible()
+    assert not page.problem.isVisible()
+
+
+def test_a_sweep_that_is_gone_is_no_longer_shown(page: SweepsPage) -> None:
+    make_sweep(3, with_runs=False)
+    page.show_reports(SweepIndex().read())
+    page.show_reports([])
+    assert page.first.isVisible()
+    assert page.shown is None
+
+
+def test_it_is_drawn_in_both_themes(page: SweepsPage) -> None:
+    make_sweep(5, with_runs=False)
+    page.show_reports(SweepIndex().read())
+    for theme in (LIGHT, DARK):
+        page.set_theme(theme)
+        page.grab()
+
+
+def test_it_reads_only_while_it_is_seen(page: SweepsPage, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(page.watching) as watching:
+        page.hide()
+    assert watching.args == [False]
+    with qtbot.waitSignal(page.watching) as watching:
+        page.show()
+    assert watching.args == [True]
