@@ -15,6 +15,9 @@ import tomli_w
 from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import read_toml
 
+SWEEP_TAG, TRIAL_TAG = "sweep-", "trial-"
+"""How the tags begin that a sweep gives its runs; its number, and that of the trial follow."""
+
 FILE_NAME = "notes.toml"
 DAMAGED_NAME = "notes.damaged.toml"
 
@@ -29,6 +32,12 @@ class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
     """In alphabetical order, without duplicates."""
 
     note: str = ""
+
+
+def number_in(tags: Iterable[str], prefix: str) -> int | None:
+    """Return the number of the first tag that is `prefix` and a number; None: there is none."""
+    numbers = (tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix))
+    return next((int(each) for each in numbers if each.isdecimal()), None)
 
 
 class UnreadableNotes(Exception):

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from engine import client
 from engine.messages.commands import Stop
 from engine.runs.run_info import NoSuchRun, RunInfo
-from engine.runs.run_notes import UnreadableNotes, read_notes
+from engine.runs.run_notes import TRIAL_TAG, UnreadableNotes, number_in, read_notes
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import RunReader
 from engine.sweeps import sweep as sweeps
@@ -117,8 +117,8 @@ class Driver:
             except UnreadableNotes:
                 continue
             if tag_of(self._folder) in tags:
-                numbers = [tag.removeprefix("trial-") for tag in tags if tag.startswith("trial-")]
-                found.update({int(each): run_id for each in numbers if each.isdecimal()})
+                number = number_in(tags, TRIAL_TAG)
+                found.update({number: run_id} if number is not None else {})
         return found
 
     def _start_more(self) -> None:
@@ -140,7 +140,7 @@ class Driver:
         trial.set_user_attr(SLOT, slot)
         spec = self._sweep.spec_of(values, slot)
         try:
-            run_id = client.start(spec, [tag_of(self._folder), f"trial-{trial.number}"])
+            run_id = client.start(spec, [tag_of(self._folder), f"{TRIAL_TAG}{trial.number}"])
         except client.CannotStart as error:
             self._refusals += 1
             self._fail(trial.number, str(error))

@@ -17,6 +17,7 @@ from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import read_toml
 from engine.processes import presence
 from engine.processes.process import start_module
+from engine.runs.run_notes import SWEEP_TAG
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.sweeps.ranges import CannotSweep, Range, range_problem
@@ -170,7 +171,7 @@ def read(folder: Path) -> Sweep:
 
 def tag_of(folder: Path) -> str:
     """Return the tag of the runs of a sweep."""
-    return f"sweep-{folder.name}"
+    return f"{SWEEP_TAG}{folder.name}"
 
 
 def is_active(folder: Path) -> bool:

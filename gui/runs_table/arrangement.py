@@ -15,7 +15,7 @@ from engine.runs.table.arrangement import (
     sorted_runs,
     statistics,
 )
-from engine.runs.table.columns import Column, Kind, Part, Value, columns_of
+from engine.runs.table.columns import BUT_SEED, Column, Kind, Part, Value, columns_of
 from engine.runs.table.filter import compile_filter
 from engine.runs.table.tokens import FilterError
 from engine.spec.metric_direction import merged_overrides, primary_metric
@@ -130,6 +130,11 @@ def usual_columns(infos: Sequence[RunInfo]) -> tuple[str, ...]:
     return (*_USUAL, *metric, f"{CURVE}train/loss)", *_USUAL_END)
 
 
+def group_heading(column: Column) -> str:
+    """Return what stands before the value of a group; nothing before a list of settings."""
+    return "" if column.name == BUT_SEED else column.title
+
+
 def is_curve(column: Column) -> bool:
     """Whether the cells of a column hold small curves."""
     return column.name.startswith(CURVE)
@@ -151,15 +156,17 @@ def _grouped_rows(
     folded: frozenset[Value],
 ) -> tuple[list[Row], list[RunInfo]]:
     rows: list[Row] = []
-    found: list[RunInfo] = []
+    found: dict[str, RunInfo] = {}  # a run with several tags is in several groups
     for group in groups:
         is_folded = group.value in folded
         summaries = {each.name: _summary(group.runs, each) for each in visible}
-        rows.append(GroupRow(group.value, column.title, tuple(group.runs), summaries, is_folded))
-        found += group.runs
+        rows.append(
+            GroupRow(group.value, group_heading(column), tuple(group.runs), summaries, is_folded)
+        )
+        found |= {info.id: info for info in group.runs}
         if not is_folded:
             rows += group.runs
-    return rows, found
+    return rows, list(found.values())
 
 
 def _summary(infos: Sequence[RunInfo], column: Column) -> Summary:

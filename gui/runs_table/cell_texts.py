@@ -87,8 +87,11 @@ def group_title(row: GroupRow) -> str:
 
 
 def group_name(title: str, value: Value) -> str:
-    """Return what a group has in common: `value`, in the column with this title."""
+    """Return what a group has in common: `value`, in the column with this title; empty: the value
+    says it."""
     text = NOTHING if value is None else cell_text(value, Kind.SETTING)
+    if not title:
+        return text
     return translate("RunsTable", "{column} {value}").format(column=title, value=text)
 
 

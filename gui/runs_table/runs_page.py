@@ -31,7 +31,14 @@ from gui.compare.comparison import Comparison
 from gui.compare.comparison_plots import RunGroup, deviation_text
 from gui.plots.panel.panel_settings import PanelSettings
 from gui.run_list.chosen_runs import ChosenRuns
-from gui.runs_table.arrangement import Arranged, GroupRow, Query, arrange, is_curve
+from gui.runs_table.arrangement import (
+    Arranged,
+    GroupRow,
+    Query,
+    arrange,
+    group_heading,
+    is_curve,
+)
 from gui.runs_table.cell_texts import group_name, header_text
 from gui.runs_table.column_choice import ColumnChoice
 from gui.runs_table.filter_line import FilterLine, Problem
@@ -665,7 +672,7 @@ def run_groups(infos: Sequence[RunInfo], column: Column) -> list[RunGroup]:
     """Return the runs by their value in `column`, with names that differ."""
     found: dict[str, RunGroup] = {}
     for group in grouped(infos, column):
-        name = group_name(column.title, group.value)
+        name = group_name(group_heading(column), group.value)
         if name in found:  # numbers that differ in digits that a cell leaves out
             name = f"{column.title} {group.value!r}"
         found[name] = RunGroup(name, tuple(info.id for info in group.runs))

@@ -32,7 +32,7 @@ class RunsTableModel(QAbstractTableModel):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.arranged = Arranged((), (), 0, {}, (), {})
-        self._rows: dict[str, int] = {}
+        self._rows: dict[str, list[int]] = {}
         self.chosen: Mapping[str, int] = {}
         """Colour index of each run of the comparison."""
 
@@ -52,9 +52,13 @@ class RunsTableModel(QAbstractTableModel):
         row = self.row(index.row()) if index.isValid() else None
         return row if isinstance(row, RunInfo) else None
 
-    def row_of(self, run_id: str | None) -> int:
-        """Return the row of a run, or of a group; -1 if it is not shown."""
-        return self._rows.get(run_id, -1) if run_id is not None else -1
+    def row_of(self, run_id: str | None, near: int = 0) -> int:
+        """Return the row of a run, or of a group; -1 if it is not shown.
+
+        A run with several tags may stand in several groups: then the row next to `near`.
+        """
+        rows = self._rows.get(run_id or "", ())
+        return min(rows, key=lambda row: abs(row - near), default=-1)
 
     def has_same_rows(self, arranged: Arranged) -> bool:
         """Whether only values differ: rows and columns are the same."""
@@ -84,7 +88,9 @@ class RunsTableModel(QAbstractTableModel):
         """Show other rows or columns."""
         self.beginResetModel()
         self.arranged = arranged
-        self._rows = {_key(row): number for number, row in enumerate(arranged.rows)}
+        self._rows = {}
+        for number, row in enumerate(arranged.rows):
+            self._rows.setdefault(_key(row), []).append(number)
         self.endResetModel()
 
     def show_chosen(self, chosen: Mapping[str, int]) -> None:

@@ -128,8 +128,11 @@ class RunsTableView(QTableView):
             return
         bar = self.verticalScrollBar()
         current, column = self._current_id(), max(0, self.currentIndex().column())
-        kept = current if self._is_in_sight(self.currentIndex()) else self._top_id()
-        before = self.rowViewportPosition(self.runs.row_of(kept)) if kept else 0
+        near = self.currentIndex().row()
+        is_current = self._is_in_sight(self.currentIndex())
+        kept = current if is_current else self._top_id()
+        place = near if is_current else max(0, self.rowAt(0))
+        before = self.rowViewportPosition(self.runs.row_of(kept, place)) if kept else 0
         names = [each.name for each in self.runs.columns]
         at_top = not bar.value()
         self._is_filling = True
@@ -137,11 +140,11 @@ class RunsTableView(QTableView):
         if names != [each.name for each in arranged.visible]:
             self._arrange_header()
         self._is_filling = False
-        if (row := self.runs.row_of(current)) >= 0:
+        if (row := self.runs.row_of(current, near)) >= 0:
             self.setCurrentIndex(self.runs.index(row, min(column, self.runs.columnCount() - 1)))
         if at_top and kept != current:
             bar.setValue(0)
-        elif (row := self.runs.row_of(kept)) >= 0:
+        elif (row := self.runs.row_of(kept, place)) >= 0:
             bar.setValue(bar.value() + self.rowViewportPosition(row) - before)
 
     def show_chosen(self, chosen: dict[str, int]) -> None:
@@ -275,7 +278,7 @@ class RunsTableView(QTableView):
         self._choose_range(start, row)
 
     def _choose_range(self, start: str | None, row: int) -> None:
-        begin = self.runs.row_of(start)
+        begin = self.runs.row_of(start, row)
         first, last = sorted((row if begin < 0 else begin, row))
         rows = (self.runs.row(number) for number in range(first, last + 1))
         self.added.emit([each.id for each in rows if isinstance(each, RunInfo)])

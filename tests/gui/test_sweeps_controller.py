@@ -19,6 +19,7 @@ OpenApp = Callable[..., AppController]
 LONG = 300_000
 
 
+@pytest.mark.slow
 def test_a_sweep_is_made_from_the_form_stopped_resumed_and_used(
     open_app: OpenApp, qtbot: QtBot
 ) -> None:
@@ -36,6 +37,7 @@ def test_a_sweep_is_made_from_the_form_stopped_resumed_and_used(
     assert app.sweeps_controller.dialog is None
     assert app.window.page == "sweeps"
     qtbot.waitUntil(lambda: not page.stop.isHidden(), timeout=LONG)
+    assert app.window.page == "sweeps", "the first run does not take the page"
     page.stop.click()
     qtbot.waitUntil(lambda: not page.resume.isHidden() or _is_over(page), timeout=LONG)
     if not page.resume.isHidden():  # else it was quicker than the click

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.runs.run_info import RunInfo
-from engine.runs.table.columns import Column, Value, is_missing, number_of
+from engine.runs.run_notes import TRIAL_TAG, number_in
+from engine.runs.table.columns import TAGS, Column, Value, is_missing, number_of
 
 _SQUARABLE = 1e150
 """The square of a larger number overflows."""
@@ -60,14 +61,29 @@ def sorted_runs(infos: Sequence[RunInfo], order: Order | None) -> list[RunInfo]:
 
 
 def grouped(infos: Sequence[RunInfo], column: Column) -> list[Group]:
-    """Return the runs by their value in `column`, sorted by it; those without a value last."""
+    """Return the runs by their value in `column`, sorted by it; those without a value last.
+
+    A run with several tags is in the group of each of them.
+    """
     found: dict[Value, list[RunInfo]] = {}
     for info in infos:
         value = column.read(info)
-        found.setdefault(None if is_missing(value) else value, []).append(info)
+        if column.name == TAGS:
+            for tag in _tags(info) or (None,):
+                found.setdefault(tag, []).append(info)
+        else:
+            found.setdefault(None if is_missing(value) else value, []).append(info)
     values = sorted((value for value in found if value is not None), key=_key)
     groups = [Group(value, found[value]) for value in values]
     return groups + ([Group(None, found[None])] if None in found else [])
+
+
+def _tags(info: RunInfo) -> tuple[str, ...]:
+    """Return the tags of a run without the number of its trial, which it shares with no other."""
+    tags = info.notes.tags
+    if number_in(tags, TRIAL_TAG) is None:
+        return tags
+    return tuple(tag for tag in tags if not tag.startswith(TRIAL_TAG))
 
 
 def statistics(infos: Sequence[RunInfo], column: Column) -> Statistics | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 from engine.runs.run_info import RunInfo
+from engine.runs.run_notes import SWEEP_TAG, number_in
 from engine.scripts.secrets import looks_secret, shown_words
 from engine.spec.field_info import Setting
 from engine.spec.metric_direction import lower_is_better, merged_overrides
@@ -108,7 +109,7 @@ def columns_of(
 
     `device_names` are shown in the place of device ids.
     """
-    found = [*_run_columns(device_names), *_setting_columns()]
+    found = [*_run_columns(device_names), *_group_columns(infos), *_setting_columns()]
     settings = sorted({name for info in infos for name in own_settings(info)})
     found += [
         Column(SETTINGS + name, name, Kind.SETTING, Part.RECIPE, partial(_recipe_setting, name))
@@ -225,7 +226,7 @@ def _run_columns(device_names: Mapping[str, str]) -> list[Column]:
         Column("strategy", "Strategy", Kind.TEXT, part, lambda info: info.spec.strategy),
         Column("devices", "Devices", Kind.LIST, part, devices),
         Column("device_count", "Number of devices", Kind.NUMBER, part, _device_count),
-        Column("tags", "Tags", Kind.LIST, part, lambda info: info.notes.tags),
+        Column(TAGS, "Tags", Kind.LIST, part, lambda info: info.notes.tags),
         Column("note", "Note", Kind.TEXT, part, lambda info: info.notes.note or None),
         Column("created", "Created", Kind.DATE, part, _created),
         Column("ended", "Ended", Kind.DATE, part, _ended),
@@ -244,6 +245,77 @@ def _run_columns(device_names: Mapping[str, str]) -> list[Column]:
         Column("command", "Command", Kind.TEXT, part, _command),
         Column("python", "Python", Kind.TEXT, part, lambda info: info.spec.interpreter or None),
     ]
+
+
+BUT_SEED = "but_seed"
+"""Name of the column in which runs are alike that differ in their seed only."""
+
+TAGS = "tags"
+
+
+def _group_columns(infos: Sequence[RunInfo]) -> list[Column]:
+    read = _ButSeed(infos).text
+    return [
+        Column("sweep", "Sweep", Kind.NUMBER, Part.RUN, _sweep),
+        Column(BUT_SEED, "All settings but the seed", Kind.TEXT, Part.RUN, read),
+    ]
+
+
+def _sweep(info: RunInfo) -> Value:
+    return number_in(info.notes.tags, SWEEP_TAG)
+
+
+class _ButSeed:
+    """The settings of a run without its seed, as a text: those in which some of the runs differ.
+
+    They are compared when the first text is read, because most tables need none.
+    """
+
+    def __init__(self, infos: Sequence[RunInfo]) -> None:
+        self._infos = infos
+        self._varied: frozenset[str] | None = None
+
+    def text(self, info: RunInfo) -> Value:
+        """Return the same text for two runs exactly if they differ at most in their seed."""
+        if self._varied is None:
+            settings = [_all_settings(each) for each in self._infos]
+            names = {name for each in settings for name in each}
+            self._varied = frozenset(
+                name for name in names if len({repr(each.get(name)) for each in settings}) > 1
+            )
+        own = _all_settings(info)
+        texts = [f"{name} {value}" for name, value in own.items() if name in self._varied]
+        return ", ".join(texts) or "the same in all runs"
+
+
+_SEED_WORD = re.compile(r"--?(?:random[-_])?seed|(?:--?|\+{0,2})(?:\w+\.)*(?:random[-_])?seed=.*")
+
+
+def _all_settings(info: RunInfo) -> dict[str, Value]:
+    """Return what decides how a run trains but for its seed, by name."""
+    spec = info.spec
+    found: dict[str, Value] = {
+        "recipe": spec.recipe,
+        "strategy": spec.strategy,
+        "devices": len(spec.devices),
+    }
+    if spec.is_imported:
+        found |= spec.settings
+    elif spec.command:
+        found["command"] = " ".join(_without_seed(shown_words(spec.command)))
+    else:
+        found |= {name: getattr(spec, name) for name in FIELDS} | spec.settings
+    return {name: value for name, value in found.items() if name not in ("seed", "random_seed")}
+
+
+def _without_seed(words: Iterable[str]) -> Iterator[str]:
+    """Leave out `--seed 3`, `--seed=3` and `seed=3`."""
+    left = iter(words)
+    for word in left:
+        if not _SEED_WORD.fullmatch(word):
+            yield word
+        elif "=" not in word:
+            next(left, None)
 
 
 IMPORTED = "imported"

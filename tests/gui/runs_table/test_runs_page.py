@@ -396,6 +396,26 @@ def test_a_click_shows_the_mean_of_each_group_and_another_one_the_runs_again(
     page.close()
 
 
+def test_a_run_with_two_tags_stands_in_both_groups_and_counts_once(page: Page) -> None:
+    page.show([made_run(n, tags=("a", "b") if n == 2 else ("a",), epochs=n) for n in (1, 2, 3)])
+    page.group("tags")
+    assert page.listed() == ["group 'a'", "1", "2", "3", "group 'b'", "2"]
+    assert page.page.count.text() == "3 runs"
+    page.table.setCurrentIndex(page.table.runs.index(5, 0))
+    QTest.keyClick(page.table, Qt.Key.Key_Space)
+    assert set(page.chosen.ids()) == {"2"}
+    page.show([made_run(n, tags=("a", "b") if n > 1 else ("a",), epochs=n) for n in (1, 2, 3)])
+    assert page.table.currentIndex().row() == 5, "it stays in its group"
+    assert page.table.runs.row(5).id == "2"
+
+
+def test_runs_that_differ_in_their_seed_have_one_mean_named_by_their_settings(page: Page) -> None:
+    page.show([made_run(n, seed=n, learning_rate=0.1 if n < 3 else 0.2) for n in (1, 2, 3)])
+    page.group("but_seed")
+    titles = [page.cell(row, "name") for row in (0, 3)]
+    assert titles == ["learning_rate 0.1 · 2 runs", "learning_rate 0.2 · 1 run"]
+
+
 def test_groups_whose_values_look_alike_are_apart() -> None:
     rates = (0.001, 0.001, 0.001 * (1 + 1e-12))
     infos = [made_run(number, learning_rate=rate) for number, rate in enumerate(rates, 1)]

@@ -76,3 +76,54 @@ def test_a_run_that_diverged_leaves_the_statistics_of_the_others() -> None:
     assert found.deviation == pytest.approx(2**0.5 * 1e300)
     huge = [made_run(1, command=("a.py", "--n", "9" * 400))]
     assert statistics(huge, columns_of(huge)["option/n"]) is None
+
+
+def test_runs_of_one_sweep_are_a_group() -> None:
+    tags = {1: ("sweep-2", "trial-0"), 2: ("sweep-10", "trial-0"), 3: ("sweep-2",), 4: ("paper",)}
+    runs = [made_run(n, tags=each) for n, each in tags.items()]
+    groups = grouped(runs, columns_of(runs)["sweep"])
+    assert [(group.value, ids(group.runs)) for group in groups] == [
+        (2, ["1", "3"]),
+        (10, ["2"]),
+        (None, ["4"]),
+    ]
+
+
+def test_a_run_is_in_the_group_of_each_of_its_tags() -> None:
+    tags = {1: ("cifar", "paper"), 2: ("paper", "trial-3"), 3: ()}
+    runs = [made_run(n, tags=each) for n, each in tags.items()]
+    groups = grouped(runs, columns_of(runs)["tags"])
+    assert [(group.value, ids(group.runs)) for group in groups] == [
+        ("cifar", ["1"]),
+        ("paper", ["1", "2"]),
+        (None, ["3"]),
+    ]
+
+
+def test_runs_that_differ_in_their_seed_only_are_a_group() -> None:
+    runs = [
+        made_run(1, seed=1, learning_rate=0.1),
+        made_run(2, seed=2, learning_rate=0.1),
+        made_run(3, seed=1, learning_rate=0.2),
+        made_run(4, seed=2, learning_rate=0.2, settings={"width": 64}),
+        made_run(5, seed=3, learning_rate=0.2, settings={"width": 64, "seed": 5}),
+    ]
+    groups = grouped(runs, columns_of(runs)["but_seed"])
+    assert [(group.value, ids(group.runs)) for group in groups] == [
+        ("learning_rate 0.1", ["1", "2"]),
+        ("learning_rate 0.2", ["3"]),
+        ("learning_rate 0.2, width 64", ["4", "5"]),
+    ]
+    alike = grouped(runs[:2], columns_of(runs[:2])["but_seed"])
+    assert [(group.value, len(group.runs)) for group in alike] == [("the same in all runs", 2)]
+
+
+def test_scripts_that_differ_in_their_seed_only_are_a_group() -> None:
+    commands = [
+        ("train.py", "--lr", "0.1", "--seed", "1"),
+        ("train.py", "--lr", "0.1", "--seed=2"),
+        ("train.py", "--lr", "0.2", "--seed", "1"),
+    ]
+    runs = [made_run(n, command=each) for n, each in enumerate(commands, 1)]
+    groups = grouped(runs, columns_of(runs)["but_seed"])
+    assert [ids(group.runs) for group in groups] == [["1", "2"], ["3"]]
