@@ -27,6 +27,7 @@ from gui.bridge.files.settings_file import window_settings
 from gui.bridge.machines.machines import Machines, place_of
 from gui.bridge.memory_owners import MemoryOwners
 from gui.bridge.overview_reader import OverviewReader
+from gui.bridge.planning import Planning
 from gui.bridge.run_files import RunFiles
 from gui.bridge.telemetry_reader import TelemetryReader
 from gui.bridge.template_keeper import TemplateKeeper, TemplateStatus
@@ -147,6 +148,8 @@ class AppController(QObject):
         from gui.machines.machines_page import MachinesPage
         from gui.machines_controller import MachinesController
         from gui.overview.panel import OverviewPanel
+        from gui.planning.race_page import RacePage
+        from gui.planning_controller import PlanningController
         from gui.run_list_controller import RunListController
         from gui.sweeps_controller import SweepsController
 
@@ -160,6 +163,14 @@ class AppController(QObject):
         self._plots_place.fill(self.plots)
         self.runs_page = curves.runs_page
         self._runs_place.fill(self.runs_page)
+        self.race_page = RacePage()
+        self._race_place.fill(self.race_page)
+        self.planning_controller = PlanningController(
+            self.planning, self.race_page, self.form, self.window
+        )
+        self.planning_controller.message.connect(self.show_message)
+        self.engine_client.runs_listed.connect(self.planning_controller.show_runs)
+        self.telemetry.snapshot.connect(self.planning_controller.show_snapshot)
         self.sweeps_page = curves.sweeps_page
         self._sweeps_place.fill(self.sweeps_page)
         self.sweeps_controller = SweepsController(
@@ -252,6 +263,7 @@ class AppController(QObject):
         self.telemetry.stop()
         self.templates.stop()
         self.doctor.shut_down()
+        self.planning.shut_down()
         self.engine_client.cancel_resume()
         self.exchange.shut_down()
         self.machines.shut_down()  # what waits for another machine ends
@@ -267,6 +279,7 @@ class AppController(QObject):
         self.memory_owners = MemoryOwners(self.background, self)
         self.templates = TemplateKeeper(self.background, self)
         self.doctor = Doctor(self.background, self)
+        self.planning = Planning(parent=self)
         self.media_files = MediaFiles(self.background, self)
         self.run_files = RunFiles(self.background, self)
         self.editor = Editor(self.settings, self.background, self)
@@ -276,6 +289,7 @@ class AppController(QObject):
         self.alarms = AlarmBar(theme)
         self.devices = DeviceList()
         self.machine_cards, self.machines_page = MachineCards(settings), Place()
+        self._race_place = Place()
         self.form = RunForm(recent=RecentForms(settings))
         self.chosen = ChosenRuns(settings, self)
         self.run_list = RunListView(theme)
@@ -297,6 +311,7 @@ class AppController(QObject):
             alarms=self.alarms,
             devices=self.devices,
             machines=self.machine_cards,
+            race_page=self._race_place,
             machines_page=self.machines_page,
             form=self.form,
             run_list=self.run_list_panel,

@@ -221,14 +221,14 @@ class StrategyChoice(Combo):
     def shown_text(self, width: int) -> str:
         """Return the title and framework if they fit into `width` pixels, else the elided title."""
         metrics, strategy = self.fontMetrics(), self.strategy()
-        text = _full_title(strategy)
+        text = full_title(strategy)
         if metrics.horizontalAdvance(text) <= width:
             return text
         return metrics.elidedText(strategy.title, Qt.TextElideMode.ElideMiddle, width)
 
     def _description(self, strategy: Strategy) -> str:
         needs = self.tr("Needs {devices}.").format(devices=strategy.needs)
-        return f"{_full_title(strategy)}\n{strategy.summary}\n{needs}"
+        return f"{full_title(strategy)}\n{strategy.summary}\n{needs}"
 
     def _choose_silently(self, name: str) -> None:
         self.blockSignals(True)
@@ -240,7 +240,7 @@ class StrategyChoice(Combo):
         self.blockSignals(True)
         self.clear()
         for strategy in (*usable, *others):
-            self.addItem(_full_title(strategy), strategy.name)
+            self.addItem(full_title(strategy), strategy.name)
         if usable and others:
             self.insertSeparator(len(usable))
         self._usable_count = len(usable)
@@ -250,7 +250,7 @@ class StrategyChoice(Combo):
         self._choose_silently(before)
 
 
-def _full_title(strategy: Strategy) -> str:
+def full_title(strategy: Strategy) -> str:
     """Return title and framework: `Single device · PyTorch`; of a script the title alone."""
     if strategy.framework == SCRIPT:
         return strategy.title

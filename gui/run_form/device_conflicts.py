@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from engine.runs.device_queue import exclusive_devices
 from engine.runs.run_info import RunInfo
@@ -32,6 +32,20 @@ def overlap(spec: RunSpec, runs: Iterable[RunInfo], display_name: Callable[[str]
     lines = [_behind(device, ids) for device, ids in runs_ahead.items()]
     lines += [_beside(device, ids) for device, ids in runs_beside.items()]
     return "\n".join(lines)
+
+
+def measured_overlap(
+    spec: RunSpec, measured: Sequence[str], display_name: Callable[[str], str]
+) -> str:
+    """Return a note about a race or a preflight that measures on devices of `spec`; empty: none."""
+    shared = [device for device in spec.devices if device in measured]
+    if not shared:
+        return ""
+    names = ", ".join(map(display_name, shared))
+    waits = translate("Overlap", "⚠ The run will wait for the measurement on {devices}.")
+    slower = translate("Overlap", "⚠ {devices} is being measured: a run disturbs the figures.")
+    is_exclusive = set(shared) & set(exclusive_devices(spec))
+    return (waits if is_exclusive else slower).format(devices=names)
 
 
 def _behind(device: str, ids: list[str]) -> str:

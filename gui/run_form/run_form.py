@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from PySide6.QtCore import QLocale, Qt, QTime, Signal
-from PySide6.QtGui import QEnterEvent, QGuiApplication
+from PySide6.QtGui import QEnterEvent, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
@@ -45,7 +45,7 @@ from gui.bridge.machines.machines import place_of
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
 from gui.run_form.choices import RecipeChoice, ScriptChoice, StrategyChoice
 from gui.run_form.device_choice import DeviceChoice
-from gui.run_form.device_conflicts import overlap
+from gui.run_form.device_conflicts import measured_overlap, overlap
 from gui.run_form.environment.environment_row import EnvironmentRow
 from gui.run_form.form_layout import OutlinedNote, ShowsProblem, align, beside, side_by_side
 from gui.run_form.form_mode import Continuation, FormMode, NewRun
@@ -53,6 +53,7 @@ from gui.run_form.heading import FormHeading
 from gui.run_form.machine_choice import MachineChoice
 from gui.run_form.name_row import NameRow
 from gui.run_form.notice_area import NoticeArea
+from gui.run_form.planning_row import PlanningRow
 from gui.run_form.preset_menu import adapt_preset, unknown_settings_note
 from gui.run_form.script.command_view import CommandView
 from gui.run_form.script.script_page import ScriptPage
@@ -71,6 +72,9 @@ _OF_THE_RECIPE = (*_MAIN_FIELDS, "steps")
 
 _LEAST_HEIGHT = 120
 """Minimum height of the fields in logical pixels, while the part Advanced is open."""
+
+_PREFLIGHT_BESIDE = 304
+"""A narrower form, in logical pixels, has Preflight in the menu only: Start needs the room."""
 
 _LINE = re.compile(r"\bline (\d+)")
 """The line of the file that a problem of a recipe names."""
@@ -99,6 +103,9 @@ class RunForm(QFrame):
 
     entered = Signal()
     """The mouse or the keyboard has come into the form: the user may start a run soon."""
+
+    spec_changed = Signal(object)
+    """The form has another RunSpec, or None: it has problems."""
 
     def __init__(self, parent: QWidget | None = None, recent: RecentForms | None = None) -> None:
         """`recent`: what was in the form for files of the user; None: nothing is remembered."""
@@ -151,6 +158,11 @@ class RunForm(QFrame):
             self.sweep_button, self.tr("Train many runs with other settings, and find the best")
         )
         self.presets, self.copy_button = self.heading.presets, self.heading.copy_button
+        self.planning = PlanningRow()
+        self.preflight_button = SteadyButton(
+            (self.tr("Preflight"),),
+            self.tr("Trains the first steps, and says what would fail and what is slow"),
+        )
         self._spec: RunSpec | None = None
         self.template: TemplateKind | None = None
         """The kind of template whose workers train with these settings; None: they start cold."""
@@ -159,6 +171,7 @@ class RunForm(QFrame):
         """The problems of what is in the form."""
 
         self._active: list[RunInfo] = []
+        self._measured: tuple[str, ...] = ()
         self._watch = FileWatch(self)
         self._described = self.recipe.recipe()
         """The recipe whose settings are shown; the file may have a problem since."""
@@ -183,6 +196,8 @@ class RunForm(QFrame):
         self.start_button.clicked.connect(self.start)
         self.sweep_button.clicked.connect(self.request_sweep)
         self.advanced_button.toggled.connect(self._show_advanced)
+        self.preflight_button.clicked.connect(self.planning.preflight.trigger)
+        self.planning.set_display(self.devices.display_name)
         self.presets.loaded.connect(self.load_preset)
         self.presets.done.connect(self.message)
         self.presets.failed.connect(lambda sentence: self.note.set_note(f"⚠ {sentence}"))
@@ -201,6 +216,10 @@ class RunForm(QFrame):
     def enterEvent(self, event: QEnterEvent) -> None:
         super().enterEvent(event)
         self.entered.emit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place_preflight()
 
     def spec(self) -> RunSpec | None:
         """Return the spec in the form, or None while it has problems."""
@@ -229,8 +248,8 @@ class RunForm(QFrame):
 
     def open_file(self) -> None:
         """Let the user choose a file; one that is no recipe is shown as a script."""
-        known = self._source_info().path
-        start = str(Path(known).parent) if known and not self._source_info().builtin else ""
+        known = self.source().path
+        start = str(Path(known).parent) if known and not self.source().builtin else ""
         title = self.tr("Open a script") if self.is_script else self.tr("Open a recipe or a script")
         filters = f"{self.tr('Python files (*.py)')};;{self.tr('All files (*)')}"
         path, _ = QFileDialog.getOpenFileName(self, title, start or str(Path.home()), filters)
@@ -333,6 +352,11 @@ class RunForm(QFrame):
         self._active = [info for info in runs if not info.state.is_over]
         tags = {tag for info in runs for tag in info.notes.tags}
         self.name_row.set_known_tags(sorted(tags, key=str.casefold))
+        self._show_overlap()
+
+    def show_measured(self, devices: Sequence[str]) -> None:
+        """Warn of a measurement on `devices`; none: nothing is measured."""
+        self._measured = tuple(devices)
         self._show_overlap()
 
     def show_problems(self, found: Iterable[Problem]) -> None:
@@ -475,12 +499,12 @@ class RunForm(QFrame):
         return gone
 
     def _watch_file(self) -> None:
-        recipe = self._source_info()
+        recipe = self.source()
         is_own = recipe.path and not (recipe.builtin or recipe.copy)
         self._watch.watch(recipe.file if is_own else None)
 
     def _edit(self) -> None:
-        recipe = self._source_info()
+        recipe = self.source()
         found = _LINE.search(recipe.problem)
         self.edit_clicked.emit(Place(recipe.file, int(found[1]) if found else 0))
 
@@ -503,7 +527,7 @@ class RunForm(QFrame):
             **own,
         }
 
-    def _source_info(self) -> RecipeInfo:
+    def source(self) -> RecipeInfo:
         """Return the chosen recipe, or the chosen script."""
         return self.script.recipe() if self.is_script else self.recipe.recipe()
 
@@ -523,6 +547,7 @@ class RunForm(QFrame):
         self._rows.setRowVisible(self.command, is_script)
         self._main.setVisible(not is_script)
         self.advanced_button.setText(self.tr("Options") if is_script else self.tr("Advanced"))
+        self._place_preflight()
         self._show_advanced(self.advanced_button.isChecked())
         self.recipe_note.set_note("")
         self._show_source()
@@ -531,7 +556,7 @@ class RunForm(QFrame):
 
     def _show_source(self) -> None:
         """Follow the file of the chosen recipe or script."""
-        source = self._source_info()
+        source = self.source()
         choice = self.script if self.is_script else self.recipe
         choice.setToolTip(plain_tip(source.doc or source.path))
         self.edit_button.setEnabled(bool(source.path))
@@ -560,7 +585,7 @@ class RunForm(QFrame):
 
     def _recall(self) -> None:
         """Show what was in the form for the chosen file the last time, on the devices of now."""
-        source = self._source_info()
+        source = self.source()
         if self._recent is None or source.copy or self._is_filling or not source.path:
             return
         spec = self._recent.of(source.reference, is_script=self.is_script)
@@ -599,7 +624,7 @@ class RunForm(QFrame):
 
     def _check(self) -> None:
         """Find the problems, show them beside the fields, and set the spec if there are none."""
-        recipe, devices = self._source_info(), self.devices.devices()
+        recipe, devices = self.source(), self.devices.devices()
         self.strategy.offer(recipe, devices, is_script=self.is_script)
         strategy, fields = self.strategy.strategy(), self._fields()
         settings = {} if self.is_script else self.advanced.settings
@@ -631,7 +656,7 @@ class RunForm(QFrame):
         found += [each for each in self._mode.problems(spec) if each.field not in wrong]
         self._found = found
         self._describe(spec, strategy, bool(devices))
-        self._spec = None if found else spec
+        before, self._spec = self._spec, None if found else spec
         self._entered = spec
         self._show_overlap()
         self.start_button.setEnabled(not found)
@@ -646,6 +671,8 @@ class RunForm(QFrame):
         self._show_environment()
         is_cold = spec.cold_start or self.is_script or bool(spec.interpreter)
         self._set_template(None if is_cold else kind_for(strategy.framework, recipe.framework))
+        if self._spec != before:
+            self.spec_changed.emit(self._spec)
 
     def _show_environment(self) -> None:
         """Show the row of the environment where there is something to choose, or when asked."""
@@ -704,7 +731,16 @@ class RunForm(QFrame):
     def _show_overlap(self) -> None:
         devices = self.devices
         there = [info for info in self._active if place_of(info.id)[0] == self.machine.machine]
-        devices.set_overlap(overlap(self._spec, there, devices.display_name) if self._spec else "")
+        lines = [overlap(self._spec, there, devices.display_name)] if self._spec else []
+        if self._spec and not self.machine.machine:
+            lines.append(measured_overlap(self._spec, self._measured, devices.display_name))
+        devices.set_overlap("\n".join(filter(None, lines)))
+
+    def _place_preflight(self) -> None:
+        """Show the button where it has room, for what can be measured: a recipe."""
+        self.planning.setVisible(not self.is_script)
+        is_wide = self.width() >= _PREFLIGHT_BESIDE
+        self.preflight_button.setVisible(is_wide and not self.is_script)
 
     def _lay_out(self) -> None:
         self._rows = rows = form_rows()
@@ -734,6 +770,7 @@ class RunForm(QFrame):
         buttons = QHBoxLayout()
         buttons.addWidget(self.start_button, 1)
         buttons.addWidget(self.sweep_button)
+        buttons.addWidget(self.preflight_button)
         buttons.addWidget(self.advanced_button)
         content = QWidget()
         self._content_layout = inside = QVBoxLayout(content)
@@ -750,6 +787,7 @@ class RunForm(QFrame):
         layout.setSpacing(3)
         layout.addWidget(self.heading)
         layout.addWidget(self._scroll, 1)
+        layout.addWidget(self.planning)
         layout.addWidget(self._notices)
         layout.addLayout(buttons)
 

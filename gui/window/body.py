@@ -27,7 +27,13 @@ DEFAULT_WIDTH, MIN_WIDTH, MAX_WIDTH = 316, 280, 560
 NARROW = 1100
 """A narrower window has the rail, whatever was chosen: the page needs the room."""
 
-FOLDED: dict[PageName, bool] = {"run": False, "runs": True, "sweeps": True, "machines": False}
+FOLDED: dict[PageName, bool] = {
+    "run": False,
+    "runs": True,
+    "race": False,
+    "sweeps": True,
+    "machines": False,
+}
 """On which pages the rail stands in the place of the left column at first."""
 
 _HANDLE = 8

@@ -65,6 +65,7 @@ class WindowParts:
     runs_page: QWidget
     """The page with all runs; the first page is that of the watched run."""
 
+    race_page: QWidget
     sweeps_page: QWidget
     machines_page: QWidget
 
@@ -123,6 +124,9 @@ class MainWindow(QMainWindow):
         )
         self.pause = self._action(self.tr("Pause or resume"), "Ctrl+P")
         self.empty_cache = self._action(self.tr("Empty cache"), "Ctrl+E")
+        self.preflight = self._action(self.tr("Preflight"), "Ctrl+Shift+P")
+        self.race_strategies = self._action(self.tr("Race strategies"), "Ctrl+Shift+R")
+        self.find_batch_size = self._action(self.tr("Find batch size…"), "Ctrl+Shift+B")
         self.copy_command = self._action(self.tr("Copy command"), "Ctrl+Shift+C")
         self.keep_loaded = self._action(self.tr("Keep frameworks loaded"), "")
         self.keep_loaded.setCheckable(True)
@@ -130,6 +134,7 @@ class MainWindow(QMainWindow):
         self.run_menu = self._add_menu(
             self.tr("&Run"),
             *(self.start, self.sweep, self.pause, self.stop, self.checkpoint, self.empty_cache),
+            *(self.preflight, self.race_strategies, self.find_batch_size),
             *(self.copy_command, self.keep_loaded),
         )
         self.theme_choices: dict[Choice, QAction] = {
@@ -166,6 +171,9 @@ class MainWindow(QMainWindow):
         self._runs_page = _scrolled(parts.runs_page)
         self._pages.addWidget(self.run_page)
         self._pages.addWidget(self._runs_page)
+        parts.race_page.setObjectName("scrolled")
+        self._race_page = _scrolled(parts.race_page)
+        self._pages.addWidget(self._race_page)
         parts.sweeps_page.setObjectName("scrolled")
         self._sweeps_page = _scrolled(parts.sweeps_page)
         self._pages.addWidget(self._sweeps_page)
@@ -175,6 +183,7 @@ class MainWindow(QMainWindow):
         self._by_name: dict[PageName, QWidget] = {
             "run": self.run_page,
             "runs": self._runs_page,
+            "race": self._race_page,
             "sweeps": self._sweeps_page,
             "machines": self._machines_page,
         }
@@ -196,7 +205,7 @@ class MainWindow(QMainWindow):
             (
                 self.strip, self.rail, *side, self.body.handle, parts.banner, parts.script_bar,
                 parts.figures, parts.plots, parts.welcome_page, parts.runs_page,
-                parts.sweeps_page, parts.machines_page, self.bottom,
+                parts.race_page, parts.sweeps_page, parts.machines_page, self.bottom,
             ),
         )  # fmt: skip
         self._layout = WindowLayout(self, self.body, self.run_page, self.bottom, settings)
@@ -241,7 +250,7 @@ class MainWindow(QMainWindow):
         return next(name for name, page in self._by_name.items() if page is shown)
 
     def show_page(self, page: PageName) -> None:
-        """Show the watched run with its log (`run`), all runs (`runs`), or the machines."""
+        """Show the watched run with its log (`run`), all runs (`runs`), the race, machines."""
         if page == self.page:
             return
         focused = self.focusWidget()
@@ -324,15 +333,17 @@ class MainWindow(QMainWindow):
         previous_pane.triggered.connect(lambda: go_to_pane(self._shown_panes(), -1))
         run_page = self._action(self.tr("Page of the run"), "Ctrl+1")
         runs_page = self._action(self.tr("Page of all runs"), "Ctrl+2")
-        sweeps_page = self._action(self.tr("Page of the sweeps"), "Ctrl+3")
-        machines_page = self._action(self.tr("Page of the machines"), "Ctrl+4")
+        race_page = self._action(self.tr("Page of the race"), "Ctrl+3")
+        sweeps_page = self._action(self.tr("Page of the sweeps"), "Ctrl+4")
+        machines_page = self._action(self.tr("Page of the machines"), "Ctrl+5")
         run_page.triggered.connect(lambda: self.show_page("run"))
         runs_page.triggered.connect(lambda: self.show_page("runs"))
+        race_page.triggered.connect(lambda: self.show_page("race"))
         sweeps_page.triggered.connect(lambda: self.show_page("sweeps"))
         machines_page.triggered.connect(lambda: self.show_page("machines"))
         self._add_menu(
             self.tr("&Go"),
-            *(run_page, runs_page, sweeps_page, machines_page),
+            *(run_page, runs_page, race_page, sweeps_page, machines_page),
             *(self.filter_action, self.find_next, self.find_previous, self.first_error),
             *(next_pane, previous_pane),
         )
@@ -396,7 +407,7 @@ class MainWindow(QMainWindow):
 
     def _lay_out(self) -> None:
         parts = self._parts
-        for page in (parts.runs_page, parts.sweeps_page, parts.machines_page):
+        for page in (parts.runs_page, parts.race_page, parts.sweeps_page, parts.machines_page):
             page.setContentsMargins(4, 8, 8, 6)
         whole = QWidget()
         column = QVBoxLayout(whole)

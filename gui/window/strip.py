@@ -6,25 +6,39 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtCore import QEvent, QPoint, QPointF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QShortcut,
+)
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QToolButton, QWidget
 
 from gui.style.theme import icon, theme_of
 from gui.widgets.plain_text import plain_tip
 from gui.widgets.steady_button import let_go_of_menu
 
-PageName = Literal["run", "runs", "sweeps", "machines"]
+PageName = Literal["run", "runs", "race", "sweeps", "machines"]
 
 _HEIGHT = 44
 _ICON = QSize(18, 18)
-_SHOWN_NAMES, _SHOWN_NAME = 1420, 800
+_DOT = 3.0
+_TEXT_PADDING = 10
+"""What a name has more around it than an icon, in logical pixels (see the style sheet)."""
+
+_SHOWN_NAMES, _SHOWN_NAME = 1500, 800
 """Widths from which on all pages have their names, and from which on the shown one has it, in
 logical pixels. Otherwise they have icons, because the run needs the room."""
 
 _PAGE_ICONS: Mapping[PageName, str] = {
     "run": "chart-line",
     "runs": "list",
+    "race": "stopwatch",
     "sweeps": "squares-four",
     "machines": "hard-drives",
 }
@@ -45,9 +59,11 @@ class WindowStrip(QFrame):
         names: Mapping[PageName, tuple[str, str]] = {
             "run": (self.tr("Run"), self.tr("The plots and the log of one run (Ctrl+1)")),
             "runs": (self.tr("Runs"), self.tr("All runs, side by side (Ctrl+2)")),
-            "sweeps": (self.tr("Sweeps"), self.tr("Many runs that differ in settings (Ctrl+3)")),
-            "machines": (self.tr("Machines"), self.tr("This machine and others (Ctrl+4)")),
+            "race": (self.tr("Race"), self.tr("Strategies, side by side, before a run (Ctrl+3)")),
+            "sweeps": (self.tr("Sweeps"), self.tr("Many runs that differ in settings (Ctrl+4)")),
+            "machines": (self.tr("Machines"), self.tr("This machine and others (Ctrl+5)")),
         }
+        self._names = names
         self.pages = {page: self._page(page, *texts) for page, texts in names.items()}
         segments = QFrame()
         segments.setObjectName("segments")
@@ -103,8 +119,22 @@ class WindowStrip(QFrame):
         self.pages[page].setChecked(True)
         self._choose_style()
 
-    def _page(self, page: PageName, text: str, tip: str) -> QToolButton:
-        button = QToolButton()
+    def show_race(self, progress: str) -> None:
+        """Say on every page that a race is measured, and how far it is; empty: none is."""
+        name, tip = self._names["race"]
+        button = self.pages["race"]
+        text = f"{name} {progress}" if progress else name
+        if text == button.text():
+            return
+        button.setText(text)
+        button.set_busy(bool(progress))
+        running = self.tr("A race is measured: {progress}")
+        tip = f"{running.format(progress=progress)}\n{tip}" if progress else tip
+        button.setToolTip(plain_tip(tip))
+        button.setAccessibleName(self.tr("Page: {name}").format(name=text))
+
+    def _page(self, page: PageName, text: str, tip: str) -> PageButton:
+        button = PageButton()
         button.setObjectName("page")
         button.setText(text)
         button.setToolTip(plain_tip(tip))
@@ -113,6 +143,29 @@ class WindowStrip(QFrame):
         button.setAutoExclusive(True)
         button.clicked.connect(partial(self.page_chosen.emit, page))
         return button
+
+
+class PageButton(QToolButton):
+    """Shows a page; a dot says that something is measured for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_busy = False
+
+    def set_busy(self, busy: bool) -> None:
+        """Show the dot, or remove it."""
+        self._is_busy = busy
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the dot in the corner."""
+        super().paintEvent(event)
+        if self._is_busy:
+            painter = QPainter(self)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(theme_of(QGuiApplication.palette()).ok))
+            painter.drawEllipse(QPointF(self.width() - 6.0, 6.0), _DOT, _DOT)
 
 
 class MenuButton(QToolButton):
@@ -181,4 +234,5 @@ def _mnemonic(title: str) -> str:
 
 def _spare(button: QToolButton) -> int:
     """Return how much narrower the button of a page is with an icon."""
-    return max(0, button.fontMetrics().horizontalAdvance(button.text()) - _ICON.width())
+    text = button.fontMetrics().horizontalAdvance(button.text()) + _TEXT_PADDING
+    return max(0, text - _ICON.width())

@@ -45,6 +45,11 @@ State = Literal[
     "export",
     "rail",
     "column",
+    "race",
+    "race-running",
+    "race-empty",
+    "not-tried",
+    "batch-size",
 ]
 ThemeName = Literal["dark", "light"]
 
@@ -52,13 +57,14 @@ SCALES = {
     (1280, 800): 1.0,
     (1366, 768): 1.0,
     (900, 700): 1.0,
+    (640, 800): 1.0,
     (1920, 1080): 1.0,
     (1920, 1200): 1.5,
     (3840, 2160): 2.0,
 }
-"""Size in pixels, and the scale. 900 x 700 is half a screen, 1366 x 768 a small laptop. At 200 %, a
-screen of 3840 x 2160 has the logical size 1920 x 1080; at 150 %, the 1920 x 1200 of a laptop have
-the logical size 1280 x 800."""
+"""Size in pixels, and the scale. 900 x 700 and 640 x 800 are half a screen, 1366 x 768 a laptop.
+At 200 %, a screen of 3840 x 2160 has the logical size 1920 x 1080; at 150 %, the 1920 x 1200 of a
+laptop have the logical size 1280 x 800."""
 
 
 class Picture(NamedTuple):
@@ -92,6 +98,7 @@ OF_ONE_SIZE: dict[State, tuple[int, int]] = {
     "export": (560, 320),
     "add-machine": (560, 300),
     "column": (900, 700),
+    "batch-size": (560, 420),
 }
 """States that have one size on every screen: dialogs, and the column over a narrow page."""
 

@@ -12,7 +12,7 @@ from engine.templates.protocol import TemplateState
 from gui.app import AppController
 from gui.bridge.template_keeper import TemplateStatus
 from gui.devices.device_charts import TEN_MINUTES
-from tools.screenshots import fake_machine, machine_states, open_states, run_states
+from tools.screenshots import fake_machine, machine_states, open_states, race_states, run_states
 from tools.screenshots.logged_media import add_media
 from tools.screenshots.made_up_facts import add_facts, hide_place
 from tools.screenshots.own_script import SOURCE
@@ -187,5 +187,10 @@ STATES: dict[State, Callable[[], Scene]] = {
     "add-machine": machine_states.machine_added,
     "rail": open_states.rail,
     "column": open_states.column,
+    "race": race_states.race,
+    "race-running": race_states.race_running,
+    "race-empty": race_states.race_empty,
+    "not-tried": race_states.not_tried,
+    "batch-size": race_states.batch_size,
 }
 """By name; each function fills an empty data folder."""

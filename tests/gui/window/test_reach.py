@@ -47,6 +47,7 @@ STATES: list[State] = [
     "gpus",
     "media",
     "script",
+    "race",
 ]
 FIELDS = (
     QLineEdit, QComboBox, QAbstractSpinBox, QAbstractSlider, QAbstractItemView, QPlainTextEdit,

@@ -1,0 +1,147 @@
+"""The dialog Find batch size: each size that was tried, and what the form could have."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+
+from engine.planning.results import BatchSearch, Change, Doing, Tried
+from engine.spec.run_spec import RunSpec
+from engine.system import units
+from gui.devices.device_tables import FactTable
+from gui.planning.findings import is_done
+from gui.widgets.plain_text import Label
+
+
+class BatchDialog(QDialog):
+    """Stays beside the window; the search ends when it is closed."""
+
+    search_wanted = Signal()
+    stop_wanted = Signal()
+    change_clicked = Signal(object)
+    """The Change that the user wants in the form."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._tried: dict[int, Tried] = {}
+        self._changes: list[tuple[Change, QPushButton]] = []
+        self._spec: RunSpec | None = None
+        self._is_running = False
+        self.setWindowTitle(self.tr("Find batch size"))
+        self.text = Label()
+        self.text.setWordWrap(True)
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setRange(0, 0)
+        self.progress.setAccessibleName(self.tr("The search goes on"))
+        captions = (self.tr("Batch size"), self.tr("Result"), self.tr("Samples/s"))
+        self.table = FactTable((*captions, self.tr("Memory")), self.tr("Sizes that were tried"))
+        self.run = QPushButton()
+        self.run.setAutoDefault(False)
+        self.run.clicked.connect(self._toggle)
+        close = QPushButton(self.tr("Close"))
+        close.setAutoDefault(False)
+        close.clicked.connect(self.close)
+        self._buttons = QHBoxLayout()
+        self._buttons.addWidget(self.run)
+        self._buttons.addStretch(1)
+        self._buttons.addWidget(close)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(18, 14, 18, 14)
+        layout.setSpacing(10)
+        layout.addWidget(self.text)
+        layout.addWidget(self.progress)
+        layout.addWidget(self.table)
+        layout.addStretch(1)
+        layout.addLayout(self._buttons)
+        self.resize(520, 420)
+        self.finished.connect(lambda _: self.stop_wanted.emit())
+
+    def begin(self) -> None:
+        """A search begins: forget the one before."""
+        self._tried.clear()
+        for _, button in self._changes:
+            self._buttons.removeWidget(button)
+            button.deleteLater()
+        self._changes.clear()
+        self._is_running = True
+        self._say(self.tr("The search begins…"))
+        self._show()
+
+    def show_doing(self, doing: Doing) -> None:
+        """Say what is tried now."""
+        self._say(doing.text)
+
+    def add(self, tried: Tried) -> None:
+        """Show one more size that was tried."""
+        self._tried[tried.batch_size] = tried
+        self._show()
+
+    def show_search(self, search: BatchSearch) -> None:
+        """Show all that was found, and offer it to the form."""
+        self._tried = {each.batch_size: each for each in search.tried}
+        self._say(search.problem or search.text, is_problem=bool(search.problem))
+        for change in _changes(search, self.tr("Use {size:,}")):
+            button = QPushButton(change.label)
+            button.setAutoDefault(False)
+            button.clicked.connect(lambda _, change=change: self.change_clicked.emit(change))
+            self._buttons.insertWidget(self._buttons.count() - 1, button)
+            self._changes.append((change, button))
+        self._show()
+        self.show_spec(self._spec)
+
+    def show_refusal(self, text: str) -> None:
+        """Say why nothing was tried."""
+        self._say(text, is_problem=True)
+
+    def end(self) -> None:
+        """The search is over."""
+        if self._is_running:
+            self._is_running = False
+            if self.text.text() == self.tr("The search begins…"):
+                self._say(self.tr("The search was stopped."))
+            self._show()
+
+    def show_spec(self, spec: RunSpec | None) -> None:
+        """Follow the form: which of the buttons are done."""
+        self._spec = spec
+        for change, button in self._changes:
+            done = is_done(change, spec)
+            button.setEnabled(not done)
+            button.setText(self.tr("✓ In the form") if done else change.label)
+
+    def _toggle(self) -> None:
+        if self._is_running:
+            self.stop_wanted.emit()
+        else:
+            self.search_wanted.emit()
+
+    def _say(self, text: str, *, is_problem: bool = False) -> None:
+        self.text.setText(f"⚠ {text}" if is_problem else text)
+        self.text.setObjectName("problem" if is_problem else "")
+        self.text.style().polish(self.text)
+
+    def _show(self) -> None:
+        self.run.setText(self.tr("Stop") if self._is_running else self.tr("Search again"))
+        self.progress.setVisible(self._is_running)
+        rows, tips = [], []
+        for size, tried in sorted(self._tried.items()):
+            fits = self.tr("✓ fits") if tried.fits else self.tr("✕ does not fit")
+            if tried.problem and "memory" not in tried.problem:
+                fits = self.tr("✕ fails")
+            rate = f"{tried.samples_per_second:,.0f}" if tried.samples_per_second else "–"
+            memory = units.gib(tried.memory, 2) if tried.memory else "–"
+            rows.append((f"{size:,}", fits, rate, memory))
+            tips.append(tried.problem)
+        self.table.show_rows(rows, tips)
+
+
+def _changes(search: BatchSearch, label: str) -> list[Change]:
+    """Return what the search proposes, and the fastest and the largest size unless that is it."""
+    found = [search.change] if search.change is not None else []
+    taken = {change.fields.get("batch_size") for change in found}
+    for size in (search.fastest, search.largest):
+        if size and size not in taken:
+            taken.add(size)
+            found.append(Change(label.format(size=size), {"batch_size": size}))
+    return found

@@ -1,0 +1,319 @@
+"""What a preflight has found: a line for each finding, with the button of what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPen, QPixmap
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from engine.planning.results import Change, Finding, Level, Preflight
+from engine.runs.run_state import RunState
+from engine.spec.run_spec import RunSpec
+from engine.system import units
+from gui.planning.figures import FigureCharts
+from gui.style.state_marks import SIZE, state_pixmap
+from gui.style.state_style import PIXEL_RATIO
+from gui.style.theme import Theme, theme_of
+from gui.style.translation import translate
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.plain_text import Label, set_wrapped_tip
+
+_ORDER: Mapping[Level, int] = {"error": 0, "warning": 1, "hint": 2, "ok": 3}
+_SHAPES: Mapping[Level, RunState | None] = {
+    "error": RunState.FAILED,
+    "warning": RunState.INTERRUPTED,
+    "ok": RunState.FINISHED,
+    "hint": None,
+}
+
+
+def is_done(change: Change, spec: RunSpec | None) -> bool:
+    """Whether the form has the values of `change` already."""
+    if spec is None:
+        return False
+    values = msgspec.to_builtins(spec)
+    return all(values.get(name) == value for name, value in change.fields.items())
+
+
+class FindingRow(QWidget):
+    """The level as a shape, what was found, what to do, and a button that does it."""
+
+    change_clicked = Signal(object)
+    """The Change that the user wants in the form."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__()
+        self.finding = finding
+        self._mark = Label()
+        self._mark.setFixedWidth(SIZE + 2)
+        self.text = Label(finding.text)
+        self.text.setObjectName("ttl")
+        self.text.setWordWrap(True)
+        self.advice = Label(finding.advice)
+        self.advice.setObjectName("note")
+        self.advice.setWordWrap(True)
+        self.advice.setVisible(bool(finding.advice))
+        self.button: QPushButton | None = None
+        texts = QVBoxLayout()
+        texts.setSpacing(1)
+        texts.addWidget(self.text)
+        texts.addWidget(self.advice)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 6, 0, 6)
+        row.setSpacing(10)
+        row.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
+        row.addLayout(texts, 1)
+        if finding.change is not None:
+            self.button = QPushButton(finding.change.label)
+            self.button.setObjectName("low")
+            self.button.clicked.connect(lambda: self.change_clicked.emit(finding.change))
+            row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
+        self._draw_mark()
+
+    def show_spec(self, spec: RunSpec | None) -> None:
+        """Let the button say whether the form has its values."""
+        change, button = self.finding.change, self.button
+        if change is None or button is None:
+            return
+        done = is_done(change, spec)
+        button.setEnabled(not done)
+        button.setText(self.tr("✓ In the form") if done else change.label)
+        button.setAccessibleName(f"{change.label}: {button.text()}" if done else "")
+        tip = self.tr("The form has it: {change}") if done else self.tr("In the form: {change}")
+        set_wrapped_tip(button, tip.format(change=change.label))
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the theme."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange:
+            self._draw_mark()
+
+    def _draw_mark(self) -> None:
+        level, theme = self.finding.level, theme_of(QGuiApplication.palette())
+        self._mark.setPixmap(level_pixmap(level, theme))
+        name = level_name(level)
+        self._mark.setAccessibleName(name)
+        self._mark.setToolTip(name)
+
+
+class FindingsCard(QFrame):
+    """All findings, the worst ones first, with pictures of the figures behind them."""
+
+    preflight_clicked = Signal()
+    stop_clicked = Signal()
+    changes_clicked = Signal(list)
+    """list[Change]: what the user wants in the form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self.rows: list[FindingRow] = []
+        self._spec: RunSpec | None = None
+        self._is_running = False
+        self._preflight: Preflight | None = None
+        title = Label(self.tr("PREFLIGHT FINDINGS"))
+        title.setObjectName("h")
+        self.facts = ElidedLabel()
+        self.facts.setObjectName("note")
+        self.facts.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.fix = QPushButton()
+        self.fix.setObjectName("low")
+        self.fix.clicked.connect(self._fix)
+        self.again = QPushButton()
+        self.again.setObjectName("low")
+        self.again.clicked.connect(self._toggle)
+        self.note = Label()
+        self.note.setObjectName("note")
+        self.note.setWordWrap(True)
+        self.figures = FigureCharts()
+        top = QHBoxLayout()
+        top.setSpacing(8)
+        top.addWidget(title)
+        top.addWidget(self.facts, 1)
+        top.addWidget(self.fix)
+        top.addWidget(self.again)
+        self._column = QVBoxLayout()
+        self._column.setSpacing(0)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 8, 12, 10)
+        layout.setSpacing(4)
+        layout.addLayout(top)
+        layout.addWidget(self.note)
+        layout.addLayout(self._column)
+        layout.addWidget(self.figures)
+        self.set_running(False)
+        self._show_note("")
+
+    def set_running(self, running: bool) -> None:
+        """Show that a preflight begins, or is over."""
+        self._is_running = running
+        if running:
+            self.clear()
+        self.again.setText(self._again_text())
+
+    def clear(self) -> None:
+        """Show nothing: another preflight begins."""
+        self._preflight = None
+        for row in self.rows:
+            self._column.removeWidget(row)
+            row.setParent(None)
+            row.deleteLater()
+        self.rows.clear()
+        self.figures.show_figures({})
+        self._show_facts()
+
+    def show_doing(self, text: str) -> None:
+        """Say what is measured now."""
+        self._show_note(text)
+
+    def show_problem(self, text: str) -> None:
+        """Say why there is no result."""
+        self._show_note(text, is_problem=True)
+
+    def add(self, finding: Finding) -> None:
+        """Show one more finding."""
+        row = FindingRow(finding)
+        row.change_clicked.connect(lambda change: self.changes_clicked.emit([change]))
+        row.show_spec(self._spec)
+        place = sum(_ORDER[each.finding.level] <= _ORDER[finding.level] for each in self.rows)
+        self.rows.insert(place, row)
+        self._column.insertWidget(place, row)
+        self._show_facts()
+
+    def show_preflight(self, preflight: Preflight) -> None:
+        """Show all that a preflight has found."""
+        if [row.finding for row in self.rows] != sorted(preflight.findings, key=_level_order):
+            self.clear()
+            for finding in preflight.findings:
+                self.add(finding)
+        self._preflight = preflight
+        self.figures.show_figures(preflight.figures)
+        self._show_note("")
+        self._show_facts()
+
+    def show_spec(self, spec: RunSpec | None) -> None:
+        """Follow the form: which findings are dealt with."""
+        self._spec = spec
+        for row in self.rows:
+            row.show_spec(spec)
+        self._show_fix()
+
+    def changes(self) -> list[Change]:
+        """Return what can be fixed by the form, and is not; of two that contradict, the worse."""
+        found: list[Change] = []
+        taken: set[str] = set()
+        for row in self.rows:
+            change = row.finding.change
+            if change is None or row.finding.level == "ok" or taken & change.fields.keys():
+                continue
+            taken |= change.fields.keys()
+            if not is_done(change, self._spec):
+                found.append(change)
+        return found
+
+    def _fix(self) -> None:
+        self.changes_clicked.emit(self.changes())
+
+    def _toggle(self) -> None:
+        if self._is_running:
+            self.stop_clicked.emit()
+        else:
+            self.preflight_clicked.emit()
+
+    def _again_text(self) -> str:
+        if self._is_running:
+            return self.tr("Stop preflight")
+        return self.tr("Preflight again") if self._preflight else self.tr("Preflight")
+
+    def _show_note(self, text: str, *, is_problem: bool = False) -> None:
+        empty = self.tr(
+            "A preflight trains the first steps with the settings of the form, and says what would "
+            "fail, what is slow, and what to change. It takes about a minute."
+        )
+        is_empty = not (text or self.rows or self._preflight or self._is_running)
+        self.note.setText(empty if is_empty else f"⚠ {text}" if is_problem else text)
+        self.note.setProperty("tone", "bad" if is_problem else "")
+        self.note.style().polish(self.note)
+        self.note.setVisible(bool(self.note.text()))
+
+    def _show_facts(self) -> None:
+        counts = dict.fromkeys(_ORDER, 0)
+        for row in self.rows:
+            counts[row.finding.level] += 1
+        texts = [counted(level, counts[level]) for level in ("error", "warning", "hint")]
+        preflight = self._preflight
+        if self.rows and not any(texts):
+            texts = [self.tr("nothing to change")]
+        if preflight is not None and preflight.expected_seconds:
+            length = units.short_duration(preflight.expected_seconds)
+            text = self.tr("the whole run: about {time}").format(time=length)
+            if preflight.expected_wh:
+                text += self.tr(", {energy:,.0f} Wh").format(energy=preflight.expected_wh)
+            texts.append(text)
+        text = " · ".join(filter(None, texts))
+        self.facts.setText(text)
+        self.facts.setToolTip(text)
+        self.again.setText(self._again_text())
+        self._show_fix()
+
+    def _show_fix(self) -> None:
+        count = len(self.changes())
+        bad = sum(row.finding.level != "ok" for row in self.rows)
+        self.fix.setVisible(any(row.button for row in self.rows))
+        self.fix.setEnabled(bool(count))
+        self.fix.setText(self.tr("Fix {count} of {all}").format(count=count, all=bad))
+        names = "\n".join(change.label for change in self.changes())
+        set_wrapped_tip(self.fix, names or self.tr("Nothing is left that the form can fix."))
+
+
+def level_name(level: Level) -> str:
+    """Return the name of a level, for screen readers."""
+    return {
+        "error": translate("Preflight", "Error"),
+        "warning": translate("Preflight", "Warning"),
+        "hint": translate("Preflight", "Hint"),
+        "ok": translate("Preflight", "In order"),
+    }[level]
+
+
+def counted(level: Level, count: int) -> str:
+    """Return such as `2 warnings`; empty: there are none."""
+    if not count:
+        return ""
+    one, several = {
+        "error": (translate("Preflight", "1 error"), translate("Preflight", "{count} errors")),
+        "warning": (
+            translate("Preflight", "1 warning"),
+            translate("Preflight", "{count} warnings"),
+        ),
+        "hint": (translate("Preflight", "1 hint"), translate("Preflight", "{count} hints")),
+        "ok": ("", ""),
+    }[level]
+    return one if count == 1 else several.format(count=count)
+
+
+def level_pixmap(level: Level, theme: Theme) -> QPixmap:
+    """Return the mark of a level: each has a shape of its own."""
+    colour = {"error": theme.bad, "warning": theme.warn, "hint": theme.accent, "ok": theme.ok}[
+        level
+    ]
+    shape = _SHAPES[level]
+    if shape is not None:
+        return state_pixmap(shape, colour)
+    pixmap = QPixmap(SIZE * PIXEL_RATIO, SIZE * PIXEL_RATIO)
+    pixmap.setDevicePixelRatio(PIXEL_RATIO)
+    pixmap.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(pixmap)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(QPen(QColor(colour), 2.0, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+    painter.drawPoint(QPointF(7, 3.2))
+    painter.drawLine(QPointF(7, 6.4), QPointF(7, 11))
+    painter.end()
+    return pixmap
+
+
+def _level_order(finding: Finding) -> int:
+    return _ORDER[finding.level]

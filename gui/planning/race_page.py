@@ -1,0 +1,316 @@
+"""The page Race: which strategy is the fastest here, and what a preflight has found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.planning.requests import AskRace
+from engine.planning.results import Doing, Entry, Race
+from engine.spec.run_spec import RunSpec
+from engine.system import units
+from gui.planning import race_text
+from gui.planning.findings import FindingsCard
+from gui.planning.race_choice import RaceChoiceBar
+from gui.planning.race_table import RaceTable
+from gui.planning.race_text import DisplayName
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
+
+_BUTTONS_BESIDE = 700
+"""Width from which on the buttons stand beside the title, in logical pixels."""
+
+
+class RacePage(QWidget):
+    """Shows a race while it is measured; what is chosen goes into the form."""
+
+    race_clicked = Signal()
+    stop_clicked = Signal()
+    spec_chosen = Signal(object)
+    """The RunSpec of an entry, for the form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entries: dict[bytes, Entry] = {}
+        self._request: AskRace | None = None
+        self._race: Race | None = None
+        self._doing: Doing | None = None
+        self._is_running = False
+        self._form_spec: RunSpec | None = None
+        self._display: DisplayName = str
+        self._refusal = ""
+        self.title = Label(self.tr("Strategy race"))
+        self.title.setObjectName("welcome")
+        self.facts = ElidedLabel()
+        self.facts.setObjectName("note")
+        self.again = QPushButton()
+        self.stop = QPushButton(self.tr("Stop"))
+        self.use = QPushButton()
+        self.use.setObjectName("go")
+        self.choice = RaceChoiceBar()
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setAccessibleName(self.tr("Progress of the race"))
+        self.doing = Label()
+        self.doing.setObjectName("note")
+        self.doing.setWordWrap(True)
+        self.table = RaceTable()
+        self.detail = Label()
+        self.detail.setObjectName("note")
+        self.detail.setWordWrap(True)
+        self.findings = FindingsCard()
+        self.begin = QPushButton()
+        self.begin.setObjectName("go")
+        self._lay_out()
+        self.again.clicked.connect(self.race_clicked)
+        self.begin.clicked.connect(self.race_clicked)
+        self.stop.clicked.connect(self.stop_clicked)
+        self.use.clicked.connect(self._use)
+        self.table.chosen.connect(lambda entry: self.spec_chosen.emit(entry.spec))
+        self.table.current_changed.connect(lambda _: self._show_chosen())
+        self._show_all()
+
+    def show_request(self, request: AskRace) -> None:
+        """A race begins: forget the one before."""
+        self._request, self._race, self._doing = request, None, None
+        self._entries.clear()
+        self._refusal = ""
+        self._is_running = True
+        self.table.show_entries(())
+        self._show_all()
+
+    def show_doing(self, doing: Doing) -> None:
+        """Say what is measured now."""
+        self._doing = doing
+        self._show_state()
+
+    def add(self, entry: Entry) -> None:
+        """Show one more entry, or new figures of one."""
+        self._entries[_key(entry)] = entry
+        self.table.show_entries(self._entries.values())
+        self._show_all()
+
+    def show_race(self, race: Race) -> None:
+        """Show all that a race has found."""
+        self._race = race
+        self._entries = {_key(entry): entry for entry in race.entries}
+        self.table.show_entries(race.entries)
+        self._show_all()
+
+    def show_refusal(self, text: str) -> None:
+        """Say why nothing is raced."""
+        self._refusal = text
+        self._show_all()
+
+    def end(self) -> None:
+        """Nothing is raced any more."""
+        if self._is_running:
+            self._is_running, self._doing = False, None
+            self._show_all()
+
+    def show_spec(self, spec: RunSpec | None) -> None:
+        """Follow the form; None: it has problems."""
+        self._form_spec = spec
+        self.choice.show_spec(spec)
+        self.findings.show_spec(spec)
+        self._show_use()
+
+    def show_count(self, count: int, why_not: str) -> None:
+        """Offer a race of `count` entries, or say `why_not`."""
+        text = self.tr("Race {count} entries").format(count=count)
+        text = self.tr("Race 1 entry") if count == 1 else text
+        for button in (self.again, self.begin):
+            button.setEnabled(not why_not)
+            set_wrapped_tip(button, why_not or text)
+        self.begin.setText(self.tr("Race") if why_not else text)
+        self.why_not.setText(why_not)
+        self.why_not.setVisible(bool(why_not))
+
+    def set_devices(self, totals: Mapping[str, float], display: DisplayName) -> None:
+        """Set the memory of the devices, in bytes, and what they are called."""
+        self._display = display
+        self.table.set_devices(totals, display)
+
+    @property
+    def running_text(self) -> str:
+        """How far the race is, such as `3/8`; empty: none is measured."""
+        if not self._is_running:
+            return ""
+        done, of = (self._doing.done, self._doing.of) if self._doing else (0, 0)
+        return f"{done}/{of}" if of else "…"
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the buttons beside the title, or below it where there is no room."""
+        super().resizeEvent(event)
+        self._place_buttons()
+
+    def _show_all(self) -> None:
+        is_empty = not (self._entries or self._is_running)
+        self._empty.setVisible(is_empty)
+        self._table_card.setVisible(not is_empty)
+        self._show_state()
+        self._show_chosen()
+
+    def _show_state(self) -> None:
+        running, doing = self._is_running, self._doing
+        has_entries = bool(self._entries)
+        self.again.setText(self.tr("Race again"))
+        self.again.setVisible(has_entries and not running)
+        self.stop.setVisible(running)
+        self.progress.setVisible(running)
+        if running:
+            self.progress.setRange(0, doing.of if doing else 0)
+            self.progress.setValue(doing.done if doing else 0)
+        texts = [doing.text if doing else self.tr("The race begins…")] if running else []
+        if self._race is not None:
+            texts += self._race.notices
+            if self._race.is_stopped:
+                texts.append(self.tr("It was stopped: entries may be missing."))
+        warnings = [f"⚠ {self._refusal}"] if self._refusal else []
+        self.doing.setText(" ".join([*warnings, *texts]))
+        self.doing.setProperty("tone", "warning" if warnings else "")
+        self.doing.style().polish(self.doing)
+        self.doing.setVisible(bool(self.doing.text()))
+        facts = self._facts()
+        self.facts.setText(facts)
+        self.facts.setToolTip(plain_tip(facts))
+
+    def _facts(self) -> str:
+        """Return what is raced: `digits · batch 64 · fp32 · GPU 0, GPU 1 · 8 entries in 2:14`."""
+        request, race = self._request, self._race
+        if request is None or not request.entrants:
+            return ""
+        entrants = request.entrants
+        sizes = sorted({each.batch_size for each in entrants})
+        devices = dict.fromkeys(device for each in entrants for device in each.devices)
+        parts = [
+            entrants[0].recipe.rpartition("/")[2],
+            self.tr("batch {size}").format(size=", ".join(f"{size:,}" for size in sizes)),
+            ", ".join(dict.fromkeys(each.precision for each in entrants)),
+            ", ".join(self._display(device) for device in devices),
+        ]
+        if race is not None:
+            text = self.tr("{count} entries in {time}")
+            length = units.short_duration(race.seconds)
+            parts.append(text.format(count=len(race.entries), time=length))
+        return " · ".join(parts)
+
+    def _chosen(self) -> Entry | None:
+        """Return the entry of the chosen row, or the fastest one."""
+        current = self.table.current()
+        if current is not None and not current.problem:
+            return current
+        return race_text.winner(self.table.entries)
+
+    def _show_chosen(self) -> None:
+        current = self.table.current()
+        hint = self.tr("Enter or a double click fills the form with it.")
+        text = self.table.sentence(current) if current is not None else ""
+        self.detail.setText(f"{text} {hint}" if text else "")
+        self.detail.setVisible(bool(text))
+        self.detail.setProperty("tone", "bad" if current and current.problem else "")
+        self.detail.style().polish(self.detail)
+        self._show_use()
+
+    def _show_use(self) -> None:
+        entry = self._chosen()
+        self.use.setVisible(entry is not None)
+        if entry is None:
+            return
+        spec = self._form_spec
+        is_used = spec is not None and replace(spec, name="") == replace(entry.spec, name="")
+        name = race_text.name(entry, race_text.differing(self.table.entries))
+        text = self.tr("{name} is in the form") if is_used else self.tr("Use {name}")
+        self.use.setText(text.format(name=name))
+        self.use.setEnabled(not is_used)
+        self.use.setToolTip(self.tr("Fills the form with its settings"))
+
+    def _use(self) -> None:
+        if (entry := self._chosen()) is not None:
+            self.spec_chosen.emit(entry.spec)
+
+    def _place_buttons(self) -> None:
+        if self.width() >= _BUTTONS_BESIDE:
+            self._top.addWidget(self._buttons, 0, 2)
+        else:
+            self._top.addWidget(self._buttons, 1, 0, 1, 3)
+
+    def _lay_out(self) -> None:
+        self._buttons = QWidget()
+        row = QHBoxLayout(self._buttons)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(8)
+        for button in (self.again, self.stop, self.use):
+            row.addWidget(button)
+        row.addStretch(1)
+        self._top = QGridLayout()
+        self._top.setContentsMargins(4, 0, 0, 0)
+        self._top.setHorizontalSpacing(10)
+        self._top.addWidget(self.title, 0, 0)
+        self._top.addWidget(self.facts, 0, 1)
+        self._top.setColumnStretch(1, 1)
+        self._place_buttons()
+        self._table_card = QFrame()
+        self._table_card.setObjectName("card")
+        inside = QVBoxLayout(self._table_card)
+        inside.setContentsMargins(6, 6, 6, 8)
+        inside.setSpacing(6)
+        inside.addWidget(self.table)
+        inside.addWidget(self.detail)
+        layout = QVBoxLayout(self)
+        layout.setSpacing(8)
+        layout.addLayout(self._top)
+        layout.addWidget(self.choice)
+        layout.addWidget(self.progress)
+        layout.addWidget(self.doing)
+        layout.addWidget(self._table_card)
+        layout.addWidget(self._make_empty())
+        layout.addWidget(self.findings)
+        layout.addStretch(1)
+
+    def _make_empty(self) -> QWidget:
+        self._empty = QFrame()
+        self._empty.setObjectName("card")
+        heading = Label(self.tr("Which strategy is the fastest here?"))
+        heading.setObjectName("ttl")
+        text = Label(
+            self.tr(
+                "A race trains the recipe of the form for some steps with each strategy that can "
+                "run on its devices, one after the other. It shows speed, memory, efficiency, and "
+                "where the time of a step goes; nothing is kept of these runs."
+            )
+        )
+        text.setObjectName("mut")
+        text.setWordWrap(True)
+        self.why_not = Label()
+        self.why_not.setObjectName("note")
+        self.why_not.setProperty("tone", "warning")
+        self.why_not.setWordWrap(True)
+        row = QHBoxLayout()
+        row.addWidget(self.begin)
+        row.addStretch(1)
+        inside = QVBoxLayout(self._empty)
+        inside.setContentsMargins(20, 16, 20, 16)
+        inside.setSpacing(10)
+        for part in (heading, text, self.why_not):
+            inside.addWidget(part)
+        inside.addLayout(row)
+        return self._empty
+
+
+def _key(entry: Entry) -> bytes:
+    """Return what tells an entry from the others: two may have the same strategy."""
+    return msgspec.json.encode(entry.spec)

@@ -1,0 +1,155 @@
+"""The words and numbers of a race: what an entry is called, what it has shown, what won."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from engine.planning.results import Entry
+from engine.spec import catalog
+from engine.system import units
+from gui.run_form.choices import full_title
+from gui.style.formatting import step_time
+from gui.style.translation import translate
+
+SHARES = ("compute", "communication", "data")
+"""The parts of a step, in the order of the bar."""
+
+NOTHING = "–"
+
+DisplayName = Callable[[str], str]
+"""Returns the name of a device of a spec for display."""
+
+
+def title(entry: Entry) -> str:
+    """Return strategy and framework, such as `DDP · PyTorch`."""
+    return strategy_title(entry.strategy)
+
+
+def strategy_title(name: str) -> str:
+    """Return title and framework of a strategy; the name itself of one that is not known here."""
+    try:
+        return full_title(catalog.strategy(name))
+    except catalog.UnknownName:
+        return name
+
+
+def differing(entries: Iterable[Entry]) -> frozenset[str]:
+    """Return in which of devices, batch size and precision `entries` differ."""
+    entries = list(entries)
+    seen: dict[str, set[object]] = {
+        "devices": {len(entry.devices) for entry in entries},
+        "batch_size": {entry.batch_size for entry in entries},
+        "precision": {entry.precision for entry in entries},
+    }
+    return frozenset(name for name, values in seen.items() if len(values) > 1)
+
+
+def variant(entry: Entry, names: frozenset[str]) -> str:
+    """Return the values of an entry in which it differs from others: `× 2 · batch 64 · bf16`."""
+    texts = {
+        "devices": f"× {len(entry.devices)}",
+        "batch_size": translate("Race", "batch {size:,}").format(size=entry.batch_size),
+        "precision": entry.precision,
+    }
+    return " · ".join(text for name, text in texts.items() if name in names)
+
+
+def name(entry: Entry, names: frozenset[str]) -> str:
+    """Return strategy and framework, and what tells the entry from others of its strategy."""
+    different = variant(entry, names)
+    return f"{title(entry)}{' ' if different.startswith('×') else ' · '}{different}".rstrip(" ·")
+
+
+def ordered(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the fastest first, and those that did not do their steps last."""
+    return sorted(entries, key=lambda entry: -(entry.samples_per_second or 0.0))
+
+
+def winner(entries: Sequence[Entry]) -> Entry | None:
+    """Return the fastest one; None: none has done its steps."""
+    return next((entry for entry in ordered(entries) if entry.samples_per_second), None)
+
+
+def rate(entry: Entry) -> str:
+    """Return samples per second as a number."""
+    value = entry.samples_per_second
+    if value is None:
+        return NOTHING
+    return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
+
+
+def efficiency(entry: Entry) -> str:
+    """Return the efficiency in percent."""
+    return NOTHING if entry.efficiency is None else f"{100 * entry.efficiency:.0f} %"
+
+
+def first_step(entry: Entry) -> str:
+    """Return the time to the first step."""
+    return step_time(entry.first_step_seconds) if entry.first_step_seconds else NOTHING
+
+
+def joules(entry: Entry) -> str:
+    """Return the energy for a sample."""
+    if entry.joules is None:
+        return NOTHING
+    return f"{entry.joules:.3g} J" if entry.joules >= 0.1 else f"{1000 * entry.joules:.3g} mJ"
+
+
+def fullest(entry: Entry, totals: Mapping[str, float]) -> tuple[float, float]:
+    """Return the memory of the device that is the fullest, and how much it has, in bytes; 0 for
+    what is not known. `totals`: by device."""
+    found = [(used, totals.get(device, 0.0)) for device, used in entry.memory.items()]
+    return max(found, key=lambda pair: pair[0] / pair[1] if pair[1] else 0.0, default=(0.0, 0.0))
+
+
+def memory(entry: Entry, totals: Mapping[str, float]) -> str:
+    """Return the memory of the device that is the fullest: `61/80 G`."""
+    used, total = fullest(entry, totals)
+    if not used:
+        return NOTHING
+    digits = 1 if used < 10 * units.GIB else 0
+    text = f"{used / units.GIB:.{digits}f}"
+    return f"{text}/{total / units.GIB:.0f} G" if total else f"{text} G"
+
+
+def shares(entry: Entry) -> str:
+    """Return how a step is divided: `compute 88 %, communication 10 %, data 2 %`."""
+    names = {
+        "compute": translate("Race", "compute"),
+        "communication": translate("Race", "communication"),
+        "data": translate("Race", "data"),
+    }
+    parts = [
+        f"{names[name]} {100 * entry.shares[name]:.0f} %" for name in SHARES if name in entry.shares
+    ]
+    return ", ".join(parts)
+
+
+def sentence(entry: Entry, totals: Mapping[str, float], display: DisplayName) -> str:
+    """Return all that an entry has shown, for a tooltip, a screen reader and the line below."""
+    devices = ", ".join(display(device) for device in entry.devices)
+    text = translate("Race", "{strategy} on {devices}, batch {size:,}, {precision}")
+    head = text.format(
+        strategy=title(entry), devices=devices, size=entry.batch_size, precision=entry.precision
+    )
+    if entry.problem:
+        return f"{head}: {entry.problem}"
+    figures = [translate("Race", "{rate} samples/s").format(rate=rate(entry))]
+    if entry.noise:
+        figures[0] += f" ± {100 * entry.noise:.1f} %"
+    if entry.efficiency is not None:
+        figures.append(translate("Race", "efficiency {share}").format(share=efficiency(entry)))
+    if entry.memory:
+        text = translate("Race", "{memory} of memory")
+        figures.append(text.format(memory=memory(entry, totals)))
+    if entry.first_step_seconds:
+        text = translate("Race", "first step after {time}")
+        figures.append(text.format(time=first_step(entry)))
+    if entry.joules is not None:
+        figures.append(translate("Race", "{energy} for a sample").format(energy=joules(entry)))
+    if entry.shares:
+        figures.append(translate("Race", "a step is {shares}").format(shares=shares(entry)))
+    said = f"{head}: {', '.join(figures)}."
+    if entry.is_tied:
+        said += " " + translate("Race", "The fastest one is no faster within the noise.")
+    return said

@@ -1,0 +1,323 @@
+"""Connects what is measured before a run with the form, the page Race and the strip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace, Request
+from engine.planning.results import (
+    BatchSearch,
+    Change,
+    Doing,
+    Found,
+    MemoryEstimate,
+    News,
+    Preflight,
+    Race,
+    Raced,
+    Result,
+    Sized,
+)
+from engine.runs.run_info import RunInfo
+from engine.spec.run_spec import RunSpec
+from engine.telemetry.snapshot import Snapshot
+from gui.bridge.planning import Planning
+from gui.bridge.race_entrants import CannotRace, race_entrants
+from gui.planning.batch_dialog import BatchDialog
+from gui.planning.race_page import RacePage
+from gui.run_form.run_form import RunForm
+from gui.window.main_window import MainWindow
+
+STILL_MS = 800
+"""So long nothing must change in the form before its memory is predicted again."""
+
+_COUNT_MS = 150
+
+_NO_MEMORY = {"name": "", "epochs": 1, "steps": 0, "learning_rate": 0.0, "seed": 0}
+"""Fields of a spec on which the memory does not depend."""
+
+
+class PlanningController(QObject):
+    """Asks for what the user wants to know before a run, and shows the answers."""
+
+    message = Signal(str)
+    """A sentence for the status bar."""
+
+    def __init__(
+        self, planning: Planning, page: RacePage, form: RunForm, window: MainWindow
+    ) -> None:
+        super().__init__(window)
+        self._planning, self._page, self._form, self._window = planning, page, form, window
+        self._tried: set[tuple[str, tuple[str, ...]]] = set()
+        self._entrants: tuple[RunSpec, ...] = ()
+        self._active: list[RunInfo] = []
+        self._follows = False
+        """Whether the prediction of the memory follows the form: it was asked for once."""
+
+        self.batch_dialog: BatchDialog | None = None
+        self._still = QTimer(self, singleShot=True, interval=STILL_MS)
+        self._still.timeout.connect(self._estimate_again)
+        self._count = QTimer(self, singleShot=True, interval=_COUNT_MS)
+        self._count.timeout.connect(self.count_entrants)
+        planning.begun.connect(self._begin)
+        planning.news.connect(self._hear)
+        planning.found.connect(self._show)
+        planning.refused.connect(self._refuse)
+        planning.ended.connect(self._end)
+        row = form.planning
+        row.preflight.triggered.connect(self.preflight)
+        row.estimate_memory.triggered.connect(self.estimate_memory)
+        row.find_batch_size.triggered.connect(self.find_batch_size)
+        row.race.triggered.connect(self.race)
+        window.race_strategies.triggered.connect(self.race)
+        window.preflight.triggered.connect(self.preflight)
+        window.find_batch_size.triggered.connect(self.find_batch_size)
+        form.spec_changed.connect(self._follow_form)
+        window.page_changed.connect(lambda _: self._count.start())
+        page.race_clicked.connect(self.race)
+        page.stop_clicked.connect(lambda: planning.stop(AskRace))
+        page.spec_chosen.connect(self._use_spec)
+        page.choice.changed.connect(self._count.start)
+        page.findings.preflight_clicked.connect(self.preflight)
+        page.findings.stop_clicked.connect(lambda: planning.stop(AskPreflight))
+        page.findings.changes_clicked.connect(self._apply)
+        self._follow_form(form.spec())
+        self.count_entrants()
+
+    def race(self) -> None:
+        """Race the settings of the form, as the page says; show the page."""
+        self._window.show_page("race")
+        self.count_entrants()
+        if self._is_ready() and self._entrants:
+            steps = self._page.choice.choice().steps
+            self._planning.ask(AskRace(entrants=self._entrants, steps=steps))
+
+    def preflight(self) -> None:
+        """Try the settings of the form, and show on the page what was found."""
+        if (spec := self._ready_spec()) is not None:
+            self._window.show_page("race")
+            self._planning.ask(AskPreflight(spec))
+
+    def estimate_memory(self) -> None:
+        """Predict the memory for the settings of the form, and again when they change."""
+        if (spec := self._ready_spec()) is not None:
+            self._follows = True
+            self._ask_memory(spec)
+
+    def find_batch_size(self) -> None:
+        """Open the dialog, and begin to try sizes."""
+        if (spec := self._ready_spec()) is not None:
+            self.open_batch_dialog(spec)
+            self._planning.ask(AskBatch(spec))
+
+    def open_batch_dialog(self, spec: RunSpec) -> BatchDialog:
+        """Show the dialog for a search with `spec`, which begins."""
+        if self.batch_dialog is None:
+            self.batch_dialog = dialog = BatchDialog(self._window)
+            dialog.search_wanted.connect(self.find_batch_size)
+            dialog.stop_wanted.connect(lambda: self._planning.stop(AskBatch))
+            dialog.change_clicked.connect(lambda change: self._apply([change]))
+        self.batch_dialog.show_spec(spec)
+        self.batch_dialog.begin()
+        self.batch_dialog.show()
+        self.batch_dialog.raise_()
+        return self.batch_dialog
+
+    def show_runs(self, runs: Iterable[RunInfo]) -> None:
+        """Learn from all runs what was tried on which devices, and what trains now."""
+        runs = list(runs)
+        self._active = [info for info in runs if not info.state.is_over]
+        self._tried |= {_place(info.spec) for info in runs if info.status.step}
+        self._offer_preflight()
+
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Learn how much memory the devices have, and what they are called."""
+        totals = {each.id: float(each.memory_total or 0) for each in snapshot.devices}
+        self._page.set_devices(totals, self._form.devices.display_name)
+
+    def _begin(self, request: Request) -> None:
+        match request:
+            case AskRace():
+                self._page.show_request(request)
+            case AskPreflight():
+                self._page.findings.set_running(True)
+            case AskMemory():
+                self._form.planning.show_busy(self.tr("Predicting the memory…"))
+            case AskBatch():
+                pass
+        self._show_measured()
+
+    def _hear(self, request: Request, news: News) -> None:
+        match request, news:
+            case AskRace(), Doing():
+                self._page.show_doing(news)
+            case AskRace(), Raced(entry):
+                self._page.add(entry)
+            case AskPreflight(), Doing():
+                self._page.findings.show_doing(news.text)
+            case AskPreflight(), Found(finding):
+                self._page.findings.add(finding)
+            case AskBatch(), Doing() if self.batch_dialog is not None:
+                self.batch_dialog.show_doing(news)
+            case AskBatch(), Sized(tried) if self.batch_dialog is not None:
+                self.batch_dialog.add(tried)
+            case _:
+                pass
+        self._show_measured()
+
+    def _show(self, request: Request, result: Result) -> None:
+        match result:
+            case Race():
+                self._page.show_race(result)
+            case Preflight():
+                self._tried.add(_place(result.spec))
+                self._page.findings.show_preflight(result)
+                self._offer_preflight()
+            case MemoryEstimate():
+                assert isinstance(request, AskMemory)
+                if self._is_of_form(request.spec):
+                    self._form.planning.show_estimate(result)
+            case BatchSearch() if self.batch_dialog is not None:
+                self.batch_dialog.show_search(result)
+
+    def _refuse(self, request: Request, text: str) -> None:
+        match request:
+            case AskRace():
+                self._page.show_refusal(text)
+            case AskPreflight():
+                self._page.findings.show_problem(text)
+            case AskMemory():
+                self._form.planning.show_estimate(MemoryEstimate(problem=text))
+            case AskBatch() if self.batch_dialog is not None:
+                self.batch_dialog.show_refusal(text)
+        self.message.emit(text)
+
+    def _end(self, request: Request) -> None:
+        match request:
+            case AskRace() if not self._planning.is_asked(AskRace):
+                self._page.end()
+            case AskPreflight() if not self._planning.is_asked(AskPreflight):
+                self._page.findings.set_running(False)
+            case AskMemory() if not self._planning.is_asked(AskMemory):
+                self._form.planning.show_busy("")
+            case AskBatch() if self.batch_dialog is not None:
+                self.batch_dialog.end()
+        self._show_measured()
+
+    def _show_measured(self) -> None:
+        """Say from other pages that a race is measured, and warn in the form."""
+        request = self._planning.measured
+        self._window.strip.show_race(self._page.running_text)
+        devices: tuple[str, ...] = ()
+        if isinstance(request, AskRace):
+            devices = tuple({device for each in request.entrants for device in each.devices})
+        elif isinstance(request, AskPreflight | AskBatch):
+            devices = request.spec.devices
+        self._form.show_measured(devices)
+
+    def _follow_form(self, spec: RunSpec | None) -> None:
+        if self._follows:
+            self._form.planning.show_estimate(None)
+            self._still.start()
+        if self.batch_dialog is not None:
+            self.batch_dialog.show_spec(spec)
+        self._offer_preflight()
+        self._page.show_spec(spec)
+        self._count.start()
+
+    def _estimate_again(self) -> None:
+        """Predict again for what is in the form now, unless a run would be disturbed."""
+        spec = self._form.spec()
+        if spec is None or not self._follows or self._refusal():
+            return
+        is_busy = any(set(info.spec.devices) & set(spec.devices) for info in self._active)
+        if not is_busy and self._planning.measured is None:
+            self._ask_memory(spec)
+
+    def _ask_memory(self, spec: RunSpec) -> None:
+        self._form.planning.show_busy(self.tr("Waits for another measurement…"))
+        self._planning.ask(AskMemory(spec))
+
+    def _is_of_form(self, spec: RunSpec) -> bool:
+        """Whether `spec` needs the memory that the settings of the form need."""
+        now = self._form.spec()
+        return now is not None and replace(now, **_NO_MEMORY) == replace(spec, **_NO_MEMORY)
+
+    def _offer_preflight(self) -> None:
+        spec = self._form.spec()
+        self._form.planning.set_tried(spec is None or _place(spec) in self._tried)
+
+    def count_entrants(self) -> None:
+        """Find out what would be raced, for the page; without the page nobody asks."""
+        if self._window.page != "race":
+            return
+        spec, choice = self._form.spec(), self._page.choice.choice()
+        why_not = self._refusal() or choice.problem
+        self._entrants = ()
+        if spec is not None and not why_not:
+            try:
+                self._entrants = race_entrants(
+                    spec,
+                    self._form.source(),
+                    self._form.devices.known_gpus,
+                    all_strategies=choice.all_strategies,
+                    batch_sizes=choice.batch_sizes,
+                    precisions=choice.precisions,
+                    device_counts=choice.device_counts,
+                )
+                why_not = "" if self._entrants else self.tr("None of these can run.")
+            except CannotRace as error:
+                why_not = str(error)
+        self._page.show_count(len(self._entrants), why_not)
+
+    def _is_ready(self) -> bool:
+        return self._ready_spec() is not None
+
+    def _ready_spec(self) -> RunSpec | None:
+        """Return the settings of the form; None, after a word about it, if they do not do."""
+        if why_not := self._refusal():
+            self.message.emit(why_not)
+            return None
+        return self._form.spec()
+
+    def _refusal(self) -> str:
+        """Return why nothing in the form can be measured; empty if it can."""
+        if self._form.is_script:
+            return self.tr("A script runs as it is: only recipes are measured.")
+        if self._form.machine.machine:
+            return self.tr("Only this machine is measured: choose it in the form.")
+        if self._form.spec() is None:
+            return self.tr("The form has problems: solve them first.")
+        return ""
+
+    def _apply(self, changes: list[Change]) -> None:
+        """Fill the form with `changes`; of two that contradict, the first one counts."""
+        spec = self._form.spec()
+        if spec is None:
+            self.message.emit(self.tr("The form has problems: solve them first."))
+            return
+        values = msgspec.to_builtins(spec)
+        for change in reversed(changes):
+            values |= change.fields
+        try:
+            changed = msgspec.convert(values, RunSpec)
+        except msgspec.ValidationError as error:
+            self.message.emit(self.tr("The form cannot have this: {why}").format(why=error))
+            return
+        self._form.load(changed)
+        labels = ", ".join(change.label for change in changes)
+        self.message.emit(self.tr("In the form: {changes}").format(changes=labels))
+
+    def _use_spec(self, spec: RunSpec) -> None:
+        self._form.load(spec)
+        self._window.show_form()
+        self.message.emit(self.tr("The form has the settings of this entry: Start run uses them."))
+
+
+def _place(spec: RunSpec) -> tuple[str, tuple[str, ...]]:
+    """Return what was tried where: the recipe and the devices of a spec."""
+    return spec.recipe, tuple(sorted(spec.devices))

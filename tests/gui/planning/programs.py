@@ -1,0 +1,86 @@
+"""A program in the place of `engine.planning`, which measures nothing, and what it answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from engine.planning.requests import Answer
+from engine.planning.results import (
+    DeviceEstimate,
+    Doing,
+    Entry,
+    Finding,
+    Found,
+    MemoryEstimate,
+    Preflight,
+    Race,
+    Raced,
+)
+from tests.gui.conftest import SPEC
+
+GIB = 2**30
+ENTRY = Entry(
+    strategy=SPEC.strategy,
+    devices=SPEC.devices,
+    batch_size=SPEC.batch_size,
+    precision="fp32",
+    samples_per_second=1234.5,
+    efficiency=0.5,
+    memory={"cpu": 0.5 * GIB},
+    first_step_seconds=1.5,
+    shares={"compute": 0.7, "communication": 0.2, "data": 0.1},
+    spec=SPEC,
+)
+FINDING = Finding(name="gradients", level="ok", text="All ranks have the same gradients.")
+ESTIMATE = MemoryEstimate(
+    devices=(DeviceEstimate(device="cpu:0", weights=GIB, total=GIB, available=2 * GIB),),
+    text="Fits: about 1 of 2 GiB.",
+    fits=True,
+)
+
+_PROGRAM = """
+import json, sys
+
+request = json.loads(sys.stdin.readline())
+answers = {answers}
+steps = request.get("steps", 0)
+kind = request["type"]
+if kind == "race" and not request["entrants"]:
+    print(answers["nothing"])
+    sys.exit()
+for line in answers[kind][:-1]:
+    print(line, flush=True)
+if steps == 1000:
+    sys.stdin.read()
+print(answers[kind][-1].replace("-3", str(steps)), flush=True)
+"""
+
+
+def program(folder: Path) -> tuple[str, ...]:
+    """Write the program to `folder`; return its arguments for Python.
+
+    A race of 1000 steps ends when its input is closed.
+    """
+    answers: dict[str, list[Answer]] = {
+        "race": [
+            Doing("DDP on 2 CPUs", 0, 1),
+            Raced(ENTRY),
+            Race(entries=(ENTRY,), steps=-3),
+        ],
+        "preflight": [
+            Doing("gradients"),
+            Found(FINDING),
+            Preflight(spec=SPEC, findings=(FINDING,)),
+        ],
+        "memory": [ESTIMATE],
+    }
+    lines: dict[str, object] = {
+        kind: [msgspec.json.encode(each).decode() for each in said]
+        for kind, said in answers.items()
+    }
+    lines["nothing"] = '{"type":"refusal","text":"There is nothing to race."}'
+    file = folder / "fake_planning.py"
+    file.write_text(_PROGRAM.replace("{answers}", repr(lines)), encoding="utf-8")
+    return (str(file),)

@@ -1,0 +1,106 @@
+"""The findings of a preflight: order, marks, and buttons that fill the form."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.planning.results import Change, Finding, Preflight
+from gui.planning.figures import bandwidths, loading_times
+from gui.planning.findings import FindingsCard
+from gui.style.theme import ThemeController
+from tests.gui.conftest import SPEC
+from tests.gui.planning.programs import FINDING
+
+WORKERS = Change("Use 2 loader workers", {"loader_workers": 2})
+BF16 = Change("Use bf16", {"precision": "bf16"})
+FINDINGS = (
+    FINDING,
+    Finding(name="precision", level="hint", text="bf16 is faster.", change=BF16),
+    Finding(name="loading", level="warning", text="Steps wait.", advice="Do.", change=WORKERS),
+    Finding(name="memory", level="error", text="It does not fit."),
+)
+
+
+@pytest.fixture
+def card(qtbot: QtBot, qapp: QApplication) -> FindingsCard:
+    ThemeController(qapp)
+    card = FindingsCard()
+    qtbot.addWidget(card)
+    card.show_spec(SPEC)
+    card.show()
+    return card
+
+
+def test_the_worst_come_first_and_are_counted(card: FindingsCard) -> None:
+    assert "preflight" in card.note.text()
+    card.set_running(True)
+    for finding in FINDINGS:
+        card.add(finding)
+    assert [row.finding.level for row in card.rows] == ["error", "warning", "hint", "ok"]
+    card.show_preflight(Preflight(spec=SPEC, findings=FINDINGS, expected_seconds=90.0))
+    card.set_running(False)
+    assert card.facts.text() == "1 error · 1 warning · 1 hint · the whole run: about 1:30"
+    assert card.again.text() == "Preflight again"
+    marks = {row._mark.pixmap().toImage().constBits().tobytes() for row in card.rows}
+    assert len(marks) == 4
+    assert {row._mark.accessibleName() for row in card.rows} == {
+        "Error", "Warning", "Hint", "In order",
+    }  # fmt: skip
+
+
+def test_a_button_fills_the_form_and_then_says_that_it_is_done(
+    card: FindingsCard, qtbot: QtBot
+) -> None:
+    card.show_preflight(Preflight(spec=SPEC, findings=FINDINGS))
+    button = card.rows[1].button
+    assert button is not None
+    with qtbot.waitSignal(card.changes_clicked) as clicked:
+        button.click()
+    assert clicked.args == [[WORKERS]]
+    assert card.fix.text() == "Fix 2 of 3"
+    card.show_spec(replace(SPEC, loader_workers=2))
+    assert button.text() == "✓ In the form"
+    assert not button.isEnabled()
+    with qtbot.waitSignal(card.changes_clicked) as clicked:
+        card.fix.click()
+    assert clicked.args == [[BF16]]
+    card.show_spec(replace(SPEC, loader_workers=2, precision="bf16"))
+    assert card.fix.text() == "Fix 0 of 3"
+    assert not card.fix.isEnabled()
+
+
+def test_of_two_changes_that_contradict_the_worse_finding_counts(card: FindingsCard) -> None:
+    four = Change("Use 4 loader workers", {"loader_workers": 4})
+    hint = Finding(name="other", level="hint", text="Four.", change=four)
+    card.show_preflight(Preflight(spec=SPEC, findings=(hint, *FINDINGS)))
+    assert card.changes() == [WORKERS, BF16]
+
+
+def test_figures_have_pictures_with_their_numbers(card: FindingsCard) -> None:
+    figures = {
+        "all_reduce/1024/seconds": 1e-6,
+        "all_reduce/1048576/bytes_per_second": 2e9,
+        "rank/0/loading/2/seconds": 0.02,
+        "rank/1/loading/2/seconds": 0.03,
+        "loading/own_workers": 2.0,
+    }
+    assert [(point.place, point.value) for point in bandwidths(figures)] == [
+        ("1 KiB", "1.02"),
+        ("1 MiB", "2"),
+    ]
+    assert [point.value for point in loading_times(figures)] == ["30 ms"]
+    assert not card.figures.isVisible()
+    card.show_preflight(Preflight(spec=SPEC, findings=(FINDING,), figures=figures))
+    assert card.figures.isVisible()
+    assert card.figures.bandwidth.numbers.text() == "1 KiB: 1.02 · 1 MiB: 2"
+    assert card.facts.text() == "nothing to change"
+
+
+def test_a_problem_is_told(card: FindingsCard) -> None:
+    card.set_running(True)
+    card.show_problem("GPU 0 is in use.")
+    card.set_running(False)
+    assert card.note.text() == "⚠ GPU 0 is in use."

@@ -1,0 +1,138 @@
+"""What is measured before a run, from the form to the page and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
+from engine.planning.results import BatchSearch, Change, Sized, Tried
+from gui.app import AppController
+from gui.bridge import planning as bridge
+from tests.gui.planning.programs import program
+
+
+@pytest.fixture
+def app(
+    open_app: Callable[[], AppController], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AppController:
+    """The window, with a program that measures nothing."""
+    app = open_app()
+    monkeypatch.setattr(app.planning, "_arguments", program(tmp_path))
+    return app
+
+
+def test_a_race_of_what_is_in_the_form(app: AppController, qtbot: QtBot) -> None:
+    page, form = app.race_page, app.form
+    app.window.show_page("race")
+    qtbot.waitUntil(page.begin.isEnabled)
+    with qtbot.waitSignal(app.planning.begun) as begun:
+        page.begin.click()
+    request = begun.args[0]
+    assert isinstance(request, AskRace)
+    assert {each.recipe for each in request.entrants} == {form.source().reference}
+    assert "torch/single" in {each.strategy for each in request.entrants}
+    qtbot.waitUntil(lambda: app.planning.measured is None, timeout=60_000)
+    assert len(page.table.entries) == 1
+    page.table.selectRow(0)
+    page.use.click()
+    assert form.spec() == page.table.entries[0].spec
+    assert not page.use.isEnabled()
+
+
+def test_other_pages_say_that_a_race_is_measured_and_the_form_warns(
+    app: AppController, qtbot: QtBot
+) -> None:
+    spec = app.form.spec()
+    assert spec is not None
+    with qtbot.waitSignal(app.planning.news, timeout=60_000):
+        app.planning.ask(AskRace(entrants=(spec,), steps=1000))
+    assert app.window.page == "run"
+    qtbot.waitUntil(lambda: app.window.strip.pages["race"].text() == "Race 0/1")
+    assert "is being measured" in app.form.devices.warning
+    assert app.form.start_button.isEnabled()
+    with qtbot.waitSignal(app.planning.ended, timeout=60_000):
+        app.race_page.stop.click()
+    assert app.window.strip.pages["race"].text() == "Race"
+    assert app.form.devices.warning == ""
+
+
+def test_a_preflight_is_offered_until_there_was_one(app: AppController, qtbot: QtBot) -> None:
+    row = app.form.planning
+    assert row.offer.isVisible()
+    with qtbot.waitSignal(app.planning.ended, timeout=60_000):
+        row.offer.click()
+    assert app.window.page == "race"
+    assert [each.finding.level for each in app.race_page.findings.rows] == ["ok"]
+
+
+def test_a_prediction_follows_the_form_once_it_was_asked_for(
+    app: AppController, qtbot: QtBot
+) -> None:
+    row = app.form.planning
+    asked: list[object] = []
+    app.planning.begun.connect(asked.append)
+    app.form.field("batch_size").set_value(96)
+    with qtbot.waitSignal(app.planning.ended, timeout=60_000):
+        row.estimate_memory.trigger()
+    assert row.text.text() == "✓ Fits: about 1 of 2 GiB."
+    app.form.field("batch_size").set_value(32)
+    assert not row.bar.isVisible()
+    qtbot.waitUntil(lambda: row.text.text() == "✓ Fits: about 1 of 2 GiB.", timeout=60_000)
+    assert [each.spec.batch_size for each in asked if isinstance(each, AskMemory)] == [96, 32]
+
+
+def test_what_a_preflight_proposes_fills_the_form(app: AppController) -> None:
+    changes = [
+        Change("Use 2 CPUs", {"devices": ["cpu:0", "cpu:1"], "strategy": "torch/ddp"}),
+        Change("Use the batch size 48", {"batch_size": 48}),
+    ]
+    app.race_page.findings.changes_clicked.emit(changes)
+    spec = app.form.spec()
+    assert spec is not None
+    assert (spec.devices, spec.strategy, spec.batch_size) == (
+        ("cpu:0", "cpu:1"), "torch/ddp", 48,
+    )  # fmt: skip
+    app.race_page.findings.changes_clicked.emit([Change("Odd", {"batch_size": "many"})])
+    assert app.form.spec() == spec
+
+
+def test_sizes_are_shown_as_they_are_tried(app: AppController) -> None:
+    spec = app.form.spec()
+    assert spec is not None
+    dialog = app.planning_controller.open_batch_dialog(spec)
+    request, tried = AskBatch(spec), Tried(batch_size=512, fits=True, samples_per_second=9000.0)
+    app.planning.news.emit(request, Sized(tried))
+    full = Tried(batch_size=1024, fits=False, problem="Out of memory.")
+    app.planning.news.emit(request, Sized(full))
+    shown = [
+        [item.text(column) for column in range(3)]
+        for row in range(2)
+        if (item := dialog.table.topLevelItem(row)) is not None
+    ]
+    assert shown == [["512", "✓ fits", "9,000"], ["1,024", "✕ does not fit", "–"]]
+    change = Change("Use 512", {"batch_size": 512})
+    search = BatchSearch(tried=(tried, full), largest=512, fastest=512, text="Done.", change=change)
+    app.planning.found.emit(request, search)
+    app.planning.ended.emit(request)
+    (_, button), *others = dialog._changes
+    assert not others
+    button.click()
+    now = app.form.spec()
+    assert now is not None
+    assert now.batch_size == 512
+    assert button.text() == "✓ In the form"
+
+
+def test_a_script_is_not_measured(app: AppController, qtbot: QtBot) -> None:
+    app.form.heading.kind.script.setChecked(True)
+    assert not app.form.planning.isVisible()
+    assert not app.form.preflight_button.isVisible()
+    with qtbot.waitSignal(app.planning_controller.message) as said:
+        app.window.preflight.trigger()
+    assert said.args == ["A script runs as it is: only recipes are measured."]
+    assert not app.planning.is_asked(AskPreflight)
+    assert bridge.ARGUMENTS[-1] == "engine.planning"
