@@ -144,6 +144,7 @@ class AppController(QObject):
     def complete(self) -> None:
         """Make what shows a run, and look for runs."""
         _log.info("the window is painted")
+        from gui.bridge.kept_results import KeptResults
         from gui.curves import Curves  # takes longer than the window needs to appear
         from gui.machines.machines_page import MachinesPage
         from gui.machines_controller import MachinesController
@@ -166,7 +167,11 @@ class AppController(QObject):
         self.race_page = RacePage()
         self._race_place.fill(self.race_page)
         self.planning_controller = PlanningController(
-            self.planning, self.race_page, self.form, self.window
+            self.planning,
+            KeptResults(self.background, self),
+            self.race_page,
+            self.form,
+            self.window,
         )
         self.planning_controller.message.connect(self.show_message)
         self.engine_client.runs_listed.connect(self.planning_controller.show_runs)

@@ -25,6 +25,7 @@ from engine.planning.results import (
 from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import RunSpec
 from engine.telemetry.snapshot import Snapshot
+from gui.bridge.kept_results import Earlier, KeptResults
 from gui.bridge.planning import Planning
 from gui.bridge.race_entrants import CannotRace, race_entrants
 from gui.planning.batch_dialog import BatchDialog
@@ -48,9 +49,17 @@ class PlanningController(QObject):
     """A sentence for the status bar."""
 
     def __init__(
-        self, planning: Planning, page: RacePage, form: RunForm, window: MainWindow
+        self,
+        planning: Planning,
+        kept: KeptResults,
+        page: RacePage,
+        form: RunForm,
+        window: MainWindow,
     ) -> None:
         super().__init__(window)
+        self._kept = kept
+        kept.found.connect(self._show_earlier)
+        kept.failed.connect(self.message)
         self._planning, self._page, self._form, self._window = planning, page, form, window
         self._tried: set[tuple[str, tuple[str, ...]]] = set()
         self._entrants: tuple[RunSpec, ...] = ()
@@ -77,7 +86,7 @@ class PlanningController(QObject):
         window.preflight.triggered.connect(self.preflight)
         window.find_batch_size.triggered.connect(self.find_batch_size)
         form.spec_changed.connect(self._follow_form)
-        window.page_changed.connect(lambda _: self._count.start())
+        window.page_changed.connect(self._show_page)
         page.race_clicked.connect(self.race)
         page.stop_clicked.connect(lambda: planning.stop(AskRace))
         page.spec_chosen.connect(self._use_spec)
@@ -158,7 +167,7 @@ class PlanningController(QObject):
             case AskRace(), Raced(entry):
                 self._page.add(entry)
             case AskPreflight(), Doing():
-                self._page.findings.show_doing(news.text)
+                self._page.findings.show_doing(self.tr("Now: {what}…").format(what=news.text))
             case AskPreflight(), Found(finding):
                 self._page.findings.add(finding)
             case AskBatch(), Doing() if self.batch_dialog is not None:
@@ -172,8 +181,10 @@ class PlanningController(QObject):
     def _show(self, request: Request, result: Result) -> None:
         match result:
             case Race():
+                self._kept.keep(result)
                 self._page.show_race(result)
             case Preflight():
+                self._kept.keep(result)
                 self._tried.add(_place(result.spec))
                 self._page.findings.show_preflight(result)
                 self._offer_preflight()
@@ -246,6 +257,24 @@ class PlanningController(QObject):
         """Whether `spec` needs the memory that the settings of the form need."""
         now = self._form.spec()
         return now is not None and replace(now, **_NO_MEMORY) == replace(spec, **_NO_MEMORY)
+
+    def _show_page(self, page: str) -> None:
+        if page != "race":
+            return
+        self._count.start()
+        spec = self._form.spec()
+        if spec is not None and self._page.is_empty:
+            self._kept.look(spec)
+
+    def _show_earlier(self, earlier: Earlier) -> None:
+        """Show what was measured before for what is in the form, unless there is news."""
+        if earlier.race is not None and self._page.is_empty:
+            self._page.show_race(earlier.race)
+        findings = self._page.findings
+        if earlier.preflight is not None and findings.is_empty:
+            self._tried.add(_place(earlier.preflight.spec))
+            findings.show_preflight(earlier.preflight)
+            self._offer_preflight()
 
     def _offer_preflight(self) -> None:
         spec = self._form.spec()

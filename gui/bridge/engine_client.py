@@ -25,6 +25,7 @@ from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from gui.bridge.background import Background
+from gui.bridge.kept_results import measured_before
 from gui.bridge.machines.machines import place_of
 from gui.bridge.run_commands import RunCommands
 
@@ -137,7 +138,7 @@ class EngineClient(QObject):
 
         def work() -> str:
             if not machine:
-                return client.start(spec, tags)
+                return client.start(spec, tags, measured_before(spec))
             from gui.bridge.machines.remote_run import start_elsewhere
 
             return start_elsewhere(self._machines.connection(machine), spec, tags)

@@ -36,16 +36,13 @@ class Point(NamedTuple):
 def bandwidths(figures: Mapping[str, float]) -> list[Point]:
     """Return the bandwidth of the all-reduce by size of the message, in bytes and GB/s."""
     found: dict[int, float] = {}
-    for name, value in figures.items():
+    for name, seconds in figures.items():
         match name.split("/"):
-            case ["all_reduce", size, "bytes_per_second"] if size.isdecimal():
-                found[int(size)] = value
-            case ["all_reduce", size, "seconds"] if size.isdecimal() and value > 0:
-                found[int(size)] = int(size) / value
+            case ["all_reduce", size] if size.isdecimal() and int(size) and seconds > 0:
+                found[int(size)] = int(size) / seconds
     return [
         Point(math.log2(size), rate / 1e9, _bytes(size), f"{rate / 1e9:.3g}")
         for size, rate in sorted(found.items())
-        if size
     ]
 
 
@@ -53,19 +50,16 @@ def loading_times(figures: Mapping[str, float]) -> list[Point]:
     """Return the seconds in which the slowest rank loads its part of a batch, by the number of
     loader workers."""
     found: dict[int, float] = {}
-    for name, value in figures.items():
+    own = int(figures.get("loading/own_workers", 0.0))  # what 0 stands for, if the recipe has some
+    for name, seconds in figures.items():
         match name.split("/"):
-            case [*_, "loading", number, "seconds"] if number.isdecimal():
-                found[int(number)] = max(value, found.get(int(number), 0.0))
+            case ["rank", _, "loading", number] if number.isdecimal():
+                workers = int(number) or own
+                found[workers] = max(seconds, found.get(workers, 0.0))
     return [
         Point(number, seconds, str(number), step_time(seconds))
         for number, seconds in sorted(found.items())
     ]
-
-
-def step_seconds(figures: Mapping[str, float]) -> float:
-    """Return the seconds of a step; 0: not known."""
-    return next((figures[name] for name in ("step/seconds", "step_seconds") if name in figures), 0)
 
 
 class FigureCharts(QWidget):
@@ -84,7 +78,7 @@ class FigureCharts(QWidget):
         """Draw what there is of `figures`."""
         rates, times = bandwidths(figures), loading_times(figures)
         self.bandwidth.show_points(rates if len(rates) > 1 else [])
-        step = step_seconds(figures)
+        step = figures.get("step_seconds", 0.0)
         text = self.tr("a step: {time}").format(time=step_time(step)) if step else ""
         self.loading.show_points(times, step, text)
         self.setVisible(bool(len(rates) > 1 or times))

@@ -147,6 +147,11 @@ class FindingsCard(QFrame):
         self.set_running(False)
         self._show_note("")
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is shown of a preflight, and none is made."""
+        return not (self.rows or self._preflight or self._is_running)
+
     def set_running(self, running: bool) -> None:
         """Show that a preflight begins, or is over."""
         self._is_running = running
@@ -233,7 +238,7 @@ class FindingsCard(QFrame):
             "A preflight trains the first steps with the settings of the form, and says what would "
             "fail, what is slow, and what to change. It takes about a minute."
         )
-        is_empty = not (text or self.rows or self._preflight or self._is_running)
+        is_empty = self.is_empty and not text
         self.note.setText(empty if is_empty else f"⚠ {text}" if is_problem else text)
         self.note.setProperty("tone", "bad" if is_problem else "")
         self.note.style().polish(self.note)

@@ -145,6 +145,11 @@ class RacePage(QWidget):
         self.table.set_devices(totals, display)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing is shown of a race, and none is measured."""
+        return not (self._entries or self._is_running)
+
+    @property
     def running_text(self) -> str:
         """How far the race is, such as `3/8`; empty: none is measured."""
         if not self._is_running:
@@ -158,9 +163,8 @@ class RacePage(QWidget):
         self._place_buttons()
 
     def _show_all(self) -> None:
-        is_empty = not (self._entries or self._is_running)
-        self._empty.setVisible(is_empty)
-        self._table_card.setVisible(not is_empty)
+        self._empty.setVisible(self.is_empty)
+        self._table_card.setVisible(not self.is_empty)
         self._show_state()
         self._show_chosen()
 
@@ -191,9 +195,10 @@ class RacePage(QWidget):
     def _facts(self) -> str:
         """Return what is raced: `digits · batch 64 · fp32 · GPU 0, GPU 1 · 8 entries in 2:14`."""
         request, race = self._request, self._race
-        if request is None or not request.entrants:
+        asked = request.entrants if request is not None else ()
+        entrants = asked or tuple(entry.spec for entry in self.table.entries)
+        if not entrants:
             return ""
-        entrants = request.entrants
         sizes = sorted({each.batch_size for each in entrants})
         devices = dict.fromkeys(device for each in entrants for device in each.devices)
         parts = [

@@ -211,10 +211,10 @@ def _preflight(spec: RunSpec) -> Preflight:
         ),
     )
     rates = (2**10, 4e6), (2**14, 5e7), (2**18, 6.2e8), (2**22, 5.4e9), (2**26, 2.1e10)
-    figures = {f"all_reduce/{size}/bytes_per_second": rate for size, rate in rates}
-    figures |= {"loading/0/seconds": 0.031, "loading/1/seconds": 0.024}
-    figures |= {"loading/2/seconds": 0.013, "loading/4/seconds": 0.012}
-    figures["step/seconds"] = 0.021
+    figures = {f"all_reduce/{size}": size / rate for size, rate in rates}
+    seconds = (0, 0.031), (1, 0.024), (2, 0.013), (4, 0.012)
+    figures |= {f"rank/0/loading/{workers}": each for workers, each in seconds}
+    figures["step_seconds"] = 0.021
     return Preflight(
         spec=spec, findings=findings, figures=figures, expected_seconds=1880, expected_wh=214
     )

@@ -81,21 +81,24 @@ def test_of_two_changes_that_contradict_the_worse_finding_counts(card: FindingsC
 
 def test_figures_have_pictures_with_their_numbers(card: FindingsCard) -> None:
     figures = {
-        "all_reduce/1024/seconds": 1e-6,
-        "all_reduce/1048576/bytes_per_second": 2e9,
-        "rank/0/loading/2/seconds": 0.02,
-        "rank/1/loading/2/seconds": 0.03,
-        "loading/own_workers": 2.0,
+        "all_reduce/1024": 1e-6,
+        "all_reduce/1048576": 524288e-9,
+        "rank/0/loading/2": 0.02,
+        "rank/1/loading/2": 0.03,
+        "rank/0/loading/0": 0.01,
+        "loading/own_workers": 1.0,
+        "step_seconds": 0.05,
     }
     assert [(point.place, point.value) for point in bandwidths(figures)] == [
         ("1 KiB", "1.02"),
         ("1 MiB", "2"),
     ]
-    assert [point.value for point in loading_times(figures)] == ["30 ms"]
+    assert [point.value for point in loading_times(figures)] == ["10 ms", "30 ms"]
     assert not card.figures.isVisible()
     card.show_preflight(Preflight(spec=SPEC, findings=(FINDING,), figures=figures))
     assert card.figures.isVisible()
     assert card.figures.bandwidth.numbers.text() == "1 KiB: 1.02 · 1 MiB: 2"
+    assert card.figures.loading.numbers.text() == "1: 10 ms · 2: 30 ms · a step: 50 ms"
     assert card.facts.text() == "nothing to change"
 
 

@@ -1,0 +1,66 @@
+"""What was measured is kept, found again for the same recipe and devices, and copied to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from pytestqt.qtbot import QtBot
+
+from engine.planning import kept
+from engine.planning.results import Preflight, Race
+from gui.bridge.background import Background
+from gui.bridge.kept_results import Earlier, KeptResults, measured_before
+from tests.gui.conftest import SPEC
+from tests.gui.planning.programs import ENTRY, FINDING
+
+RACE = Race(entries=(ENTRY,), steps=20)
+PREFLIGHT = Preflight(spec=SPEC, findings=(FINDING,))
+
+
+@pytest.fixture
+def results(traindeck_home: Path, qtbot: QtBot) -> Iterator[KeptResults]:
+    background = Background()
+    yield KeptResults(background)
+    background.finish()
+
+
+def test_what_was_measured_is_found_for_the_same_recipe_and_devices(
+    results: KeptResults, qtbot: QtBot
+) -> None:
+    results.keep(RACE)
+    results.keep(PREFLIGHT)
+    results.keep(Race())  # it says nothing
+    qtbot.waitUntil(lambda: len(kept.numbers()) == 2)
+    for spec, earlier in (
+        (SPEC, Earlier(RACE, PREFLIGHT)),
+        (replace(SPEC, batch_size=7), Earlier(RACE, PREFLIGHT)),
+        (replace(SPEC, devices=("cpu:0", "cpu:1")), Earlier()),
+        (replace(SPEC, recipe="digits_keras"), Earlier()),
+    ):
+        with qtbot.waitSignal(results.found) as found:
+            results.look(spec)
+        assert found.args == [earlier]
+
+
+def test_a_run_gets_what_was_measured_for_it(traindeck_home: Path) -> None:
+    assert measured_before(SPEC) is None
+    number = kept.keep(RACE)
+    planning = measured_before(SPEC)
+    assert planning is not None
+    assert planning.number == number
+    assert measured_before(replace(SPEC, batch_size=7)) is None
+
+
+def test_what_cannot_be_kept_is_a_sentence(
+    results: KeptResults, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(result: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept, "keep", full)
+    with qtbot.waitSignal(results.failed) as failed:
+        results.keep(RACE)
+    assert failed.args == ["What was measured could not be kept: No space left on device."]
