@@ -17,7 +17,7 @@ from typing import BinaryIO, assert_never
 import msgspec
 
 from engine.client import CannotStart
-from engine.planning import preflight, race
+from engine.planning import batch_search, memory_estimate, preflight, race
 from engine.planning.device_claim import DevicesInUse
 from engine.planning.requests import (
     Answer,
@@ -28,7 +28,8 @@ from engine.planning.requests import (
     Refusal,
     Request,
 )
-from engine.planning.results import News, Result
+from engine.planning.results import MemoryEstimate, News, Result
+from engine.planning.short_run import Cancelled
 from engine.processes.process import END_SIGNALS
 
 
@@ -62,7 +63,7 @@ def main() -> int:
 
 def _result(
     request: Request, tell: Callable[[News], None], is_cancelled: Callable[[], bool]
-) -> Result | Refusal:
+) -> Result:
     match request:
         case AskRace():
             return race.race(
@@ -75,8 +76,13 @@ def _result(
             )
         case AskPreflight(spec, seconds):
             return preflight.preflight(spec, seconds, tell, is_cancelled)
-        case AskMemory() | AskBatch():
-            return Refusal("This cannot be measured yet.")
+        case AskMemory(spec, limit_mib):
+            try:
+                return memory_estimate.estimate(spec, limit_mib, tell, is_cancelled)
+            except Cancelled:
+                return MemoryEstimate(problem="The measurement was stopped: nothing is predicted.")
+        case AskBatch(spec, limit_mib):
+            return batch_search.search(spec, limit_mib, tell, is_cancelled)
         case _:
             assert_never(request)
 

@@ -395,7 +395,7 @@ class RunForm(QFrame):
         elif self._spec is None:
             self._show_first_problem()
         else:
-            self.sweep_requested.emit(self._spec, self._source_info())
+            self.sweep_requested.emit(self._spec, self.source())
 
     def _sweep_refusal(self) -> str:
         """Return why there can be no sweep of what the form is for; empty: there can."""
