@@ -31,7 +31,8 @@ def claimed_devices(devices: Sequence[str]) -> Iterator[None]:
         yield
         return
     pid = os.getpid()
-    ticket = Ticket(MEASUREMENT, pid, start_time(pid), gpus, gpus, machine=this_machine())
+    name = f"{MEASUREMENT} (process {pid})"  # each has its own: a run has one ticket
+    ticket = Ticket(name, pid, start_time(pid), gpus, gpus, machine=this_machine())
     ahead = device_queue.enter(ticket)
     try:
         if ahead:
@@ -49,8 +50,9 @@ def runs_on(devices: Sequence[str]) -> list[str]:
 def _sentence(ahead: Ticket, gpus: Sequence[str]) -> str:
     names = snapshot_once().display_names()
     used = " and ".join(names.get(each, each) for each in gpus if each in ahead.devices)
-    if ahead.run == MEASUREMENT:
-        return f"Another measurement uses {used} now: wait until it is over, or choose other GPUs."
+    if ahead.run.startswith(MEASUREMENT):
+        other = ahead.run.removeprefix("a ")
+        return f"Another {other} uses {used} now: wait until it is over, or choose other GPUs."
     does = "waits for" if ahead.place == "waiting" else "uses"
     return (
         f"Run {ahead.run} {does} {used} now: wait until it is over, end it with "

@@ -219,19 +219,27 @@ class _Measuring:
             else:
                 able.append(spec)
         self._planned = len(able)
-        self._warm_up(able)
+        able = self._warm_up(able)
         for wave in _waves(able, pool):
             for spec, run in zip(wave, self._side_by_side(wave), strict=True):
                 self._add(spec, run)
         self._repeat_the_fastest()
 
-    def _warm_up(self, able: Sequence[RunSpec]) -> None:
-        """Do one step with each framework. The first run would pay for loading it, and for what the
-        system then has in its caches."""
+    def _warm_up(self, able: Sequence[RunSpec]) -> list[RunSpec]:
+        """Do one step with each framework, and return those that are still to be measured.
+
+        The first run would pay for loading it, and for what the system then has in its caches.
+        """
+        left = list(able)
         first = {_framework(spec): spec for spec in reversed(able) if not spec.cold_start}
-        for framework, spec in first.items():
+        for framework, spec in reversed(first.items()):
             self._say(f"Loads {_TITLES.get(framework, framework)}.")
-            short_run(spec, steps=1, is_cancelled=self._is_cancelled)
+            run = short_run(spec, steps=1, is_cancelled=self._is_cancelled)
+            if not run.ok:  # it would fail again
+                left.remove(spec)
+                self._done += 1
+                self._add(spec, run)
+        return left
 
     def _side_by_side(self, wave: Sequence[RunSpec]) -> list[ShortRun]:
         names = ", ".join(_name(spec) for spec in wave)

@@ -35,7 +35,7 @@ LOCK_SECONDS = 10.0
 busy disk: a run whose supervisor gets no ticket does not start."""
 
 MEASUREMENT = "a measurement"
-"""What stands in the place of the number of a run for what is measured before one."""
+"""How what stands in the place of the number of a run begins, for what is measured before one."""
 
 Place = Literal["waiting", "inside", "aside"]
 Move = Literal["up", "down", "first"]
@@ -51,7 +51,7 @@ class Ticket(
     """One active run. It counts only while its supervisor or one of its workers is alive."""
 
     run: str
-    """Its number, or MEASUREMENT."""
+    """Its number, or a text that begins with MEASUREMENT."""
 
     pid: int
     created: float
@@ -140,7 +140,7 @@ def describe(ticket: Ticket, ahead: Sequence[Ticket], names: Mapping[str, str]) 
 
 def named(run: str) -> str:
     """Return how a sentence names who holds a ticket, such as `run 12`."""
-    return run if run == MEASUREMENT else f"run {run}"
+    return run if run.startswith(MEASUREMENT) else f"run {run}"
 
 
 def read() -> list[Ticket]:

@@ -57,6 +57,8 @@ def move(run_id: str, where: str, *, json: bool) -> Exit:
 
 
 def _title(run_id: str) -> str:
+    if run_id.startswith(device_queue.MEASUREMENT):
+        return run_id
     try:
         return client.get_run(run_id).title
     except NoSuchRun:

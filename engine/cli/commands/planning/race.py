@@ -64,7 +64,8 @@ def race_strategies(recipe: str, run: RunOptions, options: RaceOptions, *, json:
             )
     except (CannotRace, DevicesInUse) as error:
         raise Refused(str(error)) from error
-    number = kept.keep(found) if found.entries else 0
+    ran = any(each.samples_per_second for each in found.entries)
+    number = kept.keep(found) if ran else 0
     if json:
         print_json([_as_json(each, number) for each in found.entries])
     else:
@@ -72,7 +73,7 @@ def race_strategies(recipe: str, run: RunOptions, options: RaceOptions, *, json:
     if found.is_stopped:
         err().print(f"The race was stopped: {len(found.entries)} of {len(entering)} were measured.")
         return Exit.STOPPED
-    return Exit.DONE if any(each.samples_per_second for each in found.entries) else Exit.FAILED
+    return Exit.DONE if ran else Exit.FAILED
 
 
 def _strategies(text: str, recipe: RecipeInfo) -> list[Strategy]:
@@ -224,6 +225,6 @@ def _as_json(entry: Entry, number: int) -> dict[str, Any]:
         "joules_per_sample": entry.joules,
         "shares": entry.shares,
         "problem": entry.problem,
-        "command": _command(entry.spec, number),
-        "planned": number,
+        "command": "" if entry.problem else _command(entry.spec, number),
+        "planned": number or None,
     }
