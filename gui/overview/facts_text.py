@@ -87,6 +87,8 @@ def environment_lines(overview: RunOverview, info: RunInfo) -> list[Line]:
     add("CPU", facts.processor)
     add(translate("Overview", "System"), facts.platform)
     lines += _command_line(overview)
+    if (planning := overview.facts.planning) is not None:
+        add(translate("Overview", "Measured before"), planning.summary, tip=planning.summary)
     for problem in facts.problems:
         lines.append(Line((piece("!", "warn"), piece(problem, "warn")), problem))
     return lines

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from engine import client
 from engine.facts.run_facts import read_facts, write_planning
 from engine.planning import kept
 from engine.planning.results import BatchSearch, Entry, Finding, Preflight, Race
@@ -81,6 +82,17 @@ def test_a_run_keeps_a_copy(tmp_path: Path) -> None:
     copy = read_facts(tmp_path).planning
     assert copy == planning
     assert kept.result_of(copy) == race
+
+
+def test_a_run_that_is_started_with_it_has_it_in_its_facts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "_start_supervisor", lambda *_, **__: None)
+    planning = kept.planned(kept.keep(Race(entries=(entry(),))))
+
+    run_id = client.start(SPEC, ["paper"], planning)
+
+    assert read_facts(paths.run_folder(run_id)).planning == planning
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ import pytest
 from engine.environments import creation, registry
 from engine.environments.registry import Environment
 from engine.messages.channel import Server
+from engine.planning import kept
+from engine.planning.results import Race
 from engine.processes import process
 from engine.remote import machines
 from engine.remote.machines import RemoteMachine
@@ -42,6 +44,14 @@ def test_a_damaged_list_of_runs_is_built_anew(run: Path, check: Check) -> None:
     assert found.outcome is Outcome.MENDED
     assert run_index.cached_spec("1") is not None
     assert check() == []
+
+
+def test_a_measurement_that_cannot_be_read_is_named(check: Check) -> None:
+    kept.keep(Race())
+    assert check() == []
+    (paths.home() / kept.FOLDER / "1.json").write_text("noise")
+    (found,) = check(repair=True)
+    assert (found.run, found.file, found.outcome) == ("", "planning/1.json", Outcome.UNMENDABLE)
 
 
 def test_a_damaged_queue_is_built_anew_from_the_runs(check: Check) -> None:

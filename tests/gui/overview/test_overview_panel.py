@@ -19,8 +19,10 @@ from engine.facts.run_facts import (
     DeviceFacts,
     Layer,
     ModelFacts,
+    Planning,
     write_attempt,
     write_model,
+    write_planning,
 )
 from engine.facts.settings import SettingRow
 from engine.messages.events import EpochEnded, Failure, RunEnded
@@ -131,6 +133,17 @@ def test_a_run_with_facts(panel: OverviewPanel, record: Record, qtbot: QtBot) ->
     assert tree.index(1, 1).data() == "Linear 2→250, frozen"
     assert "spec.toml" in texts(panel.files_table)
     assert panel.show_diff.isEnabled()
+
+
+def test_what_was_measured_before_is_said_in_one_line(
+    panel: OverviewPanel, record: Record, qtbot: QtBot
+) -> None:
+    run = record()
+    write_attempt(run.folder, FACTS)
+    summary = "Raced 6 entries: torch/ddp was fastest."
+    write_planning(run.folder, Planning(number=3, measured=1.0, summary=summary, result={}))
+    shown(panel, run, qtbot)
+    assert summary in texts(panel.environment_table)
 
 
 def test_a_run_of_an_older_version_says_that_nothing_was_recorded(
