@@ -32,7 +32,7 @@ CLOSE = 0.05
 also the noise of a figure of too few parts to tell its own."""
 
 BUSY = 0.5
-"""Load of one processor from which the figures of CPU devices are said to be disturbed."""
+"""Load of each thread of the processor from which it is called busy."""
 
 _TITLES = {"torch": "PyTorch", "tf": "TensorFlow"}
 
@@ -164,8 +164,11 @@ def _notices(
     if all_on_cpu(devices):
         if runs := runs_on(devices):
             who = f"Run {runs[0]} trains" if len(runs) == 1 else f"Runs {', '.join(runs)} train"
+            found.append(f"{who} on the same CPU devices: the figures are too low.")
+        elif _load() > BUSY * _threads():
             found.append(
-                f"{who} on the same CPU devices: the figures are lower than they would be."
+                f"The processor was busy when the race began (a load of {_load():.1f} on "
+                f"{_threads()} threads): the figures are too low, and another race may give others."
             )
         if together:
             found.append(
@@ -181,10 +184,12 @@ def _notices(
 
 
 def _load() -> float:
-    """Return the mean load of one processor in the last minute; 0 if the system does not tell."""
-    if not hasattr(os, "getloadavg"):
-        return 0.0
-    return os.getloadavg()[0] / (os.cpu_count() or 1)
+    """Return the mean load of the last minute; 0 if the system does not tell."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
+def _threads() -> int:
+    return os.cpu_count() or 1
 
 
 class _Measured(NamedTuple):

@@ -7,7 +7,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from engine.messages.events import CheckpointSaved, EpochEnded, Failure, Notice,
 from engine.planning.whereabouts import whereabouts
 from engine.runs.run_info import RunInfo, failure_of
 from engine.runs.run_state import STEP_SECONDS, THROUGHPUT, TRAINING_LOSS, RunState, RunStatus
-from engine.runs.store.store_reader import RunReader
+from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
 from engine.training import memory_record
@@ -262,22 +262,21 @@ def _figures(
     elif run.state not in (RunState.FINISHED, RunState.STOPPED):
         problem = run.reason or f"It is {run.state}."
     with RunReader(run.folder) as reader:
-        events = [stored.event for stored in reader.events_after(0)]
+        stored_events = reader.events_after(0)
+        events = [stored.event for stored in stored_events]
         losses = reader.history(TRAINING_LOSS)
         chunks = reader.history(THROUGHPUT)
         times = reader.history(STEP_SECONDS).value
         newest = reader.newest_values()
+        turns = _turns(stored_events, reader)
         ranks = memory_record.read(run.folder, len(spec.slots))
         memory = _memory(reader, spec, ranks)
     started = next((event for event in events if isinstance(event, TrainingStarted)), None)
     saved = [event.bytes for event in events if isinstance(event, CheckpointSaved)]
     by_rank = _shares_by_rank(newest)
-    epochs = {stored.step for stored in events if isinstance(stored, EpochEnded)}
-    seconds_of = _step_seconds(losses, _warm_step(chunks), epochs)
+    seconds_of = _step_seconds(losses, _warm_step(chunks), turns)
     rates = _rates(seconds_of, _samples_per_step(run.status, spec))
     pace = run.status.samples_per_second
-    if not rates and len(chunks.step) > WARM_UP_CHUNKS and pace > 0:
-        rates = (pace,)  # such as one step an epoch: each lies beside a validation
     energy = run.status.energy * 3600
     trained = len(losses.value) * spec.batch_size
     return ShortRun(
@@ -333,14 +332,25 @@ def _warm_step(chunks: StoredPoints) -> int:
     return max(ends[min(WARM_UP_CHUNKS, len(ends)) - 1], int(WARM_UP_SHARE * ends[-1]))
 
 
-def _step_seconds(losses: StoredPoints, warm: int, epochs: Collection[int]) -> list[float]:
-    """Return the seconds of each step after `warm` that did not begin with the end of an epoch, as
-    a validation lies between those."""
+def _turns(events: Iterable[StoredEvent], reader: RunReader) -> dict[int, float]:
+    """Return when the step after each end of an epoch could begin, by the last step before."""
+    found = {
+        stored.event.step: stored.time for stored in events if isinstance(stored.event, EpochEnded)
+    }
+    # The event may have waited for the supervisor; the metrics have the time of the worker.
+    validated = reader.history("validation/loss")
+    ends = zip(validated.step, validated.time, strict=True)
+    return found | {int(step): float(end) for step, end in ends}
+
+
+def _step_seconds(losses: StoredPoints, warm: int, turns: Mapping[int, float]) -> list[float]:
+    """Return the seconds of each step after `warm`, without the validations before some. What else
+    the turn of an epoch takes, such as loader processes that start, counts."""
     steps, times = [int(step) for step in losses.step], [float(each) for each in losses.time]
     return [
-        now - before
+        now - max(before, turns.get(step, before))
         for before, now, step in zip(times, times[1:], steps, strict=False)
-        if step >= warm and step not in epochs and now > before
+        if step >= warm and now > max(before, turns.get(step, before))
     ]
 
 

@@ -35,9 +35,8 @@ def test_runs_go_there_and_it_is_deleted(temporary: Path) -> None:
 
 
 def test_it_is_deleted_after_an_error(temporary: Path) -> None:
-    with pytest.raises(ZeroDivisionError), own_data_folder("test"):
-        paths.create_run_folder()
-        raise ZeroDivisionError
+    with pytest.raises(FileNotFoundError), own_data_folder("test"):
+        (paths.create_run_folder() / "gone").read_text()
     assert list(temporary.iterdir()) == []
 
 

@@ -183,6 +183,29 @@ def test_a_stopped_race_returns_what_is_known(monkeypatch: pytest.MonkeyPatch) -
     assert [each.strategy for each in found.entries] == ["torch/single"]
 
 
+def test_what_disturbs_a_race_on_cpus_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    _Runs(monkeypatch, single=(50.0, 50.0, 50.0))
+    monkeypatch.setattr(racing.os, "getloadavg", lambda: (7.0, 1.0, 1.0))
+    monkeypatch.setattr(racing.os, "cpu_count", lambda: 2)
+    [notice] = race(_entrants("single"), steps=60).notices
+    assert "was busy when the race began (a load of 7.0 on 2 threads)" in notice
+
+    monkeypatch.setattr(racing, "runs_on", lambda devices: ["7", "8"])
+    [notice] = race(_entrants("single"), steps=60).notices
+    assert notice.startswith("Runs 7, 8 train on the same CPU devices")
+
+
+def test_a_run_that_fails_while_its_framework_is_loaded_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = _Runs(monkeypatch, single="Broke.", ddp=(9.0, 9.0, 9.0))
+
+    found = race(_entrants("single", "ddp"), steps=60)
+
+    assert [each[:2] for each in runs.done] == [("single", 1), ("ddp", 60)]
+    assert [each.problem for each in found.entries] == ["", "Broke. (recipe.py:5)"]
+
+
 def test_an_asynchronous_strategy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     _Runs(monkeypatch, parameter_server=(50.0, 50.0, 50.0), single=(9.0, 9.0, 9.0))
     spec = replace(SPEC, recipe="digits_keras", strategy="tf/single")
