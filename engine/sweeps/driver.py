@@ -61,6 +61,9 @@ class Driver:
         """The runs of trials that are not over, by the number of the trial."""
 
         self._slots: dict[int, int] = {}
+        self._series = ""
+        """Which series the runs that are over have; empty: none is."""
+
         self._pruned: set[int] = set()
         self._asked_to_stop: set[int] = set()
         self._refusals = 0
@@ -254,7 +257,9 @@ class Driver:
     def _values(self, info: RunInfo) -> list[tuple[int, float]]:
         try:
             with RunReader(info.folder) as reader:
-                points = reader.history(self._sweep.series(reader.counts()))
+                known = reader.counts()
+                series = self._sweep.series(known, is_over=self._series in known)
+                points = reader.history(series)
         except (OSError, sqlite3.Error):
             return []
         return [
@@ -264,7 +269,8 @@ class Driver:
     def _value(self, info: RunInfo) -> float | None:
         try:
             with RunReader(info.folder) as reader:
-                best = reader.best(self._sweep.series(reader.counts()), lowest=self._sweep.lowest)
+                self._series = self._sweep.series(reader.counts())
+                best = reader.best(self._series, lowest=self._sweep.lowest)
         except (OSError, sqlite3.Error):
             return None
         return best[0] if best else None

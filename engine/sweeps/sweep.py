@@ -112,10 +112,14 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
         """Return the settings of a run with `values` on all devices of the sweep."""
         return msgspec.structs.replace(self.spec_of(values, 0), devices=self.base.devices)
 
-    def series(self, known: Collection[str]) -> str:
-        """Return which of the `known` series of a run is to be best."""
+    def series(self, known: Collection[str], *, is_over: bool = True) -> str:
+        """Return which of the `known` series of a run is to be best.
+
+        Of one that is not over, nothing of the training counts in the place of the validation,
+        which may be still to come.
+        """
         metric = self.metric or "loss"
-        names = (metric, f"validation/{metric}", f"train/{metric}")
+        names = (metric, f"validation/{metric}", *[f"train/{metric}"] * is_over)
         return next((each for each in names if each in known), metric)
 
     def devices_of(self, slot: int) -> tuple[str, ...]:

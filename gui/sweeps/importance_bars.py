@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from gui.style.theme import theme_of
@@ -51,7 +51,7 @@ class ImportanceBars(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw name, bar and number of each setting."""
-        theme = theme_of(self.palette())
+        theme = theme_of(QGuiApplication.palette())
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         middle = Qt.AlignmentFlag.AlignVCenter
@@ -62,7 +62,6 @@ class ImportanceBars(QWidget):
             )
         name_width = self.width() * _NAME_SHARE
         room = self.width() - name_width - _NUMBER - 8
-        most = max(self._shares.values(), default=1.0) or 1.0
         for row, (name, share) in enumerate(self._shares.items()):
             top = row * _ROW
             painter.setPen(QColor(theme.text))
@@ -74,7 +73,7 @@ class ImportanceBars(QWidget):
             bar = QRectF(name_width, top + (_ROW - _BAR) / 2, room, _BAR)
             painter.setBrush(QColor(theme.line))
             painter.drawRoundedRect(bar, 3, 3)
-            bar.setWidth(max(2.0, room * share / most) if share > 0 else 0.0)
+            bar.setWidth(max(2.0, room * share) if share > 0 else 0.0)
             painter.setBrush(QColor(theme.warn if row == 0 else theme.accent))
             painter.drawRoundedRect(bar, 3, 3)
             painter.setPen(QColor(theme.text if row == 0 else theme.muted))

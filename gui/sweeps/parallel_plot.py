@@ -11,6 +11,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
+    QGuiApplication,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -151,7 +152,7 @@ class ParallelPlot(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the picture, and over it the line that is pointed to and the brushes."""
-        theme = theme_of(self.palette())
+        theme = theme_of(QGuiApplication.palette())
         painter = QPainter(self)
         if not self._axes:
             painter.end()

@@ -72,14 +72,19 @@ class SweepList(QListWidget):
         title = self.tr("Sweep {number} · {recipe}").format(
             number=summary.sweep, recipe=summary.recipe_name
         )
-        lines = [title, progress_of(summary)]
+        progress = progress_of(summary)
+        brief = self.tr("{done} of {trials}").format(
+            done=f"{summary.done:,}", trials=f"{summary.trials:,}"
+        )
+        brief = progress if summary.problem else brief
         if summary.best is not None and summary.best.value is not None:
-            lines[1] += f" · ★ {short(summary.best.value)}"
+            brief += f" · ★ {short(summary.best.value)}"
         theme = theme_of(QGuiApplication.palette())
         item.setData(_NUMBER, summary.sweep)
-        item.setText("\n".join(lines))
+        item.setText(f"{title}\n{brief}")
+        item.setData(Qt.ItemDataRole.AccessibleTextRole, f"{title}, {progress}")
         item.setIcon(state_icon(mark_of(summary.state), colour_of(summary.state, theme)))
-        item.setToolTip(plain_tip("\n".join([*lines, summary.problem]).strip()))
+        item.setToolTip(plain_tip("\n".join([title, progress, summary.problem]).strip()))
 
     def _choose(self) -> None:
         if not self._is_filling and (number := self.current()):

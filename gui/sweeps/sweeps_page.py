@@ -115,8 +115,13 @@ class SweepsPage(QWidget):
             [each.summary for each in reports], report.summary.sweep if report else ""
         )
         self._pages.setCurrentIndex(1 if reports else 0)
-        for widget in (self.none, self.first):
-            widget.setVisible(True)
+        self.none.setText(
+            self.tr(
+                "A sweep trains one recipe many times with other settings, and finds the best "
+                "ones. There is none yet."
+            )
+        )
+        self.first.setVisible(True)
         if report is not self._shown:
             self._show(report)
         self._show_buttons()
@@ -337,19 +342,13 @@ class SweepsPage(QWidget):
 
     def _empty_page(self) -> QWidget:
         page = QWidget()
-        self.none = text = Label(
-            self.tr(
-                "A sweep trains one recipe many times with other settings, and finds the best "
-                "ones. There is none yet."
-            )
-        )
+        self.none = text = Label(self.tr("Reading the sweeps…"))
         text.setObjectName("mut")
         text.setWordWrap(True)
         text.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.first = QPushButton(self.tr("New sweep…"))
         self.first.setObjectName("go")
-        for widget in (self.none, self.first):
-            widget.hide()  # until the sweeps have been read
+        self.first.hide()  # until the sweeps have been read
         layout = QVBoxLayout(page)
         layout.addStretch(1)
         layout.addWidget(text)

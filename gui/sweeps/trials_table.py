@@ -20,7 +20,7 @@ from gui.sweeps.trial_texts import colour_of, mark_of, state_word
 from gui.widgets.plain_text import plain_tip
 
 _ROW_HEIGHT = 25
-_WIDTHS = {"number": 60, "run": 70, "state": 104, "value": 110, "reason": 240}
+_WIDTHS = {"number": 60, "run": 70, "state": 104, "value": 124, "reason": 80}
 _WIDTH = 112
 _NO_INDEX = QModelIndex()
 Index = QModelIndex | QPersistentModelIndex
@@ -139,7 +139,7 @@ class TrialsModel(QAbstractTableModel):
             case "state":
                 return state_word(trial.state)
             case "value":
-                text = "–" if trial.value is None else f"{trial.value:.6g}"
+                text = "–" if trial.value is None else f"{trial.value:.5g}"
                 return f"★ {text}" if trial.number == self.best else text
             case "reason":
                 return trial.reason

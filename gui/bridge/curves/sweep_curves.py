@@ -93,10 +93,10 @@ class SweepCurves(QObject):
         now = unread[:_RUNS_AT_ONCE]
 
         def work() -> tuple[Mapping[str, Line | None], SweepLines]:
-            found = {run: _line(run, sweep) for run in now}
+            found = {run: _line(run, sweep, is_over=runs[run]) for run in now}
             known = lines | found
             others = [line for run, line in known.items() if line and run != best and run in runs]
-            points = _points(best, sweep, _BEST_POINTS) if best else None
+            points = _points(best, sweep, _BEST_POINTS, is_over=True) if best else None
             unread = max(0, missing - len(now))
             return found, SweepLines(report.summary.sweep, best, points, others, unread)
 
@@ -113,20 +113,20 @@ class SweepCurves(QObject):
         raise error
 
 
-def _points(run_id: str, sweep: Sweep, most: int) -> StoredPoints | None:
+def _points(run_id: str, sweep: Sweep, most: int, *, is_over: bool) -> StoredPoints | None:
     """Return the curve of a run; None if it is gone, damaged, or has no such series."""
     if not paths.is_run(run_id):
         return None
     try:
         with RunReader(paths.run_folder(run_id)) as reader:
-            points = reader.history(sweep.series(reader.counts()), most)
+            points = reader.history(sweep.series(reader.counts(), is_over=is_over), most)
     except (OSError, sqlite3.Error):
         return None
     return points if len(points.step) else None
 
 
-def _line(run_id: str, sweep: Sweep) -> Line | None:
-    points = _points(run_id, sweep, _POINTS)
+def _line(run_id: str, sweep: Sweep, *, is_over: bool) -> Line | None:
+    points = _points(run_id, sweep, _POINTS, is_over=is_over)
     if points is None:
         return None
     is_finite = np.isfinite(points.value)

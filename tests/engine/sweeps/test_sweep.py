@@ -63,6 +63,12 @@ def test_the_metric_may_be_named_without_its_data_set(
     assert made(metric=metric).series(known) == expected
 
 
+def test_while_a_run_trains_its_training_loss_stands_for_nothing() -> None:
+    assert made().series(("train/loss",), is_over=False) == "loss"
+    assert made().series(("train/loss", "validation/loss"), is_over=False) == "validation/loss"
+    assert made(metric="train/loss").series(("train/loss",), is_over=False) == "train/loss"
+
+
 @pytest.mark.parametrize("number", ["7", "../1", "", "one"])
 def test_an_unknown_sweep_is_named(number: str) -> None:
     sweeps.create(made())

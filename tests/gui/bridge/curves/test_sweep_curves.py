@@ -58,7 +58,9 @@ def test_runs_that_are_over_are_read_once(qtbot: QtBot, monkeypatch: pytest.Monk
     asked: list[str] = []
     honest = sweep_curves._line
     monkeypatch.setattr(
-        sweep_curves, "_line", lambda run, sweep: (asked.append(run), honest(run, sweep))[1]
+        sweep_curves,
+        "_line",
+        lambda run, sweep, **how: (asked.append(run), honest(run, sweep, **how))[1],
     )
     read(curves, reader.read(), qtbot)
     assert asked == []
