@@ -58,14 +58,18 @@ def open_study(folder: Path, sweep: Sweep) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Optuna calls some of its parts experimental
-        return optuna.create_study(
+        study = optuna.create_study(
             storage=_storage(folder),
             study_name="sweep",
-            sampler=_sampler(sweep),
+            sampler=_sampler(sweep, sweep.seed),
             pruner=_pruner(sweep),
             direction="minimize" if sweep.lowest else "maximize",
             load_if_exists=True,
         )
+        if count := len(study.get_trials(deepcopy=False)):
+            # The seed alone would give the values of the first trials again.
+            study.sampler = _sampler(sweep, (sweep.seed * _PRIME + count) % 2**32)
+        return study
 
 
 def read_study(folder: Path) -> optuna.Study | None:
@@ -177,15 +181,18 @@ def _cut_torn_line(journal: Path) -> None:
             file.truncate(whole)
 
 
-def _sampler(sweep: Sweep) -> Any:
+_PRIME = 1_000_003
+
+
+def _sampler(sweep: Sweep, seed: int) -> Any:
     import optuna
 
     match sweep.sampler:
         case "random" | "grid":  # the driver names the values of a grid
-            return optuna.samplers.RandomSampler(seed=sweep.seed)
+            return optuna.samplers.RandomSampler(seed=seed)
         case _:
             # Values that are being tried count as bad ones, so that parallel trials differ.
-            return optuna.samplers.TPESampler(seed=sweep.seed, constant_liar=sweep.parallel > 1)
+            return optuna.samplers.TPESampler(seed=seed, constant_liar=sweep.parallel > 1)
 
 
 def _pruner(sweep: Sweep) -> Any:

@@ -20,6 +20,7 @@ from engine.processes.process import start_module
 from engine.runs.run_notes import SWEEP_TAG
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import FIELDS, RunSpec
+from engine.spec.spec_fields import LARGEST
 from engine.sweeps.ranges import CannotSweep, Range, range_problem
 from engine.system import paths
 
@@ -79,6 +80,8 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not 1 <= self.trials <= MOST_TRIALS:
             raise CannotSweep(f"A sweep has 1 to {MOST_TRIALS:,} runs, not {self.trials:,}.")
+        if not 0 <= self.seed <= LARGEST:
+            raise CannotSweep(f"The seed of a sampler is 0 to {LARGEST}, not {self.seed}.")
         if self.parallel < 1:
             raise CannotSweep("A sweep needs at least 1 run at one time.")
         count = len(self.base.devices)

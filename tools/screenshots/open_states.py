@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from engine.doctor.check import Check
 from gui.app import AppController
 from tools.screenshots import fake_machine
+from tools.screenshots.recorded_sweep import load_sweep, replay_sweep
 from tools.screenshots.recording import load
 from tools.screenshots.replayed_run import replay
 from tools.screenshots.scene import Scene, curves_of_window, replay_older
@@ -103,6 +104,41 @@ def groups() -> Scene:
         return app.window
 
     return Scene(fake_machine.workstation, runs[-1].id, subject=open_table)
+
+
+def sweep() -> Scene:
+    """A sweep that is over: the trials with a small learning rate are left out."""
+    _, played = replay_sweep(load_sweep("sweep"))
+
+    def open_sweep(app: AppController) -> QWidget:
+        app.window.show_page("sweeps")
+        page = app.sweeps_page
+        while page.shown is None or page.best_plot.curves.is_reading:
+            QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
+        page.parallel.brush(0, 0.45, 1.0)
+        page.best_plot.plot.refresh()
+        return app.window
+
+    return Scene(fake_machine.workstation, played[-1].id, subject=open_sweep)
+
+
+def sweep_dialog() -> Scene:
+    """The dialog that makes a sweep of runs on two GPUs."""
+
+    def open_dialog(app: AppController) -> QWidget:
+        app.form.devices.chips[fake_machine.uuid(1)].click()
+        app.form.strategy.choose("torch/ddp")
+        app.form.request_sweep()
+        dialog = app.sweeps_controller.dialog
+        assert dialog is not None
+        dialog.ranges["learning_rate"].line.setText("1e-4..1e-1:log")
+        dialog.ranges["batch_size"].line.setText("64,128,256")
+        dialog.options["parallel"].set_value(2)
+        dialog.options["trials"].set_value(40)
+        dialog.options["pruner"].set_value("successive-halving")
+        return dialog
+
+    return _finished(open_dialog)
 
 
 def doctor() -> Scene:

@@ -39,6 +39,8 @@ State = Literal[
     "form-faults",
     "compare-many",
     "groups",
+    "sweep",
+    "sweep-dialog",
     "doctor",
     "log",
     "events",
@@ -94,6 +96,7 @@ class Picture(NamedTuple):
 
 OF_ONE_SIZE: dict[State, tuple[int, int]] = {
     "gpu": (1280, 800),
+    "sweep-dialog": (860, 600),
     "doctor": (680, 560),
     "export": (560, 320),
     "add-machine": (560, 300),

@@ -178,6 +178,8 @@ STATES: dict[State, Callable[[], Scene]] = {
     "form-faults": open_states.form_faults,
     "compare-many": open_states.compare_many,
     "groups": open_states.groups,
+    "sweep": open_states.sweep,
+    "sweep-dialog": open_states.sweep_dialog,
     "doctor": open_states.doctor,
     "log": open_states.log,
     "events": open_states.log_events,

@@ -139,6 +139,16 @@ def test_equal_seeds_give_equal_trials(runs: Runs, sampler: str) -> None:
     assert first == again != other
 
 
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_a_sweep_that_goes_on_tries_no_values_again(runs: Runs, sampler: str) -> None:
+    folder = new(trials=8, sampler=sampler, ranges={"learning_rate": Interval(1e-3, 0.1)})
+    runs.on_start = lambda run_id: (folder / STOP).touch() if run_id == "4" else None
+    drive(folder)
+    (folder / STOP).unlink()
+    values = [each.settings["learning_rate"] for each in drive(folder)]
+    assert len(set(values)) == len(values) == 8
+
+
 def test_a_run_that_fails_is_a_failed_trial_with_its_reason(runs: Runs) -> None:
     runs.ends["2"] = RunState.FAILED
     trials = drive(new())

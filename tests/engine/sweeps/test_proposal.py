@@ -68,6 +68,7 @@ def test_the_metric_says_which_way_is_better(metric: str, expected: tuple[str, b
         (("width=16,32",), {"trials": 0}, "1 to 10,000 runs, not 0"),
         (("width=16,32",), {"trials": -3}, "not -3"),
         (("width=16,32",), {"trials": 10**9}, "not 1,000,000,000"),
+        (("width=16,32",), {"seed": -1}, "The seed of a sampler is 0 to"),
         (("width=16,32",), {"parallel": 0}, "at least 1 run at one time"),
         (("learning_rate=1e-3..1e-1",), {"sampler": "grid"}, "A grid needs single values"),
         (
