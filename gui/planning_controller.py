@@ -33,8 +33,9 @@ from gui.planning.race_page import RacePage
 from gui.run_form.run_form import RunForm
 from gui.window.main_window import MainWindow
 
-STILL_MS = 800
-"""So long nothing must change in the form before its memory is predicted again."""
+STILL_MS = 2000
+"""So long nothing must change in the form before its memory is predicted again: that takes some
+short runs on its devices."""
 
 _COUNT_MS = 150
 
@@ -226,7 +227,7 @@ class PlanningController(QObject):
         devices: tuple[str, ...] = ()
         if isinstance(request, AskRace):
             devices = tuple({device for each in request.entrants for device in each.devices})
-        elif isinstance(request, AskPreflight | AskBatch):
+        elif request is not None:
             devices = request.spec.devices
         self._form.show_measured(devices)
 

@@ -43,7 +43,7 @@ def measured_overlap(
         return ""
     names = ", ".join(map(display_name, shared))
     waits = translate("Overlap", "⚠ The run will wait for the measurement on {devices}.")
-    slower = translate("Overlap", "⚠ {devices} is being measured: a run disturbs the figures.")
+    slower = translate("Overlap", "⚠ A run would disturb the measurement on {devices}.")
     is_exclusive = set(shared) & set(exclusive_devices(spec))
     return (waits if is_exclusive else slower).format(devices=names)
 

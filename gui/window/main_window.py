@@ -125,7 +125,7 @@ class MainWindow(QMainWindow):
         self.pause = self._action(self.tr("Pause or resume"), "Ctrl+P")
         self.empty_cache = self._action(self.tr("Empty cache"), "Ctrl+E")
         self.preflight = self._action(self.tr("Preflight"), "Ctrl+Shift+P")
-        self.race_strategies = self._action(self.tr("Race strategies"), "Ctrl+Shift+R")
+        self.race_strategies = self._action(self.tr("Race strategies"), "")
         self.find_batch_size = self._action(self.tr("Find batch size…"), "Ctrl+Shift+B")
         self.copy_command = self._action(self.tr("Copy command"), "Ctrl+Shift+C")
         self.keep_loaded = self._action(self.tr("Keep frameworks loaded"), "")

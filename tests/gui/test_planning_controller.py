@@ -52,7 +52,7 @@ def test_other_pages_say_that_a_race_is_measured_and_the_form_warns(
         app.planning.ask(AskRace(entrants=(spec,), steps=1000))
     assert app.window.page == "run"
     qtbot.waitUntil(lambda: app.window.strip.pages["race"].text() == "Race 0/1")
-    assert "is being measured" in app.form.devices.warning
+    assert "would disturb the measurement" in app.form.devices.warning
     assert app.form.start_button.isEnabled()
     with qtbot.waitSignal(app.planning.ended, timeout=60_000):
         app.race_page.stop.click()
