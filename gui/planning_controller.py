@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 import msgspec
@@ -37,6 +38,9 @@ STILL_MS = 2000
 """So long nothing must change in the form before its memory is predicted again: that takes some
 short runs on its devices."""
 
+QUICK_SECONDS = 20.0
+"""A prediction that takes longer is not made again by itself."""
+
 _COUNT_MS = 150
 
 _NO_MEMORY = {"name": "", "epochs": 1, "steps": 0, "learning_rate": 0.0, "seed": 0}
@@ -66,7 +70,11 @@ class PlanningController(QObject):
         self._entrants: tuple[RunSpec, ...] = ()
         self._active: list[RunInfo] = []
         self._follows = False
-        """Whether the prediction of the memory follows the form: it was asked for once."""
+        """Whether the predicted memory follows the form: it was asked for, and was quick."""
+
+        self._memory_begun = 0.0
+        self._estimated: RunSpec | None = None
+        """The settings whose predicted memory is shown."""
 
         self.batch_dialog: BatchDialog | None = None
         self._still = QTimer(self, singleShot=True, interval=STILL_MS)
@@ -115,7 +123,6 @@ class PlanningController(QObject):
     def estimate_memory(self) -> None:
         """Predict the memory for the settings of the form, and again when they change."""
         if (spec := self._ready_spec()) is not None:
-            self._follows = True
             self._ask_memory(spec)
 
     def find_batch_size(self) -> None:
@@ -156,6 +163,7 @@ class PlanningController(QObject):
             case AskPreflight():
                 self._page.findings.set_running(True)
             case AskMemory():
+                self._memory_begun = time.monotonic()
                 self._form.planning.show_busy(self.tr("Predicting the memory…"))
             case AskBatch():
                 pass
@@ -171,6 +179,8 @@ class PlanningController(QObject):
                 self._page.findings.show_doing(self.tr("Now: {what}…").format(what=news.text))
             case AskPreflight(), Found(finding):
                 self._page.findings.add(finding)
+            case AskMemory(), Doing():
+                self._form.planning.show_busy(f"{news.text}…")
             case AskBatch(), Doing() if self.batch_dialog is not None:
                 self.batch_dialog.show_doing(news)
             case AskBatch(), Sized(tried) if self.batch_dialog is not None:
@@ -191,7 +201,9 @@ class PlanningController(QObject):
                 self._offer_preflight()
             case MemoryEstimate():
                 assert isinstance(request, AskMemory)
+                self._follows = time.monotonic() - self._memory_begun < QUICK_SECONDS
                 if self._is_of_form(request.spec):
+                    self._estimated = request.spec
                     self._form.planning.show_estimate(result)
             case BatchSearch() if self.batch_dialog is not None:
                 self.batch_dialog.show_search(result)
@@ -232,9 +244,12 @@ class PlanningController(QObject):
         self._form.show_measured(devices)
 
     def _follow_form(self, spec: RunSpec | None) -> None:
-        if self._follows:
-            self._form.planning.show_estimate(None)
-            self._still.start()
+        if self._estimated is None or not self._is_of_form(self._estimated):
+            self._estimated = None
+            if not self._planning.is_asked(AskMemory):
+                self._form.planning.show_estimate(None)
+            if self._follows:
+                self._still.start()
         if self.batch_dialog is not None:
             self.batch_dialog.show_spec(spec)
         self._offer_preflight()
@@ -247,7 +262,7 @@ class PlanningController(QObject):
         if spec is None or not self._follows or self._refusal():
             return
         is_busy = any(set(info.spec.devices) & set(spec.devices) for info in self._active)
-        if not is_busy and self._planning.measured is None:
+        if not is_busy and isinstance(self._planning.measured, AskMemory | None):
             self._ask_memory(spec)
 
     def _ask_memory(self, spec: RunSpec) -> None:

@@ -28,7 +28,7 @@ from engine.planning.requests import (
     Refusal,
     Request,
 )
-from engine.planning.results import MemoryEstimate, News, Result
+from engine.planning.results import News, Result
 from engine.planning.short_run import Cancelled
 from engine.processes.process import END_SIGNALS
 
@@ -56,6 +56,8 @@ def main() -> int:
         tell(_result(request, tell, is_ending.is_set))
     except (race.CannotRace, DevicesInUse, CannotStart) as error:
         tell(Refusal(str(error)))
+    except Cancelled:  # a prediction needs all its runs
+        tell(Refusal("It was stopped."))
     except OSError as error:
         tell(Refusal(f"Nothing can be measured: {error}."))
     return 0
@@ -63,7 +65,7 @@ def main() -> int:
 
 def _result(
     request: Request, tell: Callable[[News], None], is_cancelled: Callable[[], bool]
-) -> Result:
+) -> Result | Refusal:
     match request:
         case AskRace():
             return race.race(
@@ -77,10 +79,7 @@ def _result(
         case AskPreflight(spec, seconds):
             return preflight.preflight(spec, seconds, tell, is_cancelled)
         case AskMemory(spec, limit_mib):
-            try:
-                return memory_estimate.estimate(spec, limit_mib, tell, is_cancelled)
-            except Cancelled:
-                return MemoryEstimate(problem="The measurement was stopped: nothing is predicted.")
+            return memory_estimate.estimate(spec, limit_mib, tell, is_cancelled)
         case AskBatch(spec, limit_mib):
             return batch_search.search(spec, limit_mib, tell, is_cancelled)
         case _:

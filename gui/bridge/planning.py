@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 ARGUMENTS = ("-P", "-m", "engine.planning")
 """Of the Python interpreter. -P: it must not import a file of the user in the place of ours."""
 
-KILL_AFTER = 45.0
+KILL_AFTER = 60.0
 """Seconds that a process has to end its workers and itself, once its input is closed."""
 
 CLOSE_SECONDS = 3.0

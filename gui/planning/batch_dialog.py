@@ -26,7 +26,7 @@ class BatchDialog(QDialog):
         self._tried: dict[int, Tried] = {}
         self._changes: list[tuple[Change, QPushButton]] = []
         self._spec: RunSpec | None = None
-        self._is_running = False
+        self._is_running = self._has_answer = False
         self.setWindowTitle(self.tr("Find batch size"))
         self.text = Label()
         self.text.setWordWrap(True)
@@ -64,7 +64,7 @@ class BatchDialog(QDialog):
             self._buttons.removeWidget(button)
             button.deleteLater()
         self._changes.clear()
-        self._is_running = True
+        self._is_running, self._has_answer = True, False
         self._say(self.tr("The search begins…"))
         self._show()
 
@@ -79,6 +79,7 @@ class BatchDialog(QDialog):
 
     def show_search(self, search: BatchSearch) -> None:
         """Show all that was found, and offer it to the form."""
+        self._has_answer = True
         self._tried = {each.batch_size: each for each in search.tried}
         self._say(search.problem or search.text, is_problem=bool(search.problem))
         for change in _changes(search, self.tr("Use {size:,}")):
@@ -92,13 +93,14 @@ class BatchDialog(QDialog):
 
     def show_refusal(self, text: str) -> None:
         """Say why nothing was tried."""
+        self._has_answer = True
         self._say(text, is_problem=True)
 
     def end(self) -> None:
         """The search is over."""
         if self._is_running:
             self._is_running = False
-            if self.text.text() == self.tr("The search begins…"):
+            if not self._has_answer:
                 self._say(self.tr("The search was stopped."))
             self._show()
 
@@ -138,7 +140,7 @@ class BatchDialog(QDialog):
 
 def _changes(search: BatchSearch, label: str) -> list[Change]:
     """Return what the search proposes, and the fastest and the largest size unless that is it."""
-    found = [search.change] if search.change is not None else []
+    found = list(search.changes or filter(None, (search.change,)))
     taken = {change.fields.get("batch_size") for change in found}
     for size in (search.fastest, search.largest):
         if size and size not in taken:

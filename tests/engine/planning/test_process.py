@@ -15,8 +15,8 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from engine.planning.requests import Answer, AskRace, Refusal
-from engine.planning.results import Doing, Race, Raced
+from engine.planning.requests import Answer, AskMemory, AskRace, Refusal
+from engine.planning.results import Doing, MemoryEstimate, Race, Raced
 from engine.processes.process import PROJECT, module_environment
 from engine.spec.run_spec import RunSpec
 from tests.support.runs import TIMEOUT_SECONDS
@@ -104,6 +104,20 @@ def test_a_race_tells_news_and_a_result(
         assert each.efficiency is not None
     [refused] = [each for each in race.entries if each.problem]
     assert "trains on 1 device" in refused.problem
+    assert process.wait(60) == 0
+    assert _left(tmp_path / "t") == []
+
+
+def test_memory_is_predicted(
+    start: Callable[[bytes], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    process = start(msgspec.json.encode(AskMemory(ONE)))
+    while isinstance(answer := _next(process), Doing):
+        pass
+    assert isinstance(answer, MemoryEstimate)
+    assert answer.problem == ""
+    [device] = answer.devices
+    assert 0 < device.total < device.available
     assert process.wait(60) == 0
     assert _left(tmp_path / "t") == []
 
