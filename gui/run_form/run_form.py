@@ -73,8 +73,9 @@ _OF_THE_RECIPE = (*_MAIN_FIELDS, "steps")
 _LEAST_HEIGHT = 120
 """Minimum height of the fields in logical pixels, while the part Advanced is open."""
 
-_PREFLIGHT_BESIDE = 304
-"""A narrower form, in logical pixels, has Preflight in the menu only: Start needs the room."""
+_PREFLIGHT_BESIDE = 396
+"""A narrower form, in logical pixels, has Preflight in the line above and its menu only: Start and
+Sweep need the room."""
 
 _LINE = re.compile(r"\bline (\d+)")
 """The line of the file that a problem of a recipe names."""
