@@ -115,7 +115,7 @@ def _files_in(folder: Path) -> Iterator[Path]:
             continue
         seen += len(entries)
         if seen > _MOST_ENTRIES:
-            raise UnfitFolder(f"it has more than {MOST_FILES:,} files")
+            raise UnfitFolder(f"it has more than {_MOST_ENTRIES:,} files and folders")
         for entry in entries:
             if entry.name.startswith(".") or entry.name in _LEFT_OUT or entry.suffix == ".pyc":
                 continue

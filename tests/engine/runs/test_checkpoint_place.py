@@ -48,6 +48,9 @@ def test_they_are_used_as_those_in_the_run_folder(run: Path) -> None:
     assert [info.folder.name for info in checkpoint_files.checkpoints(run)] == ["step-00000004"]
     assert checkpoint_files.misplaced(run) == []
     assert (found(run).found, found(run).problem) == ("step-00000004", "")
+    report = Report(repair=True)
+    file_check.check_checkpoints(run, RunReport(report, run.name))
+    assert report.findings == []
     checkpoint_files.rename_after(run, 0, 2)
     assert checkpoint_files.folders(run) == {}
 
