@@ -70,6 +70,12 @@ from engine.telemetry.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 
+SLOW_SECONDS = 5.0
+"""A machine that says nothing for so long is slow; after `SILENCE_SECONDS` it is lost."""
+
+TELL_SECONDS = 600.0
+"""Time between two events about a slow machine."""
+
 _MOST_FRAMES = 256
 _MOST_PIECES = 2
 _PIECES = (CheckpointPiece, FolderPiece)
@@ -151,6 +157,7 @@ class MachineLink:
         self._closing = threading.Event()
         self._clock = AwakeClock()
         self._heard = self._clock()
+        self._tell_again = 0.0
         for target in (self._follow, self._pass_on):
             threading.Thread(target=target, daemon=True, name=f"machine {machine}").start()
 
@@ -189,6 +196,7 @@ class MachineLink:
                 break
             now = self._clock()
             if frames:
+                self._note_pause(now - self._heard)
                 self._heard = now
             elif now - self._heard > SILENCE_SECONDS:
                 why = f"it has not answered for {SILENCE_SECONDS:.0f} s"
@@ -199,6 +207,18 @@ class MachineLink:
                     why = f"it sends what is not understood ({error})"
         if why and not self._closing.is_set():
             self._lose(why)
+
+    def _note_pause(self, seconds: float) -> None:
+        """Tell of a machine that says something after a pause; its signs of life come each second.
+
+        Not each time: a slow machine does it again and again.
+        """
+        if seconds > SLOW_SECONDS and self._clock() >= self._tell_again:
+            self._tell_again = self._clock() + TELL_SECONDS
+            text = (
+                f"Machine {self.machine} has not answered for {seconds:.0f} s: it, or the network"
+            )
+            self._inbox.put(Told(f"{text} to it, is slow."))
 
     def _lose(self, why: str) -> None:
         _log.info("machine %s is lost: %s", self.machine, why)

@@ -31,6 +31,7 @@ from engine.supervisor.inbox import (
 from engine.supervisor.machines import machine_link
 from engine.supervisor.machines.machine_link import MachineLink
 from engine.supervisor.machines.messages import (
+    Beat,
     Begun,
     CheckpointPiece,
     Devices,
@@ -144,6 +145,19 @@ def test_a_silent_machine_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(machine_link, "SILENCE_SECONDS", 0.05)
     head = Head(tmp_path)
     assert head.next() == MachineLost("b", "it has not answered for 0 s")
+    head.link.close()
+
+
+def test_a_slow_machine_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_link, "SLOW_SECONDS", -1.0)
+    head = Head(tmp_path)
+    head.wire.say(Beat())
+    told = head.next()
+    assert isinstance(told, Told)
+    assert told.text.startswith("Machine b has not answered for ")
+    assert told.text.endswith(" s: it, or the network to it, is slow.")
+    head.wire.say(Beat(), Launched(RANK))
+    assert head.next() == WorkerLaunched(RANK, 0)
     head.link.close()
 
 
