@@ -91,13 +91,6 @@ def remove(run_folder: Path) -> None:
         shutil.rmtree(place)
 
 
-def remove_unused(run_folder: Path, place: Path) -> None:
-    """Delete a place that holds nothing because the run did not come to use it."""
-    with contextlib.suppress(OSError):
-        if linked(run_folder) != place:
-            shutil.rmtree(place)
-
-
 def _owner() -> str:
     return str(paths.home().resolve())
 

@@ -102,9 +102,11 @@ class SharedPlace:
     """The place of a run in the folder, for the head; the other machines write and read there."""
 
     def __init__(self, run_folder: Path, place: Path) -> None:
+        """Raises OSError."""
         self.folder = place
         self._run_folder = run_folder
         self._marks: list[Mark] = []
+        self._is_used = checkpoint_place.linked(run_folder) == place
 
     def mark(self) -> Mark:
         """Write the head's mark, and return it. Raises NotShared."""
@@ -126,13 +128,15 @@ class SharedPlace:
         for mark in self._marks:
             with contextlib.suppress(OSError):
                 (self.folder / mark.name).unlink()
-        if checkpoint_place.linked(self._run_folder) != self.folder:
+        if not self._is_used:
             checkpoint_place.link(self._run_folder, self.folder)
+            self._is_used = True
 
     def close(self) -> None:
         """Delete what is no checkpoint, and the place if the run did not come to use it."""
         _remove_parts(self.folder)
-        checkpoint_place.remove_unused(self._run_folder, self.folder)
+        if not self._is_used:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _remove_parts(place: Path) -> None:

@@ -54,6 +54,17 @@ def test_the_checkpoints_lie_there_once_all_marks_were_read(run: Path, shared: P
     assert place_for(run, str(shared.parent)) is None, "checkpoints do not move"
 
 
+def test_a_run_folder_that_is_moved_keeps_its_checkpoints(run: Path, shared: Path) -> None:
+    place = place_for(run, str(shared))
+    assert place
+    head = SharedPlace(run, place)
+    head.use()
+    checkpoint_files.begin(run, 3)
+    run.rename(run.with_name("moved"))
+    head.close()
+    assert checkpoint_files.unfinished(run.with_name("moved"))
+
+
 def test_a_place_that_was_not_used_is_removed(run: Path, shared: Path) -> None:
     place = place_for(run, str(shared))
     assert place
