@@ -398,7 +398,12 @@ class Connection:
                 command = self._command or ssh.serve_command(
                     self.machine, Asking.WINDOW if asks else Asking.NOBODY
                 )
-                session = Session(command, environment=environment, on_push=self._take)
+                session = Session(
+                    command,
+                    machine=self.machine.name,
+                    environment=environment,
+                    on_push=self._take,
+                )
             except OSError as error:
                 text = f"`ssh` cannot be started on this machine: {error}."
                 return Failure(text, is_lasting=True), False

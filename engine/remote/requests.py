@@ -530,6 +530,12 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     host: str = ""
     """The name that the machine gives itself."""
 
+    program: str = ""
+    """What the asking person starts Traindeck with, and `machine`: what that person calls the other
+    machine. Its sentences name commands so."""
+
+    machine: str = ""
+
 
 class Call(msgspec.Struct, frozen=True, tag="call"):
     """A request; it is answered by an `Answered` of the same number."""

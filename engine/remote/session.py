@@ -38,7 +38,7 @@ from engine.remote.requests import (
 )
 from engine.remote.run_rows import encode
 from engine.remote.wire import FrameReader, FrameWriter, Garbled
-from engine.system.program import version
+from engine.system.program import program_words, version
 
 _log = logging.getLogger(__name__)
 
@@ -135,17 +135,20 @@ class Session:
         self,
         command: Sequence[str],
         *,
+        machine: str = "",
         environment: Mapping[str, str] | None = None,
         on_push: Callable[[int, Packed], None] = lambda watch, news: None,
         own_session: bool = True,
     ) -> None:
         """Start `command`, in which NONCE stands for the word that the remote is to repeat.
 
+        `machine`: what the other machine is called here.
         `on_push` gets the number of a watch and its news, in the thread that reads; the next ones
         come when it has returned. With `own_session`, the process has no terminal to ask on.
         Raises OSError.
         """
         self._nonce = secrets.token_hex(8)
+        self._machine = machine
         self._on_push = on_push
         self._process = children.start(
             [word.replace("NONCE", self._nonce) for word in command],
@@ -187,7 +190,15 @@ class Session:
         try:
             noise = self._reader.skip_to_banner(self._nonce)
             greeted = True
-            self._put(Hello(MAJOR, MINOR, version()))
+            self._put(
+                Hello(
+                    MAJOR,
+                    MINOR,
+                    version(),
+                    program=" ".join(program_words()),
+                    machine=self._machine,
+                )
+            )
             hello = self._decode(self._reader.read())
             if not isinstance(hello, Hello):
                 raise Garbled("it does not say who it is")

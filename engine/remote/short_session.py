@@ -38,7 +38,9 @@ def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, Hello]]:
     asking = Asking.here()
     try:
         session = Session(
-            ssh.serve_command(machine, asking), own_session=asking is not Asking.TERMINAL
+            ssh.serve_command(machine, asking),
+            machine=machine.name,
+            own_session=asking is not Asking.TERMINAL,
         )
     except OSError as error:
         raise RemoteError(f"`ssh` cannot be started on this machine: {error}.") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -14,7 +13,7 @@ from engine.facts.run_facts import ModelFacts
 from engine.runs.run_info import RunInfo
 from engine.runs.store.store_reader import StoredEvent
 from engine.system import units
-from gui.bridge.machines.machines import is_elsewhere
+from gui.bridge.machines.machines import is_elsewhere, now_of
 from gui.bridge.overview_reader import OverviewReader, RunOverview
 from gui.overview.bar import OverviewBar
 from gui.overview.facts_text import environment_lines, file_lines, git_lines, setting_lines
@@ -249,7 +248,8 @@ class OverviewPanel(QWidget):
         info = self._info
         if info is None or self._overview is None:
             return False
-        is_young = time.time() - info.status.attempt_started < _LATE_FACTS
+        is_over_there = is_elsewhere(info) and info.state.is_over
+        is_young = now_of(info) - info.status.attempt_started < _LATE_FACTS and not is_over_there
         return is_young or (not info.state.is_over and self.files.isVisible())
 
     def _read_if_due(self) -> None:
@@ -367,7 +367,7 @@ class OverviewPanel(QWidget):
         self.model_note.setText(model.problem if model is not None else self._no_layers(info))
 
     def _no_layers(self, info: RunInfo) -> str:
-        is_new = time.time() - info.status.attempt_started < _LATE_FACTS
+        is_new = now_of(info) - info.status.attempt_started < _LATE_FACTS
         if not info.state.is_over and is_new:
             return self.tr("The layers are known when the training begins.")
         if info.spec.is_script:
@@ -376,8 +376,7 @@ class OverviewPanel(QWidget):
 
     def _show_history(self) -> None:
         info = self._info
-        is_live = info is not None and not info.state.is_over
-        now = time.time() if is_live else None
+        now = now_of(info) if info is not None and not info.state.is_over else None
         self.timeline_bar.show_history(self._history, now, self._names)
         whole, training = self._history.seconds(now=now), self._history.seconds(
             Phase.TRAINING, now

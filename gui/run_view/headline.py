@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from html import escape
 
@@ -23,6 +22,7 @@ from engine.runs.run_state import RunState, RunStatus
 from engine.system import units
 from gui.bridge.environments import python_text
 from gui.bridge.liveness import NO_SILENCE, Silence
+from gui.bridge.machines.machines import now_of
 from gui.run_view.progress_text import progress_text, short_progress, silence_text, time_left
 from gui.style.state_marks import state_pixmap
 from gui.style.state_style import is_hung, marked_state, state_colour, state_text
@@ -211,7 +211,7 @@ class RunHeadline(QWidget):
         """Return the elapsed time and the time left."""
         status, parts = info.status, []
         if status.started and info.state is not RunState.QUEUED:
-            end = status.updated if info.state.is_over else time.time()
+            end = status.updated if info.state.is_over else now_of(info)
             parts.append(units.steady_duration(status.seconds(end)))
         if left := time_left(info):
             parts.append(left)

@@ -360,6 +360,7 @@ def test_a_connection_that_breaks_leaves_nothing_of_a_checkpoint(
     dialog.begin.click()
     qtbot.waitUntil(lambda: not dialog.is_working)
     assert "nothing was kept" in dialog.outcome.text()
+    assert not dialog.outcome.text().startswith("gpus: ")
     assert not list((tmp_path / "here").iterdir())
     exchange._tell_progress = tell  # type: ignore[method-assign]
     qtbot.waitUntil(lambda: machines.connection("gpus").pid not in (0, before))

@@ -16,6 +16,7 @@ from engine import client
 from engine.client import CannotStart, CheckpointUnusable, CommandFailed, NoSuchRun, RecipeChanged
 from engine.environments import registry
 from engine.files import log_tail
+from engine.files.disk_errors import disk_problem
 from engine.files.regular_file import read_regular
 from engine.remote import packed_points, requests
 from engine.remote.downloads import offered_checkpoint, offered_files, piece_of
@@ -229,6 +230,9 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal("It was cancelled.", "cancelled")
         case Refused() | trash.CannotDelete() | device_queue.CannotMoveRun():
             return Refusal(text)
+        case OSError() if reason := disk_problem(error):
+            where = f" {error.filename}:" if error.filename else ""
+            return Refusal(f"This could not be done there:{where} {reason}.")
         case sqlite3.Error() | OSError():
             return Refusal(f"This could not be done there: {error}.")
         case ValueError():  # settings or code that do not fit

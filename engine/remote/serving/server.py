@@ -36,7 +36,7 @@ from engine.remote.run_rows import encode
 from engine.remote.serving.handlers import Handlers, Job, refusal_of
 from engine.remote.serving.watches import DevicesWatch, RunsWatch, RunWatch, Watch
 from engine.remote.wire import FrameReader, FrameTooLarge, FrameWriter, Garbled, banner
-from engine.system.program import version
+from engine.system.program import answer_to, version
 
 _log = logging.getLogger(__name__)
 
@@ -103,8 +103,9 @@ class _Server:
                 raise
             return  # a kind of message that only a newer version has, and that wants no answer
         match message:
-            case Hello():
-                return  # what does not fit, the side that shows it to a person says
+            case Hello():  # what does not fit, the side that shows it to a person says
+                if message.machine:
+                    answer_to(message.program, message.machine)
             case Call():
                 self._call(message)
             case Cancel():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -403,6 +404,12 @@ class Machines(QObject):
 def is_elsewhere(info: RunInfo) -> bool:
     """Whether this is a run of another machine: its folder is no path here."""
     return bool(place_of(info.id)[0])
+
+
+def now_of(info: RunInfo) -> float:
+    """Return the time of day on the machine of a run: its clock may differ from the one here, so
+    of another machine it is that of the newest event."""
+    return info.status.updated if is_elsewhere(info) else time.time()
 
 
 def named(machine: str, info: RunInfo) -> RunInfo:

@@ -51,7 +51,13 @@ def call(connection: Connection, request: Request[A], seconds: float, **more: An
     try:
         return connection.call(request, seconds, **more)
     except RemoteError as error:
-        raise NoAnswer(f"{connection.machine.name}: {error}") from error
+        raise _no_answer(connection, error) from error
+
+
+def _no_answer(connection: Connection, error: Exception) -> NoAnswer:
+    """Return what happened, in a sentence that names the machine."""
+    name, text = connection.machine.name, str(error)
+    return NoAnswer(text if text.startswith(f"{name} ") else f"{name}: {text}")
 
 
 @contextmanager
@@ -66,9 +72,10 @@ def downloading(connection: Connection) -> Iterator[None]:
         text = translate(
             "Machines", "The connection to {machine} broke: nothing was kept of the download."
         )
-        raise NoAnswer(text.format(machine=connection.machine.name)) from error
-    except RemoteError as error:
-        raise NoAnswer(f"{connection.machine.name}: {error}") from error
+        text = text.format(machine=connection.machine.name)
+        raise NoAnswer(f"{text} {connection.status.sentence}".rstrip()) from error
+    except (RemoteError, NoSuchRun) as error:
+        raise _no_answer(connection, error) from error
 
 
 def start_elsewhere(connection: Connection, spec: RunSpec, tags: tuple[str, ...]) -> str:
@@ -178,7 +185,7 @@ class RemoteRun(RunAccess):
                 raise raised[0] from None
             raise
         except RemoteError as error:
-            raise NoAnswer(f"{self._connection.machine.name}: {error}") from error
+            raise _no_answer(self._connection, error) from error
         return f"{self._connection.machine.name}:{number}"
 
     def checkpoints(self) -> list[CheckpointInfo]:
@@ -225,4 +232,4 @@ class RemoteRun(RunAccess):
         try:
             return call(self._connection, request, ANSWER_SECONDS)
         except NoSuchRun as error:  # it is deleted there while it is shown here
-            raise NoAnswer(f"{self._connection.machine.name}: {error}") from error
+            raise _no_answer(self._connection, error) from error

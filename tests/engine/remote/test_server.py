@@ -202,6 +202,15 @@ def test_only_runs_that_the_other_side_has_not_are_sent(peer: Peer, run: Recorde
         assert set(again.news(RunsNews).changed) == {other.id}
 
 
+def test_commands_in_its_sentences_are_those_of_the_asking_person(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.system.program._asked_from", None)
+    peer.send(Hello(1, 1, "1", program="traindeck", machine="gpus"))
+    refusal = peer.refusal(requests.Export(("7",), "csv"))
+    assert "`traindeck runs --on gpus`" in refusal.text
+
+
 def test_a_disk_that_is_away_for_a_while_ends_no_watch(
     peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -405,7 +414,7 @@ def test_a_full_disk_there_is_a_sentence_and_the_connection_goes_on(
         monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path / "full"))
         code = requests.Code("mine.py", os.urandom(2**20))
         refusal = peer.refusal(requests.Start(packed_spec(SPEC), code=code))
-        assert "No space left on device" in refusal.text
+        assert refusal.text.endswith(": No space left on device."), "without a number"
         assert peer.answered(requests.Ping()).refusal is None
         received = paths.home() / "received"
         assert list(received.iterdir()) == [], "what was begun is removed"

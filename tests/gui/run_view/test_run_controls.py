@@ -205,6 +205,12 @@ def test_how_far_it_is_in_words_and_in_the_bar(controls: RunControls) -> None:
     assert "ETA 01:02:03" in controls.headline.state.text()
 
 
+def test_the_time_of_a_run_elsewhere_is_that_of_its_own_clock(controls: RunControls) -> None:
+    behind = info(RunState.RUNNING, started=1000.0, updated=1065.0)  # decades behind this one
+    controls.show_info(behind._replace(id="gpus:7"))
+    assert "00:01:05" in controls.headline.state.text()
+
+
 def test_a_run_that_is_over_took_the_time_until_its_last_event(controls: RunControls) -> None:
     controls.show_info(info(RunState.FINISHED, started=1000.0, updated=1065.0, seconds_left=5.0))
     assert "00:01:05" in controls.headline.state.text()
