@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -128,11 +129,26 @@ Show = Callable[[str, int, int], None]
 
 
 @contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the body as Ctrl-C does, so that it cleans up."""
+    named = [getattr(signal, each) for each in ("SIGTERM", "SIGHUP") if hasattr(signal, each)]
+    numbers = [each for each in named if signal.getsignal(each) is not signal.SIG_IGN]  # of nohup
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def progress_bar(what: str) -> Iterator[Show]:
-    """Show a bar while the body works; without a terminal, nothing."""
+    """Show a bar while the body works; without a terminal, nothing. A signal to end ends the body
+    as Ctrl-C does: what works with a bar leaves all or nothing."""
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
     is_shown = sys.stderr.isatty()
-    with Progress(*columns, console=err(), transient=True, disable=not is_shown) as bar:
+    bar = Progress(*columns, console=err(), transient=True, disable=not is_shown)
+    with ended_by_signals(), bar:
         task = bar.add_task(what, total=None)
 
         def show(detail: str, done: int, total: int) -> None:

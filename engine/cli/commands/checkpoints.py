@@ -10,7 +10,7 @@ from rich.table import Table
 
 from engine import client
 from engine.cli import transfers
-from engine.cli.output import Exit, Refused, format_bytes, format_time, out, print_json
+from engine.cli.output import Exit, Interrupted, Refused, format_bytes, format_time, out, print_json
 from engine.cli.progress import progress_bar
 from engine.remote.downloads import DownloadFailed, copy_checkpoint
 from engine.remote.machines import RemoteMachine
@@ -31,10 +31,13 @@ def checkpoints(
 ) -> Exit:
     """List the checkpoints of a run, or copy the one with the name `copied` to `output`.
 
-    `machine`: where the run is, if not here. Raises NoSuchRun, Refused, NoAnswer.
+    `machine`: where the run is, if not here. Raises NoSuchRun, Refused, NoAnswer, Interrupted.
     """
     if copied is not None:
-        return _copy(run_id, copied, output, machine, json=json)
+        try:
+            return _copy(run_id, copied, output, machine, json=json)
+        except KeyboardInterrupt:
+            raise Interrupted("Nothing was kept of the checkpoint.") from None
     if output is not None:
         raise Refused("--output is for --copy: which checkpoint is to be copied?")
     return _show(run_id, machine, json=json)

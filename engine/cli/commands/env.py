@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from engine.cli.output import (
     out,
     print_json,
 )
+from engine.cli.progress import ended_by_signals
 from engine.environments import checks, creation, registry
 from engine.environments.creation import Cancelled, CreationFailed, Stage
 from engine.environments.needs import TITLES, interpreter_problem
@@ -176,7 +175,7 @@ def _own() -> Environment:
 
 def _create(name: str, requirements: Sequence[str], base: str) -> Environment:
     """Make an environment, and show how far it is. Raises Interrupted besides its errors."""
-    with err().status("") as status, _ended_by_signals():
+    with err().status("") as status, ended_by_signals():
 
         def report(stage: Stage) -> None:
             status.update(f"{stage.doing} … {format_bytes(stage.bytes)}")
@@ -188,18 +187,6 @@ def _create(name: str, requirements: Sequence[str], base: str) -> Environment:
             raise Interrupted(
                 f"The environment {name!r} was not made; nothing of it is left."
             ) from None
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the body as Ctrl-C does, so that it cleans up."""
-    numbers = [getattr(signal, each) for each in ("SIGTERM", "SIGHUP") if hasattr(signal, each)]
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _print_facts(facts: Facts) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
+from engine.cli.errors import INTERRUPTED
 from engine.cli.output import Exit
+from engine.remote import downloads
 from engine.runs import checkpoint_files
 from main import main
 from tests.support.recorded_runs import record_epochs, save_checkpoint
@@ -67,6 +70,20 @@ def test_what_cannot_be_done_is_said(
 ) -> None:
     assert main(["checkpoints", *arguments]) == Exit.REFUSED
     assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_leaves_nothing(
+    run: Path, number: int, tmp_path: Path, capsys: Text, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(number)
+    monkeypatch.setattr(downloads, "piece_of", lambda *_: signal.raise_signal(number))
+    words = ["checkpoints", "1", "--copy", "newest", "-o", str(tmp_path / "copy")]
+    assert main(words) == INTERRUPTED
+    assert "Nothing was kept" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*copy*"))
+    assert not list(tmp_path.glob(".*copy*"))
+    assert signal.getsignal(number) is before
 
 
 def test_a_damaged_one_is_not_copied(run: Path, tmp_path: Path, capsys: Text) -> None:
