@@ -14,7 +14,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 from engine.processes.process import resident_bytes, resident_metric, trim_heap
-from engine.system.units import gib
+from engine.system.units import byte_size, gib
 from engine.training.errors import OutOfMemory, allocation, full_device, memory_advice
 
 _REQUESTED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(bytes|KiB|MiB|GiB)?")
@@ -75,7 +75,8 @@ def failed_allocation(
     """Return `OutOfMemory.what` for an out-of-memory error; see above."""
     text = str(error)
     requested = _requested(text)
-    return allocation(gib(requested, 2) if requested else "", names[_full_device(text, devices)])
+    asked = byte_size(requested) if requested else ""
+    return allocation(asked, names[_full_device(text, devices)])
 
 
 def full_text(error: BaseException, devices: Sequence[torch.device], names: Sequence[str]) -> str:

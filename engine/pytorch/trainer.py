@@ -66,8 +66,8 @@ class TorchTrainer:
         self._during = ""
         """What this rank does in a step beside forward and backward pass."""
 
-        self._batch_size = spec.batch_size
-        """The samples of the present global batch."""
+        self._batch_size = self._largest_batch = 0
+        """The samples of the present global batch, and of the largest one so far."""
 
         self._device_names = session.plan.devices
         devices = own_devices(session.devices, session.machine_devices)
@@ -521,6 +521,8 @@ class TorchTrainer:
             if first is None:
                 return None
             self._batch_size = first.global_size
+            if self._batch_size > 1:  # 1 may also be a ready batch that cannot be counted
+                self._largest_batch = max(self._largest_batch, self._batch_size)
             if is_new:
                 self._trial.inputs(first)
                 self._trial.loss(first, self._first_turn())
@@ -549,6 +551,8 @@ class TorchTrainer:
         while True:
             values, shortage = {}, None
             try:
+                if clause:
+                    self._train.accumulate(self._accumulation)
                 values = compute()
             except TrainingFailed as error:
                 if clause and not isinstance(error, OutOfMemory):
@@ -571,14 +575,16 @@ class TorchTrainer:
             clause = self._shrink(failed - 1, shortage)
 
     def _shrink(self, failed: int, own: Shortage | None) -> str:
-        """Let all ranks compute the present step again, with parts of half the size.
+        """Prepare to compute the present step again, with parts of half the size.
 
         `failed` is the rank that was out of memory, and `own` where this one was. Return what has
-        happened, in a clause. Raises OutOfMemory on all ranks if parts have one sample already.
+        happened, in a clause. Ends the training on all ranks if parts have one sample already.
         """
         is_here = self._rank.number == failed
         text = self._rank.group.broadcast_text(json.dumps(own) if is_here else "")
         shortage = Shortage(*json.loads(text))
+        # A rank that has not read the present batch does not know its size.
+        [self._largest_batch] = self._rank.group.maximum([self._largest_batch])
         for update in self._updates.values():
             update.optimizer.zero_grad(set_to_none=True)
         self._parallel.module.zero_grad(set_to_none=True)
@@ -590,7 +596,6 @@ class TorchTrainer:
         event = self._shrunk(shortage, restarts=False)
         self._accumulation = event.accumulation
         self._carried = [Carried() for _ in range(event.accumulation)]
-        self._train.accumulate(event.accumulation)
         self._validation.accumulate(event.accumulation)
         self.empty_cache()
         if is_here:
@@ -599,9 +604,9 @@ class TorchTrainer:
 
     @property
     def _shared(self) -> Sharing:
-        """How the present global batch is shared."""
-        replicas, asked = self._parallel.replicas, self._asked_accumulation
-        return Sharing(self._batch_size, replicas, asked, self._accumulation)
+        """How a global batch is shared. Its size may be the recipe's, and the last may be small."""
+        size = self._largest_batch or self._spec.batch_size
+        return Sharing(size, self._parallel.replicas, self._asked_accumulation, self._accumulation)
 
     def _shortage(self, what: str) -> Shortage:
         during = self._during or self._parallel.doing

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from engine.pytorch import training_state
 from engine.pytorch.parallel import Objective, Parallel, Rank
 from engine.pytorch.recipe.optimizer_plan import OptimizerPlan
 from engine.pytorch.recipe.torch_recipe import Carried, Turn, Value
 from engine.pytorch.samples.batch_sharder import LocalBatch
 from engine.pytorch.samples.nested import first_not_finite, rows_of, take_rows
+from engine.pytorch.snapshot import Snapshot
 from engine.training.errors import TrainingFailed
 
 _log = logging.getLogger(__name__)
@@ -272,19 +272,7 @@ class Trial:
 
     def remember(self) -> Callable[[], None]:
         """Return a function that brings back the present random states and buffers."""
-        parallel, devices = self._parallel, self._rank.devices
-        states = training_state.random_state(devices)
-        own = parallel.rank_state()
-        buffers = [(buffer, buffer.detach().clone()) for buffer in parallel.module.buffers()]
-
-        @torch.no_grad()
-        def bring_back() -> None:
-            for buffer, before in buffers:
-                buffer.copy_(before)
-            parallel.load_rank_state(own)
-            training_state.set_random_state(states, devices)
-
-        return bring_back
+        return Snapshot(self._parallel.changed_tensors(), self._rank.devices).bring_back
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:

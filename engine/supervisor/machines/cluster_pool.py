@@ -285,6 +285,7 @@ _SHARED = (
     environment.KEY,
     environment.RENDEZVOUS,
     environment.DEVICES,
+    environment.ACCUMULATION,
     environment.RESUME,
     environment.ATTEMPT,
     EARLY_STOPPING,

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
+from engine.messages.events import Shrunk
 from engine.pytorch.trainer import TorchTrainer
 from engine.runs.checkpoint_files import Position
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import WorkerPlan
+from engine.training.errors import TrainingFailed
 
 SAMPLES = 10
 FACTS = torch.randn(SAMPLES, 3)
@@ -38,6 +40,8 @@ def trainer(
     data: Callable[[], Any], model: Callable[[], nn.Module] = linear, **options: Any
 ) -> TorchTrainer:
     """A trainer of `model` on one CPU, with the data that `data` gives."""
+    said: list[Any] = options.pop("said", [])
+    recipe = {"model": model, "datasets": lambda: (data(), None), **options.pop("recipe", {})}
     spec = RunSpec(recipe="small", strategy="torch/single", devices=("cpu:0",), **options)
     session: Any = SimpleNamespace(
         spec=spec,
@@ -48,10 +52,10 @@ def trainer(
         machine_devices=spec.devices,
         plan=WorkerPlan(0, spec.slots),
         connecting=contextlib.nullcontext,
-        load_recipe=lambda: SimpleNamespace(model=model, datasets=lambda: (data(), None)),
+        load_recipe=lambda: SimpleNamespace(**recipe),
         recipe=SimpleNamespace(learning_rate=0.1, file="small", owns=lambda file: True),
         settings_for=lambda function: {},
-        emit=lambda event: None,
+        emit=said.append,
     )
     strategy: Any = catalog.strategy(spec.strategy)
     return TorchTrainer(session, strategy)
@@ -130,4 +134,108 @@ def test_waiting_for_data_and_computing_add_up_to_the_steps(data: Callable[[], A
     assert parts["compute_share"] >= 0.03
     of_steps = [parts[f"{name}_share"] for name in ("data", "compute", "communication")]
     assert sum(of_steps) == pytest.approx(seconds)
+    one.close()
+
+
+class Ready(IterableDataset[Any]):
+    """One batch that is ready."""
+
+    def __init__(self, batch: Any) -> None:
+        self.batch = batch
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.batch
+
+
+class Normal(nn.Module):
+    """BatchNorm and dropout; the first `failures` forward passes are out of memory at their end."""
+
+    def __init__(self, failures: int = 0) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 2)
+        )
+        self.failures = failures
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        outputs: torch.Tensor = self.layers(inputs)
+        self.failures -= 1
+        if self.failures >= 0:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+        return outputs
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(lambda: (FACTS, TARGETS), id="arrays"),
+        pytest.param(lambda: DataLoader(ALL, 8), id="loader"),
+        pytest.param(lambda: stream, id="stream"),
+        pytest.param(stream, id="an iterator that is read once"),
+        pytest.param(lambda: DataLoader(Ready((FACTS[:8], TARGETS[:8])), None), id="ready batches"),
+    ],
+)
+@pytest.mark.parametrize(("failures", "parts"), [(1, 2), (2, 4)])
+def test_a_repeated_step_is_that_of_smaller_parts(
+    data: Callable[[], Any], failures: int, parts: int
+) -> None:
+    """Also its random numbers and running statistics."""
+    found = []
+    for fails in (True, False):
+        one = trainer(
+            data,
+            lambda: Normal(failures if fails else 0),  # noqa: B023
+            batch_size=8,
+            accumulation=1 if fails else parts,
+            epochs=1,
+            on_oom="shrink",
+        )
+        one._is_first_step = False  # its trial would be a forward pass
+        losses = one.run_steps(Position(0, 0, 0), 1)["loss"]
+        state = one._parallel.module.state_dict()
+        found.append([losses[0], *(float(value.double().sum()) for value in state.values())])
+        one.close()
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+
+
+def test_what_cannot_be_divided_says_so_where_it_would_have_to_be() -> None:
+    def step(model: nn.Module, batch: Any) -> torch.Tensor:
+        return nn.functional.cross_entropy(model(batch["inputs"]), batch["targets"])
+
+    batch = {"inputs": FACTS[:8], "targets": TARGETS[:8], "more": FACTS[:5]}
+    one = trainer(
+        lambda: DataLoader(Ready(batch), None),
+        lambda: Normal(1),
+        batch_size=8,
+        on_oom="shrink",
+        recipe={"step": step},
+    )
+    one._is_first_step = False
+    with pytest.raises(TrainingFailed, match="cannot be divided into 2 parts") as caught:
+        one.run_steps(Position(0, 0, 0), 1)
+    assert str(caught.value).startswith("Rank 0 ran out of memory at step 1 in forward (on cpu:0).")
+    one.close()
+
+
+def test_what_is_carried_from_batch_to_batch_has_parts_of_one_size() -> None:
+    def step(model: nn.Module, batch: Any, carried: Any = None) -> Any:
+        return model(batch[0]).sum(), None
+
+    with pytest.raises(TrainingFailed, match="parts of a batch: they cannot become smaller"):
+        trainer(lambda: DataLoader(ALL, 8), batch_size=8, on_oom="shrink", recipe={"step": step})
+
+
+def test_an_event_says_how_it_goes_on() -> None:
+    said: list[Any] = []
+    one = trainer(
+        lambda: (FACTS, TARGETS), lambda: Normal(1), batch_size=8, on_oom="shrink", said=said
+    )
+    one._is_first_step = False
+    one.run_steps(Position(0, 0, 0), 1)
+    [event] = [event for event in said if isinstance(event, Shrunk)]
+    assert event.text == (
+        "Rank 0 ran out of memory at step 1 in forward (on cpu:0). All ranks go on with 2 x 4 "
+        "samples instead of 8 per step and device; the global batch stays 8. BatchNorm of the "
+        "model normalizes over the smaller parts, so the curve may change."
+    )
     one.close()
