@@ -25,6 +25,7 @@ from engine.client import RunInfo
 from engine.messages.events import Event, RecipeChosen
 from engine.runs.run_notes import RunNotes
 from engine.runs.run_overview import RunOverview, read_diff, run_overview
+from engine.runs.run_state import accumulation_in_force
 from engine.runs.store.store_reader import RunReader
 from engine.scripts.secrets import shown_words
 from engine.spec.run_spec import FIELDS
@@ -74,6 +75,10 @@ def show(run_id: str, *, json: bool, diff: bool = False) -> Exit:
         settings.add_row(name, str(value))
     settings.add_row("started", format_time(info.status.started))
     settings.add_row("attempts", str(info.status.attempt))
+    in_force = accumulation_in_force(spec, info.status.replicas, info.status.shrunk)
+    if in_force != spec.accumulation:
+        text = f"{in_force} accumulation steps, since a device was out of memory"
+        settings.add_row("in force", text)
     if chosen := _newest_choice(info):
         settings.add_row("resumed", f"recipe {chosen.version}; {chosen.changes}")
     console.print()

@@ -26,6 +26,8 @@ from engine.messages.events import (
     Failure,
     Paused,
     RunEnded,
+    Shrunk,
+    TrainingStarted,
 )
 from engine.runs.checkpoint_files import Position, begin, publish
 from engine.runs.run_notes import RunNotes, write_notes
@@ -231,6 +233,14 @@ def test_show_lists_the_options_that_differ_from_their_defaults(
     text = capsys.readouterr().out
     assert "precision      bf16" in text
     assert "schedule" not in text
+
+
+def test_show_tells_the_parts_that_are_in_force(capsys: pytest.CaptureFixture[str]) -> None:
+    replicas = next(e.replicas for e in RUNNING if isinstance(e, TrainingStarted))
+    shrunk = Shrunk(0, 3, "", 4, SPEC.accumulation, SPEC.batch_size, replicas)
+    run = record_run(*RUNNING, shrunk, STOPPED)
+    show(run.id, json=False)
+    assert "4 accumulation steps, since a device was out of memory" in capsys.readouterr().out
 
 
 class Supervisor:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import one_process, one_process_per_device
 
 
@@ -93,3 +94,20 @@ def test_the_usual_strategy_is_not_the_first_by_alphabet(
     offered = catalog.strategies_for(catalog.recipe(recipe))
     assert catalog.usual_strategy(offered, devices).name == usual
     assert catalog.usual_strategy(offered[-1:], devices) is offered[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("tf/mirrored_fit", "Smaller parts need gradient accumulation. Under MirroredStrategy fit"),
+        ("tf/parameter_server", "Many steps of its workers are under way at once"),
+        ("torch/fsdp", ""),
+        ("torch/pipeline", ""),
+        ("tf/mirrored", ""),
+    ],
+)
+def test_smaller_parts_are_refused_where_batches_have_none(name: str, reason: str) -> None:
+    spec = RunSpec(recipe="digits", strategy=name, devices=("cpu:0", "cpu:1"), on_oom="shrink")
+    found = catalog.strategy(name).refusal("on_oom", spec)
+    assert found.startswith(reason)
+    assert bool(found) == bool(reason)
