@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from msgspec.structs import replace
 
@@ -99,17 +97,6 @@ class _Runs:
         return ShortRun(
             spec=spec, steps=steps, rates=found, measured_steps=50, samples_per_second=rate
         )
-
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path))
-    monkeypatch.setattr(racing, "own_data_folder", lambda purpose: _Folder())
-
-
-class _Folder:
-    def __enter__(self) -> None: ...
-    def __exit__(self, *_: object) -> None: ...
 
 
 def _by_name(entries: tuple[Entry, ...]) -> dict[str, Entry]:

@@ -37,7 +37,7 @@ def twin(recipe: str, options: RunOptions, *, json: bool) -> Exit:
     except NoTwins as error:
         raise Refused(str(error)) from error
     second = second_twin(spec, "0")
-    if found := client.check(first) + client.check(second):  # before hours of the first one
+    if found := client.check(first) or client.check(second):  # before hours of the first one
         raise client.CannotStart(found)
     tag = new_tag()
     tags = [*tags_of(",".join(options.tags)), tag]
