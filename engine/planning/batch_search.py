@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from engine.planning.device_claim import DevicesInUse, claimed_devices
 from engine.planning.memory_estimate import (
     IsCancelled,
     Tell,
@@ -50,7 +51,10 @@ def search(spec: RunSpec, limit_mib: int, tell: Tell, is_cancelled: IsCancelled)
     """
     found = _Search(spec, limit_mib, tell, is_cancelled)
     try:
-        return found.run()
+        with claimed_devices(spec.devices):  # it fills their memory
+            return found.run()
+    except DevicesInUse as error:
+        return BatchSearch(problem=str(error))
     except Cancelled:
         return found.result("It was stopped.")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 import psutil
 
+from engine.planning.device_claim import DevicesInUse, claimed_devices
 from engine.planning.memory_model import MemoryModel
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import DeviceEstimate, Doing, MemoryEstimate, News
@@ -50,7 +51,11 @@ def estimate(
     if problem := refusal(spec):
         return MemoryEstimate(problem=problem)
     available = available_memory(spec, limit_mib)
-    model, failed = measure(spec, tell, is_cancelled)
+    try:
+        with claimed_devices(spec.devices):
+            model, failed = measure(spec, tell, is_cancelled)
+    except DevicesInUse as error:
+        return MemoryEstimate(problem=str(error))
     if model is None:
         text = f"{failed.problem} {failed.where}".strip()
         if failed.is_out_of_memory:

@@ -6,12 +6,13 @@ import os
 
 import pytest
 
-from engine.planning import device_claim
+from engine.planning import batch_search, device_claim, memory_estimate
 from engine.planning.device_claim import DevicesInUse, claimed_devices, runs_on
 from engine.processes.machine import this_machine
 from engine.processes.process import start_time
 from engine.runs import device_queue
 from engine.runs.device_queue import MEASUREMENT, Ticket
+from engine.spec.run_spec import RunSpec
 from engine.telemetry.snapshot import Snapshot
 
 GPU = "GPU-1"
@@ -63,3 +64,16 @@ def test_cpu_devices_are_shared_and_their_runs_are_known() -> None:
         assert [each.run for each in device_queue.read()] == ["7"]
     assert runs_on(("cpu:0", "cpu:1")) == ["7"]
     assert runs_on(("cpu:1",)) == []
+
+
+def test_what_would_fill_the_memory_of_a_gpu_in_use_is_not_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory_estimate, "available_memory", lambda *_: {})
+    device_queue.enter(ticket("7", GPU))
+    spec = RunSpec(recipe="digits", strategy="torch/single", devices=(GPU,))
+    problems = [
+        batch_search.search(spec, 0, lambda news: None, lambda: False).problem,
+        memory_estimate.estimate(spec, 0, lambda news: None, lambda: False).problem,
+    ]
+    assert all(problem.startswith("Run 7 uses GPU-1 now") for problem in problems)
