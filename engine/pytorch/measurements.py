@@ -15,12 +15,8 @@ from torch.distributed.tensor import DTensor
 from engine.pytorch.parallel import Rank
 from engine.pytorch.samples.batch_sharder import LocalBatch, Sharder
 from engine.pytorch.samples.nested import leaves_of
-from engine.training.measuring import Measurements
+from engine.training.measuring import SIZES, Measurements, repeats_of
 
-SIZES = tuple(4**power * 1024 for power in range(9))
-"""Bytes of the messages of an all-reduce: 1 KiB to 64 MiB."""
-
-MOST_REPEATS = 20
 COPY_BYTES = 64 * 2**20
 LOADER_WORKERS = (0, 1, 2, 4)
 ROUNDS, ENOUGH = 5, 1.0
@@ -51,9 +47,8 @@ def all_reduce(rank: Rank, told: Measurements, seconds: float) -> None:
     for size in SIZES:
         tensor = torch.zeros(size // 4, device=rank.device)
         once = _reduce_seconds(tensor, 1, rank.device)
-        left = (ends_at - time.monotonic()) / 2
-        repeats = max(0, min(MOST_REPEATS, int(left / max(once, 1e-6))))
-        repeats, _ = rank.group.agree((repeats if rank.number == 0 else 0, 0))
+        wanted = repeats_of(once, ends_at - time.monotonic())
+        repeats, _ = rank.group.agree((wanted if rank.number == 0 else 0, 0))
         if not repeats:
             return
         measured = _reduce_seconds(tensor, repeats, rank.device) / repeats

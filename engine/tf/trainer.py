@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from engine.runs.checkpoint_files import Position
-from engine.tf import training_state
+from engine.tf import measurements, training_state
 from engine.tf.batch_norm import RunningStatistics
 from engine.tf.devices import (
     NoHostOffload,
@@ -24,6 +25,7 @@ from engine.tf.devices import (
     set_numerics,
 )
 from engine.tf.graph import keep_generated_code_in_memory
+from engine.tf.graph_loop import GraphLoop
 from engine.tf.optimizer_step import OptimizerStep
 from engine.tf.random_streams import RandomStreams
 from engine.tf.recipe import compiled
@@ -33,11 +35,15 @@ from engine.tf.replica import Replica
 from engine.tf.samples.data import ArraySamples
 from engine.tf.tf_strategy import TfStrategy
 from engine.training.errors import OutOfMemory, TrainingFailed
+from engine.training.measuring import Measurements
 from engine.training.memory_record import RankRecord
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
 from engine.worker.initial_weights import share_initial_weights
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
+
+SUMMED = ("tf/mirrored", "tf/multi_worker")
+"""Strategies whose replicas sum their gradients by an all-reduce in the graph of a step."""
 
 
 class TfTrainer(NoHostOffload):
@@ -265,6 +271,22 @@ class TfTrainer(NoHostOffload):
         if not self._replica.objective.updates_weights or self._epochs.saved_rate != step.rate:
             step.reset_learning_rate()
         training_state.restore_rank_state(folder, self._session.rank, self._replica.streams)
+
+    def measure(self, told: Measurements) -> None:
+        """Measure, for a preflight, what a run waits for; all ranks call it after their steps."""
+        if self._session.spec.strategy in SUMMED and self.replicas > 1:
+            distribution = self._parallel.distribution
+            measurements.all_reduce(distribution, self.agree, told, told.seconds / 3)
+        batches = self._replica.all_validation_batches
+        told.tell("validation/batches", max(0, batches))
+        if batches <= 0 or not isinstance(self._loop, GraphLoop):
+            return
+        for _ in range(2):  # the first one traces its graph
+            self.begin_validation()
+            begin = time.perf_counter()
+            self.validate(0, 1)
+            seconds = time.perf_counter() - begin
+        told.tell("validation/batch_seconds", seconds)
 
     def empty_cache(self) -> dict[str, int]:
         return empty_cache(self._session.plan.devices)

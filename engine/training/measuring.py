@@ -18,6 +18,17 @@ MOST_SAVED = 50_000_000
 """Trainable parameters: the checkpoint of a larger model is not written for a preflight."""
 
 
+SIZES = tuple(4**power * 1024 for power in range(9))
+"""Bytes of the messages of an all-reduce: 1 KiB to 64 MiB."""
+
+MOST_REPEATS = 20
+
+
+def repeats_of(seconds_each: float, seconds_left: float) -> int:
+    """Return how often to repeat an all-reduce; 0: there is no time for it."""
+    return max(0, min(MOST_REPEATS, int(seconds_left / 2 / max(seconds_each, 1e-6))))
+
+
 class Measurements:
     """Takes the figures of one rank, and knows how much time is left."""
 
@@ -27,6 +38,8 @@ class Measurements:
         self.seconds = seconds
         """For all measurements together."""
 
+        self.is_rank_zero = session.rank == 0
+
     @property
     def seconds_left(self) -> float:
         """For what is not measured yet; ranks differ a little, so let rank 0 decide for all."""
@@ -34,7 +47,7 @@ class Measurements:
 
     def tell(self, name: str, value: float) -> None:
         """Record a figure that is the same on all ranks; rank 0's counts."""
-        if self._session.rank == 0:
+        if self.is_rank_zero:
             self._emit(name, value)
 
     def tell_of_rank(self, name: str, value: float) -> None:

@@ -27,7 +27,7 @@ DOMINATES = 0.5
 SLOW_TO_GPU = 3e9
 """Bytes per second from pinned memory, below which a card sits in a slow slot."""
 
-REDUCED = ("torch/ddp", "torch/keras_ddp")
+REDUCED = ("torch/ddp", "torch/keras_ddp", "tf/mirrored", "tf/multi_worker")
 """Strategies that sum all gradients once a step."""
 
 COPY_BYTES = 64 * 2**20
@@ -36,10 +36,10 @@ COPY_BYTES = 64 * 2**20
 def all_reduce_finding(run: ShortRun) -> Finding:
     """Return how fast the ranks sum messages, and what that means for this model."""
     table = seconds_by_number(run, "all_reduce")
-    ranks = len(run.spec.slots)
+    ranks, is_tf = len(run.spec.slots), run.spec.strategy.startswith("tf/")
     if not table:
-        if run.spec.strategy.startswith("tf/") and ranks > 1:
-            text = "TensorFlow exchanges gradients inside its graph: it is part of the step time."
+        if is_tf and ranks > 1:
+            text = "How this strategy exchanges gradients is part of its step time."
         elif len(run.rank_shares) > 1:
             text = "There was no time to measure it."
         else:
@@ -48,7 +48,8 @@ def all_reduce_finding(run: ShortRun) -> Finding:
     smallest, largest = min(table), max(table)
     bandwidth = largest / table[largest]
     text = (
-        f"{ranks} ranks sum {byte_size(smallest)} in {milliseconds(table[smallest])}, and "
+        f"{ranks} {'replicas' if is_tf else 'ranks'} sum {byte_size(smallest)} in "
+        f"{milliseconds(table[smallest])}, and "
         f"{byte_size(largest)} with {_rate(bandwidth)} (bus bandwidth "
         f"{_rate(bus_bandwidth(bandwidth, ranks))})."
     )

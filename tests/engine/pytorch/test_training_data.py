@@ -364,3 +364,40 @@ def test_the_copy_to_the_device_is_part_of_the_wait_for_data(dataset: Dataset[An
         assert list(sharder.local_batches(0, batch))
     assert sharder.waiting_seconds >= 0.02
     sharder.close()
+
+
+@pytest.mark.parametrize(
+    ("form", "workers"),
+    [
+        ("data set", (0, 1, 2)),
+        ("loader", (0, 1, 2)),
+        ("stream", (0, 1)),
+        ("function", (0, 1)),
+        ("dictionary of arrays", ()),
+    ],
+)
+@pytest.mark.usefixtures("processes")
+def test_the_training_data_can_be_loaded_by_other_numbers_of_workers(
+    form: str, workers: tuple[int, ...]
+) -> None:
+    data = loaded((FORMS[form], None), is_equal=_never_asked)
+    for count in (0, 1, 2):
+        sharder = data.sharder_with(count, parallel())
+        assert (sharder is not None) is (count in workers)
+        if sharder is not None:
+            assert next(sharder.local_batches(0, 0)).samples == 4
+            sharder.close()
+
+
+def _never_asked(number: int) -> bool:
+    raise AssertionError("the ranks measure at their own pace: none asks the others")
+
+
+def test_what_is_read_once_is_not_read_for_a_measurement() -> None:
+    data = loaded((iter(Streamed()), None), spec={"epochs": 1})
+    assert data.sharder_with(0, parallel()) is None
+
+
+def test_the_workers_of_a_loader_are_known() -> None:
+    assert loaded((loader(num_workers=2), None)).own_loader_workers == 2
+    assert loaded((Dicts(), None)).own_loader_workers == 0

@@ -61,7 +61,7 @@ def test_other_strategies_send_other_messages(made: Make) -> None:
     ("spec", "ranks", "phrase"),
     [
         ({"strategy": "torch/single", "devices": ("cpu:0",)}, 1, "One process trains"),
-        ({"strategy": "tf/mirrored"}, 0, "inside its graph"),
+        ({"strategy": "tf/parameter_server"}, 0, "part of its step time"),
         ({}, 2, "no time"),
     ],
 )
