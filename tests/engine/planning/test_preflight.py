@@ -87,6 +87,17 @@ def test_two_ranks_are_measured_and_nothing_is_left(traindeck_home: Path) -> Non
 
 
 @pytest.mark.slow
+def test_the_replicas_of_tensorflow_are_measured_too() -> None:
+    found = preflight(spec("digits_keras", "tf/mirrored", 2, epochs=20), PATIENT)
+    assert [each for each in found.findings if each.level == "error"] == []
+    assert "2 replicas sum 1.0 KiB in" in named(found, "all-reduce").text
+    assert "of gradients of a step" in named(found, "all-reduce").text
+    assert "no samples need to be fetched" in named(found, "sample loading").text
+    assert found.expected_seconds > 0
+    assert own_processes() == []
+
+
+@pytest.mark.slow
 def test_a_slow_loader_gets_the_number_of_workers_that_ends_the_wait(tmp_path: Path) -> None:
     """Loading takes 320 ms and the step 200 ms: one worker is too few, and two are enough."""
     mine = recipe(
