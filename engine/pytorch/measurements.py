@@ -19,7 +19,7 @@ from engine.training.measuring import SIZES, Measurements, repeats_of
 
 COPY_BYTES = 64 * 2**20
 LOADER_WORKERS = (0, 1, 2, 4)
-ROUNDS, ENOUGH = 5, 1.0
+ROUNDS, ENOUGH = 3, 1.0
 """So many batches of each loader worker in so many seconds are enough to know its speed."""
 
 STARTED = 0.5
