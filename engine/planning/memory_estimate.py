@@ -8,7 +8,7 @@ import msgspec
 import psutil
 
 from engine.planning.device_claim import DevicesInUse, claimed_devices
-from engine.planning.memory_model import MemoryModel
+from engine.planning.memory_model import SEEN_GROWTH, MemoryModel
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import DeviceEstimate, Doing, MemoryEstimate, News
 from engine.planning.short_run import MOST_SECONDS, ShortRun, short_run
@@ -25,9 +25,9 @@ IsCancelled = Callable[[], bool]
 SMALLEST = 8
 """Samples of the first short run that each replica computes at once."""
 
-ENOUGH_GROWTH = 64 * 2**20
-"""Bytes that the last short run needs more than the first, so that the slope is seen through what
-allocators round and keep."""
+ENOUGH_GROWTH = SEEN_GROWTH
+"""Bytes that the last short run needs more than the first, so that the slope is seen through
+what allocators round and keep."""
 
 MOST_RUNS = 4
 LARGEST_STEP = 4
@@ -118,6 +118,7 @@ def measure(
             run = _measured(spec, batch, is_cancelled)
             if not run.ok and not runs and batch < asked and not run.is_out_of_memory:
                 # The data may have a batch size of their own.
+                tell(Doing(f"Measures a step with batch {asked}", 1, 2))
                 run = _measured(spec, asked, is_cancelled)
             if not run.ok:
                 return (MemoryModel(runs), runs[-1]) if runs else (None, run)

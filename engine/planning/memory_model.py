@@ -12,6 +12,12 @@ from engine.planning.results import DeviceEstimate
 from engine.planning.short_run import ShortRun
 from engine.training.memory_record import CPU, DeviceRecord
 
+SEEN_GROWTH = 64 * 2**20
+"""Bytes: what the process of a run needs more than that of another one, beyond chance."""
+
+Pair = tuple[DeviceRecord, DeviceRecord]
+"""The records of one rank in the first run and in the last."""
+
 
 class MemoryModel:
     """What short runs of one spec, with rising batches, have shown about its memory.
@@ -91,10 +97,25 @@ class MemoryModel:
                 peaks_of = heap_peaks if device == CPU else _peaks
                 now = peaks_of([last.allocations for _, last in pairs])
                 then = peaks_of([self._grown(first, last, batch) for first, last in pairs])
-                found[device] = float(sum(then) - sum(now))
+                found[device] = float(sum(then) - sum(now)) + self._elsewhere(device, pairs, batch)
             else:
                 found[device] = self._slope(device) * (batch - self.measured)
         return found
+
+    def _elsewhere(self, device: str, pairs: Sequence[Pair], batch: int) -> float:
+        """Return by how much more a recipe needs that allocates by itself, such as with NumPy.
+
+        What PyTorch does not tell is only taken to grow with the batch where it is most of what
+        has grown: a part of it is what the C library keeps, and does not grow for ever.
+        """
+        grown = self._held[device] - self._first.memory.get(device, 0.0)
+        if device != CPU or grown < SEEN_GROWTH:
+            return 0.0
+        small = heap_peaks([first.allocations for first, _ in pairs])
+        large = heap_peaks([last.allocations for _, last in pairs])
+        told = sum(large) - sum(small)
+        more = self.measured - self._first.spec.batch_size
+        return (grown - told) / more * (batch - self.measured) if told < grown / 2 else 0.0
 
     def _grown(self, first: DeviceRecord, last: DeviceRecord, batch: int) -> Allocations:
         at, to = self._first.spec.batch_size, self.measured
@@ -108,7 +129,7 @@ class MemoryModel:
         grown = self._held[device] - self._first.memory.get(device, 0.0)
         return max(0.0, grown / more) if more else 0.0
 
-    def _pairs(self, device: str) -> list[tuple[DeviceRecord, DeviceRecord]]:
+    def _pairs(self, device: str) -> list[Pair]:
         """Return the records of each rank in the first and in the last run."""
         first, last = self._first.ranks, self._last.ranks
         return [

@@ -63,6 +63,8 @@ _OUT_OF_MEMORY = (
 )
 """In the message of a failure of PyTorch, TensorFlow, NumPy, or the libraries below them."""
 
+_CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS")
+
 _WITHOUT_TRACES = {
     "max_restarts": 0,
     "on_disk_full": "stop",
@@ -299,7 +301,8 @@ def _figures(
         notices=tuple(event.text for event in events if isinstance(event, Notice)),
         problem=problem,
         where=where,
-        is_out_of_memory=failure is not None and is_out_of_memory(failure),
+        is_out_of_memory=failure is not None
+        and is_out_of_memory(failure, is_limited=bool(os.environ.get(memory_record.ROOM))),
         is_late=bool(late and not run.status.step and not failure),
         rank_shares=by_rank,
         measured={
@@ -312,13 +315,14 @@ def _figures(
     )
 
 
-def is_out_of_memory(failure: Failure) -> bool:
+def is_out_of_memory(failure: Failure, *, is_limited: bool = False) -> bool:
     """Return whether a device, the machine or a limit had no memory left for a run.
 
     The kernel ends a process with SIGKILL and says no more, and native code that gets no memory may
-    call abort: a short run, whose processes no one else ends, has failed because of it.
+    call abort: a short run, whose processes no one else ends, has failed because of it. With
+    `is_limited`, a crash counts too: TensorFlow uses what it did not get.
     """
-    if failure.signal == "SIGKILL":
+    if failure.signal == "SIGKILL" or (is_limited and failure.signal in _CRASHES):
         return True
     text = f"{failure.message}\n{failure.details}\n{failure.log_tail if failure.signal else ''}"
     return any(phrase in text for phrase in _OUT_OF_MEMORY)

@@ -41,6 +41,12 @@ def test_a_cause_counts() -> None:
     assert is_out_of_memory(failure("RuntimeError: no batch", details="Caused by MemoryError"))
 
 
+def test_a_crash_counts_only_where_memory_is_limited() -> None:
+    crash = failure("rank 0 was ended by SIGSEGV", "SIGSEGV")
+    assert is_out_of_memory(crash, is_limited=True)
+    assert not is_out_of_memory(crash)
+
+
 def test_other_failures_are_none() -> None:
     assert not is_out_of_memory(failure("rank 0 failed: KeyError: 'x'", log_tail="out of memory"))
     assert not is_out_of_memory(failure("rank 0 was ended by SIGSEGV", "SIGSEGV"))
