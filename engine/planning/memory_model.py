@@ -38,17 +38,23 @@ class MemoryModel:
 
     @property
     def is_exact(self) -> bool:
-        """Whether allocators tell what was needed, to the byte: those of GPUs do."""
-        return CPU not in self._held
+        """Whether it is known to the byte what a step needs: PyTorch tells it of GPUs."""
+        return all(device != CPU and self._told(device) for device in self._held)
 
-    @cached_property
+    @property
     def _held(self) -> Mapping[str, float]:
         return self._last.memory
 
     def peaks(self, batch: int) -> dict[str, float]:
         """Return the predicted peak of each device with this batch, in bytes."""
-        growth = self._growth(batch)
-        return {device: max(0.0, held + growth[device]) for device, held in self._held.items()}
+        return self._peaks(batch, replays=True)
+
+    def _peaks(self, batch: int, *, replays: bool) -> dict[str, float]:
+        """See `peaks`. Without `replays`, the heap is as large as the tensors: that is quicker."""
+        return {
+            device: max(0.0, held + self._growth(device, batch, replays=replays))
+            for device, held in self._held.items()
+        }
 
     def devices(self, batch: int, available: Mapping[str, float]) -> tuple[DeviceEstimate, ...]:
         """Return the predicted peaks with this batch, by what holds them."""
@@ -64,58 +70,75 @@ class MemoryModel:
         0: not even the smallest does.
         """
 
-        def fits(count: int) -> bool:
-            peaks = self.peaks(count * unit)
-            return all(peaks[name] <= available.get(name, peaks[name]) for name in peaks)
+        gaps: dict[str, float] = {}
 
-        low, high = 0, max(1, most // unit)
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if fits(middle) else (low, middle - 1)
-        return low * unit
+        def fits(count: int) -> bool:
+            quick = self._peaks(count * unit, replays=False)
+            return all(
+                quick[name] + gaps.get(name, 0.0) <= available.get(name, quick[name])
+                for name in quick
+            )
+
+        found = 0
+        for _ in range(2):  # what a heap needs beside its blocks is known at one size, then nearer
+            low, high = 0, max(1, most // unit)
+            while low < high:
+                middle = (low + high + 1) // 2
+                low, high = (middle, high) if fits(middle) else (low, middle - 1)
+            found = low * unit
+            if not found:
+                break
+            quick, true = self._peaks(found, replays=False), self.peaks(found)
+            gaps = {name: true[name] - quick[name] for name in quick}
+        return found
 
     def growth(self) -> float:
         """Return by how many bytes the steps of the last run need more than those of the first."""
         growths = []
         for device in self._held:
-            pairs = self._pairs(device)
-            if all(first.allocations and last.allocations for first, last in pairs):
-                small, large = (
-                    _peaks([r.allocations for r in side]) for side in zip(*pairs, strict=True)
-                )
-                growths.append(sum(large) - sum(small))
+            if pairs := self._told(device):
+                small = _peaks([first.allocations for first, _ in pairs])
+                large = _peaks([last.allocations for _, last in pairs])
+                growths.append(float(sum(large) - sum(small)))
             else:
-                growths.append(int(self._held[device] - self._first.memory.get(device, 0.0)))
-        return float(max(growths, default=0))
+                growths.append(self._seen(device))
+        return max(growths, default=0.0)
 
-    def _growth(self, batch: int) -> dict[str, float]:
-        """Return by how much more each device needs with `batch` than in the last run."""
-        found = {}
-        for device in self._held:
-            pairs = self._pairs(device)
-            if all(first.allocations and last.allocations for first, last in pairs):
-                peaks_of = heap_peaks if device == CPU else _peaks
-                now = peaks_of([last.allocations for _, last in pairs])
-                then = peaks_of([self._grown(first, last, batch) for first, last in pairs])
-                found[device] = float(sum(then) - sum(now)) + self._elsewhere(device, pairs, batch)
-            else:
-                found[device] = self._slope(device) * (batch - self.measured)
-        return found
+    def _growth(self, device: str, batch: int, *, replays: bool) -> float:
+        """Return by how much more a device needs with `batch` than in the last run."""
+        if not (pairs := self._told(device)):
+            return self._slope(device) * (batch - self.measured)
+        then = [self._grown(first, last, batch) for first, last in pairs]
+        if replays and device == CPU:
+            more = sum(heap_peaks(then)) - self._heaps[1]
+        else:
+            more = sum(_peaks(then)) - sum(_peaks([last.allocations for _, last in pairs]))
+        return more + self._elsewhere(device) * (batch - self.measured)
 
-    def _elsewhere(self, device: str, pairs: Sequence[Pair], batch: int) -> float:
-        """Return by how much more a recipe needs that allocates by itself, such as with NumPy.
+    @cached_property
+    def _heaps(self) -> tuple[int, int]:
+        """The heaps of all workers on CPUs together, in the first run and in the last."""
+        pairs = self._told(CPU)
+        small = heap_peaks([first.allocations for first, _ in pairs])
+        large = heap_peaks([last.allocations for _, last in pairs])
+        return sum(small), sum(large)
+
+    def _elsewhere(self, device: str) -> float:
+        """Return the bytes for each sample that a recipe allocates by itself, such as with NumPy.
 
         What PyTorch does not tell is only taken to grow with the batch where it is most of what
         has grown: a part of it is what the C library keeps, and does not grow for ever.
         """
-        grown = self._held[device] - self._first.memory.get(device, 0.0)
+        grown = self._seen(device)
         if device != CPU or grown < SEEN_GROWTH:
             return 0.0
-        small = heap_peaks([first.allocations for first, _ in pairs])
-        large = heap_peaks([last.allocations for _, last in pairs])
-        told = sum(large) - sum(small)
+        told = self._heaps[1] - self._heaps[0]
         more = self.measured - self._first.spec.batch_size
-        return (grown - told) / more * (batch - self.measured) if told < grown / 2 else 0.0
+        return (grown - told) / more if told < grown / 2 else 0.0
+
+    def _seen(self, device: str) -> float:
+        """Return by how much the peak of the last run is above that of the first."""
+        return self._held[device] - self._first.memory.get(device, 0.0)
 
     def _grown(self, first: DeviceRecord, last: DeviceRecord, batch: int) -> Allocations:
         at, to = self._first.spec.batch_size, self.measured
@@ -126,8 +149,13 @@ class MemoryModel:
     def _slope(self, device: str) -> float:
         """Return the bytes that one more sample takes."""
         more = self.measured - self._first.spec.batch_size
-        grown = self._held[device] - self._first.memory.get(device, 0.0)
-        return max(0.0, grown / more) if more else 0.0
+        return max(0.0, self._seen(device) / more) if more else 0.0
+
+    def _told(self, device: str) -> list[Pair]:
+        """Return the records of all ranks, if each tells its allocations; else none."""
+        pairs = self._pairs(device)
+        is_told = all(first.allocations and last.allocations for first, last in pairs)
+        return pairs if is_told else []
 
     def _pairs(self, device: str) -> list[Pair]:
         """Return the records of each rank in the first and in the last run."""
@@ -139,12 +167,11 @@ class MemoryModel:
         ]
 
     def _estimate(self, name: str, total: float, batch: int, available: float) -> DeviceEstimate:
-        pairs = self._pairs(name)
-        parts = [last for _, last in pairs]
+        parts = [last for _, last in self._pairs(name)]
         weights = float(sum(part.weights for part in parts))
         gradients = float(sum(part.gradients for part in parts))
         optimizer = float(sum(part.optimizer for part in parts))
-        if all(part.allocations for part in parts):
+        if pairs := self._told(name):
             steps = [(last, self._grown(first, last, batch)) for first, last in pairs]
             activations = float(sum(_activations(last, step) for last, step in steps))
         else:
