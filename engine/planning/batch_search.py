@@ -69,7 +69,6 @@ class _Search:
         self._tell, self._is_cancelled = tell, is_cancelled
         self._limit_mib = limit_mib
         self._available: dict[str, float] = {}
-        self._room: dict[str, str] = {}
         self._tried: dict[int, Tried] = {}
         self._parts = 1
         self._most = 0
@@ -87,13 +86,15 @@ class _Search:
         model, first = measure(spec, self._tell, self._is_cancelled)
         if model is None:
             return BatchSearch(problem=f"{first.problem} {first.where}".strip())
-        if fixed := self._fixed(first):
-            return BatchSearch(problem=fixed)
-        self._limit(first)
+        with own_data_folder("batch"):
+            if fixed := self._fixed(first):
+                return BatchSearch(problem=fixed)
         self._most = self._bound(first)
-        if problem := self._find_largest(self._predicted(model)):
-            return self.result(problem)
-        self._find_accumulation()
+        predicted = self._predicted(model)
+        with own_data_folder("batch", **self._limit(first)):
+            if problem := self._find_largest(predicted):
+                return self.result(problem)
+            self._find_accumulation()
         return self.result("")
 
     def result(self, problem: str) -> BatchSearch:
@@ -136,12 +137,12 @@ class _Search:
         other = self._short_run(smaller, self._spec.accumulation, 1)
         return not other.ok and not other.is_out_of_memory
 
-    def _limit(self, run: ShortRun) -> None:
-        """Let workers on CPUs fail to allocate what is over the limit, each its equal share."""
+    def _limit(self, run: ShortRun) -> dict[str, str]:
+        """Return the variables that let workers on CPUs fail to allocate more than their share."""
         if not all_on_cpu(self._spec.devices) or not run.ranks:
-            return
+            return {}
         room = (self._available[CPU] - at_start(run)) / len(run.ranks)
-        self._room = {ROOM: str(max(0, int(room)))}
+        return {ROOM: str(max(0, int(room)))}
 
     def _bound(self, run: ShortRun) -> int:
         """Return the largest local batch that the data have samples for."""
@@ -202,8 +203,7 @@ class _Search:
 
     def _short_run(self, batch: int, accumulation: int, steps: int) -> ShortRun:
         asked = msgspec.structs.replace(self._spec, batch_size=batch, accumulation=accumulation)
-        with own_data_folder("batch", **self._room):
-            return short_run(asked, steps=steps, is_cancelled=self._is_cancelled)
+        return short_run(asked, steps=steps, is_cancelled=self._is_cancelled)
 
     def _find_accumulation(self) -> None:
         """Find the least accumulation with which the batch that was asked for fits; try it."""

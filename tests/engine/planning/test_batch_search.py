@@ -1,6 +1,7 @@
 """The search for the largest and the fastest batch, over short runs that are made up."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
@@ -10,7 +11,7 @@ from engine.planning.memory_model import MemoryModel
 from engine.planning.results import News, Sized
 from engine.planning.short_run import Cancelled, ShortRun
 from engine.spec.run_spec import RunSpec
-from engine.training.memory_record import CPU, DeviceRecord, RankRecord
+from engine.training.memory_record import CPU, ROOM, DeviceRecord, RankRecord
 
 MIB = 2**20
 SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), batch_size=64)
@@ -42,10 +43,12 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[RunSpec] = []
         self.news: list[News] = []
+        self.variables: dict[str, str] = {}
         self.trial: Trial = short
         self.cancel_after = 1000
         monkeypatch.setattr(batch_search, "measure", self._measure)
         monkeypatch.setattr(batch_search, "short_run", self._short_run)
+        monkeypatch.setattr(batch_search, "own_data_folder", self._own_data_folder)
 
     def search(self, spec: RunSpec = SPEC, limit_mib: int = 500) -> batch_search.BatchSearch:
         return search(spec, limit_mib, self.news.append, lambda: False)
@@ -60,6 +63,10 @@ class Machine:
             for size in (16, 32)
         ]
         return MemoryModel(runs), runs[-1]
+
+    def _own_data_folder(self, purpose: str, **variables: str) -> AbstractContextManager[None]:
+        self.variables |= variables
+        return nullcontext()
 
     def _short_run(self, spec: RunSpec, **_: object) -> ShortRun:
         if len(self.asked) >= self.cancel_after:
@@ -79,6 +86,11 @@ def test_the_largest_batch_is_found_with_all_ranks_at_once(machine: Machine) -> 
     assert not found.problem
     assert all(spec.devices == SPEC.devices for spec in machine.asked)
     assert all(spec.batch_size % 16 == 0 for spec in machine.asked if spec.batch_size > 16)
+
+
+def test_each_worker_on_a_cpu_can_allocate_its_share_of_the_limit(machine: Machine) -> None:
+    machine.search()
+    assert machine.variables == {ROOM: str((500 - 2 * 50) // 2 * MIB)}
 
 
 def test_the_fastest_batch_is_that_with_the_most_samples_per_second(machine: Machine) -> None:
