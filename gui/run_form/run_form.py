@@ -8,12 +8,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from PySide6.QtCore import QLocale, Qt, QTime, Signal
-from PySide6.QtGui import QEnterEvent, QGuiApplication, QResizeEvent
+from PySide6.QtGui import QEnterEvent, QGuiApplication
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
     QFrame,
-    QHBoxLayout,
     QSizePolicy,
     QStackedWidget,
     QVBoxLayout,
@@ -43,6 +42,7 @@ from gui.bridge.files.script_files import (
 )
 from gui.bridge.machines.machines import place_of
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
+from gui.run_form.button_row import ButtonRow
 from gui.run_form.choices import RecipeChoice, ScriptChoice, StrategyChoice
 from gui.run_form.device_choice import DeviceChoice
 from gui.run_form.device_conflicts import measured_overlap, overlap
@@ -72,10 +72,6 @@ _OF_THE_RECIPE = (*_MAIN_FIELDS, "steps")
 
 _LEAST_HEIGHT = 120
 """Minimum height of the fields in logical pixels, while the part Advanced is open."""
-
-_PREFLIGHT_BESIDE = 396
-"""A narrower form, in logical pixels, has Preflight in the line above and its menu only: Start and
-Sweep need the room."""
 
 _LINE = re.compile(r"\bline (\d+)")
 """The line of the file that a problem of a recipe names."""
@@ -196,6 +192,7 @@ class RunForm(QFrame):
         self.name_row.changed.connect(self._check)
         self.start_button.clicked.connect(self.start)
         self.sweep_button.clicked.connect(self.request_sweep)
+        self.planning.sweep.triggered.connect(self.request_sweep)
         self.advanced_button.toggled.connect(self._show_advanced)
         self.preflight_button.clicked.connect(self.planning.preflight.trigger)
         self.planning.set_display(self.devices.display_name)
@@ -217,10 +214,6 @@ class RunForm(QFrame):
     def enterEvent(self, event: QEnterEvent) -> None:
         super().enterEvent(event)
         self.entered.emit()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._place_preflight()
 
     def spec(self) -> RunSpec | None:
         """Return the spec in the form, or None while it has problems."""
@@ -548,7 +541,7 @@ class RunForm(QFrame):
         self._rows.setRowVisible(self.command, is_script)
         self._main.setVisible(not is_script)
         self.advanced_button.setText(self.tr("Options") if is_script else self.tr("Advanced"))
-        self._place_preflight()
+        self._offer_more()
         self._show_advanced(self.advanced_button.isChecked())
         self.recipe_note.set_note("")
         self._show_source()
@@ -661,8 +654,9 @@ class RunForm(QFrame):
         self._entered = spec
         self._show_overlap()
         self.start_button.setEnabled(not found)
-        self.sweep_button.setVisible(self._is_new_run and not self.is_script)
-        self.sweep_button.setEnabled(not found and not self._sweep_refusal())
+        self._offer_more()
+        for offer in (self.sweep_button, self.planning.sweep):
+            offer.setEnabled(not found and not self._sweep_refusal())
         self.name_row.show_default(name_of_run(recipe))
         self.heading.set_spec(self._spec)
         self.advanced.show_changes()
@@ -737,11 +731,13 @@ class RunForm(QFrame):
             lines.append(measured_overlap(self._spec, self._measured, devices.display_name))
         devices.set_overlap("\n".join(filter(None, lines)))
 
-    def _place_preflight(self) -> None:
-        """Show the button where it has room, for what can be measured: a recipe."""
+    def _offer_more(self) -> None:
+        """Offer what can be done with a recipe, and with a new run, beside its start."""
         self.planning.setVisible(not self.is_script)
-        is_wide = self.width() >= _PREFLIGHT_BESIDE
-        self.preflight_button.setVisible(is_wide and not self.is_script)
+        can_sweep = self._is_new_run and not self.is_script
+        self._buttons.set_wanted(self.preflight_button, not self.is_script)
+        self._buttons.set_wanted(self.sweep_button, can_sweep)
+        self.planning.sweep.setVisible(can_sweep)
 
     def _lay_out(self) -> None:
         self._rows = rows = form_rows()
@@ -768,11 +764,9 @@ class RunForm(QFrame):
         )  # fmt: skip
         self._main = QWidget()
         self._main.setLayout(side_by_side(main))
-        buttons = QHBoxLayout()
-        buttons.addWidget(self.start_button, 1)
-        buttons.addWidget(self.sweep_button)
-        buttons.addWidget(self.preflight_button)
-        buttons.addWidget(self.advanced_button)
+        self._buttons = ButtonRow(
+            self.start_button, (self.preflight_button, self.sweep_button), self.advanced_button
+        )
         content = QWidget()
         self._content_layout = inside = QVBoxLayout(content)
         inside.setContentsMargins(0, 0, 0, 0)
@@ -790,7 +784,7 @@ class RunForm(QFrame):
         layout.addWidget(self._scroll, 1)
         layout.addWidget(self.planning)
         layout.addWidget(self._notices)
-        layout.addLayout(buttons)
+        layout.addWidget(self._buttons)
 
     def _show_advanced(self, shown: bool) -> None:
         """Show or hide the part Advanced; while it is shown, the form scrolls."""
