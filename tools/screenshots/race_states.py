@@ -129,6 +129,7 @@ def not_tried() -> Scene:
 
     def fill(app: AppController) -> QWidget:
         app.form.devices.chips[uuid(3)].click()
+        app.form.strategy.choose("torch/ddp")
         return curves_of_window(app)
 
     replay_older()
