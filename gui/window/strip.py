@@ -28,8 +28,8 @@ PageName = Literal["run", "runs", "race", "sweeps", "machines"]
 _HEIGHT = 44
 _ICON = QSize(18, 18)
 _DOT = 3.0
-_TEXT_PADDING = 10
-"""What a name has more around it than an icon, in logical pixels (see the style sheet)."""
+_LEAST_PAGE = 25
+"""Logical pixels: the width of the button of a page with an icon, where there is little room."""
 
 _SHOWN_NAMES, _SHOWN_NAME = 1500, 800
 """Widths from which on all pages have their names, and from which on the shown one has it, in
@@ -82,10 +82,10 @@ class WindowStrip(QFrame):
         self._choose_style()
 
     def minimumSizeHint(self) -> QSize:
-        """The width with icons in the place of the pages' names."""
+        """The width with icons in the place of the pages' names, close to each other."""
         least = super().minimumSizeHint()
-        texts = [button for button in self.pages.values() if not button.property("small")]
-        return QSize(least.width() - sum(map(_spare, texts)), least.height())
+        spare = sum(max(0, each.sizeHint().width() - _LEAST_PAGE) for each in self.pages.values())
+        return QSize(least.width() - spare, least.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Show icons in the place of the pages' names where the run needs the room."""
@@ -101,13 +101,15 @@ class WindowStrip(QFrame):
     def _choose_style(self) -> None:
         for button in self.pages.values():
             is_small = self.width() < (_SHOWN_NAME if button.isChecked() else _SHOWN_NAMES)
-            if is_small != button.property("small"):
-                button.setProperty("small", is_small)
+            room = "tight" if self.width() < _SHOWN_NAME else "icon" if is_small else "name"
+            if room != button.property("room"):
+                button.setProperty("room", room)
                 style = Qt.ToolButtonStyle
                 icons, texts = style.ToolButtonIconOnly, style.ToolButtonTextOnly
                 button.setToolButtonStyle(icons if is_small else texts)
                 button.style().unpolish(button)
                 button.style().polish(button)
+                button.updateGeometry()
 
     def _draw_icons(self) -> None:
         theme = theme_of(QGuiApplication.palette())
@@ -230,9 +232,3 @@ class LoneAlt:
 def _mnemonic(title: str) -> str:
     """Return the letter after the `&` of `title`; empty if there is none."""
     return title.partition("&")[2][:1].upper()
-
-
-def _spare(button: QToolButton) -> int:
-    """Return how much narrower the button of a page is with an icon."""
-    text = button.fontMetrics().horizontalAdvance(button.text()) + _TEXT_PADDING
-    return max(0, text - _ICON.width())
