@@ -13,6 +13,7 @@ from engine.cli.strategy_trials import Trial
 from engine.doctor.check import Check
 from engine.doctor.examination import Examination, Pythons
 from engine.doctor.facts import DriverFacts
+from engine.planning import own_data_folder
 from engine.telemetry.snapshot import Snapshot
 
 GOOD, BAD = Check("driver", True, "It works."), Check("NCCL", False, "It hangs.", "Do this.")
@@ -79,6 +80,7 @@ def test_full_trains_each_strategy_and_writes_one_file(
     module = "engine.cli.commands.doctor"
     monkeypatch.setattr(f"{module}.trials", lambda *_: iter([Trial(failed, "NCCL WARN")]))
     monkeypatch.setattr(f"{module}.snapshot_once", lambda: Snapshot(time=0.0, devices=()))
+    monkeypatch.setattr(own_data_folder, "_start_ender", lambda home: None)  # nothing runs there
     monkeypatch.chdir(tmp_path)
     assert main.main(["doctor", "--full"]) == 1
     assert "PROBLEM  strategy torch/ddp, fp32: It failed." in capsys.readouterr().out
