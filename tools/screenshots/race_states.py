@@ -1,17 +1,21 @@
 """States before a run: a race, the findings of a preflight, memory and batch size.
 
 The race was really measured, on CPU workers, and is replayed as one of GPUs, whose memory is made
-up like the GPUs themselves; so are the findings, the prediction and the sizes that were tried.
+up like the GPUs themselves; so are the prediction, the sizes that were tried, and the measurements
+from which the rules of a preflight have made their findings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 from PySide6.QtWidgets import QWidget
 
+from engine.planning.checks import checkpoints, communication, loading, training, whole_run
+from engine.planning.checks.checkpoints import DiskFacts
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
 from engine.planning.results import (
     BatchSearch,
@@ -19,7 +23,6 @@ from engine.planning.results import (
     DeviceEstimate,
     Doing,
     Entry,
-    Finding,
     MemoryEstimate,
     Preflight,
     Race,
@@ -27,6 +30,7 @@ from engine.planning.results import (
     Sized,
     Tried,
 )
+from engine.planning.short_run import ShortRun
 from engine.spec.run_spec import RunSpec
 from gui.app import AppController
 from tools.screenshots import fake_machine
@@ -177,48 +181,52 @@ def _on_gpus(entry: Entry) -> Entry:
 
 
 def _preflight(spec: RunSpec) -> Preflight:
-    findings = (
-        Finding(
-            name="sample loading",
-            level="warning",
-            text="Steps wait for samples 14% of their time.",
-            advice="Use 2 loader workers: tried, they gave 1,630 samples/s in place of 1,494.",
-            change=Change("Use 2 loader workers", {"loader_workers": 2}),
-        ),
-        Finding(
-            name="precision",
-            level="hint",
-            text="These GPUs train in bf16 twice as fast as in fp32.",
-            advice="Use bf16: the losses of the first 20 steps differ by less than 0.1%.",
-            change=Change("Use bf16", {"precision": "bf16"}),
-        ),
-        Finding(
-            name="disk",
-            level="error",
-            text="The checkpoints of this run need 38.2 GiB, and the disk has 12.4 GiB free.",
-            advice="Keep fewer checkpoints, or free some space.",
-            change=Change("Keep 1 checkpoint", {"keep_checkpoints": 1}),
-        ),
-        Finding(
-            name="clocks",
-            level="warning",
-            text="GPU 2 slows down at 84 °C: the others waited 4.2 s for it.",
-            advice="Look after its fans, or leave it out.",
-        ),
-        Finding(
-            name="gradients",
-            level="ok",
-            text="All ranks have the same weights, to the bit, after 20 steps.",
-        ),
+    """Return what the rules of a preflight say of made-up measurements."""
+    disk = DiskFacts(
+        folder=Path("/data/runs"), free=int(42.4 * GIB), total=2000 * GIB, bytes_per_second=1.9e9
     )
-    rates = (2**10, 4e6), (2**14, 5e7), (2**18, 6.2e8), (2**22, 5.4e9), (2**26, 2.1e10)
-    figures = {f"all_reduce/{size}": size / rate for size, rate in rates}
-    seconds = (0, 0.031), (1, 0.024), (2, 0.013), (4, 0.012)
-    figures |= {f"rank/0/loading/{workers}": each for workers, each in seconds}
-    figures["step_seconds"] = 0.021
+    run = _short_run(spec, rate=1494.0, data=0.14)
+    quicker = _short_run(spec, rate=1630.0, data=0.02)
+    expected = whole_run.expectation(run, disk)
+    found = (
+        training.ranks_finding(run),
+        training.weights_finding(run),
+        communication.all_reduce_finding(run),
+        loading.loading_finding(run, "", quicker),
+        *checkpoints.checkpoints_findings(run, disk, expected.saves),
+        whole_run.whole_run_finding(run, expected),
+    )
+    figures = {name.removesuffix("/seconds"): value for name, value in run.measured.items()}
     return Preflight(
-        spec=spec, findings=findings, figures=figures, expected_seconds=1880, expected_wh=214
+        spec=spec,
+        findings=tuple(each for each in found if each is not None),
+        figures=figures | {"step_seconds": training.step_seconds(run)},
+        expected_seconds=expected.seconds,
+        expected_wh=expected.wh,
     )
+
+
+def _short_run(spec: RunSpec, *, rate: float, data: float) -> ShortRun:
+    """Return a made-up short run of `rate` samples/s whose ranks wait for samples for the part
+    `data` of a step; the third rank has a hot GPU."""
+    rates = (2**10, 4e6), (2**14, 5e7), (2**18, 6.2e8), (2**22, 5.4e9), (2**26, 2.1e10)
+    measured = {f"all_reduce/{size}/seconds": size / rate for size, rate in rates}
+    seconds = (0, 0.024), (1, 0.027), (2, 0.014), (4, 0.009)
+    for rank in range(len(spec.devices)):
+        measured |= {f"rank/{rank}/loading/{n}/seconds": each for n, each in seconds}
+        measured[f"rank/{rank}/weights"] = -318.42
+    waits = (0.3, 0.31, 0.06)
+    shares = {
+        rank: {"communication": wait, "data": data, "compute": 1 - wait - data}
+        for rank, wait in enumerate(waits[: len(spec.devices)])
+    }
+    return ShortRun(
+        spec=spec, steps=40, samples_per_second=rate, rates=(rate,), measured_steps=36,
+        step_seconds=spec.batch_size / rate, first_step_seconds=2.1, seconds=9.0,
+        rank_shares=shares, measured=measured, parameters=355_000_000, joules=0.12,
+        steps_per_epoch=600, steps_in_all=12_000, replicas=len(spec.devices),
+        checkpoint_bytes=int(9.55 * GIB),
+    )  # fmt: skip
 
 
 def _estimate(app: AppController) -> None:
