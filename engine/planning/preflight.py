@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -91,6 +91,14 @@ def preflight(
     return examination.result()
 
 
+def with_names(finding: Finding, names: Mapping[str, str]) -> Finding:
+    """Return `finding` with the names of the GPUs in its sentences, in the place of their UUIDs."""
+    text, advice = finding.text, finding.advice
+    for uuid, name in names.items():
+        text, advice = text.replace(uuid, name), advice.replace(uuid, name)
+    return msgspec.structs.replace(finding, text=text, advice=advice)
+
+
 def _refuse(spec: RunSpec, seconds: float) -> None:
     """Raise CannotStart with each reason why there is nothing to measure."""
     if spec.is_script:
@@ -130,6 +138,8 @@ class _Preflight:
         self._figures: dict[str, float] = {}
         self._expected = Expectation()
         self._was_cancelled = True
+        self._names: dict[str, str] = {}
+        """What the GPUs are called where a person reads it, by UUID."""
 
     def make(self) -> None:
         """Make all checks, the quick ones first. Raises Cancelled."""
@@ -192,6 +202,7 @@ class _Preflight:
 
     def _devices(self) -> list[Finding]:
         snapshot = snapshot_once(timeout=min(10.0, self._seconds / 4))
+        self._names = snapshot.display_names()
         on_cpu = all_on_cpu(self._spec.devices)
         workers = [] if on_cpu else RunWorkers().read(run_info.runs())
         try:
@@ -324,8 +335,9 @@ class _Preflight:
 
     def _add(self, findings: Iterable[Finding]) -> None:
         for finding in findings:
-            self._findings.append(finding)
-            self._tell(Found(finding))
+            named = with_names(finding, self._names)
+            self._findings.append(named)
+            self._tell(Found(named))
 
     def _check_cancelled(self) -> None:
         if self._is_cancelled():

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QWidget
 
 from engine.planning.checks import checkpoints, communication, loading, training, whole_run
 from engine.planning.checks.checkpoints import DiskFacts
+from engine.planning.preflight import with_names
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
 from engine.planning.results import (
     BatchSearch,
@@ -188,6 +189,7 @@ def _preflight(spec: RunSpec) -> Preflight:
     run = _short_run(spec, rate=1494.0, data=0.14)
     quicker = _short_run(spec, rate=1630.0, data=0.02)
     expected = whole_run.expectation(run, disk)
+    names = {uuid(number): f"GPU {number}" for number in range(4)}
     found = (
         training.ranks_finding(run),
         training.weights_finding(run),
@@ -199,7 +201,7 @@ def _preflight(spec: RunSpec) -> Preflight:
     figures = {name.removesuffix("/seconds"): value for name, value in run.measured.items()}
     return Preflight(
         spec=spec,
-        findings=tuple(each for each in found if each is not None),
+        findings=tuple(with_names(each, names) for each in found if each is not None),
         figures=figures | {"step_seconds": training.step_seconds(run)},
         expected_seconds=expected.seconds,
         expected_wh=expected.wh,

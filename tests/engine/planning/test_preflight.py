@@ -11,7 +11,7 @@ import pytest
 
 from engine import client
 from engine.planning import preflight as module
-from engine.planning.preflight import preflight
+from engine.planning.preflight import preflight, with_names
 from engine.planning.results import Doing, Finding, Found, News, Preflight
 from engine.planning.short_run import ShortRun
 from engine.spec.run_spec import RunSpec
@@ -203,6 +203,12 @@ def test_a_full_disk_is_an_error(traindeck_home: Path) -> None:
     disk = named(found, "disk")
     assert disk.level == "error"
     assert "cannot be written: no space left on device. 0 B of 64.0 MiB are free" in disk.text
+
+
+def test_sentences_have_the_names_of_gpus() -> None:
+    said = Finding(name="ranks", level="warning", text="Rank 1 on GPU-b straggles.", advice="GPU-b")
+    shown = with_names(said, {"GPU-a": "GPU 0", "GPU-b": "GPU 1"})
+    assert (shown.text, shown.advice) == ("Rank 1 on GPU 1 straggles.", "GPU 1")
 
 
 @pytest.mark.usefixtures("without_steps")
