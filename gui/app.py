@@ -353,7 +353,9 @@ class AppController(QObject):
 
     def _open_first(self, run_id: str | None) -> None:
         if self.run_list.watched is None:
+            page = self.window.page
             self.open(run_id)
+            self.window.show_page(page)  # the user may have chosen one by now
         self.engine_client.refresh_runs()
 
     def _connect_run(self) -> None:

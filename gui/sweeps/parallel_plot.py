@@ -41,6 +41,9 @@ _LABEL_GAP = 6
 _OPACITIES = ((60, 210), (300, 130), (math.inf, 70))
 """Up to so many lines, each has this opacity (0 to 255): more lines lie over each other."""
 
+_MOST_THICK = 100
+"""Lines that are drawn thick: that takes ten times as long as lines of one pixel of the screen."""
+
 Places = npt.NDArray[np.float64]
 
 
@@ -360,6 +363,7 @@ class ParallelPlot(QWidget):
         scores = self._scores()
         passes = self.passing()
         opacity = next(each for most, each in _OPACITIES if passes.sum() <= most)
+        is_thick = len(self._trials) <= _MOST_THICK
         order = np.lexsort((np.nan_to_num(scores, nan=-1.0), passes))
         for place in order.tolist():
             score = scores[place]
@@ -370,7 +374,8 @@ class ParallelPlot(QWidget):
             else:
                 colour = QColor(theme.result(score))
                 colour.setAlpha(round(opacity + (255 - opacity) * score**4))
-                pen = QPen(colour, 1.3 + score**4)
+                pen = QPen(colour, 1.3 + score**4 if is_thick else 1.0)
+            pen.setCosmetic(not is_thick)
             painter.setPen(pen)
             painter.drawPolyline(self._polyline(place))
         painter.end()

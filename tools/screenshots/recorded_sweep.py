@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.messages.events import AttemptStarted, Metrics, RunEnded, TrainingStarted
+from engine.messages.events import (
+    AttemptStarted,
+    Event,
+    Metrics,
+    RunEnded,
+    TrainingStarted,
+)
 from engine.runs.run_notes import SWEEP_TAG, TRIAL_TAG, RunNotes, ordered_tags, write_notes
+from engine.runs.run_state import THROUGHPUT
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.report import SweepReader
 from engine.sweeps.study import REASON, RUN, TrialResult, open_study, suggest
@@ -26,7 +33,7 @@ from tools.screenshots.replayed_run import ReplayedRun, replay
 if TYPE_CHECKING:
     import optuna
 
-_SERIES = ("train/loss", "validation/loss", "validation/accuracy")
+_SERIES = ("train/loss", THROUGHPUT, "validation/loss", "validation/accuracy")
 
 
 class SweepRecording(msgspec.Struct, frozen=True):
@@ -89,17 +96,21 @@ def _tell(study: optuna.Study, sweep: Sweep, trial: TrialResult, run: str) -> No
 
 
 def _curves(whole: Recording) -> Recording:
-    """Return a recording with the events that its curves need."""
-    moments = []
+    """Return a recording with the events that its curves need, as of one attempt."""
+    moments: list[Moment] = []
+    began: set[type[Event]] = set()
     for moment in whole.moments:
-        match moment.event:
-            case AttemptStarted() | TrainingStarted() | RunEnded():
+        event = moment.event
+        match event:
+            case AttemptStarted() | TrainingStarted() if type(event) not in began:
+                began.add(type(event))
                 moments.append(moment)
-            case Metrics(points=points) as event:
+            case Metrics(points=points):
                 kept = [each for each in points if each.series in _SERIES]
                 kept_event = msgspec.structs.replace(event, points=kept)
                 moments += [Moment(moment.after, kept_event)] * bool(kept)
-    return Recording(whole.spec, moments, {})
+    ends = [moment for moment in whole.moments if isinstance(moment.event, RunEnded)]
+    return Recording(whole.spec, [*moments, ends[-1]], {})
 
 
 if __name__ == "__main__":
