@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from PySide6.QtGui import QColor, QImage
 
@@ -14,10 +15,12 @@ from engine import client
 from engine.cli.output import Refused
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import RunReader
+from engine.sweeps.report import SweepReader
 from engine.system import paths
 from tests.support.runs import events
 from tools.screenshots import fake_machine, pictures
 from tools.screenshots.png_palette import with_palette
+from tools.screenshots.recorded_sweep import load_sweep, replay_sweep
 from tools.screenshots.recording import FOLDER, SUFFIX, load, record, save
 from tools.screenshots.replayed_run import replay
 from tools.screenshots.window_states import STATES
@@ -151,10 +154,24 @@ def test_the_recordings_are_small_and_tell_nothing_of_their_machine() -> None:
     files = sorted(FOLDER.glob(f"*{SUFFIX}"))
     assert sum(file.stat().st_size for file in files) < MOST_BYTES
     for file in files:
-        printed = repr(load(file.name.removesuffix(SUFFIX)))
+        name = file.name.removesuffix(SUFFIX)
+        printed = repr(load_sweep(name) if name == "sweep" else load(name))
         assert "/root" not in printed
         assert "/home" not in printed
         assert "/tmp" not in printed
+
+
+def test_a_recorded_sweep_becomes_a_sweep_that_is_over() -> None:
+    recording = load_sweep("sweep")
+    few = [each for each in recording.trials if each.number in (4, 5)]
+    sweep = msgspec.structs.replace(recording.sweep, trials=2)
+    folder, played = replay_sweep(msgspec.structs.replace(recording, sweep=sweep, trials=few))
+    report = SweepReader(folder).read()
+    assert report.summary.state == "finished"
+    assert [each.settings for each in report.trials] == [each.settings for each in few]
+    assert [each.value for each in report.trials] == [each.value for each in few]
+    assert [each.run for each in report.trials] == [each.id for each in played]
+    assert client.get_run(played[1].id).state is RunState.FINISHED
 
 
 def test_a_palette_keeps_what_is_frequent_and_comes_close_elsewhere() -> None:
