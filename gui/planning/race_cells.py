@@ -94,11 +94,11 @@ class CellDelegate(QStyledItemDelegate):
         if is_best:
             _draw_star(painter, QPointF(rect.left() + 7, rect.center().y() + 0.5), theme.warn)
         text = rect.adjusted(18, 0, 0, 0)
-        variant = race_text.variant(entry, self._model.differing)
-        if variant:
+        second = race_text.second_line(entry, self._model.differing)
+        if second:
             half = QRect(text.left(), text.top() + 3, text.width(), 17)
             below = QRect(text.left(), text.top() + 18, text.width(), 15)
-            _draw_text(painter, below, variant, theme.muted, size=11)
+            _draw_text(painter, below, second, theme.muted, size=11)
             text = half
         _draw_text(painter, text, race_text.title(entry), theme.text, bold=is_best)
 

@@ -54,6 +54,13 @@ def variant(entry: Entry, names: frozenset[str]) -> str:
     return " · ".join(text for name, text in texts.items() if name in names)
 
 
+def second_line(entry: Entry, names: frozenset[str]) -> str:
+    """Return what is below the name of an entry: how it differs, and whether it ties with the
+    fastest one."""
+    tie = translate("Race", "a tie") if entry.is_tied else ""
+    return " · ".join(filter(None, (variant(entry, names), tie)))
+
+
 def name(entry: Entry, names: frozenset[str]) -> str:
     """Return strategy and framework, and what tells the entry from others of its strategy."""
     different = variant(entry, names)

@@ -165,7 +165,7 @@ def _form_spec(app: AppController) -> RunSpec:
 def _measured() -> Race:
     """Return the race that was recorded, on the made-up GPUs."""
     race = msgspec.json.decode(_MEASURED.read_bytes(), type=Race)
-    return replace(race, entries=tuple(map(_on_gpus, race.entries)), notices=())
+    return replace(race, entries=tuple(map(_on_gpus, race.entries)))
 
 
 def _on_gpus(entry: Entry) -> Entry:

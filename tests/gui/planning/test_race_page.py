@@ -137,3 +137,10 @@ def test_what_is_wrong_with_the_choice_is_a_sentence(page: RacePage) -> None:
     choice.steps.setText("60")
     choice.batch_sizes.setText("none")
     assert "none" in choice.choice().problem
+
+
+def test_a_tie_is_told() -> None:
+    names = race_text.differing([ENTRY, FAST])
+    assert race_text.second_line(FAST, names) == "× 2"
+    assert race_text.second_line(replace(FAST, is_tied=True), names) == "× 2 · a tie"
+    assert race_text.second_line(ENTRY, frozenset()) == ""
