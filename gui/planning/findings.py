@@ -50,7 +50,7 @@ class FindingRow(QWidget):
         self._mark = Label()
         self._mark.setFixedWidth(SIZE + 2)
         self.text = Label(finding.text)
-        self.text.setObjectName("ttl")
+        self.text.setObjectName("mut" if finding.level == "ok" else "ttl")
         self.text.setWordWrap(True)
         self.advice = Label(finding.advice)
         self.advice.setObjectName("note")

@@ -295,7 +295,7 @@ class RacePage(QWidget):
             self.tr(
                 "A race trains the recipe of the form for some steps with each strategy that can "
                 "run on its devices, one after the other. It shows speed, memory, efficiency, and "
-                "where the time of a step goes; nothing is kept of these runs."
+                "where the time of a step goes. These runs are in no list, and leave no files."
             )
         )
         text.setObjectName("mut")
