@@ -59,7 +59,7 @@ def race() -> Scene:
     def show(app: AppController) -> QWidget:
         _fill_form(app)
         measured, tell = _measured(), app.planning
-        tell.begun.emit(AskRace(entrants=tuple(each.spec for each in measured.entries), steps=40))
+        tell.begun.emit(AskRace(entrants=tuple(each.spec for each in measured.entries), steps=20))
         tell.found.emit(AskRace(entrants=()), measured)
         tell.ended.emit(AskRace(entrants=()))
         spec = _form_spec(app)
@@ -78,13 +78,13 @@ def race_running() -> Scene:
     def show(app: AppController) -> QWidget:
         _fill_form(app)
         measured, planning = _measured(), app.planning
-        request = AskRace(entrants=tuple(each.spec for each in measured.entries), steps=40)
+        request = AskRace(entrants=tuple(each.spec for each in measured.entries), steps=20)
         app.window.show_page("race")
         planning.begun.emit(request)
         for entry in measured.entries[1:4]:
-            planning.news.emit(request, Raced(replace(entry, efficiency=None)))
+            planning.news.emit(request, Raced(replace(entry, efficiency=None, is_tied=False)))
         planning.news.emit(request, Raced(measured.entries[-1]))
-        planning.news.emit(request, Doing("Trains 40 steps with torch/ddp on 2 devices.", 4, 6))
+        planning.news.emit(request, Doing("Trains 20 steps with torch/ddp on 2 devices.", 4, 6))
         app.race_page.table.selectRow(3)
         return app.window
 
