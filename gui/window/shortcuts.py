@@ -144,7 +144,7 @@ def _in_columns(groups: list[Group]) -> list[list[Group]]:
 def _column(groups: list[Group]) -> QGridLayout:
     grid = QGridLayout()
     grid.setHorizontalSpacing(16)
-    grid.setVerticalSpacing(3)
+    grid.setVerticalSpacing(1)
     for title, rows in groups:
         heading = Label(title.upper())
         heading.setObjectName("h")
