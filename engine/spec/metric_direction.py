@@ -85,13 +85,19 @@ def long_name(series: str) -> str:
     return series
 
 
-def split_direction(text: str) -> tuple[str, Direction | None]:
-    """Return name and direction of `mae:min`; the direction is None if `text` is only a name."""
+def split_series(text: str) -> tuple[str, Direction | None]:
+    """Return series and direction of `train/mae:min`; the direction is None if there is none."""
     name, _, given = text.rpartition(":")
     for direction in DIRECTIONS:
         if name and given.strip() == direction:
-            return bare_name(name.strip()), direction
-    return bare_name(text), None
+            return name.strip(), direction
+    return text, None
+
+
+def split_direction(text: str) -> tuple[str, Direction | None]:
+    """Return name and direction of `mae:min`; the direction is None if `text` is only a name."""
+    series, direction = split_series(text)
+    return bare_name(series), direction
 
 
 def direction_overrides(recipe: Mapping[str, str], *chosen: str) -> dict[str, str]:

@@ -46,8 +46,17 @@ LOOK_SECONDS = 0.25
 MOST_RESUMES = 3
 """How often a run that was interrupted, such as by a power cut, is resumed."""
 
+_DATA_SETS = ("train/", "validation/")
 MOST_REFUSALS = 3
-"""Trials in turn that cannot be started, after which the sweep ends."""
+"""Trials in turn that cannot be started, or have no such metric, after which the sweep ends."""
+
+
+class NoValue(Exception):
+    """Why a run that has finished has no value, as a sentence."""
+
+
+class NoMetric(NoValue):
+    """It has logged no such metric: no other run of this recipe will."""
 
 
 class Driver:
@@ -67,6 +76,9 @@ class Driver:
         self._pruned: set[int] = set()
         self._asked_to_stop: set[int] = set()
         self._refusals = 0
+        self._without_metric = 0
+        """Runs that finished in turn and had no such metric."""
+
         self._pause = threading.Event()
 
     def run(self) -> None:
@@ -86,7 +98,11 @@ class Driver:
     def _is_done(self) -> bool:
         trials = self._study.get_trials(deepcopy=False)
         over = sum(each.state.is_finished() for each in trials)
-        return over >= self._sweep.trials or self._refusals >= MOST_REFUSALS
+        return over >= self._sweep.trials or self._is_hopeless
+
+    @property
+    def _is_hopeless(self) -> bool:
+        return max(self._refusals, self._without_metric) >= MOST_REFUSALS
 
     def _take_up(self) -> None:
         """Go on with the trials that an earlier driver has left."""
@@ -129,7 +145,7 @@ class Driver:
         while (
             len(self._active) < self._sweep.parallel
             and sum(each.state.name != "WAITING" for each in trials) < self._sweep.trials
-            and self._refusals < MOST_REFUSALS
+            and not self._is_hopeless
         ):
             is_waiting = any(each.state.name == "WAITING" for each in trials)
             if self._sweep.sampler == "grid" and not is_waiting:
@@ -192,10 +208,13 @@ class Driver:
         if info.state is not RunState.FINISHED:
             self._fail(number, info.reason or f"The run is {info.state}.")
             return
-        value = self._value(info)
-        if value is None:
-            self._fail(number, f"The run has logged no {self._sweep.metric or 'loss'}.")
+        try:
+            value = self._value(info)
+        except NoValue as error:
+            self._without_metric += isinstance(error, NoMetric)
+            self._fail(number, str(error))
         else:
+            self._without_metric = 0
             self._study.tell(number, value, skip_if_finished=True)
 
     def _hold(self, number: int) -> None:
@@ -266,14 +285,21 @@ class Driver:
             (int(step), float(value)) for step, value in zip(points.step, points.value, strict=True)
         ]
 
-    def _value(self, info: RunInfo) -> float | None:
+    def _value(self, info: RunInfo) -> float:
+        """Return the best value of a run that has finished. Raises NoValue."""
         try:
             with RunReader(info.folder) as reader:
-                self._series = self._sweep.series(reader.counts())
+                known = reader.counts()
+                self._series = self._sweep.series(known)
                 best = reader.best(self._series, lowest=self._sweep.lowest)
-        except (OSError, sqlite3.Error):
-            return None
-        return best[0] if best else None
+        except (OSError, sqlite3.Error) as error:
+            raise NoValue(f"The curves of its run cannot be read: {error}.") from error
+        if best:
+            return best[0]
+        if self._series in known:
+            raise NoValue(f"{self._series} was never a finite number.")
+        names = ", ".join(sorted(each for each in known if each.startswith(_DATA_SETS)))
+        raise NoMetric(f"The run has logged no {self._series}. There are: {names or 'none'}.")
 
     def _trial(self, number: int) -> optuna.Trial:
         import optuna

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from engine import client
 from engine.spec.field_info import FieldInfo, Setting, fields_of
-from engine.spec.metric_direction import long_name, lower_is_better, split_direction
+from engine.spec.metric_direction import long_name, lower_is_better, split_series
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_fields import LARGEST
@@ -83,7 +83,8 @@ class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             title="Metric",
             description="What is to be best, such as accuracy, or novelty:max if the name does "
-            "not say which way. The best value of each run counts.",
+            "not say which way; train/accuracy is that of the training. The best value of each run "
+            "counts.",
             extra={"zero": "validation loss"},
         ),
     ] = ""
@@ -135,9 +136,10 @@ def propose(
     fields = {name: each for name, each in fixed.items() if name not in own}
     settings = {name: each for name, each in settings.items() if own.get(name) != each}
     base = msgspec.structs.replace(base, settings=settings, **fields)
-    metric, direction = split_direction(options.metric.strip())
+    metric, direction = split_series(options.metric.strip())
     metric = long_name(metric)
-    lowest = lower_is_better(metric or "loss") if direction is None else direction == "min"
+    by_name = lower_is_better(metric or "loss", recipe.metric_directions)
+    lowest = by_name if direction is None else direction == "min"
     return Sweep(
         base=base,
         ranges=dict(ranges),

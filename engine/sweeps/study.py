@@ -131,12 +131,15 @@ def importance(study: optuna.Study | None) -> dict[str, float]:
 
     if study is None:
         return {}
+    complete = (optuna.trial.TrialState.COMPLETE,)
+    if len(study.get_trials(deepcopy=False, states=complete)) < 2:  # Optuna takes one, too
+        return {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             evaluator = optuna.importance.PedAnovaImportanceEvaluator()
             return dict(optuna.importance.get_param_importances(study, evaluator=evaluator))
-        except (ValueError, RuntimeError):  # fewer than two trials, or all alike
+        except (ValueError, RuntimeError):  # all alike
             return {}
 
 

@@ -133,7 +133,10 @@ def _drive(folder: Path, *, detach: bool, json: bool) -> Exit:
     _print(report, json=json)
     state = report.summary.state
     if state == "finished":
-        return Exit.DONE
+        if report.summary.best:
+            return Exit.DONE
+        err().print(f"No trial of sweep {number} has a value.")
+        return Exit.FAILED
     err().print(
         f"Sweep {number} has {state}: `{call(f'sweep resume {number}')}` lets it go on. "
         f"{folder / LOG} says more.",

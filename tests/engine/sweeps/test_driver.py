@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +23,7 @@ from engine import client
 from engine.processes.process import PROJECT
 from engine.runs.run_info import NoSuchRun
 from engine.runs.run_state import RunState
+from engine.runs.store.run_store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.sweeps import driver as drivers
 from engine.sweeps import sweep as sweeps
@@ -28,10 +31,12 @@ from engine.sweeps.driver import Driver
 from engine.sweeps.ranges import Choices, Interval
 from engine.sweeps.study import TrialResult, open_study, read_study, results
 from engine.sweeps.sweep import STOP, Sweep
+from tests.support.events import losses
 
 optuna = pytest.importorskip("optuna")
 
 SECONDS = 300.0
+VALUE = Driver._value
 
 
 class Runs:
@@ -169,6 +174,33 @@ def test_a_sweep_whose_runs_cannot_start_ends_with_the_reason(runs: Runs) -> Non
     trials = drive(new(trials=50))
     assert [each.state for each in trials] == ["failed"] * drivers.MOST_REFUSALS
     assert "There is no such device." in trials[0].reason
+
+
+def logged(folder: Path, value: float) -> SimpleNamespace:
+    """Return a run that has one value of `train/loss`."""
+    with closing(RunStore(folder)) as store:
+        store.append(losses([value]), 1.0)
+        store.commit()
+    return SimpleNamespace(folder=folder)
+
+
+def test_a_metric_that_no_run_logs_ends_the_sweep_and_says_what_there_is(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    info, value = logged(tmp_path, 0.5), VALUE
+    monkeypatch.setattr(Driver, "_value", lambda driver, _: value(driver, info))
+    trials = drive(new(trials=50, metric="acuracy"))
+    assert [each.state for each in trials] == ["failed"] * drivers.MOST_REFUSALS
+    assert trials[0].reason == "The run has logged no acuracy. There are: train/loss."
+
+
+def test_a_metric_that_is_never_finite_is_said_and_ends_no_sweep(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    info, value = logged(tmp_path, math.nan), VALUE
+    monkeypatch.setattr(Driver, "_value", lambda driver, _: value(driver, info))
+    trials = drive(new(trials=5))
+    assert [each.reason for each in trials] == ["train/loss was never a finite number."] * 5
 
 
 class Killed(BaseException):

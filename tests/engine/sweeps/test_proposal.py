@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from engine.spec import catalog
@@ -51,11 +52,20 @@ def test_a_grid_is_as_large_as_its_combinations_unless_fewer_are_wanted() -> Non
         ("accuracy", ("accuracy", False)),
         ("val/novelty:max", ("validation/novelty", False)),
         ("novelty:min", ("novelty", True)),
+        ("train/loss", ("train/loss", True)),
+        ("train/accuracy:max", ("train/accuracy", False)),
     ],
 )
 def test_the_metric_says_which_way_is_better(metric: str, expected: tuple[str, bool]) -> None:
     sweep = proposed("width=16,32", metric=metric)
     assert (sweep.metric, sweep.lowest) == expected
+
+
+@pytest.mark.parametrize(("metric", "lowest"), [("val/novelty", True), ("novelty:max", False)])
+def test_the_recipe_may_say_which_way_is_better(metric: str, lowest: bool) -> None:
+    recipe = msgspec.structs.replace(RECIPE, metric_directions={"novelty": "min"})
+    ranges, fixed = parse_settings(["width=16,32"], KNOWN)
+    assert propose(BASE, recipe, ranges, fixed, SweepOptions(metric=metric)).lowest is lowest
 
 
 @pytest.mark.parametrize(

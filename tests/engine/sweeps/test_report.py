@@ -51,6 +51,11 @@ def test_a_reader_reads_what_is_new(folder: Path) -> None:
     assert sum(report.importance.values()) == pytest.approx(1)
 
 
+def test_one_trial_does_not_say_what_mattered(folder: Path) -> None:
+    tell(folder, 1)
+    assert SweepReader(folder).read().importance == {}
+
+
 def test_a_trial_that_nobody_looks_at_is_interrupted(folder: Path) -> None:
     sweep = sweeps.read(folder)
     trial = open_study(folder, sweep).ask()
