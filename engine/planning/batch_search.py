@@ -112,7 +112,7 @@ class _Search:
             largest=largest,
             fastest=best.batch_size,
             accumulation=self._accumulation,
-            text=self._text(largest, best),
+            text=self._text(largest, best, is_over=not problem),
             problem=problem,
             change=changes[0] if changes else None,
             changes=changes,
@@ -235,13 +235,14 @@ class _Search:
                 found.append(Change(f"Use batch {size}", {"batch_size": size}))
         return tuple(found)
 
-    def _text(self, largest: int, best: Tried) -> str:
+    def _text(self, largest: int, best: Tried, *, is_over: bool) -> str:
         held = next(t.memory for t in self._tried.values() if t.batch_size == largest)
         bound = min(self._available.values(), default=0.0)
         memory = of_available(held, bound) if bound else byte_size(held)
         end = " All training data are one batch then." if self._is_bound(largest) else ""
+        which = "largest batch that fits" if is_over else "largest of those that were tried and fit"
         return (
-            f"The largest batch that fits is {largest} ({memory}).{end} The fastest is "
+            f"The {which} is {largest} ({memory}).{end} The fastest is "
             f"{best.batch_size}, with {best.samples_per_second:,.0f} samples/s."
         )
 

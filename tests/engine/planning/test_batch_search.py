@@ -154,6 +154,7 @@ def test_a_search_that_is_stopped_says_what_it_has_found(machine: Machine) -> No
     machine.cancel_after = 2
     found = machine.search()
     assert found.problem == "It was stopped."
+    assert found.text.startswith("The largest of those that were tried and fit is ")
     assert found.largest == found.tried[-1].batch_size
     assert len(found.tried) == 2
 
