@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Sequence
 
@@ -17,6 +18,10 @@ STRAGGLES = 0.2
 
 PATIENCE = 25.0
 """Seconds to the first step, after which the recipe hangs; before, it is a slow start."""
+
+OTHER_BATCH = re.compile(r"choose (\d+) for the run \(")
+"""Data that come in batches refuse those of another size with these words (`training_data.py`,
+`batch_stream.py`)."""
 
 LEAST_STEPS = 10
 """Fewer do not show which rank is slow."""
@@ -37,7 +42,12 @@ def steps_finding(run: ShortRun) -> Finding:
         return Finding(name=STEPS, level="warning", text=text, advice=advice)
     if run.problem:
         where = f" ({run.where})" if run.where else ""
-        return Finding(name=STEPS, level="error", text=f"It did not train: {run.problem}{where}")
+        text = f"It did not train: {run.problem}{where}"
+        if found := OTHER_BATCH.search(run.problem):
+            change = Change(f"Use the batch size {found[1]}", {"batch_size": int(found[1])})
+            advice = "Use the batch size of the data."
+            return Finding(name=STEPS, level="error", text=text, advice=advice, change=change)
+        return Finding(name=STEPS, level="error", text=text)
     if bad := next((n for n, loss in enumerate(run.losses, 1) if not math.isfinite(loss)), 0):
         return Finding(
             name=STEPS,

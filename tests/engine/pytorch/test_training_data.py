@@ -283,7 +283,7 @@ def test_a_data_module_of_lightning_prepares_its_loaders() -> None:
         (Dicts(0), "empty data set"),
         ((None, Dicts()), "gave a NoneType"),
         ({"x": INPUTS, "y": TARGETS[:3]}, "10 in \\['x'\\], 3 in \\['y'\\]"),
-        (loader(batch_size=7), "has the batch size 7, and the run has 4"),
+        (loader(batch_size=7), "has the batch size 7, and the run has 4: choose 7 for the run \\("),
         (loader(Dicts(3), drop_last=True), "has 3 samples, fewer than the batch size"),
         (
             loader(sampler=DistributedSampler(Dicts(), num_replicas=2, rank=0)),

@@ -38,6 +38,19 @@ def test_a_failure_is_told_with_its_place(made: Make) -> None:
 
 
 @pytest.mark.parametrize(
+    "problem",
+    [
+        "The DataLoader has the batch size 10, and the run has 128: choose 10 for the run (D",
+        "The batches have 10 samples, and the run has 128: choose 10 for the run (in the",
+    ],
+)
+def test_data_in_batches_of_their_own_say_which_batch_size_trains(made: Make, problem: str) -> None:
+    change = steps_finding(made(problem=problem)).change
+    assert change is not None
+    assert change.fields == {"batch_size": 10}
+
+
+@pytest.mark.parametrize(
     ("seconds", "where", "level"),
     [(50.0, "mine.py:7", "error"), (5.0, "mine.py:7", "warning"), (50.0, "", "warning")],
 )
