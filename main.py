@@ -203,6 +203,7 @@ def _parser() -> Parser:
     there.add_argument(
         "--on",
         dest="machine",
+        type=_named_machine,
         metavar="MACHINE",
         help="do it on another machine: a name that `machines` shows, or what ssh understands",
     )
@@ -777,6 +778,13 @@ def _add_variables(parser: Parser) -> None:
         help="what a resume adds to the script's arguments, such as '--resume {latest}' with the "
         "newest checkpoint that the script itself has saved",
     )
+
+
+def _named_machine(text: str) -> str:
+    """Return `text`. Raises ArgumentTypeError if it is empty, which would mean this machine."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("needs the name of a machine, but got an empty one")
+    return text
 
 
 def _run_where(options: argparse.Namespace, arguments: Sequence[str]) -> int:

@@ -9,6 +9,9 @@ from pathlib import Path
 from engine.processes.process import PROJECT
 
 CONSOLE_SCRIPT = "traindeck"
+WITHOUT_ON = ("cluster", "machines", "new-recipe", "desktop-entry")
+"""Commands that work on the machine of their terminal only: they have no `--on`."""
+
 IN_CHECKOUT = (PROJECT / "pyproject.toml").is_file()
 """Whether this is a checkout of the source, which has `main.py` and `tools/`."""
 
@@ -42,6 +45,8 @@ def call(arguments: str) -> str:
     if _asked_from is None:
         return " ".join([*program_words(), arguments])
     program, machine = _asked_from
+    if arguments.split()[0] in WITHOUT_ON:
+        return " ".join([*program_words(), arguments, f" # on {machine}"])
     own, dashes, command = arguments.partition(" -- ")
     return f"{program} {own} --on {machine}{dashes}{command}"
 

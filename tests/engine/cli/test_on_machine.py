@@ -358,11 +358,11 @@ def test_what_cannot_be_honoured_there_is_refused_by_name(tmp_path: Path, capsys
         (["machines", "list", "--on=lab"], "works on this machine only"),
         (["machines", "--on", "lab"], "works on this machine only"),
         (["warm", "--on"], "warm --allow` is the opposite of --off"),
+        (["train", "--on", ""], "--on needs the name of a machine"),
+        (["runs", "--on="], "--on needs the name of a machine"),
     ],
 )
-def test_a_command_that_has_no_other_machine_says_so(
-    capsys: Text, words: list[str], sentence: str
-) -> None:
+def test_what_names_no_other_machine_says_so(capsys: Text, words: list[str], sentence: str) -> None:
     with pytest.raises(SystemExit):
         main(words)
     assert sentence in capsys.readouterr().err
