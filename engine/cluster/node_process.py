@@ -56,7 +56,10 @@ _PAUSE = 5.0
 _OBJECT_STORE = 256 * 2**20
 """Bytes of shared memory for what is sent between machines; it is used when it is needed."""
 
-_LONGEST_FOLDER = 24
+_OPEN_FOLDER = "r"
+"""In the temporary folder, what Ray lets all users of this machine write into."""
+
+_LONGEST_FOLDER = 22
 """Characters of a folder in which Ray's sockets still have paths that the system allows."""
 
 
@@ -230,7 +233,7 @@ def _start_node(joined: Cluster, folder: str) -> Any:
         object_store_memory=_OBJECT_STORE,
         resources={resource(joined.name): AMOUNT},
         labels={LABEL: joined.name},
-        temp_dir=folder,
+        temp_dir=str(Path(folder, _OPEN_FOLDER)),
         no_monitor=True,
         include_log_monitor=False,
         include_dashboard=False,
@@ -277,6 +280,7 @@ def _stop(node: Any, folder: str) -> None:
 
 
 def _make_ray_folder() -> str:
+    """Make a folder that only its owner can enter."""
     base = tempfile.gettempdir()
     return tempfile.mkdtemp(prefix=_PREFIX, dir=base if len(base) <= _LONGEST_FOLDER else "/tmp")
 

@@ -126,9 +126,9 @@ class Strategy(ABC):
             case "warmup_steps" if spec.schedule == "one_cycle":
                 return "The one-cycle schedule warms up by itself: leave this at 0."
             case "min_machines" if len(machines_of(spec.devices)) == 1:
-                return "Min machines is for a run over several machines of a cluster: leave it at 0."
+                return "Min machines is for runs over several machines of a cluster: leave it at 0."
             case "shared_folder" if len(machines_of(spec.devices)) == 1:
-                return "A shared folder is for a run over several machines of a cluster: leave it empty."
+                return "A shared folder is for a run over several machines: leave it empty."
             case "precision" if spec.precision == "tf32" and on_cpu:
                 return "TF32 is a format of NVIDIA GPUs: on a CPU choose fp32 or bf16."
             case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +79,13 @@ def test_the_token_is_in_no_other_file_and_in_no_command_line(cluster: Cluster) 
         holding = [each.name for each in files if token.encode() in each.read_bytes()]
         assert holding == ["cluster-token"]
         assert all(each.stat().st_mode & 0o077 == 0 for each in files)
+
+
+def test_other_users_of_a_machine_reach_no_file_or_socket_of_ray(cluster: Cluster) -> None:
+    for machine in cluster:
+        folder = Path(json.loads((machine.home / "cluster-node.json").read_text())["ray_folder"])
+        assert folder.stat().st_mode & 0o077 == 0
+        assert list(folder.glob("*/session_latest/sockets/raylet"))
 
 
 def test_the_log_of_a_command_has_no_token(cluster: Cluster, third: ClusterMachine) -> None:
