@@ -86,10 +86,17 @@ def command_on(
 def _words(
     machine: RemoteMachine, arguments: Sequence[str], terminal: str, *options: str
 ) -> list[str]:
-    program = shlex.split(os.environ.get(PROGRAM_VARIABLE) or "ssh")
     chosen = [word for option in (*_OPTIONS, *options) for word in ("-o", option)]
     command = f"{machine.command} {shlex.join(arguments)}"
-    return [*program, terminal, *chosen, machine.destination, "--", command]
+    return [*_program(), terminal, *chosen, machine.destination, "--", command]
+
+
+def _program() -> list[str]:
+    named = os.environ.get(PROGRAM_VARIABLE, "").strip() or "ssh"
+    try:
+        return shlex.split(named)
+    except ValueError:  # a quotation is not closed: the start of a program of this name fails
+        return [named]
 
 
 def explain(

@@ -26,6 +26,15 @@ def test_it_never_asks_nor_accepts_a_key_by_itself(monkeypatch: pytest.MonkeyPat
 def test_another_ssh_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ssh.PROGRAM_VARIABLE, "ssh -F 'my config'")
     assert serve_command(MACHINE)[:3] == ["ssh", "-F", "my config"]
+    monkeypatch.setenv(ssh.PROGRAM_VARIABLE, " ")
+    assert serve_command(MACHINE)[0] == "ssh"
+
+
+def test_an_open_quotation_is_part_of_a_name_that_no_program_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(ssh.PROGRAM_VARIABLE, "ssh -F 'my config")
+    assert serve_command(MACHINE)[0] == "ssh -F 'my config"
 
 
 def test_the_arguments_reach_the_remote_shell_as_they_are() -> None:
