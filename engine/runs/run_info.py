@@ -25,6 +25,7 @@ from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import RunNotes, UnreadableNotes, read_notes
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store.store_reader import RunReader, StoredEvent
+from engine.spec.device_names import machines_of
 from engine.spec.recipe_file import script_name
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC
@@ -167,7 +168,10 @@ def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
     reason = status.reason
     has_orphans = state is RunState.INTERRUPTED and presence.is_held(paths.workers_lock(folder))
     if state is RunState.INTERRUPTED:
-        reason = "Its supervisor is gone: the machine was restarted, or the supervisor was killed."
+        causes = "the machine was restarted, or the supervisor was killed"
+        if len(machines_of(spec.devices)) > 1:  # Ray ends a supervisor that has lost it
+            causes = f"the head of the cluster has ended, {causes}"
+        reason = f"Its supervisor is gone: {causes}."
         if has_orphans:
             reason = (
                 "Its supervisor was killed: its workers save a checkpoint and leave, within "

@@ -170,6 +170,12 @@ def test_a_run_whose_supervisor_is_gone_is_interrupted() -> None:
     assert info.status.state is RunState.RUNNING, "nobody wrote this down"
     assert info.state is RunState.INTERRUPTED
     assert "supervisor is gone" in info.reason
+    assert "cluster" not in info.reason
+
+
+def test_an_interruption_of_a_run_over_machines_may_come_from_the_head_of_the_cluster() -> None:
+    write_run(NOBODY, TRAINS, devices=("cpu:0", "gpus/cpu:0"))
+    assert "the head of the cluster has ended" in client.get_run("1").reason
 
 
 @pytest.mark.parametrize("state", ["finished", "stopped", "failed"])
