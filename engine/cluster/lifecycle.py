@@ -81,11 +81,18 @@ def join(
     take part. Raises ClusterError, UnusableAddress, OSError.
     """
     known = _prepared(name)
+    address = addresses.resolve(parse_address(head)) if head else None
+    if known and address and (known.is_head or parse_address(known.head) != address):
+        ending = "stop" if known.is_head else "leave"
+        raise ClusterError(
+            f"This machine belongs to the cluster of {known.head}: end that first with "
+            f"`{call(f'cluster {ending}')}`."
+        )
     if _node_lives():
         raise ClusterError(
             f"The Ray node of this machine runs already: `{call('cluster status')}` tells of it."
         )
-    if not head:
+    if address is None:
         if known is None or known.is_head:
             raise ClusterError(
                 "Say which cluster to join: paste the line that its first machine has printed."
@@ -97,13 +104,6 @@ def join(
             )
         _start_node()
         return known, ()
-    address = addresses.resolve(parse_address(head))
-    if known is not None and (known.is_head or parse_address(known.head) != address):
-        ending = "stop" if known.is_head else "leave"
-        raise ClusterError(
-            f"This machine belongs to the cluster of {known.head}: end that first with "
-            f"`{call(f'cluster {ending}')}`."
-        )
     joined = Cluster(
         head=str(address),
         name=name or (known.name if known else default_name()),

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from engine.cluster import lifecycle, membership
 from tests.support.cluster_machine import LONGEST, ClusterMachine, two_machines, wait_for
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
@@ -67,6 +68,18 @@ def test_the_line_to_paste_is_printed_again(cluster: Cluster) -> None:
     assert again.output.split()[-4:] == ["join", head_of(desk), "--token", desk.token]
     assert "`--host IP` names an address that the others reach" in again.errors
     assert "runs already" in gpus.join(head_of(desk), desk.token).errors
+
+
+def test_a_machine_of_another_cluster_is_told_so_also_while_its_node_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = membership.Cluster(
+        head="127.0.0.1:1", name="gpus", ip="127.0.0.2", member="ab", ports=""
+    )
+    membership.save(known, "0" * 64)
+    monkeypatch.setattr(lifecycle, "_node_lives", lambda: True)
+    with pytest.raises(membership.ClusterError, match=r"the cluster of 127\.0\.0\.1:1: end that"):
+        lifecycle.join("127.0.0.9:1", "0" * 64, "", "", "")
 
 
 def test_the_token_is_in_no_other_file_and_in_no_command_line(cluster: Cluster) -> None:
