@@ -13,6 +13,7 @@ import psutil
 
 from engine.environments.installed import Installed, installed_for, python_version_text
 from engine.facts.run_facts import DeviceFacts
+from engine.processes.process import usable_processors
 from engine.telemetry.snapshot import Snapshot
 
 _DRIVER = Path("/sys/module/nvidia/version")
@@ -51,14 +52,13 @@ def _builds(installed: Installed) -> dict[str, str]:
 
 def machine_facts() -> dict[str, object]:
     """Return name, processor and memory of this machine, and what a run may use of them."""
-    affinity = getattr(os, "sched_getaffinity", None)
     return {
         "platform": platform.platform(),
         "host": platform.node(),
         "processor": processor_name(),
         "cores": psutil.cpu_count(logical=False) or 0,
         "threads": os.cpu_count() or 0,
-        "usable_threads": len(affinity(0)) if affinity else os.cpu_count() or 0,
+        "usable_threads": usable_processors(),
         "memory": psutil.virtual_memory().total,
         "driver": _first_line(_DRIVER),
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import shutil
 import struct
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 from engine.files.disk_errors import short_reason
 from engine.planning.checks.checkpoints import DiskFacts
 from engine.planning.checks.machine import ClockFacts, LimitFacts
+from engine.processes.process import ON_LINUX, ON_POSIX
 
 MOST_WRITTEN = 256 * 2**20
 _BLOCK = 4 * 2**20
@@ -25,6 +25,10 @@ _UNSYNCHRONISED = 0x40
 
 def limits() -> LimitFacts:
     """Return the limits of this process, which its runs inherit."""
+    if not ON_POSIX:
+        return LimitFacts()
+    import resource  # not on Windows
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     return LimitFacts(open_files=soft, most_open_files=hard, locked_memory=locked)
@@ -44,6 +48,8 @@ class ClockWatch:
 
 def _is_synchronised() -> bool | None:
     """Ask the kernel whether a time service keeps the clock; None: it does not tell."""
+    if not ON_LINUX:
+        return None
     buffer = ctypes.create_string_buffer(_SIZE_OF_TIMEX)  # all zeros: it changes nothing
     try:
         state = ctypes.CDLL(None).adjtimex(buffer)
@@ -61,11 +67,6 @@ def shared_memory_free() -> int:
         return shutil.disk_usage("/dev/shm").free
     except OSError:
         return -1
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def disk(folder: Path, seconds: float, is_cancelled: Callable[[], bool]) -> DiskFacts:

@@ -27,6 +27,7 @@ from engine.planning.device_claim import DevicesInUse, claimed_devices
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import Doing, Finding, Found, News, Preflight
 from engine.planning.short_run import Cancelled, ShortRun, short_run
+from engine.processes.process import usable_processors
 from engine.runs import device_queue, run_info
 from engine.runs.run_workers import RunWorkers
 from engine.spec import catalog
@@ -215,7 +216,7 @@ class _Preflight:
             memory_uses(snapshot.devices, workers),
             tickets,
             () if on_cpu else given_gpus(snapshot).uuids,
-            facts.processors(),
+            usable_processors(),
         )
 
     def _of_doctor(self, run: ShortRun | None) -> None:

@@ -310,6 +310,12 @@ def _stacks_signal() -> int:
     return realtime + 7 if realtime else signal.SIGUSR2
 
 
+def usable_processors() -> int:
+    """Return how many processors (hardware threads) this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux only
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 def resident_bytes() -> int:
     """Return the resident memory of this process."""
     return int(psutil.Process().memory_info().rss)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 
 import psutil
 import torch
+
+from engine.processes.process import usable_processors
 
 
 def set_up(environment: Mapping[str, str]) -> None:
@@ -26,6 +27,6 @@ def _threads(environment: Mapping[str, str]) -> int:
     threads = next((int(text) for text in texts if text.isdecimal() and int(text)), 0)
     is_fixed = environment.get("MKL_DYNAMIC", "").upper() in ("FALSE", "0")
     if torch.backends.mkl.is_available() and not is_fixed:  # type: ignore[no-untyped-call]
-        cores = min(psutil.cpu_count(logical=False) or threads, len(os.sched_getaffinity(0)))
+        cores = min(psutil.cpu_count(logical=False) or threads, usable_processors())
         threads = min(threads, cores)
     return threads

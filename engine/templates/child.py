@@ -106,7 +106,7 @@ def _set_environment(environment: dict[str, str]) -> None:
 
 def _set_threads(pools: ThreadpoolController, environment: dict[str, str]) -> None:
     """Set the numbers of threads that libraries read from the environment when they are loaded."""
-    processors = len(os.sched_getaffinity(0))
+    processors = process.usable_processors()
     for interface, names in {
         "openmp": ("OMP_NUM_THREADS",),
         "blas": ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -53,6 +55,16 @@ def test_a_clock_that_is_set_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watch.facts().jump == pytest.approx(3600, abs=60)
 
 
-def test_there_is_a_processor_and_shared_memory_or_not() -> None:
-    assert facts.processors() >= 1
-    assert facts.shared_memory_free() >= -1
+def test_shared_memory_is_asked_for_and_may_be_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def usage(folder: str) -> SimpleNamespace:
+        asked.append(folder)
+        if len(asked) > 1:
+            raise FileNotFoundError(folder)
+        return SimpleNamespace(free=64 * 2**20)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    assert facts.shared_memory_free() == 64 * 2**20
+    assert facts.shared_memory_free() == -1
+    assert asked == ["/dev/shm"] * 2

@@ -251,3 +251,11 @@ def test_a_module_that_runs_is_found_by_its_command_line(module: Path, processes
     started.kill()
     started.wait()
     assert process.find_module(module.stem, "/runs/7") is None
+
+
+def test_processors_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 5})
+    assert process.usable_processors() == 2
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert process.usable_processors() == 8
