@@ -16,13 +16,16 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from engine.system.program import IN_CHECKOUT, answer_to, call, find_tools, program_words, version
 from engine.system.streams import lossy_stream, open_closed_streams
+
+if TYPE_CHECKING:
+    from engine.cli.commands.train import RunOptions
 
 DEVICES = "such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs"
 WITHOUT_DATA = ("record-gpus", "screenshots")
@@ -817,34 +820,22 @@ def _run(options: argparse.Namespace) -> int:
         warm,
     )
     from engine.cli.commands.script import ScriptOptions
-    from engine.cli.commands.train import RunOptions, resume, train
+    from engine.cli.commands.train import resume, train
     from engine.cli.options import given_options
 
     match options.command:
         case "train" | "resume":
-            run_options = RunOptions(
-                strategy=options.strategy,
-                devices=options.devices,
-                name=options.name,
-                settings=options.settings,
-                fields=given_options(options),
-                variables=getattr(options, "variables", ()),
-                resume_with=getattr(options, "resume_with", None),
-                tags=getattr(options, "tags", ()),
-                environment=options.environment,
-                initial_weights=getattr(options, "initial_weights", ""),
-            )
             if options.command == "train":
                 return train(
                     options.recipe,
-                    run_options,
+                    _run_options(options),
                     planned=options.planned,
                     detach=options.detach,
                     json=options.json,
                 )
             return resume(
                 options.id,
-                run_options,
+                _run_options(options),
                 checkpoint=options.checkpoint,
                 as_new=options.as_new_run,
                 recipe=options.recipe,
@@ -857,61 +848,35 @@ def _run(options: argparse.Namespace) -> int:
 
             return check(
                 options.recipe,
-                RunOptions(
-                    strategy=options.strategy,
-                    devices=options.devices,
-                    name="",
-                    settings=options.settings,
-                    fields=given_options(options),
-                    environment=options.environment,
-                ),
+                _run_options(options),
                 seconds=options.seconds,
                 json=options.json,
             )
         case "race":
-            return _race(options, given_options(options))
+            return _race(options)
         case "preflight":
             from engine.cli.commands.planning.preflight import preflight
 
             return preflight(
                 options.recipe,
-                RunOptions(
-                    strategy=options.strategy,
-                    devices=options.devices,
-                    name="",
-                    settings=options.settings,
-                    fields=given_options(options),
-                    environment=options.environment,
-                ),
+                _run_options(options),
                 seconds=options.seconds,
                 json=options.json,
             )
         case "twin":
             from engine.cli.commands.planning.twin import twin
 
-            twin_options = RunOptions(
-                strategy=None,
-                devices=options.devices,
-                name=options.name,
-                settings=options.settings,
-                fields=given_options(options),
-                tags=options.tags,
-                environment=options.environment,
-            )
-            return twin(options.recipe, twin_options, json=options.json)
+            return twin(options.recipe, _run_options(options), json=options.json)
         case "memory" | "batch-size":
             from engine.cli.commands.planning import memory
 
             ask = memory.memory if options.command == "memory" else memory.batch_size
-            asked = RunOptions(
-                strategy=options.strategy,
-                devices=options.devices,
-                name=None,
-                settings=options.settings,
-                fields=given_options(options),
-                environment=options.environment,
+            return ask(
+                options.recipe,
+                _run_options(options),
+                limit_mib=options.memory_limit,
+                json=options.json,
             )
-            return ask(options.recipe, asked, limit_mib=options.memory_limit, json=options.json)
         case "new-recipe":
             from engine.cli.commands.new_recipe import new_recipe
 
@@ -978,7 +943,7 @@ def _run(options: argparse.Namespace) -> int:
         case "cluster":
             return _cluster(options)
         case "sweep":
-            return _sweep(options, given_options(options))
+            return _sweep(options)
         case "export":
             from engine.cli.commands.exchange import export_runs
 
@@ -1019,18 +984,22 @@ def _run(options: argparse.Namespace) -> int:
             raise AssertionError(options.command)
 
 
-def _race(options: argparse.Namespace, fields: Mapping[str, Any]) -> int:
-    from engine.cli.commands.planning.race import RaceOptions, race_strategies
+def _run_options(options: argparse.Namespace) -> RunOptions:
+    """Return the options of a run, as far as the command has them."""
     from engine.cli.commands.train import RunOptions
+    from engine.cli.options import given_options
 
-    run = RunOptions(
-        strategy=None,
-        devices=options.devices,
-        name="",
-        settings=options.settings,
-        fields={name: value for name, value in fields.items() if name != "steps"},
-        environment=options.environment,
+    given = {name: value for name, value in vars(options).items() if name in RunOptions._fields}
+    return RunOptions(
+        **{"strategy": None, "name": None} | given | {"fields": given_options(options)}
     )
+
+
+def _race(options: argparse.Namespace) -> int:
+    from engine.cli.commands.planning.race import RaceOptions, race_strategies
+
+    run = _run_options(options)
+    fields = {name: value for name, value in run.fields.items() if name != "steps"}
     chosen = RaceOptions(
         options.strategies,
         options.batch_sizes,
@@ -1039,7 +1008,7 @@ def _race(options: argparse.Namespace, fields: Mapping[str, Any]) -> int:
         options.steps,
         options.side_by_side,
     )
-    return race_strategies(options.recipe, run, chosen, json=options.json)
+    return race_strategies(options.recipe, run._replace(fields=fields), chosen, json=options.json)
 
 
 def _cluster(options: argparse.Namespace) -> int:
@@ -1050,10 +1019,9 @@ def _cluster(options: argparse.Namespace) -> int:
     return cluster(options.action or "status", ClusterOptions(**given))
 
 
-def _sweep(options: argparse.Namespace, fields: Mapping[str, Any]) -> int:
+def _sweep(options: argparse.Namespace) -> int:
     """Carry out an action of `sweep`."""
     from engine.cli.commands import sweep
-    from engine.cli.commands.train import RunOptions
     from engine.cli.output import Refused
     from engine.sweeps.proposal import DEFAULT_TRIALS, SweepOptions
 
@@ -1068,14 +1036,6 @@ def _sweep(options: argparse.Namespace, fields: Mapping[str, Any]) -> int:
             return sweep.stop(options.number)
         case "resume":
             return sweep.resume(options.number, detach=options.detach, json=options.json)
-    run = RunOptions(
-        strategy=options.strategy,
-        devices=options.devices,
-        name=options.name,
-        settings=options.settings,
-        fields=fields,
-        environment=options.environment,
-    )
     chosen = SweepOptions(
         sampler=options.sampler,
         trials=DEFAULT_TRIALS if options.trials is None else options.trials,
@@ -1085,7 +1045,9 @@ def _sweep(options: argparse.Namespace, fields: Mapping[str, Any]) -> int:
         metric=options.metric,
         seed=options.sampler_seed,
     )
-    return sweep.start(options.recipe, run, chosen, detach=options.detach, json=options.json)
+    return sweep.start(
+        options.recipe, _run_options(options), chosen, detach=options.detach, json=options.json
+    )
 
 
 def _machines(options: argparse.Namespace) -> int:
