@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from engine.planning.memory_estimate import available_memory, measure
+from engine.planning.memory.memory_estimate import available_memory, measure
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.short_run import short_run
 from engine.spec import catalog

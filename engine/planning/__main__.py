@@ -17,8 +17,9 @@ from typing import BinaryIO, assert_never
 import msgspec
 
 from engine.client import CannotStart
-from engine.planning import batch_search, memory_estimate, preflight, race
+from engine.planning import preflight, race
 from engine.planning.device_claim import DevicesInUse
+from engine.planning.memory import batch_search, memory_estimate
 from engine.planning.requests import (
     Answer,
     AskBatch,

@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from engine.planning import batch_search, device_claim, memory_estimate
+from engine.planning import device_claim
 from engine.planning.device_claim import DevicesInUse, claimed_devices, runs_on
+from engine.planning.memory import batch_search, memory_estimate
 from engine.processes.machine import this_machine
 from engine.processes.process import start_time
 from engine.runs import device_queue

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from engine.planning import allocations
+from engine.planning.memory import allocations
 from engine.pytorch.memory_probe import MemoryProbe
 from engine.training.memory_record import CPU, MEASURE, RECORDED_STEP, DeviceRecord
 

@@ -7,8 +7,8 @@ from rich.table import Table
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Interrupted, Refused, err, out, print_json
-from engine.planning.batch_search import search
-from engine.planning.memory_estimate import estimate
+from engine.planning.memory.batch_search import search
+from engine.planning.memory.memory_estimate import estimate
 from engine.planning.results import BatchSearch, Doing, MemoryEstimate, News, Sized
 from engine.planning.short_run import Cancelled
 from engine.spec import catalog

@@ -8,7 +8,7 @@ import msgspec
 import psutil
 
 from engine.planning.device_claim import DevicesInUse, claimed_devices
-from engine.planning.memory_model import SEEN_GROWTH, MemoryModel
+from engine.planning.memory.memory_model import SEEN_GROWTH, MemoryModel
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import DeviceEstimate, Doing, MemoryEstimate, News
 from engine.planning.short_run import MOST_SECONDS, ShortRun, short_run

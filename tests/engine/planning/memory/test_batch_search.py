@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from engine.planning import batch_search
-from engine.planning.batch_search import search
-from engine.planning.memory_model import MemoryModel
+from engine.planning.memory import batch_search
+from engine.planning.memory.batch_search import search
+from engine.planning.memory.memory_model import MemoryModel
 from engine.planning.results import News, Sized
 from engine.planning.short_run import Cancelled, ShortRun
 from engine.spec.run_spec import RunSpec

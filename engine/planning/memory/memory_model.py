@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from engine.planning import allocations
-from engine.planning.allocations import Allocations
-from engine.planning.heap_replay import heap_peaks
+from engine.planning.memory import allocations
+from engine.planning.memory.allocations import Allocations
+from engine.planning.memory.heap_replay import heap_peaks
 from engine.planning.results import DeviceEstimate
 from engine.planning.short_run import ShortRun
 from engine.training.memory_record import CPU, DeviceRecord

@@ -1,4 +1,4 @@
-"""`python -m engine.planning.heap_replay`: how large a heap becomes by the allocations of a step.
+"""`python -m engine.planning.memory.heap_replay`: how large a heap becomes by the blocks of a step.
 
 The C library keeps released blocks and leaves gaps, so a process holds more than its tensors. The
 blocks are allocated here in the same order, and not touched: they take addresses and no memory.
@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from engine.planning import allocations
-from engine.planning.allocations import Allocations
+from engine.planning.memory import allocations
+from engine.planning.memory.allocations import Allocations
 from engine.processes.process import PROJECT, module_environment
 
 STEPS = 4
@@ -52,7 +52,7 @@ def _replayed(step: Allocations) -> int:
     """Return the peak of the heap, found in a process of its own; 0: it could not be tried."""
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "engine.planning.heap_replay"],
+            [sys.executable, "-P", "-m", "engine.planning.memory.heap_replay"],
             input=msgspec.json.encode(step),
             capture_output=True,
             timeout=SECONDS,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.planning import memory_model
-from engine.planning.memory_model import MemoryModel, at_start
+from engine.planning.memory import memory_model
+from engine.planning.memory.memory_model import MemoryModel, at_start
 from engine.planning.short_run import ShortRun, held_together
 from engine.spec.run_spec import RunSpec
 from engine.training.memory_record import CPU, DeviceRecord, RankRecord

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.planning.heap_replay import heap_peaks
+from engine.planning.memory.heap_replay import heap_peaks
 from engine.processes.process_tree import ON_LINUX
 
 MIB = 2**20

@@ -1,6 +1,6 @@
 """What a step would allocate with another batch."""
 
-from engine.planning import allocations
+from engine.planning.memory import allocations
 
 
 def step(batch: int, *, padding: bool = False) -> list[tuple[int, int]]:

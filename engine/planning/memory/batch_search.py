@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from engine.planning.device_claim import DevicesInUse, claimed_devices
-from engine.planning.memory_estimate import (
+from engine.planning.memory.memory_estimate import (
     IsCancelled,
     Tell,
     available_memory,
@@ -13,7 +13,7 @@ from engine.planning.memory_estimate import (
     of_available,
     refusal,
 )
-from engine.planning.memory_model import MemoryModel, at_start
+from engine.planning.memory.memory_model import MemoryModel, at_start
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import BatchSearch, Change, Doing, Sized, Tried
 from engine.planning.short_run import Cancelled, ShortRun, short_run
