@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from engine.processes import presence
-from engine.processes.process import ask_to_end, find_module
+from engine.processes.process import END_SIGNALS, ask_to_end, find_module
 from engine.processes.process_tree import Identity, is_alive, kill
 from engine.system.paths import workers_lock
 
@@ -33,7 +33,7 @@ LOOK_SECONDS = 0.05
 
 def main(home: Path) -> int:
     """Wait for the end of the owner, then end its runs; return the exit code."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in END_SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # it lasts as long as its owner, and no longer
     presence.hold(home / HELD)
     told = b""

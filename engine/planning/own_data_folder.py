@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.files.ownership import is_owner
 from engine.planning.end_runs import HELD, OVER
 from engine.processes import children, presence
 from engine.processes.process import module_environment
 from engine.system.paths import HOME_VARIABLE
 from engine.templates.protocol import FOLDER_VARIABLE, folder
-from engine.training.memory_record import MEASURE
+from engine.training.memory_record import MEASURE_MEMORY
 
 PREFIX = "traindeck-own-"
 
@@ -36,7 +37,7 @@ def own_data_folder(purpose: str, **variables: str) -> Iterator[Path]:
     changes = {
         FOLDER_VARIABLE: str(folder()),
         HOME_VARIABLE: str(home),
-        MEASURE: "peak",
+        MEASURE_MEMORY: "peak",
         **variables,
     }
     ender = _start_ender(home)
@@ -79,5 +80,5 @@ def _remove_leftovers() -> None:
     for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         held = home / HELD
         with contextlib.suppress(OSError):
-            if held.exists() and held.stat().st_uid == os.getuid() and not presence.is_held(held):
+            if held.exists() and is_owner(held.stat()) and not presence.is_held(held):
                 shutil.rmtree(home, ignore_errors=True)

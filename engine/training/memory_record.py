@@ -11,7 +11,7 @@ import msgspec
 from engine.files.atomic_file import write_atomically
 from engine.processes import own_memory
 
-MEASURE = "TRAINDECK_MEASURE_MEMORY"
+MEASURE_MEMORY = "TRAINDECK_MEASURE_MEMORY"
 """The environment variable that lets workers write their records: `peak`, or `step` for what the
 third optimizer step allocates too."""
 
@@ -69,12 +69,12 @@ class RankRecord(msgspec.Struct, kw_only=True):
 
 def is_asked() -> bool:
     """Whether this worker is to write its record."""
-    return bool(os.environ.get(MEASURE))
+    return bool(os.environ.get(MEASURE_MEMORY))
 
 
 def is_step_asked() -> bool:
     """Whether the allocations of a step are to be recorded."""
-    return os.environ.get(MEASURE) == "step"
+    return os.environ.get(MEASURE_MEMORY) == "step"
 
 
 def begin() -> None:

@@ -17,7 +17,7 @@ from engine.spec.device_names import all_on_cpu, machine_of
 from engine.spec.run_spec import RunSpec
 from engine.system.units import byte_size
 from engine.telemetry.helper_client import snapshot_once
-from engine.training.memory_record import CPU, MEASURE, RECORDED_STEP
+from engine.training.memory_record import CPU, MEASURE_MEMORY, RECORDED_STEP
 
 Tell = Callable[[News], None]
 IsCancelled = Callable[[], bool]
@@ -112,7 +112,7 @@ def measure(
     asked = spec.batch_size
     runs: list[ShortRun] = []
     batch = min(asked, SMALLEST * parts)
-    with own_data_folder("memory", **{MEASURE: "step"}):
+    with own_data_folder("memory", **{MEASURE_MEMORY: "step"}):
         while True:
             tell(Doing(f"Measures a step with batch {batch}", len(runs), 2))
             run = _measured(spec, batch, is_cancelled)

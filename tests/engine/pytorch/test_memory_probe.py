@@ -6,14 +6,14 @@ from torch import nn
 
 from engine.planning.memory import allocations
 from engine.pytorch.memory_probe import MemoryProbe
-from engine.training.memory_record import CPU, MEASURE, RECORDED_STEP, DeviceRecord
+from engine.training.memory_record import CPU, MEASURE_MEMORY, RECORDED_STEP, DeviceRecord
 
 FLOAT = 4
 
 
 @pytest.fixture
 def probe(monkeypatch: pytest.MonkeyPatch) -> MemoryProbe:
-    monkeypatch.setenv(MEASURE, "step")
+    monkeypatch.setenv(MEASURE_MEMORY, "step")
     return MemoryProbe([torch.device("cpu"), torch.device("cpu")], ["cpu:0", "cpu:1"])
 
 
@@ -40,7 +40,7 @@ def test_only_the_third_step_is_recorded(probe: MemoryProbe) -> None:
 
 
 def test_no_step_is_recorded_where_only_peaks_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(MEASURE, "peak")
+    monkeypatch.setenv(MEASURE_MEMORY, "peak")
     assert not MemoryProbe([torch.device("cpu")], ["cpu:0"]).is_due(RECORDED_STEP)
 
 
@@ -87,7 +87,7 @@ def test_each_block_of_the_step_is_told(probe: MemoryProbe) -> None:
 def test_two_small_batches_tell_what_a_large_one_allocates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(MEASURE, "step")
+    monkeypatch.setenv(MEASURE_MEMORY, "step")
 
     def step(batch: int) -> list[tuple[int, int]]:
         model = nn.Sequential(nn.Linear(100, 300), nn.ReLU(), nn.Linear(300, 10))
