@@ -77,7 +77,6 @@ def test_the_step_is_repeated_in_smaller_parts(
     [
         ("torch/single", "optimizer"),
         ("torch/ddp", "optimizer"),
-        ("torch/fsdp", "forward"),
         ("torch/fsdp", "backward"),
         ("torch/fsdp", "optimizer"),
     ],
@@ -97,6 +96,7 @@ def test_a_state_that_is_not_intact_is_that_of_the_newest_checkpoint(
 def test_without_a_checkpoint_it_begins_again(undisturbed: list[float]) -> None:
     info = run("torch/fsdp", 2, "forward", 9)
     assert losses(info) == pytest.approx(undisturbed, abs=1e-5)
+    assert [event.restarts for event in shrunk(info)] == [True]
     assert [event.step for event in events(info) if isinstance(event, Rewound)] == [0]
 
 
