@@ -41,7 +41,7 @@ from tests.support.runs import (
 )
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
-pytestmark = pytest.mark.usefixtures("processes")
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.slow]
 
 Kind = TypeVar("Kind")
 
