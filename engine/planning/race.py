@@ -248,7 +248,8 @@ class _Measuring:
 
     def _side_by_side(self, wave: Sequence[RunSpec]) -> list[ShortRun]:
         names = ", ".join(_name(spec) for spec in wave)
-        self._say(f"Trains {self._steps} steps with {names}.")
+        only = wave[0].strategy if len(wave) == 1 else ""
+        self._say(f"Trains {self._steps} steps with {names}.", only)
         with ThreadPoolExecutor(len(wave)) as threads:
             found = list(threads.map(self._run, wave))
         self._done += len(wave)
@@ -270,7 +271,8 @@ class _Measuring:
             return
         self._planned += 2
         for each in sorted(ranked[:2], key=self._measured.index, reverse=True):
-            self._say(f"Trains once more with {_name(each.spec)}: the two fastest are close.")
+            text = f"Trains once more with {_name(each.spec)}: the two fastest are close."
+            self._say(text, each.spec.strategy)
             each.runs.append(self._run(each.spec))
             self._done += 1
             self._tell(Raced(_entry(each)))
@@ -279,8 +281,8 @@ class _Measuring:
         self._measured.append(_Measured(spec, [run]))
         self._tell(Raced(_entry(self._measured[-1])))
 
-    def _say(self, text: str) -> None:
-        self._tell(Doing(text, self._done, self._planned))
+    def _say(self, text: str, strategy: str = "") -> None:
+        self._tell(Doing(text, self._done, self._planned, strategy))
 
 
 def _name(spec: RunSpec) -> str:

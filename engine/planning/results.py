@@ -180,6 +180,8 @@ class Doing(msgspec.Struct, frozen=True, tag="doing"):
     text: str
     done: int = 0
     of: int = 0
+    strategy: str = ""
+    """The name of a strategy in `text`, for which a window has a title; empty: there is none."""
 
 
 class Raced(msgspec.Struct, frozen=True, tag="raced"):

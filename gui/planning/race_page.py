@@ -178,7 +178,8 @@ class RacePage(QWidget):
         if running:
             self.progress.setRange(0, doing.of if doing else 0)
             self.progress.setValue(doing.done if doing else 0)
-        texts = [doing.text if doing else self.tr("The race begins…")] if running else []
+        now = race_text.doing_text(doing) if doing else self.tr("The race begins…")
+        texts = [now] if running else []
         if self._race is not None:
             texts += self._race.notices
             if self._race.is_stopped:

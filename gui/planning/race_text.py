@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from engine.planning.results import Entry
+from engine.planning.results import Doing, Entry
 from engine.spec import catalog
 from engine.system import units
 from gui.run_form.choices import full_title
@@ -31,6 +31,12 @@ def strategy_title(name: str) -> str:
         return full_title(catalog.strategy(name))
     except catalog.UnknownName:
         return name
+
+
+def doing_text(doing: Doing) -> str:
+    """Return what is measured now, with the title of the strategy as everywhere in the window."""
+    name = doing.strategy
+    return doing.text.replace(name, strategy_title(name)) if name else doing.text
 
 
 def differing(entries: Iterable[Entry]) -> frozenset[str]:

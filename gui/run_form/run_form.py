@@ -41,6 +41,7 @@ from gui.bridge.files.script_files import (
     shown_command,
 )
 from gui.bridge.machines.machines import place_of
+from gui.bridge.twins import why_no_twins
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
 from gui.run_form.button_row import ButtonRow
 from gui.run_form.choices import RecipeChoice, ScriptChoice, StrategyChoice
@@ -88,6 +89,9 @@ class RunForm(QFrame):
 
     sweep_requested = Signal(object, object)
     """RunSpec and RecipeInfo, from which the user wants to make a sweep."""
+
+    twin_requested = Signal(object, object, tuple)
+    """RunSpec, RecipeInfo and tags of twin runs."""
 
     message = Signal(str)
     """A sentence for the status bar."""
@@ -173,6 +177,9 @@ class RunForm(QFrame):
         self._described = self.recipe.recipe()
         """The recipe whose settings are shown; the file may have a problem since."""
 
+        self._twin_tip = self.tr(
+            "Trains with each framework, with the same samples and initial weights, and compares"
+        )
         self._lay_out()
         self.recipe.chosen.connect(self._recipe_chosen)
         self.script.chosen.connect(self._script_chosen)
@@ -193,6 +200,7 @@ class RunForm(QFrame):
         self.start_button.clicked.connect(self.start)
         self.sweep_button.clicked.connect(self.request_sweep)
         self.planning.sweep.triggered.connect(self.request_sweep)
+        self.planning.twin.triggered.connect(self._request_twin)
         self.advanced_button.toggled.connect(self._show_advanced)
         self.preflight_button.clicked.connect(self.planning.preflight.trigger)
         self.planning.set_display(self.devices.display_name)
@@ -400,6 +408,26 @@ class RunForm(QFrame):
         if self.machine.machine:
             return self.tr("A sweep runs on this machine only.")
         return ""
+
+    def _request_twin(self) -> None:
+        """Request twin runs with what is in the form, if its file has not made that impossible."""
+        self._check()
+        if self._spec is not None and self.planning.twin.isEnabled():
+            self.twin_requested.emit(self._spec, self.source(), self.name_row.entered_tags())
+        else:
+            self.message.emit(self._twin_refusal())
+
+    def _twin_refusal(self) -> str:
+        """Return why there can be no twin runs of what is in the form; empty: there can."""
+        if self.is_script:
+            return self.tr("A twin run needs a recipe for Keras, not a script.")
+        if not self._is_new_run:
+            return self.tr("A twin run trains two new runs: choose New run instead.")
+        if self.machine.machine:
+            return self.tr("A twin run trains on this machine only.")
+        if why_not := why_no_twins(self.source()):
+            return why_not
+        return self.tr("The form has problems: solve them first.") if self._found else ""
 
     def _show_first_problem(self) -> None:
         """Say why nothing starts, and go to the field at fault."""
@@ -657,6 +685,9 @@ class RunForm(QFrame):
         self._offer_more()
         for offer in (self.sweep_button, self.planning.sweep):
             offer.setEnabled(not found and not self._sweep_refusal())
+        refusal = self._twin_refusal()
+        self.planning.twin.setEnabled(not refusal)
+        self.planning.twin.setToolTip(plain_tip(refusal or self._twin_tip))
         self.name_row.show_default(name_of_run(recipe))
         self.heading.set_spec(self._spec)
         self.advanced.show_changes()

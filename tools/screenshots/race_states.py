@@ -84,7 +84,9 @@ def race_running() -> Scene:
         for entry in measured.entries[1:4]:
             planning.news.emit(request, Raced(replace(entry, efficiency=None, is_tied=False)))
         planning.news.emit(request, Raced(measured.entries[-1]))
-        planning.news.emit(request, Doing("Trains 20 steps with torch/ddp on 2 devices.", 4, 6))
+        planning.news.emit(
+            request, Doing("Trains 20 steps with torch/ddp on 2 devices.", 4, 6, "torch/ddp")
+        )
         app.race_page.table.selectRow(3)
         return app.window
 

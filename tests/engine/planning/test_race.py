@@ -120,6 +120,8 @@ def test_the_fastest_comes_first_with_its_efficiency(monkeypatch: pytest.MonkeyP
     assert [each[:2] for each in runs.done[1:]] == [("single", 60), ("fsdp", 60), ("ddp", 60)]
     assert sum(isinstance(each, Raced) for each in told) == 3
     assert [each.done for each in told if isinstance(each, Doing)] == [0, 0, 1, 2]
+    named = [each.strategy for each in told if isinstance(each, Doing)]
+    assert named == ["", "torch/single", "torch/fsdp", "torch/ddp"]
 
 
 def test_what_cannot_run_is_an_entry_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from engine import client
-from engine.planning.twin import NoTwins, first_twin, new_tag, second_twin
-from engine.runs.run_notes import RunNotes, write_notes
+from engine.messages.events import RunEnded
+from engine.planning import twin
+from engine.planning.twin import (
+    INITIAL_WEIGHTS,
+    NoTwins,
+    first_twin,
+    new_tag,
+    second_twin,
+    told,
+)
+from engine.processes.process import END_SIGNALS
+from engine.runs.run_notes import RunNotes, read_notes, write_notes
+from engine.runs.run_state import TRAINING_LOSS
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from main import main
+from tests.support.recorded_runs import RecordedRun
 
 SPEC = RunSpec(recipe="digits_keras", strategy="tf/single", devices=("cpu:0", "cpu:1"), name="mine")
 
@@ -24,7 +39,7 @@ def test_both_differ_in_framework_and_weights_only() -> None:
     assert (first.strategy, second.strategy) == ("torch/keras_ddp", "tf/mirrored")
     assert (first.name, second.name) == ("mine (PyTorch)", "mine (TensorFlow)")
     assert second.initial_weights == str(paths.run_folder("7") / first.initial_weights)
-    assert second_twin(first, "7").devices == SPEC.devices
+    assert second_twin(first, "7") == second  # the window knows the first run only
     assert client.check(first) == client.check(second) == []
 
 
@@ -75,3 +90,66 @@ def test_both_frameworks_have_the_same_losses(capsys: pytest.CaptureFixture[str]
     assert said["largest_difference"] < 1e-4
     tags = [client.get_run(run["id"]).notes.tags for run in said["runs"]]
     assert tags == [(said["tag"],)] * 2
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """Gives this process its handlers back, which `twin.main` replaces."""
+    before = {number: signal.getsignal(number) for number in END_SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def _ended(state: str, loss: float = 2.0) -> Path:
+    """Return the folder of a run of ten steps that has ended as `state`; empty: it trains."""
+    run = RecordedRun()
+    run.begin()
+    run.add_points(TRAINING_LOSS, range(1, 11), loss)
+    if state:
+        run.add(RunEnded(state, ""))
+    run.store.close()
+    return run.folder
+
+
+@pytest.mark.usefixtures("signals")
+def test_a_first_run_without_weights_has_no_twin_and_says_so() -> None:
+    folder = _ended("stopped")
+    write_notes(folder, RunNotes(tags=("twin-1",), note="mine\nTwin: starts soon."))
+
+    assert twin.main(folder.name) == 1
+    notes = read_notes(folder)
+    assert told(notes) == (
+        f"Twin: not started: run {folder.name} ended before it had written its initial weights."
+    )
+    assert notes.note.splitlines()[0] == "mine"
+    assert notes.tags == ("twin-1",)
+
+
+@pytest.mark.usefixtures("signals")
+def test_the_end_of_its_process_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, second = _ended("finished"), _ended("")
+    (folder / INITIAL_WEIGHTS).touch()
+
+    def start(*_: object) -> str:
+        signal.raise_signal(signal.SIGTERM)
+        return second.name
+
+    monkeypatch.setattr(client, "start", start)
+    assert twin.main(folder.name) == 1
+    for run in (folder, second):
+        assert "Twin: not compared: nobody waits any more" in read_notes(run).note
+
+
+@pytest.mark.usefixtures("signals")
+def test_the_largest_difference_is_noted_on_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, second = _ended("finished", 2.0), _ended("stopped", 1.5)
+    (folder / INITIAL_WEIGHTS).touch()
+    monkeypatch.setattr(client, "start", lambda *_: second.name)
+
+    assert twin.main(folder.name) == 0
+    texts = {told(read_notes(run)) for run in (folder, second)}
+    assert len(texts) == 1
+    text = texts.pop()
+    assert "Over 10 steps, both losses differ by at most 5.0e-01" in text
+    assert f"Run {second.name} has ended early (stopped)." in text

@@ -64,7 +64,8 @@ def test_before_a_race_there_is_a_word_and_one_button(page: RacePage, qtbot: QtB
 def test_entries_appear_live_the_fastest_first_and_failures_last(page: RacePage) -> None:
     page.show_request(REQUEST)
     assert page.stop.isVisible()
-    page.show_doing(Doing("Trains 60 steps with torch/ddp on 2 devices.", 1, 3))
+    page.show_doing(Doing("Trains 60 steps with torch/ddp on 2 devices.", 1, 3, "torch/ddp"))
+    assert page.doing.text() == "Trains 60 steps with DDP · PyTorch on 2 devices."
     assert page.running_text == "1/3"
     assert page.progress.value() == 1
     page.add(FAILED)

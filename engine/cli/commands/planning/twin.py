@@ -12,17 +12,21 @@ from engine.cli.follow import CtrlC, exit_code, follow_to_end
 from engine.cli.output import Exit, Refused, err, out, print_json, run_as_json
 from engine.cli.summary import print_failure
 from engine.client import RunInfo
-from engine.facts.run_facts import read_facts
-from engine.planning.twin import NoTwins, Twins, compared, first_twin, new_tag, second_twin
+from engine.planning.twin import (
+    NoTwins,
+    Twins,
+    checked_twin,
+    compared,
+    new_tag,
+    second_twin,
+    verdict,
+)
 from engine.runs.run_notes import tags_of
 from engine.spec import catalog
 from engine.system.program import call
 
 MOST_ROWS = 20
 """Steps that are printed; `--json` has all."""
-
-_RANDOM = ("Dropout", "SpatialDropout", "Gaussian", "AlphaDropout", "Random")
-"""How the names of Keras layers begin that draw random numbers."""
 
 
 def twin(recipe: str, options: RunOptions, *, json: bool) -> Exit:
@@ -33,12 +37,9 @@ def twin(recipe: str, options: RunOptions, *, json: bool) -> Exit:
     info = catalog.recipe(recipe)
     spec = make_spec(info, options._replace(strategy="torch/keras_ddp"))
     try:
-        first = first_twin(spec, info)
+        first = checked_twin(spec, info)  # before hours of the first one
     except NoTwins as error:
         raise Refused(str(error)) from error
-    second = second_twin(spec, "0")
-    if found := client.check(first) or client.check(second):  # before hours of the first one
-        raise client.CannotStart(found)
     tag = new_tag()
     tags = [*tags_of(",".join(options.tags)), tag]
     runs: list[RunInfo] = []
@@ -80,17 +81,7 @@ def _print(runs: list[RunInfo], found: Twins, tag: str) -> None:
     for step, one, two in rows[every - 1 :: every]:
         table.add_row(str(step), f"{one:.6f}", f"{two:.6f}", f"{abs(one - two):.1e}")
     console.print(table)
-    console.print(
-        f"Over {len(rows)} steps, both losses differ by at most {found.largest_difference:.1e} "
-        f"(at step {found.at_step}).",
-        soft_wrap=True,
-    )
-    if layers := _random_layers(runs[0]):
-        console.print(
-            f"The model has layers that draw random numbers ({', '.join(layers)}). Each framework "
-            "draws others, and the losses differ by that too.",
-            soft_wrap=True,
-        )
+    console.print(verdict(runs, found), soft_wrap=True)
     ids = " and ".join(run.id for run in runs)
     export = call(f"export {' '.join(run.id for run in runs)} --format html")
     console.print(
@@ -98,9 +89,3 @@ def _print(runs: list[RunInfo], found: Twins, tag: str) -> None:
         "does the comparison in the window.",
         soft_wrap=True,
     )
-
-
-def _random_layers(run: RunInfo) -> list[str]:
-    model = read_facts(run.folder).model
-    kinds = [layer.kind.partition(" ")[0] for layer in model.layers] if model else []
-    return sorted({kind for kind in kinds if kind.startswith(_RANDOM)})
