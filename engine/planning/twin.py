@@ -61,20 +61,13 @@ class Twins(msgspec.Struct, frozen=True, kw_only=True):
     """That step."""
 
 
-def why_no_twins(recipe: RecipeInfo) -> str:
-    """Return why `recipe` does not train under both frameworks; empty: it does."""
-    if recipe.framework == "keras":
-        return ""
-    return (
-        f"Twin runs need a recipe that both frameworks train, and {recipe.name} is a "
-        f"{recipe.framework or 'damaged'} recipe: write it for Keras."
-    )
-
-
 def first_twin(spec: RunSpec, recipe: RecipeInfo) -> RunSpec:
     """Return the run under PyTorch, which writes its initial weights. Raises NoTwins."""
-    if why_not := why_no_twins(recipe):
-        raise NoTwins(why_not)
+    if recipe.framework != "keras":
+        raise NoTwins(
+            f"Twin runs need a recipe that both frameworks train, and {recipe.name} is a "
+            f"{recipe.framework or 'damaged'} recipe: write it for Keras."
+        )
     strategy = catalog.strategy("torch/keras_ddp")
     return replace(
         with_strategy(spec, strategy, spec.devices),

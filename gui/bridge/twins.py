@@ -8,12 +8,12 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal
 
 from engine.client import CannotStart
-from engine.planning.twin import NoTwins, start_twins, told, twin_tag, why_no_twins
+from engine.planning.twin import NoTwins, start_twins, told, twin_tag
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
 
-__all__ = ["Twins", "told", "twin_tag", "why_no_twins"]
+__all__ = ["Twins", "told", "twin_tag"]
 
 
 class Twins(QObject):

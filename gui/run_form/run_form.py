@@ -41,7 +41,6 @@ from gui.bridge.files.script_files import (
     shown_command,
 )
 from gui.bridge.machines.machines import place_of
-from gui.bridge.twins import why_no_twins
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
 from gui.run_form.button_row import ButtonRow
 from gui.run_form.choices import RecipeChoice, ScriptChoice, StrategyChoice
@@ -425,8 +424,9 @@ class RunForm(QFrame):
             return self.tr("A twin run trains two new runs: choose New run instead.")
         if self.machine.machine:
             return self.tr("A twin run trains on this machine only.")
-        if why_not := why_no_twins(self.source()):
-            return why_not
+        if self.source().framework != "keras":
+            text = self.tr("A twin run needs a recipe for Keras, which {name} is not.")
+            return text.format(name=self.source().name)
         return self.tr("The form has problems: solve them first.") if self._found else ""
 
     def _show_first_problem(self) -> None:

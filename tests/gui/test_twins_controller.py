@@ -27,7 +27,7 @@ def test_only_a_keras_recipe_in_order_offers_a_twin_run(open_app: OpenApp) -> No
     assert action in app.window.run_menu.actions()
     assert app.window.run_menu.toolTipsVisible()
     assert not action.isEnabled()
-    assert "digits is a torch recipe" in action.toolTip()
+    assert "a recipe for Keras, which digits is not" in action.toolTip()
     app.form.recipe.choose("digits_keras")
     assert action.isEnabled()
     assert "same samples" in action.toolTip()
