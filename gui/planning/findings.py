@@ -19,7 +19,7 @@ from gui.style.state_style import PIXEL_RATIO
 from gui.style.theme import Theme, theme_of
 from gui.style.translation import translate
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import Label, set_wrapped_tip
+from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 
 _ORDER: Mapping[Level, int] = {"error": 0, "warning": 1, "hint": 2, "ok": 3}
 _SHAPES: Mapping[Level, RunState | None] = {
@@ -96,7 +96,7 @@ class FindingRow(QWidget):
         self._mark.setPixmap(level_pixmap(level, theme))
         name = level_name(level)
         self._mark.setAccessibleName(name)
-        self._mark.setToolTip(name)
+        self._mark.setToolTip(plain_tip(name))
 
 
 class FindingsCard(QFrame):

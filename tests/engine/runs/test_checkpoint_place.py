@@ -72,9 +72,9 @@ def test_an_emptied_trash_deletes_them(run: Path, shared: Path) -> None:
     trash._move(run, paths.trash_folder() / run.name, "deleted")
     away = shared.rename(shared.with_name("away"))
     with pytest.raises(CannotDelete, match="is not there: mount"):
-        trash.empty()
+        trash.empty([run.name])
     away.rename(shared)
-    assert trash.empty() == 1
+    assert trash.empty([run.name]) == 1
     assert not list(shared.iterdir())
 
 

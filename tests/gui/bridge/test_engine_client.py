@@ -61,7 +61,7 @@ def test_a_start_happens_on_another_thread_and_says_its_run(
 ) -> None:
     threads: list[threading.Thread] = []
 
-    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
+    def start(spec: RunSpec, tags: Iterable[str] = (), planning: object = None) -> str:
         threads.append(threading.current_thread())
         assert spec is SPEC
         return "7"
@@ -80,7 +80,7 @@ def test_what_keeps_a_run_from_starting_is_said_field_by_field_and_it_can_be_tri
 ) -> None:
     problems = [Problem("epochs", "Too few.")]
 
-    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
+    def start(spec: RunSpec, tags: Iterable[str] = (), planning: object = None) -> str:
         raise CannotStart(problems)
 
     monkeypatch.setattr("engine.client.start", start)
@@ -264,7 +264,7 @@ def test_without_a_run_nothing_is_asked(
 def test_an_unknown_error_is_not_swallowed(
     controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
+    def start(spec: RunSpec, tags: Iterable[str] = (), planning: object = None) -> str:
         raise ZeroDivisionError("a mistake in the program")
 
     monkeypatch.setattr("engine.client.start", start)
