@@ -260,7 +260,7 @@ class FindingsCard(QFrame):
             texts.append(text)
         text = " · ".join(filter(None, texts))
         self.facts.setText(text)
-        self.facts.setToolTip(text)
+        self.facts.setToolTip(plain_tip(text))
         self.again.setText(self._again_text())
         self._show_fix()
 
