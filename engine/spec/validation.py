@@ -16,7 +16,7 @@ from engine.spec.device_names import (
     machines_of,
 )
 from engine.spec.field_info import Setting
-from engine.spec.metric_direction import split_direction
+from engine.spec.metric_direction import split_direction, split_series
 from engine.spec.recipe_file import no_recipe
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.system.program import call
@@ -111,6 +111,12 @@ def _stopping_problems(spec: RunSpec) -> list[Problem]:
         if not spec.early_stopping and getattr(spec, name) != FIELDS[name].default:
             text = f"{FIELDS[name].title} is for early stopping: choose its metric, or leave this "
             found.append(Problem(name, f"{text}at {FIELDS[name].default}."))
+    for name in ("checkpoint_best", "early_stopping"):
+        series, _ = split_series(getattr(spec, name))
+        if series.startswith("train/") and not spec.is_script:
+            text = f"{FIELDS[name].title} watches the validation, and {series} is measured on the "
+            metric = series.removeprefix("train/")
+            found.append(Problem(name, f"{text}training data: choose a metric such as {metric}."))
     (best, one), (early, other) = map(split_direction, (spec.checkpoint_best, spec.early_stopping))
     if best == early and one and other and one != other:
         text = f"Keep best says {best}:{one}, and early stopping {early}:{other}: choose one."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 import psutil
@@ -65,7 +65,8 @@ def estimate(
             )
         return MemoryEstimate(problem=text)
     devices = model.devices(spec.batch_size, available)
-    fits, text = _verdict(devices)
+    names = {} if all_on_cpu(spec.devices) else snapshot_once().display_names()
+    fits, text = _verdict(devices, names)
     return MemoryEstimate(devices=devices, fits=fits, text=text)
 
 
@@ -154,15 +155,20 @@ def _measured(spec: RunSpec, batch: int, is_cancelled: IsCancelled) -> ShortRun:
     )
 
 
-def _verdict(devices: tuple[DeviceEstimate, ...]) -> tuple[bool | None, str]:
-    """Return whether all devices have room, and the sentence about the one that is fullest."""
+def _verdict(
+    devices: tuple[DeviceEstimate, ...], names: Mapping[str, str]
+) -> tuple[bool | None, str]:
+    """Return whether all devices have room, and the sentence about the one that is fullest.
+
+    `names`: what GPUs are called, by UUID.
+    """
     known = [device for device in devices if device.available]
     if not known:
         total = max((device.total for device in devices), default=0.0)
         return None, f"Needs about {byte_size(total)} on each device."
     worst = max(known, key=lambda device: device.total / device.available)
     amounts = of_available(worst.total, worst.available)
-    where = f" on {worst.device}" if len(devices) > 1 else ""
+    where = f" on {names.get(worst.device, worst.device)}" if len(devices) > 1 else ""
     if worst.total > worst.available:
         return False, f"Does not fit: about {amounts}{where}."
     if worst.total > CLOSE * worst.available:

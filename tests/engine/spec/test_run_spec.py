@@ -238,6 +238,8 @@ def test_a_direction_of_a_metric_may_be_given(best: str) -> None:
         ({"patience": 3}, "patience", "choose its metric, or leave this at 10"),
         ({"min_delta": 0.1}, "min_delta", "choose its metric, or leave this at 0.0"),
         ({"early_stopping": "mae:down"}, "early_stopping", ":min if lower values are better"),
+        ({"early_stopping": "train/loss"}, "early_stopping", "choose a metric such as loss."),
+        ({"checkpoint_best": "train/f1:max"}, "checkpoint_best", "choose a metric such as f1."),
         (
             {"early_stopping": "mae:min", "checkpoint_best": "mae:max"},
             "early_stopping",
