@@ -93,6 +93,7 @@ class DeviceList(QFrame):
         inside.addLayout(self._column)
         self.gpu_note.setContentsMargins(4, 0, 4, 0)
         inside.addWidget(self.gpu_note)
+        inside.addStretch(1)  # rows that have become lower stay at the top until the area follows
         self.rows_area = FittingScroll(content, _MIN_HEIGHT, self._column)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(*_MARGINS)
