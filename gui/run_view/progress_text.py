@@ -34,20 +34,25 @@ def progress_text(status: RunStatus) -> str:
 
 
 def short_progress(status: RunStatus) -> str:
-    """Return the first part of `progress_text`, for a narrow window: `Epoch 2 / 5`."""
-    return progress_text(status).partition(" · ")[0]
+    """Return the part of `progress_text` that matters most, for a narrow window: `Epoch 2 / 5`."""
+    text = progress_text(status)
+    has_epoch = status.epoch or (status.total_steps and status.epochs)
+    return _epoch(status) if text and has_epoch else text
+
+
+def _epoch(status: RunStatus) -> str:
+    epoch = max(status.epoch, 1)
+    if not status.epochs:
+        return translate("Progress", "Epoch {epoch}").format(epoch=epoch)
+    text = translate("Progress", "Epoch {epoch} / {epochs}")
+    return text.format(epoch=epoch, epochs=status.epochs)
 
 
 def _unknown_total(status: RunStatus) -> str:
     """Return the progress of a script that has not said how many steps there are."""
     if not status.step:
         return ""
-    parts = []
-    if status.epoch and status.epochs:
-        text = translate("Progress", "Epoch {epoch} / {epochs}")
-        parts.append(text.format(epoch=status.epoch, epochs=status.epochs))
-    elif status.epoch:
-        parts.append(translate("Progress", "Epoch {epoch}").format(epoch=status.epoch))
+    parts = [_epoch(status)] if status.epoch else []
     step = (
         translate("Progress", "step {step:,}") if parts else translate("Progress", "Step {step:,}")
     )
