@@ -415,7 +415,7 @@ def test_run_again_starts_the_same_settings_as_a_new_run(
     app = open_app()
     started: list[RunSpec] = []
 
-    def start(spec: RunSpec, tags: tuple[str, ...]) -> str:
+    def start(spec: RunSpec, tags: tuple[str, ...], planning: object) -> str:
         started.append(spec)
         raise CannotStart([])
 
