@@ -38,7 +38,7 @@ MAX_DETAILED_GPUS = 4
 _MIN_HEIGHT = 82
 """Minimum height of the visible rows (logical pixels): three compact rows."""
 
-_GAP = 2
+_GAP = 1
 """Logical pixels between two rows."""
 
 _MARGINS, _SPACING = (6, 4, 6, 5), 2

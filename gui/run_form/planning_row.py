@@ -14,7 +14,7 @@ from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import set_wrapped_tip
 from gui.widgets.steady_button import let_go_of_menu
 
-_HEIGHT = 20
+_HEIGHT = 16
 """Logical pixels, whatever it says: the buttons below must not move under the pointer."""
 
 
