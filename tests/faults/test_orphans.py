@@ -212,7 +212,7 @@ def test_workers_that_cannot_save_leave_when_their_time_is_over(tmp_path: Path) 
     run_id = client.start(spec(str(recipe), "torch/ddp", 2, epochs=1_000_000, orphan_seconds=0.5))
     info = wait_for(run_id, is_training)
     (tmp_path / "wait").touch()
-    until(lambda: len([*tmp_path.glob("waits-*")]) == 2, "both ranks are in a step that lasts")
+    until(lambda: any(tmp_path.glob("waits-*")), "a rank is in a step that lasts, the other waits")
     kill_supervisor(info)
     orphans_ended(info)
     assert client.run_checkpoints(run_id) == []

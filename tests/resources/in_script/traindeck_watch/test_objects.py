@@ -21,7 +21,11 @@ def test_objects_of_a_type_and_of_derived_ones_are_found() -> None:
 
 
 def test_a_tuple_that_another_thread_fills_is_not_disturbed() -> None:
-    """Python cannot enlarge a tuple to which something else refers."""
+    """Python cannot enlarge a tuple to which something else refers.
+
+    The look takes longer than a thread may run while others wait.
+    """
+    many = [[] for _ in range(1_000_000)]  # type: ignore[var-annotated]
     failures: list[BaseException] = []
     done = threading.Event()
 
@@ -38,4 +42,5 @@ def test_a_tuple_that_another_thread_fills_is_not_disturbed() -> None:
         objects_of(Model)
     done.set()
     thread.join()
+    del many
     assert not failures
