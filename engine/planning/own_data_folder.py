@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,9 @@ from engine.templates.protocol import FOLDER_VARIABLE, folder
 from engine.training.memory_record import MEASURE_MEMORY
 
 PREFIX = "traindeck-own-"
+
+NEW_SECONDS = 60.0
+"""Longer than a new folder is without its HELD; one that was deleted in part may be so for ever."""
 
 
 @contextmanager
@@ -78,7 +82,13 @@ def _start_ender(home: Path) -> subprocess.Popen[bytes] | None:
 def _remove_leftovers() -> None:
     """Delete the folders that nobody holds: a power cut, or a kill of both processes, left them."""
     for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        held = home / HELD
         with contextlib.suppress(OSError):
-            if held.exists() and is_owner(held.stat()) and not presence.is_held(held):
+            if is_owner(home.lstat()) and not _is_used(home):
                 shutil.rmtree(home, ignore_errors=True)
+
+
+def _is_used(home: Path) -> bool:
+    held = home / HELD
+    if held.exists():
+        return presence.is_held(held)
+    return time.time() - home.stat().st_mtime < NEW_SECONDS  # its owner is about to hold it

@@ -199,7 +199,7 @@ class _Preflight:
         of_run = (training.STEPS, training.MEMORY)
         if any(each.name in of_run and each.level != "ok" for each in self._findings):
             return "the short run gave no figures for it", ""
-        return "there was no time for it", "Give it more time."
+        return "there was no time for it", training.MORE_TIME
 
     def _devices(self) -> list[Finding]:
         snapshot = snapshot_once(timeout=min(10.0, self._seconds / 4))

@@ -24,7 +24,7 @@ from engine.runs.best_metrics import BestFigure
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import RunNotes, UnreadableNotes, read_notes
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store.store_reader import RunReader, StoredEvent
+from engine.runs.store.store_reader import NoStoreYet, RunReader, StoredEvent
 from engine.spec.device_names import machines_of
 from engine.spec.recipe_file import script_name
 from engine.spec.run_spec import RunSpec
@@ -343,7 +343,5 @@ def _read_status(folder: Path) -> RunStatus:
     try:
         with RunReader(folder, LONGEST_READ) as reader:
             return reader.status()
-    except sqlite3.OperationalError as error:
-        if "no such table" in str(error):
-            return RunStatus()  # the supervisor is creating it
-        raise
+    except NoStoreYet:
+        return RunStatus()

@@ -23,6 +23,8 @@ OTHER_BATCH = re.compile(r"choose (\d+) for the run \(")
 """Data that come in batches refuse those of another size with these words (`training_data.py`,
 `batch_stream.py`)."""
 
+MORE_TIME = "`traindeck preflight --seconds 120` gives it more time."
+
 LEAST_STEPS = 10
 """Fewer do not show which rank is slow."""
 
@@ -37,7 +39,7 @@ def step_seconds(run: ShortRun) -> float:
 def steps_finding(run: ShortRun) -> Finding:
     """Return what a few steps have shown, or why there were none."""
     if run.is_late and (run.seconds < PATIENCE or not run.where):
-        advice = "Give it more time; a machine that is busy needs more."
+        advice = f"{MORE_TIME} A machine that is busy needs more."
         text = f"There was too little time: {run.problem}"
         return Finding(name=STEPS, level="warning", text=text, advice=advice)
     if run.problem:

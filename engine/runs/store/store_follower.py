@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from engine.runs.run_state import RunStatus
 from engine.runs.store.downsampling import FACTOR
 from engine.runs.store.run_store import FILE_NAME
-from engine.runs.store.store_reader import MOST_EVENTS, RunReader, StoredEvent
+from engine.runs.store.store_reader import MOST_EVENTS, NoStoreYet, RunReader, StoredEvent
 from engine.runs.store.stored_points import StoredPoints
 
 MOST_AT_ONCE = 2000
@@ -82,7 +82,8 @@ class StoreFollower:
     def open(self) -> bool:
         """Open the store if it exists; return whether it is open. Raises sqlite3.Error."""
         if self.reader is None and (self._folder / FILE_NAME).exists():
-            self.reader = RunReader(self._folder)
+            with suppress(NoStoreYet):
+                self.reader = RunReader(self._folder)
         return self.reader is not None
 
     def close(self) -> None:

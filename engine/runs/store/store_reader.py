@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Self, TypeVar
 
 import msgspec
 
+from engine.files.format_version import UNNUMBERED
 from engine.files.sqlite_file import Patience, check_schema, open_readonly
 from engine.messages.events import Event
 from engine.runs.run_state import RunStatus
@@ -64,6 +65,10 @@ def _reports_damage(method: Callable[_Arguments, _Result]) -> Callable[_Argument
     return read
 
 
+class NoStoreYet(sqlite3.OperationalError):
+    """The supervisor is creating the store at this moment."""
+
+
 class StoredEvent(NamedTuple):
     """An event with its number and its time."""
 
@@ -83,7 +88,8 @@ class RunReader:
 
     @_reports_damage
     def __init__(self, folder: Path, seconds: float = LONGEST_READ) -> None:
-        """Open the store. Raises sqlite3.OperationalError if there is none yet."""
+        """Open the store. Raises sqlite3.OperationalError if there is none: NoStoreYet if its file
+        is there already."""
         self._connection = open_readonly(folder / FILE_NAME)
         self._seconds = seconds
         self._patience = Patience(self._connection)
@@ -91,9 +97,18 @@ class RunReader:
         try:
             check_schema(self._connection)
             self._format = read_format(self._connection)
-            self._connection.execute("SELECT generation FROM status").fetchone()
+            self._check_status()
         except BaseException:
             self._connection.close()
+            raise
+
+    def _check_status(self) -> None:
+        """Raises sqlite3.OperationalError if there is no status."""
+        try:
+            self._connection.execute("SELECT generation FROM status").fetchone()
+        except sqlite3.OperationalError as error:
+            if self._format == UNNUMBERED and "no such table" in str(error):
+                raise NoStoreYet("its supervisor is creating it") from error
             raise
 
     def __enter__(self) -> Self:

@@ -41,9 +41,10 @@ def test_it_is_deleted_after_an_error(temporary: Path) -> None:
 
 
 def test_what_a_power_cut_has_left_is_deleted_by_the_next(temporary: Path) -> None:
-    left, foreign = temporary / f"{PREFIX}race-x", temporary / f"{PREFIX}race-y"
-    for folder in (left, foreign, temporary / "traindeck-run-z"):
+    left, new, half = (temporary / f"{PREFIX}race-{each}" for each in "xyw")
+    for folder in (left, new, half, temporary / "traindeck-run-z"):
         (folder / "runs").mkdir(parents=True)
-    (left / HELD).touch()  # the other one is being made at this moment
+    (left / HELD).touch()  # `new` is being made at this moment, `half` was being deleted
+    os.utime(half, (0, 0))
     with own_data_folder("test") as home:
-        assert sorted(temporary.iterdir()) == sorted([home, foreign, temporary / "traindeck-run-z"])
+        assert sorted(temporary.iterdir()) == sorted([home, new, temporary / "traindeck-run-z"])

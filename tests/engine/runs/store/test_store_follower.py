@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from engine.messages.events import Metrics, Notice, Points, RunEnded
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store.run_store import RunStore
+from engine.runs.store.run_store import FILE_NAME, RunStore
 from engine.runs.store.store_follower import CurveUpdate, StoreCursor, StoreFollower
 
 Read = list[tuple[str, list[float], bool]]
@@ -43,6 +44,27 @@ def test_before_there_is_a_store_there_is_nothing(follower: StoreFollower) -> No
     assert follower.status() == RunStatus()
     assert follower.new_events() == []
     assert read(follower.new_curves()) == []
+
+
+@pytest.mark.parametrize("made", ["", "CREATE TABLE event (seq INTEGER PRIMARY KEY)"])
+def test_a_store_that_is_being_created_is_not_there_yet(
+    tmp_path: Path, follower: StoreFollower, made: str
+) -> None:
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.executescript(made)
+    assert not follower.open()
+    RunStore(tmp_path).close()
+    assert follower.open()
+
+
+def test_a_store_that_has_lost_its_status_is_damaged(
+    store: RunStore, tmp_path: Path, follower: StoreFollower
+) -> None:
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        connection.execute("DROP TABLE status")
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        follower.open()
 
 
 def test_status_events_and_curves_are_those_of_one_time(
