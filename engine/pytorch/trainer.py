@@ -34,6 +34,7 @@ from engine.pytorch.recipe.optimizer_plan import OptimizerPlan
 from engine.pytorch.recipe.torch_recipe import Carried, RunFacts, TorchRecipe, Turn, Value, Values
 from engine.pytorch.samples.batch_sharder import BatchSharder, LocalBatch
 from engine.pytorch.samples.data import to_device
+from engine.pytorch.samples.names import NamesBatch
 from engine.pytorch.snapshot import Snapshot
 from engine.pytorch.torch_strategy import OneProcess, TorchStrategy
 from engine.pytorch.training_data import DataFacts, TrainingData
@@ -252,7 +253,8 @@ class TorchTrainer:
                 carried = self._carried_in_validation
                 for local, state in zip(local_batches, carried, strict=False):
                     turn = self._turn._replace(optimizer="", carried=state, batch=batch + number)
-                    values = self._parallel.validate_batch(local.batch, self._objective, turn)
+                    with NamesBatch(turn.batch, "the validation data", local.batch):
+                        values = self._parallel.validate_batch(local.batch, self._objective, turn)
                     if not local.amount and self._recipe.forget_batch is not None:
                         self._recipe.forget_batch()
                     for name, value in values.items() if local.amount else ():
@@ -524,8 +526,9 @@ class TorchTrainer:
             if self._batch_size > 1:  # 1 may also be a ready batch that cannot be counted
                 self._largest_batch = max(self._largest_batch, self._batch_size)
             if is_new:
-                self._trial.inputs(first)
-                self._trial.loss(first, self._first_turn())
+                with NamesBatch(self._turn.batch, "the epoch", first.batch):
+                    self._trial.inputs(first)
+                    self._trial.loss(first, self._first_turn())
         return self._shares(chain([first], local_batches))
 
     def _apply(self, optimizer: str, total: int, values: Values) -> dict[str, Any]:
@@ -734,13 +737,14 @@ class TorchTrainer:
         values: Values = {}
         for number, (local, weight) in enumerate(shares):
             self._during = ""
-            result = self._parallel.train_batch(
-                local.batch,
-                weight,
-                self._objective,
-                sync=number == self._accumulation - 1,
-                turn=self._turn._replace(optimizer=optimizer, carried=self._carried[number]),
-            )
+            with NamesBatch(self._turn.batch, "the epoch", local.batch):
+                result = self._parallel.train_batch(
+                    local.batch,
+                    weight,
+                    self._objective,
+                    sync=number == self._accumulation - 1,
+                    turn=self._turn._replace(optimizer=optimizer, carried=self._carried[number]),
+                )
             self._during = _READING
             values = result if not number else _added(values, result)
         return values

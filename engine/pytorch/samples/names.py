@@ -1,4 +1,4 @@
-"""The names of samples in sentences: their index, and the file that they come from."""
+"""The names of samples and batches in sentences: their index, file, and shape."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from engine.training.sample_order import Indices
 
 _FILE_LISTS = ("samples", "imgs", "image_paths", "img_paths", "paths", "files", "filenames")
 """Attributes of a data set that hold a file for each sample: those of torchvision, and customs."""
+
+
+MOST_PARTS = 6
+"""Parts of a batch that a note names."""
 
 
 class SamplesDiffer(TrainingFailed):
@@ -117,6 +121,32 @@ def difference(samples: Sequence[Any], dataset: Any, indices: Sequence[Any]) -> 
                     "that pads them."
                 )
     return ""
+
+
+class NamesBatch:
+    """In its context, an exception gets a note that names the batch and the shapes in it.
+
+    A class, since it is entered in each step. The text of a TrainingFailed is complete as it is.
+    """
+
+    __slots__ = ("_batch", "_number", "_of")
+
+    def __init__(self, number: int, of: str, batch: Any) -> None:
+        """`batch` is the one with `number`, from 0, of an epoch or of data: `the epoch`."""
+        self._number, self._of, self._batch = number, of, batch
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: object
+    ) -> None:
+        if not isinstance(error, Exception) or isinstance(error, TrainingFailed):
+            return
+        parts = [f"{name or 'it'} {_shape(value)}" for name, value in leaves_of(self._batch)]
+        more = f" and {len(parts) - MOST_PARTS} more" if len(parts) > MOST_PARTS else ""
+        named = ", ".join(parts[:MOST_PARTS])
+        error.add_note(f"In batch {self._number + 1} of {self._of}: {named}{more}.")
 
 
 def _shape(value: Any) -> str:

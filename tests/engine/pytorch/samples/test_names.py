@@ -9,7 +9,13 @@ import pytest
 import torch
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
-from engine.pytorch.samples.names import SamplesDiffer, difference, place_of, sample_name
+from engine.pytorch.samples.names import (
+    NamesBatch,
+    SamplesDiffer,
+    difference,
+    place_of,
+    sample_name,
+)
 
 
 class Folder(Dataset[int]):
@@ -87,6 +93,29 @@ def test_the_sentence_of_another_process_is_found_in_its_traceback() -> None:
     sent = 'Caught it.\n  File "x", line 3\nengine.names.SamplesDiffer: Two samples differ.\n'
     assert str(SamplesDiffer(sent)) == "Two samples differ."
     assert str(SamplesDiffer("Two samples differ.")) == "Two samples differ."
+
+
+def test_an_error_in_a_batch_names_it_and_its_shapes() -> None:
+    batch = {"image": torch.ones(2, 3), "label": 4}
+    with pytest.raises(ValueError, match="bad") as caught, NamesBatch(0, "the epoch", batch):
+        raise ValueError("bad")
+    assert caught.value.__notes__ == [
+        "In batch 1 of the epoch: ['image'] has the shape 2 × 3, ['label'] is a number."
+    ]
+
+
+def test_a_batch_of_many_parts_is_named_in_short() -> None:
+    with pytest.raises(ValueError, match="bad") as caught, NamesBatch(6, "it", list(range(9))):
+        raise ValueError("bad")
+    (note,) = caught.value.__notes__
+    assert note.startswith("In batch 7 of it: [0] is a number, ")
+    assert note.endswith("[5] is a number and 3 more.")
+
+
+def test_a_complete_sentence_gets_no_note() -> None:
+    with pytest.raises(SamplesDiffer) as caught, NamesBatch(0, "the epoch", torch.ones(1)):
+        raise SamplesDiffer("Two samples differ.")
+    assert not hasattr(caught.value, "__notes__")
 
 
 def test_the_code_that_makes_the_samples_has_a_place() -> None:
