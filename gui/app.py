@@ -540,8 +540,9 @@ class AppController(QObject):
         self._snapshot = snapshot
 
     def _offer_machines(self) -> None:
-        names = [each.name for each in self.machines.machines]
-        self.form.offer_machines([name for name in names if self.machines.is_connected(name)])
+        machines = self.machines
+        names = [each.name for each in machines.machines if machines.status(each.name)]
+        self.form.offer_machines({name: machines.is_connected(name) for name in names})
 
     def _show_info(self, info: RunInfo) -> None:
         self.window.status.setText(self.banner.with_device_names(status_line(info)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
@@ -12,7 +12,7 @@ from gui.widgets.plain_text import Label, set_wrapped_tip
 
 
 class MachineChoice(Combo):
-    """Lists this machine, and those that are connected."""
+    """Lists this machine, those that are connected, and the chosen one while it is tried again."""
 
     chosen = Signal()
     """Another machine was chosen."""
@@ -26,7 +26,9 @@ class MachineChoice(Combo):
             self, self.tr("Where the run starts. A recipe or script is sent there; data are not.")
         )
         self.addItem(self.tr("This machine"), "")
-        self.currentIndexChanged.connect(lambda _: self.chosen.emit())
+        self._told = ""
+        self._connected: frozenset[str] = frozenset()
+        self.currentIndexChanged.connect(lambda _: self._tell())
 
     @property
     def machine(self) -> str:
@@ -38,11 +40,32 @@ class MachineChoice(Combo):
         """Whether there is another machine."""
         return self.count() > 1
 
-    def offer(self, names: Sequence[str]) -> None:
-        """List these machines; if the chosen one is not among them, this one is chosen."""
+    @property
+    def problem(self) -> str:
+        """Why nothing can start on the chosen machine now, in a sentence; empty: it can."""
+        if not self.machine or self.machine in self._connected:
+            return ""
+        text = self.tr("{machine} is not connected now: wait, or choose another machine.")
+        return text.format(machine=self.machine)
+
+    def offer(self, connections: Mapping[str, bool]) -> None:
+        """List the machines with a connection. The value: whether it stands now; while it is tried
+        again, its machine stays only if it is chosen."""
+        self._connected = frozenset(name for name, stands in connections.items() if stands)
+        kept = [name for name in connections if name in self._connected or name == self.machine]
+        if self.machine not in kept:
+            self.setCurrentIndex(0)
         for row in reversed(range(1, self.count())):
-            if self.itemData(row) not in names:
+            if self.itemData(row) not in kept:
                 self.removeItem(row)
-        for name in names:
+        broken = self.tr("{machine} (not connected)")
+        for row, name in enumerate(kept, 1):
             if self.findData(name) < 0:
-                self.addItem(name, name)
+                self.insertItem(row, name, name)
+            text = name if name in self._connected else broken.format(machine=name)
+            self.setItemText(self.findData(name), text)
+
+    def _tell(self) -> None:
+        if self.machine != self._told:  # the row of the chosen one may have changed
+            self._told = self.machine
+            self.chosen.emit()

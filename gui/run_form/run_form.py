@@ -449,10 +449,13 @@ class RunForm(QFrame):
         self._rows_below.setRowVisible(self.name_row, self._is_new_run)
         self._check()
 
-    def offer_machines(self, names: Sequence[str]) -> None:
-        """Offer other machines to start a run on."""
-        self.machine.offer(names)
+    def offer_machines(self, connections: Mapping[str, bool]) -> None:
+        """Offer other machines to start a run on, by name: whether the connection stands now."""
+        before = self.machine.problem
+        self.machine.offer(connections)
         self._rows.setRowVisible(self.machine, self.machine.has_choice)
+        if self.machine.problem != before:
+            self._check()
 
     def _machine_chosen(self) -> None:
         self.devices.forget()
@@ -674,6 +677,8 @@ class RunForm(QFrame):
             is_in_cluster=self.devices.is_in_cluster,
         )
         found += build_problems(spec, strategy, found)
+        if self._is_new_run and self.machine.problem:
+            found.append(Problem("machine", self.machine.problem))
         wrong = {problem.field for problem in found}  # do not report an invalid value twice
         found += [each for each in self._mode.problems(spec) if each.field not in wrong]
         self._found = found

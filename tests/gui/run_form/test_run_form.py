@@ -452,3 +452,14 @@ def test_a_long_name_shows_its_beginning_when_it_is_left(form: RunForm) -> None:
     name.setText("a name that is longer than its line")
     name.editingFinished.emit()
     assert name.cursorPosition() == 0
+
+
+def test_nothing_starts_while_the_chosen_machine_is_not_connected(form: RunForm) -> None:
+    form.offer_machines({"gpus": True})
+    form.machine.setCurrentIndex(1)
+    form.offer_machines({"gpus": False})
+    assert form.machine.machine == "gpus"
+    assert not form.start_button.isEnabled()
+    assert "gpus is not connected now" in form.note.problem
+    form.offer_machines({"gpus": True})
+    assert "not connected" not in form.note.problem

@@ -311,12 +311,12 @@ def test_a_recipe_that_has_become_a_script_says_so(qtbot: QtBot, tmp_path: Path)
 def test_what_has_no_meaning_on_another_machine_is_locked_and_says_why(form: RunForm) -> None:
     folder, python = form.script_page.working_folder, form.script_page.interpreter
     folder.set_value("/elsewhere")
-    form.offer_machines(["gpus"])
+    form.offer_machines({"gpus": True})
     form.machine.setCurrentIndex(1)
     for field in (folder, python):
         assert "gpus" in field.refusal
         assert not field.widget.isEnabled()
     assert folder.value_or_default() == ""
-    form.offer_machines([])  # it is not connected any more
+    form.offer_machines({})  # it is not connected any more
     assert folder.value_or_default() == "/elsewhere"
     assert python.widget.isEnabled()

@@ -1,0 +1,51 @@
+"""The row for the machine keeps the chosen one while its connection is broken."""
+
+from __future__ import annotations
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from gui.run_form.machine_choice import MachineChoice
+
+
+@pytest.fixture
+def choice(qtbot: QtBot) -> MachineChoice:
+    choice = MachineChoice()
+    qtbot.addWidget(choice)
+    return choice
+
+
+def texts(choice: MachineChoice) -> list[str]:
+    return [choice.itemText(row) for row in range(choice.count())]
+
+
+def test_those_that_are_connected_are_offered_in_their_order(choice: MachineChoice) -> None:
+    choice.offer({"b": True, "c": False})
+    choice.offer({"a": True, "b": True, "c": True})
+    assert texts(choice) == ["This machine", "a", "b", "c"]
+    assert choice.machine == ""
+
+
+def test_the_chosen_one_stays_while_its_connection_is_broken(choice: MachineChoice) -> None:
+    choice.offer({"a": True, "gpus": True, "z": True})
+    choice.setCurrentIndex(2)
+    told = []
+    choice.chosen.connect(lambda: told.append(choice.machine))
+    choice.offer({"a": False, "gpus": False, "z": True})
+    assert choice.machine == "gpus"
+    assert texts(choice) == ["This machine", "gpus (not connected)", "z"]
+    assert choice.problem == "gpus is not connected now: wait, or choose another machine."
+    choice.offer({"a": True, "gpus": True, "z": True})
+    assert texts(choice) == ["This machine", "a", "gpus", "z"]
+    assert (choice.machine, choice.problem, told) == ("gpus", "", [])
+
+
+def test_the_chosen_one_that_was_disconnected_gives_way_to_this_machine(
+    choice: MachineChoice,
+) -> None:
+    choice.offer({"a": True, "gpus": True})
+    choice.setCurrentIndex(2)
+    told = []
+    choice.chosen.connect(lambda: told.append(choice.machine))
+    choice.offer({"a": True})
+    assert (choice.machine, told) == ("", [""])
