@@ -353,7 +353,9 @@ class AppController(QObject):
         self.recipe_controller = RecipeController(
             self.form, self.background, self.editor.open, window
         )
-        self.window_status = WindowStatus(window, self.controls.headline, [self.figure_row])
+        self.window_status = WindowStatus(
+            window, self.controls.headline, [self.figure_row], self.machines.unheard_seconds
+        )
         tray = desktop_notify(icon("waveform", self.theme.current.accent), self)
         self.notices = DesktopNotices(window, tray, self)
         self.exchange = ExchangeController(self.background, settings, window)

@@ -64,6 +64,9 @@ class LinkStatus(NamedTuple):
     round_trip: float | None = None
     """While CONNECTED: seconds from a question to its answer; None: not measured yet."""
 
+    quiet: float = 0.0
+    """While CONNECTED: seconds without a word from there; 0: they are no more than usual."""
+
     hello: Hello | None = None
     """While CONNECTED: what the Traindeck there says of itself."""
 
@@ -77,6 +80,9 @@ class Timing(NamedTuple):
 
     ping: float = 5.0
     """Between two questions whether the other side is there."""
+
+    quiet: float = 6.5
+    """Longer than `ping` and its answer; so long without a word is told."""
 
     silence: float = 15.0
     """Without a word from there, the connection is given up."""
@@ -454,6 +460,13 @@ class Connection:
             if self.status.state is LinkState.ASKING:  # and was not closed meanwhile
                 self._tell(LinkStatus(LinkState.CONNECTING))
 
+    @property
+    def unheard_seconds(self) -> float:
+        """How long ago the last word came from there, while CONNECTED; otherwise 0."""
+        session = self._session
+        is_connected = self.status.state is LinkState.CONNECTED and session is not None
+        return time.monotonic() - session.heard_at if session and is_connected else 0.0
+
     def _watch_over(self) -> None:
         """Notice that the other side is silent, and that this machine has slept."""
         ahead, asked_at = time.time() - time.monotonic(), 0.0
@@ -473,11 +486,17 @@ class Connection:
             if has_slept:
                 latest = now - self._timing.silence + self._timing.after_sleep
                 session.heard_at = min(session.heard_at, latest)
+            self._tell_quiet(now - session.heard_at)
             if now - session.heard_at > self._timing.silence:
                 session.kill(f"nothing came from there for {self._timing.silence:g} s")
             elif has_slept or now - asked_at >= self._timing.ping:
                 asked_at = now
                 self._ping(session, now)
+
+    def _tell_quiet(self, seconds: float) -> None:
+        quiet = seconds if seconds > self._timing.quiet else 0.0
+        if quiet != self.status.quiet:
+            self._tell(self.status._replace(quiet=quiet))
 
     def _ping(self, session: Session, now: float) -> None:
         def answered(_: requests.Answered) -> None:

@@ -1,9 +1,10 @@
 """Whether the figures of an active run are fresh: its supervisor writes a heartbeat every second,
-and its workers report every step."""
+its workers report every step, and another machine answers."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -12,7 +13,7 @@ from engine.messages.heartbeat import last_beat
 from engine.processes.process import is_halted
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
-from gui.bridge.machines.machines import is_elsewhere
+from gui.bridge.machines.machines import is_elsewhere, place_of
 
 STALE_SECONDS = 3.0
 STALE_STEPS = 2.0
@@ -24,13 +25,16 @@ _REPORTING_STATES = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.STOPP
 
 
 class Silence(NamedTuple):
-    """How long a run has been silent, and whether its supervisor is silent or only its workers."""
+    """How long a run has been silent: its supervisor, only its workers, or its whole machine."""
 
     seconds: float = 0.0
     """0: the run is not silent."""
 
     workers_only: bool = False
     """The supervisor writes heartbeats, but the workers have finished no step."""
+
+    machine: str = ""
+    """The other machine from which no news come; empty: it is not silent, or the run is here."""
 
     halted: int = 0
     """Process id of the supervisor, if a signal has halted it; otherwise 0."""
@@ -45,8 +49,14 @@ class Liveness(QObject):
     silence = Signal(object)
     """The Silence at each check while the run is silent; NO_SILENCE once, when the silence ends."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        parent: QObject | None = None,
+        unheard_seconds: Callable[[str], float] = lambda machine: 0.0,
+    ) -> None:
+        """`unheard_seconds`: how long ago another machine has said its last word, by its name."""
         super().__init__(parent)
+        self.unheard_seconds = unheard_seconds
         self._info: RunInfo | None = None
         self._progress: tuple[object, ...] = ()
         self._progressed_at = 0.0
@@ -92,6 +102,9 @@ class Liveness(QObject):
         # Before the first step ends, the duration of a step is unknown.
         if info.state is RunState.RUNNING and info.status.step_seconds:
             seconds = now - self._progressed_at
+            machine = place_of(info.id)[0]
+            if (unheard := self.unheard_seconds(machine) if machine else 0.0) >= STALE_SECONDS:
+                return Silence(unheard, machine=machine)
             if seconds >= STALE_SECONDS + STALE_STEPS * info.status.step_seconds:
                 return Silence(seconds, workers_only=True)
         return NO_SILENCE

@@ -24,7 +24,10 @@ def short_text(status: LinkStatus | None, gpus: int) -> str:
     match status.state.value:
         case "connected":
             parts = ["ssh"]
-            if status.round_trip is not None:
+            if status.quiet:
+                text = translate("Machines", "no news for {count} s")
+                parts.append(text.format(count=round(status.quiet)))
+            elif status.round_trip is not None:
                 parts.append(f"{max(1, round(1000 * status.round_trip))} ms")
             if gpus:
                 text = translate("Machines", "1 GPU") if gpus == 1 else ""
@@ -67,6 +70,8 @@ def mark(status: LinkStatus | None, theme: Theme) -> QPixmap:
     """Return the mark of the state: each has a shape of its own."""
     if status is None:
         return state_pixmap(RunState.ELSEWHERE, theme.muted)
+    if status.quiet:
+        return state_pixmap(RunState.RUNNING, theme.warn)
     shape, colour = {
         "connected": (RunState.RUNNING, theme.ok),
         "connecting": (RunState.STARTING, theme.accent),

@@ -229,6 +229,11 @@ class RunHeadline(QWidget):
                     "The supervisor works, but the workers have finished no step since then: a "
                     "long step or checkpoint, or a worker that hangs. The figures are old."
                 )
+            case Silence(machine=machine) if machine:
+                meaning = self.tr(
+                    "The connection to {machine} is slow or broken. The run may go on there; the "
+                    "figures are old."
+                ).format(machine=machine)
             case Silence(halted=pid) if pid:
                 meaning = self.tr(
                     "The supervisor, process {pid}, was halted, and answers no command. "

@@ -82,16 +82,25 @@ def time_left(info: RunInfo) -> str:
 
 
 def silence_text(silence: Silence) -> str:
-    """Return `⚠ silent for 12 s`, `⚠ no step for 12 s` if only the workers are silent, or
-    `⚠ does not answer, halted for 12 s`."""
+    """Return `⚠ silent for 12 s`, `⚠ no step for 12 s` if only the workers are silent,
+    `⚠ no news from gpus for 12 s`, or `⚠ does not answer, halted for 12 s`."""
     seconds = silence.seconds
     age = units.steady_duration(seconds) if seconds >= 60 else f"{seconds:.0f} s"
     text = translate("Progress", "⚠ silent for {age}")
     if silence.workers_only:
         text = translate("Progress", "⚠ no step for {age}")
+    elif silence.machine:
+        text = translate("Progress", "⚠ no news from {machine} for {age}")
     elif silence.halted:
         text = translate("Progress", "⚠ does not answer, halted for {age}")
-    return text.format(age=age)
+    return text.format(age=age, machine=silence.machine)
+
+
+def _short_silence(silence: Silence) -> str:
+    if silence.machine:
+        return translate("Progress", "no news")
+    silent = translate("Progress", "silent")
+    return translate("Progress", "no step") if silence.workers_only else silent
 
 
 def percent(status: RunStatus) -> int | None:
@@ -108,8 +117,7 @@ def window_title(info: RunInfo | None, silence: Silence) -> str:
     parts = [info.spec.name or info.title, APPLICATION]
     done = percent(info.status)
     if silence.seconds:
-        silent = translate("Progress", "silent")
-        parts.insert(0, translate("Progress", "no step") if silence.workers_only else silent)
+        parts.insert(0, _short_silence(silence))
     elif info.state is RunState.RUNNING and done is not None:
         parts.insert(0, f"{done} %")
     else:

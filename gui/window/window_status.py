@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
@@ -17,15 +17,21 @@ from gui.window.taskbar import Taskbar, desktop_progress
 class WindowStatus(QObject):
     """Passes each status of the watched run to the title, the taskbar and the liveness check."""
 
-    def __init__(self, window: QWidget, headline: RunHeadline, greyed: Iterable[QWidget]) -> None:
-        """`greyed` are the widgets to disable while the supervisor or the workers are silent."""
+    def __init__(
+        self,
+        window: QWidget,
+        headline: RunHeadline,
+        greyed: Iterable[QWidget],
+        unheard_seconds: Callable[[str], float] = lambda machine: 0.0,
+    ) -> None:
+        """`greyed` are the widgets to disable while figures are old; see Liveness for the rest."""
         super().__init__(window)
         self._window, self._headline = window, headline
         self._greyed = list(greyed)
         self._info: RunInfo | None = None
         self._silence = NO_SILENCE
         self._taskbar = Taskbar(desktop_progress(self))
-        self.liveness = Liveness(self)
+        self.liveness = Liveness(self, unheard_seconds)
         self.liveness.silence.connect(self._show_silence)
 
     def show_info(self, info: RunInfo | None) -> None:

@@ -134,6 +134,11 @@ class Machines(QObject):
         status = self.status(name)
         return status is not None and status.state == "connected"
 
+    def unheard_seconds(self, name: str) -> float:
+        """Return how long ago a machine that is connected has said its last word."""
+        link = self._links.get(name)
+        return link.connection.unheard_seconds if link else 0.0
+
     def begin(self) -> None:
         """Read the list of machines, and connect to those that were connected at the last end."""
         self._read_list()

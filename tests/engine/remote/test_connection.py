@@ -166,6 +166,14 @@ def test_a_silent_side_is_given_up_and_tried_again(connect: Connect) -> None:
     followed.wait_for_state(LinkState.CONNECTED, after=followed.statuses.index(status))
 
 
+def test_a_side_without_a_word_is_told_before_it_is_given_up(connect: Connect) -> None:
+    timing = QUICK._replace(quiet=0.2)
+    connection, followed = connect(*DOUBLE, "deaf", "NONCE", timing=timing)
+    followed.wait(lambda: any(each.quiet > 0.2 for each in followed.statuses))
+    assert connection.status.state is LinkState.CONNECTED
+    assert connection.unheard_seconds > 0.2
+
+
 def test_a_long_login_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
     session = Session([*DOUBLE, "deaf", "NONCE"])

@@ -52,6 +52,13 @@ def test_a_connected_machine_shows_its_devices(cards: MachineCards) -> None:
     assert not cards.cards["lab"].rows
 
 
+def test_a_connection_without_news_says_so(cards: MachineCards) -> None:
+    cards.show_status("gpus", CONNECTED._replace(quiet=7.4))
+    assert cards.cards["gpus"].note.text() == "ssh · no news for 7 s"
+    cards.show_status("gpus", CONNECTED)
+    assert cards.cards["gpus"].note.text() == "ssh · 18 ms"
+
+
 def test_a_machine_that_waits_says_why_and_when_it_tries_again(cards: MachineCards) -> None:
     cards.show_status("gpus", CONNECTED)
     cards.show_snapshot("gpus", snapshot(gpu(0)))

@@ -13,7 +13,7 @@ from engine.client import RunInfo
 from engine.messages.heartbeat import Heartbeat
 from engine.runs.run_state import RunState, RunStatus
 from gui.bridge.liveness import NO_SILENCE, Liveness, Silence
-from gui.run_view.progress_text import time_left, window_title
+from gui.run_view.progress_text import silence_text, time_left, window_title
 from gui.run_view.run_controls import RunControls
 from gui.style.theme import ThemeController
 from gui.window.desktop_notices import DesktopNotices
@@ -97,6 +97,21 @@ def test_workers_that_finish_no_step_are_missed_though_the_supervisor_is_well(
     attention.show_info(further)
     assert "ETA" in controls.headline.state.text()
     assert figure.isEnabled()
+
+
+def test_of_a_machine_that_is_not_heard_nothing_is_said_about_steps(
+    qapp: QApplication, tmp_path: Path
+) -> None:
+    unheard = {"gpus": 6.0, "lab": 0.5}
+    liveness = Liveness(unheard_seconds=unheard.__getitem__)
+    said = silences(liveness)
+    there = info(tmp_path, updated=time.time(), step_seconds=0.1)._replace(id="gpus:7")
+    liveness.show_info(there)
+    assert said == [Silence(6.0, machine="gpus")]
+    assert silence_text(said[0]) == "⚠ no news from gpus for 6 s"
+    assert window_title(there, said[0]).startswith("no news · ")
+    liveness.show_info(there._replace(id="lab:7"))
+    assert said[1:] == [NO_SILENCE]
 
 
 def test_a_step_may_take_as_long_as_steps_take(qapp: QApplication, tmp_path: Path) -> None:
