@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from engine.planning.memory import allocations
-from engine.planning.memory.allocations import Allocations
+from engine.planning.memory.allocations import Allocations, Growth
 from engine.planning.memory.heap_replay import heap_peaks
 from engine.planning.results import DeviceEstimate
 from engine.planning.short_run import ShortRun
@@ -108,7 +108,7 @@ class MemoryModel:
         """Return by how much more a device needs with `batch` than in the last run."""
         if not (pairs := self._told(device)):
             return self._slope(device) * (batch - self.measured)
-        then = [self._grown(first, last, batch) for first, last in pairs]
+        then = self._steps(device, batch)
         if replays and device == CPU:
             more = sum(heap_peaks(then)) - self._heaps[1]
         else:
@@ -140,11 +140,27 @@ class MemoryModel:
         """Return by how much the peak of the last run is above that of the first."""
         return self._held[device] - self._first.memory.get(device, 0.0)
 
-    def _grown(self, first: DeviceRecord, last: DeviceRecord, batch: int) -> Allocations:
+    def _steps(self, device: str, batch: int) -> list[Allocations]:
+        """Return what a step of each rank would allocate with `batch`."""
+        return [growth.at(batch) for growth in self._growths[device]]
+
+    @cached_property
+    def _growths(self) -> Mapping[str, list[Growth]]:
+        """What the steps of each rank tell, by device; without devices that tell nothing."""
         at, to = self._first.spec.batch_size, self.measured
-        if batch == to or at == to:
-            return last.allocations
-        return allocations.grown(first.allocations, at, last.allocations, to, batch)
+        found = {
+            device: [
+                allocations.growth(first.allocations, at, last.allocations, to)
+                for first, last in self._pairs(device)
+                if first.allocations and last.allocations
+            ]
+            for device in self._held
+        }
+        return {
+            device: growths
+            for device, growths in found.items()
+            if len(growths) == len(self._pairs(device)) and all(g.is_told for g in growths)
+        }
 
     def _slope(self, device: str) -> float:
         """Return the bytes that one more sample takes."""
@@ -152,10 +168,9 @@ class MemoryModel:
         return max(0.0, self._seen(device) / more) if more else 0.0
 
     def _told(self, device: str) -> list[Pair]:
-        """Return the records of all ranks, if each tells its allocations; else none."""
-        pairs = self._pairs(device)
-        is_told = all(first.allocations and last.allocations for first, last in pairs)
-        return pairs if is_told else []
+        """Return the records of all ranks, if each tells its allocations, and they are those of
+        the same operations with both batches; else none."""
+        return self._pairs(device) if device in self._growths else []
 
     def _pairs(self, device: str) -> list[Pair]:
         """Return the records of each rank in the first and in the last run."""
@@ -172,8 +187,8 @@ class MemoryModel:
         gradients = float(sum(part.gradients for part in parts))
         optimizer = float(sum(part.optimizer for part in parts))
         if pairs := self._told(name):
-            steps = [(last, self._grown(first, last, batch)) for first, last in pairs]
-            activations = float(sum(_activations(last, step) for last, step in steps))
+            steps = zip(pairs, self._steps(name, batch), strict=True)
+            activations = float(sum(_activations(last, step) for (_, last), step in steps))
         else:
             activations = self._slope(name) * batch
         activations = min(activations, max(0.0, total - weights - gradients - optimizer))

@@ -105,5 +105,5 @@ def test_two_small_batches_tell_what_a_large_one_allocates(
         own = MemoryProbe([torch.device("cpu")], ["cpu:0"])
         return without_earlier_blocks(recorded(own, model, batch).allocations)
 
-    grown = allocations.grown(step(8), 8, step(16), 16, 1000)
+    grown = allocations.growth(step(8), 8, step(16), 16).at(1000)
     assert allocations.peak(grown) == pytest.approx(allocations.peak(step(1000)), rel=0.02)
