@@ -107,7 +107,12 @@ class ShortRun(msgspec.Struct, frozen=True, kw_only=True):
     measured_steps: int = 0
     """The steps after the warm-up whose time is known."""
 
+    samples_per_step: float = 0.0
+    """The mean, of all replicas together: a loader of the recipe may have its own batches."""
+
     step_seconds: float = 0.0
+    """The mean of the steps that were measured."""
+
     shares: dict[str, float] = {}
     """Of the step time, by `SHARES`: a mean over the ranks, from 0 to 1. Empty: not told."""
 
@@ -277,7 +282,8 @@ def _figures(
     saved = [event.bytes for event in events if isinstance(event, CheckpointSaved)]
     by_rank = _shares_by_rank(newest)
     seconds_of = _step_seconds(losses, _warm_step(chunks), turns)
-    rates = _rates(seconds_of, _samples_per_step(run.status, spec))
+    samples = _samples_per_step(run.status, spec)
+    rates = _rates(seconds_of, samples)
     pace = run.status.samples_per_second
     energy = run.status.energy * 3600
     trained = len(losses.value) * spec.batch_size
@@ -288,7 +294,8 @@ def _figures(
         samples_per_second=statistics.median(rates) if rates else pace,
         rates=rates,
         measured_steps=len(seconds_of),
-        step_seconds=float(times[-1]) if len(times) else 0.0,
+        samples_per_step=samples,
+        step_seconds=statistics.fmean(seconds_of or times[-1:].tolist() or [0.0]),
         shares=_mean_shares(by_rank),
         first_step_seconds=max(0.0, float(losses.time[0]) - begun) if len(losses.time) else 0.0,
         seconds=seconds,
@@ -369,7 +376,7 @@ def _rates(seconds: Sequence[float], samples: float) -> tuple[float, ...]:
 
 
 def _samples_per_step(status: RunStatus, spec: RunSpec) -> float:
-    """Return the mean samples of a step: a loader of the recipe may have its own batches."""
+    """Return the mean samples of a step."""
     samples = status.samples_per_second * status.step_seconds
     return samples if math.isfinite(samples) and samples > 0 else float(spec.batch_size)
 

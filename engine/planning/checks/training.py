@@ -70,7 +70,8 @@ def steps_finding(run: ShortRun) -> Finding:
         f"{run.first_step_seconds:.1f} s after the start"
     )
     if seconds:
-        text += f": {milliseconds(seconds)} for a step, {run.samples_per_second:,.0f} samples/s"
+        rate = (run.samples_per_step or run.spec.batch_size) / seconds
+        text += f": {milliseconds(seconds)} for a step, {rate:,.0f} samples/s"
     if run.shares:
         parts = [f"{run.shares.get(name, 0.0):.0%} {name}" for name in SHARES]
         text += f" ({', '.join(parts)})"
