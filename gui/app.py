@@ -194,6 +194,7 @@ class AppController(QObject):
         )
         self.machines_controller.message.connect(self.show_message)
         self.window.add_machine.triggered.connect(lambda: self.machines_controller.add())
+        self.window.page_changed.connect(self._read_machines)
         self.overview = OverviewPanel(OverviewReader(self.background, self))
         self._overview_place.fill(self.overview)
         self._overview_bar_place.fill(self.overview.bar)
@@ -545,6 +546,10 @@ class AppController(QObject):
         machines = self.machines
         names = [each.name for each in machines.machines if machines.status(each.name)]
         self.form.offer_machines({name: machines.is_connected(name) for name in names})
+
+    def _read_machines(self, page: str) -> None:
+        if page == "machines":
+            self.machines.read_again()
 
     def _show_info(self, info: RunInfo) -> None:
         self.window.status.setText(self.banner.with_device_names(status_line(info)))

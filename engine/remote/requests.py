@@ -368,10 +368,13 @@ class ReadText(Request[str], frozen=True, tag="read_text"):
 
 
 class WriteNotes(Request[None], frozen=True, tag="write_notes"):
-    """Replace the notes on a run."""
+    """Write the notes on a run."""
 
     run: str
     notes: RunNotes
+    before: RunNotes | None = None
+    """What the user has read: what is the same in `notes` stays as it is there. None: replace all.
+    """
 
 
 class MoveInQueue(Request[None], frozen=True, tag="move_in_queue"):

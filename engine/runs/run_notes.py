@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import tomli_w
@@ -72,6 +73,34 @@ def write_notes(folder: Path, notes: RunNotes) -> None:
         path.replace(folder / DAMAGED_NAME)
     written = {name: value for name, value in msgspec.to_builtins(notes).items() if value}
     write_atomically(path, tomli_w.dumps(written, multiline_strings=True), mode=0o600, sync=True)
+
+
+class ChangedNotes(NamedTuple):
+    """What a person has changed in the notes on a run, which others may change too."""
+
+    before: RunNotes
+    """What the person has read."""
+
+    after: RunNotes
+
+    def in_(self, now: RunNotes) -> RunNotes:
+        """Return the notes as they are `now`, with this change: what was left alone stays."""
+        before, after = self
+        gone, new = set(before.tags) - set(after.tags), set(after.tags) - set(before.tags)
+        return RunNotes(
+            name=after.name if after.name != before.name else now.name,
+            note=after.note if after.note != before.note else now.note,
+            tags=ordered_tags((set(now.tags) | new) - gone),
+        )
+
+
+def change_notes(folder: Path, change: ChangedNotes) -> None:
+    """Change the notes on the run in `folder` as `write_notes` writes them. Raises OSError."""
+    try:
+        now = read_notes(folder)
+    except UnreadableNotes:
+        now = change.before
+    write_notes(folder, change.in_(now))
 
 
 def tags_of(text: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal
 
 from engine.runs import trash
-from engine.runs.run_notes import RunNotes
+from engine.runs.run_notes import ChangedNotes
 from engine.runs.trash import CannotDelete
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import place_of
@@ -38,8 +38,8 @@ class RunFiles(QObject):
         super().__init__(parent)
         self._background = background
 
-    def write_notes(self, notes: Mapping[str, RunNotes]) -> None:
-        """Write notes, by the id of their run."""
+    def write_notes(self, notes: Mapping[str, ChangedNotes]) -> None:
+        """Write what was changed in notes, by the id of their run."""
 
         def work() -> None:
             for run_id, each in notes.items():

@@ -9,6 +9,7 @@ from gui.bridge.exchange import ColumnNames, Exchange, Header, Imported
 from gui.exchange.work_dialog import MOST_REMARKS, WorkDialog, path_row
 from gui.style.translation import translate
 from gui.widgets.entry_fields import Combo
+from gui.widgets.fit_height import fit_height
 
 _BETWEEN = "; "
 """Between the names of several files."""
@@ -124,7 +125,7 @@ class ImportDialog(WorkDialog):
         for key, combo in self.columns.items():
             shown = self._header is not None and (key != "value" or is_long)
             self.form.setRowVisible(combo, shown)
-        self.fit()
+        fit_height(self)
 
     def _update_begin(self) -> None:
         self.begin.setEnabled(bool(self._paths()) and not self.is_working)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import (
     QDialog,
     QFormLayout,
@@ -16,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.bridge.exchange import Exchange
+from gui.widgets.fit_height import fit_height
 from gui.widgets.plain_text import Label
 
 MOST_REMARKS = 8
@@ -96,26 +96,13 @@ class WorkDialog(QDialog):
         self.outcome.style().polish(self.outcome)
         self.outcome.setText(sentence)
         self.outcome.setVisible(bool(sentence))
-        self.fit()
+        fit_height(self)
 
-    def fit(self) -> None:
-        """Be as high as the content needs: nothing is cut."""
-        layout = self.layout()
-        if layout is not None:
-            layout.activate()
-            height = layout.totalHeightForWidth(self.width())
-            self.setMinimumHeight(height)
-            self.resize(self.width(), height)
-
-    def closeEvent(self, event: QCloseEvent) -> None:
-        """Cancel the work."""
+    def done(self, result: int) -> None:
+        """In whichever way it is closed, its work is cancelled."""
         if self.is_working:
             self._exchange.cancel()
-        super().closeEvent(event)
-
-    def reject(self) -> None:
-        """Escape closes it as its button does."""
-        self.close()
+        super().done(result)
 
     def _begin(self) -> None:
         self.show_outcome("")

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.bridge.machines.machine_list import machine_problem, ssh_hosts
+from gui.widgets.fit_height import fit_height
 from gui.widgets.plain_text import Label
 
 _WIDTH = 520
@@ -34,7 +35,7 @@ class AddMachineDialog(QDialog):
         self.setMinimumWidth(_WIDTH)
         about = Label(
             self.tr(
-                "Log in there once with `ssh` in a terminal, compare the fingerprint of its host "
+                "Log in there once with ssh in a terminal, compare the fingerprint of its host "
                 "key, and install Traindeck there. Keys, agents and jump hosts are settings of "
                 "SSH; no password is stored."
             )
@@ -88,6 +89,7 @@ class AddMachineDialog(QDialog):
         """Say why the machine was not added."""
         self.problem.setText(sentence)
         self.problem.setVisible(bool(sentence))
+        fit_height(self)
 
     def _proposed_name(self) -> str:
         host = self.destination.text().strip().rpartition("@")[2].removeprefix("ssh://")

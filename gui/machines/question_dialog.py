@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from gui.widgets.plain_text import Label
@@ -53,20 +52,16 @@ class QuestionDialog(QDialog):
     def end(self) -> None:
         """The question is not asked any more."""
         self._is_answered = True
-        self.close()
+        self.reject()
 
-    def closeEvent(self, event: QCloseEvent) -> None:
-        """Closing it means Cancel."""
+    def done(self, result: int) -> None:
+        """In whichever way it is closed, without an answer it means Cancel."""
         self._tell(None)
-        super().closeEvent(event)
-
-    def reject(self) -> None:
-        """Escape closes it as its button does."""
-        self.close()
+        super().done(result)
 
     def _answer(self) -> None:
         self._tell(self.field.text())
-        self.close()
+        self.accept()
 
     def _tell(self, answer: str | None) -> None:
         if not self._is_answered:

@@ -7,7 +7,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFormLayout, QLineEdit, QPlainTextEdit, QWidget
 
 from engine.runs.run_info import RunInfo
-from engine.runs.run_notes import RunNotes, tags_of
+from engine.runs.run_notes import ChangedNotes, RunNotes, tags_of
 from gui.overview.section import Section
 from gui.widgets.plain_text import Label
 
@@ -18,7 +18,7 @@ class NotesSection(Section):
     """Ctrl+Enter writes at once, Escape restores what was."""
 
     written = Signal(object)
-    """dict[str, RunNotes]: the new notes by the id of their run."""
+    """dict[str, ChangedNotes], by the id of their run."""
 
     def __init__(self) -> None:
         super().__init__(self.tr("Notes"))
@@ -81,8 +81,9 @@ class NotesSection(Section):
         notes = self._typed()
         if self._info is None or notes == self._shown:
             return
+        change = ChangedNotes(self._shown, notes)
         self._shown = self._sent = notes
-        self.written.emit({self._info.id: notes})
+        self.written.emit({self._info.id: change})
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Write when the note is left; Escape restores."""

@@ -50,7 +50,7 @@ class OverviewPanel(QWidget):
     """Reads the run when it is in sight, and again while its facts may still come."""
 
     notes_written = Signal(object)
-    """dict[str, RunNotes]"""
+    """dict[str, ChangedNotes]"""
 
     message = Signal(str)
     """A sentence for the status line."""

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.runs.run_info import RunInfo
-from engine.runs.run_notes import RunNotes, ordered_tags
+from engine.runs.run_notes import ChangedNotes, RunNotes, ordered_tags
 from gui.widgets.tag_line import TagLine
 
 _SIZE = (440, 300)
@@ -26,7 +26,7 @@ class NotesDialog(QDialog):
     """Edits the notes of one run, or adds tags to several runs."""
 
     written = Signal(object)
-    """dict[str, RunNotes]: the new notes, by run id."""
+    """dict[str, ChangedNotes], by run id."""
 
     def __init__(
         self, infos: Sequence[RunInfo], known_tags: Sequence[str], parent: QWidget | None = None
@@ -88,7 +88,8 @@ class NotesDialog(QDialog):
             gone = {tag.casefold() for tag in self.removed.tags()}
             note = self.note.toPlainText().strip()
             new = {info.id: _changed(info.notes, tags, gone, note) for info in self._infos}
-        self.written.emit(new)
+        before = {info.id: info.notes for info in self._infos}
+        self.written.emit({id: ChangedNotes(before[id], notes) for id, notes in new.items()})
 
 
 def _changed(notes: RunNotes, tags: tuple[str, ...], gone: set[str], note: str) -> RunNotes:

@@ -35,7 +35,7 @@ from engine.remote.serving.temporary_folders import TemporaryFolders
 from engine.runs import checkpoint_files, device_queue, trash
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import RunInfo
-from engine.runs.run_notes import write_notes
+from engine.runs.run_notes import ChangedNotes, change_notes, write_notes
 from engine.runs.run_overview import read_diff, read_recipe, run_overview
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
@@ -146,7 +146,10 @@ class Handlers:
                 is_recipe = request.what == "recipe"
                 return read_recipe(folder) if is_recipe else read_diff(folder, request.attempt)
             case requests.WriteNotes():
-                return write_notes(_folder(request.run), request.notes)
+                if request.before is None:
+                    return write_notes(_folder(request.run), request.notes)
+                change = ChangedNotes(request.before, request.notes)
+                return change_notes(_folder(request.run), change)
             case requests.MoveInQueue():
                 return device_queue.move(request.run, request.where)
             case requests.Delete():

@@ -148,6 +148,13 @@ class Machines(QObject):
             if name in known:
                 self.connect_to(name)
 
+    def read_again(self) -> None:
+        """Follow what a command or another window has added or removed."""
+        before = self._machines
+        self._read_list()
+        for name in {each.name for each in before} - {each.name for each in self._machines}:
+            self.disconnect_from(name)
+
     def add(self, name: str, destination: str, command: str) -> str:
         """Add a machine. Return why it cannot be added, in a sentence; empty: it was added."""
         from engine.remote import machines

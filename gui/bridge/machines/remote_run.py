@@ -23,7 +23,7 @@ from engine.remote.session import CallCancelled, NotConnected, RemoteError
 from engine.runs.checkpoint_files import CheckpointInfo, Watch
 from engine.runs.device_queue import Move
 from engine.runs.run_info import RunInfo
-from engine.runs.run_notes import RunNotes
+from engine.runs.run_notes import ChangedNotes
 from engine.runs.run_overview import RunOverview
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec import catalog
@@ -216,8 +216,8 @@ class RemoteRun(RunAccess):
             raise NoAnswer(f"{file} of {self.id} is larger than {largest:,} bytes.")
         return content
 
-    def write_notes(self, notes: RunNotes) -> None:
-        self._ask(requests.WriteNotes(self._number, notes))
+    def write_notes(self, change: ChangedNotes) -> None:
+        self._ask(requests.WriteNotes(self._number, change.after, change.before))
 
     def move(self, where: Move) -> None:
         self._ask(requests.MoveInQueue(self._number, where))

@@ -19,7 +19,7 @@ from engine.runs import device_queue, run_overview, trash
 from engine.runs.checkpoint_files import CheckpointInfo, Watch
 from engine.runs.device_queue import Move
 from engine.runs.run_info import RunInfo
-from engine.runs.run_notes import RunNotes, write_notes
+from engine.runs.run_notes import ChangedNotes, change_notes
 from engine.runs.run_overview import RunOverview
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
@@ -81,8 +81,8 @@ class RunAccess(Protocol):
         Raises OSError.
         """
 
-    def write_notes(self, notes: RunNotes) -> None:
-        """Replace its notes."""
+    def write_notes(self, change: ChangedNotes) -> None:
+        """Change its notes. Raises OSError."""
 
     def move(self, where: Move) -> None:
         """Move it in the queue. Raises CannotMoveRun."""
@@ -158,8 +158,8 @@ class OwnRun(RunAccess):
             raise OSError("it lies in another folder")
         return read_regular(path, largest)
 
-    def write_notes(self, notes: RunNotes) -> None:
-        write_notes(self.folder, notes)
+    def write_notes(self, change: ChangedNotes) -> None:
+        change_notes(self.folder, change)
 
     def move(self, where: Move) -> None:
         device_queue.move(self._id, where)

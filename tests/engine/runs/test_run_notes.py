@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.runs.run_notes import (
     DAMAGED_NAME,
     FILE_NAME,
+    ChangedNotes,
     RunNotes,
     UnreadableNotes,
+    change_notes,
     read_notes,
     tags_of,
     write_notes,
@@ -53,3 +56,21 @@ def test_a_failed_write_leaves_the_old_notes(
 
 def test_tags_are_trimmed_sorted_and_there_once() -> None:
     assert tags_of(" keep,base  line,, keep \nAlpha") == ("Alpha", "base line", "keep")
+
+
+def test_what_a_person_has_left_alone_stays_as_others_have_written_it(tmp_path: Path) -> None:
+    before = RunNotes(name="old", tags=("a", "b"))
+    write_notes(tmp_path, RunNotes(name="of another window", tags=("a", "b", "c")))
+    change_notes(tmp_path, ChangedNotes(before, RunNotes(name="old", tags=("b", "d"), note="new")))
+    assert read_notes(tmp_path) == RunNotes(
+        name="of another window", tags=("b", "c", "d"), note="new"
+    )
+    change_notes(tmp_path, ChangedNotes(before, before))
+    assert read_notes(tmp_path).name == "of another window"
+
+
+def test_a_change_of_damaged_notes_keeps_what_the_person_has_read(tmp_path: Path) -> None:
+    (tmp_path / "notes.toml").write_text("[")
+    before = RunNotes(name="old", tags=("a",))
+    change_notes(tmp_path, ChangedNotes(before, replace(before, name="new")))
+    assert read_notes(tmp_path) == RunNotes(name="new", tags=("a",))

@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import get_run
@@ -55,6 +56,18 @@ def test_runs_are_exported_to_the_chosen_place(
     other = controller.export(RunIndex().runs())
     assert other is not None
     assert (other.folder.text(), other.chosen) == (str(tmp_path), Format.HTML)
+
+
+def test_a_dialog_that_is_shown_is_closed_by_escape_and_by_its_button(
+    controller: ExchangeController, qtbot: QtBot
+) -> None:
+    record_epochs("finished", (0.5,))
+    for close in (ExportDialog.reject, ExportDialog.close, lambda shown: shown.cancel.click()):
+        dialog = controller.export(RunIndex().runs())
+        assert dialog is not None
+        dialog.show()
+        close(dialog)
+        qtbot.waitUntil(lambda closed=dialog: not isValid(closed))
 
 
 def test_what_cannot_be_exported_is_said_in_the_dialog(

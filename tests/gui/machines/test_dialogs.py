@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
 from gui.bridge.machines.machine_list import ssh_hosts
 from gui.machines.add_dialog import AddMachineDialog
@@ -43,6 +44,17 @@ def test_what_ssh_must_not_get_is_refused(
     assert not dialog.add.isEnabled()
 
 
+def test_the_dialog_grows_for_a_sentence(window: QWidget, qtbot: QtBot) -> None:
+    window.show()
+    dialog = AddMachineDialog(window)
+    dialog.show()
+    lowest, fields = dialog.minimumHeight(), dialog.destination.height()
+    dialog.destination.setText("-oProxyCommand=x")
+    assert dialog.minimumHeight() > lowest
+    assert dialog.destination.height() == fields
+    dialog.close()
+
+
 def test_the_aliases_of_ssh_are_offered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert ssh_hosts() == []
@@ -67,8 +79,20 @@ def test_closing_means_no_answer_and_the_end_of_a_question_means_nothing(
     window: QWidget, qtbot: QtBot
 ) -> None:
     told: list[str | None] = []
-    for end in (QuestionDialog.close, QuestionDialog.end):
+    window.show()
+    for end in (QuestionDialog.close, QuestionDialog.reject, QuestionDialog.end):
         dialog = QuestionDialog("gpus", "password: ", window)
         dialog.answered.connect(told.append)
+        dialog.show()
         end(dialog)
-    assert told == [None]
+        qtbot.waitUntil(lambda closed=dialog: not isValid(closed))
+    assert told == [None, None]
+
+
+def test_an_answered_dialog_is_gone(window: QWidget, qtbot: QtBot) -> None:
+    window.show()
+    dialog = QuestionDialog("gpus", "password: ", window)
+    dialog.show()
+    dialog.field.setText("secret")
+    dialog.answer.click()
+    qtbot.waitUntil(lambda: not isValid(dialog))

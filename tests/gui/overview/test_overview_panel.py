@@ -27,7 +27,7 @@ from engine.facts.run_facts import (
 from engine.facts.settings import SettingRow
 from engine.messages.events import EpochEnded, Failure, RunEnded
 from engine.runs.run_info import RunInfo, get_run
-from engine.runs.run_notes import RunNotes
+from engine.runs.run_notes import ChangedNotes, RunNotes
 from engine.runs.store.store_reader import StoredEvent
 from gui.bridge import overview_reader
 from gui.bridge.background import Background
@@ -215,7 +215,7 @@ def test_the_command_and_the_whole_as_markdown_are_copied(
 def test_notes_are_edited_in_place(panel: OverviewPanel, record: Record, qtbot: QtBot) -> None:
     run = record(SPEC)
     info = shown(panel, run, qtbot)
-    written: list[dict[str, RunNotes]] = []
+    written: list[dict[str, ChangedNotes]] = []
     panel.notes_written.connect(written.append)
     notes = panel.notes
     notes.tags.setText("paper, fsdp")
@@ -224,7 +224,7 @@ def test_notes_are_edited_in_place(panel: OverviewPanel, record: Record, qtbot: 
     assert notes.text.toPlainText() == "typed"
     QTest.keyClick(notes.text, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
     expected = RunNotes(tags=("fsdp", "paper"), note="typed")
-    assert written == [{run.id: expected}]
+    assert written == [{run.id: ChangedNotes(RunNotes(), expected)}]
     panel.show_info(info)  # read before it was written
     assert notes.text.toPlainText() == "typed"
     panel.show_info(info._replace(notes=expected))
@@ -233,7 +233,7 @@ def test_notes_are_edited_in_place(panel: OverviewPanel, record: Record, qtbot: 
     assert notes.text.toPlainText() == "typed"
     notes.name.setText("mine")
     panel.watch(None)  # another run is shown: nothing is lost
-    assert written[-1] == {run.id: replace(expected, name="mine")}
+    assert written[-1] == {run.id: ChangedNotes(expected, replace(expected, name="mine"))}
 
 
 def test_the_timeline_follows_the_events(

@@ -95,6 +95,16 @@ def test_a_removed_machine_is_not_connected_any_more(machines: Machines, qtbot: 
     assert machines.runs() == []
 
 
+def test_what_a_command_has_added_and_removed_is_followed(machines: Machines, qtbot: QtBot) -> None:
+    machines.connect_to("gpus", SLEEPS)
+    machine_list.add(RemoteMachine(name="lab", destination="me@lab"))
+    machine_list.remove("gpus")
+    with qtbot.waitSignal(machines.listed):
+        machines.read_again()
+    assert [each.name for each in machines.machines] == ["lab"]
+    assert machines.status("gpus") is None
+
+
 def test_a_list_that_cannot_be_read_is_said(traindeck_home: Path, qtbot: QtBot) -> None:
     traindeck_home.mkdir(exist_ok=True)
     (traindeck_home / machine_list.FILE_NAME).write_text("noise")
