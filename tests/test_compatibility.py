@@ -28,6 +28,7 @@ from engine.runs.store.store_reader import RunReader
 from engine.spec import spec_file
 from engine.spec.spec_file import FILE_NAME as SPEC
 from gui.bridge.files.export_file import RunTable, csv_text
+from gui.bridge.machines.run_access import OwnRun
 from tests.support.old_runs import ALL, FORMATS, NEWEST, OLDEST_CHECKPOINT, restore_run
 from tests.support.runs import curve, wait_for_end
 
@@ -52,7 +53,7 @@ def test_a_run_of_every_format_is_listed_shown_and_exported(
     with RunReader(folder) as reader:
         assert len(reader.history("train/loss", most=10).step) >= 2, "drawn as blocks"
         assert isinstance(reader.events_after(0)[-1].event, RunEnded)
-    table = csv_text(RunTable("1", ["train/loss"]))
+    table = csv_text(RunTable("1", ["train/loss"], OwnRun))
     assert len(table.splitlines()) == 1 + len(steps)
     [checkpoint] = client.run_checkpoints("1")
     assert checkpoint_files.verify(checkpoint.folder).position.step == info.status.step

@@ -120,6 +120,23 @@ class History(Request[PackedPoints], frozen=True, tag="history"):
     most: int = 2000
 
 
+class CountPoints(Request[dict[str, int]], frozen=True, tag="count_points"):
+    """The number of points of every series of a run."""
+
+    answer: ClassVar[Any] = dict[str, int]
+    run: str
+
+
+class Points(Request[PackedPoints], frozen=True, tag="points"):
+    """At most `most` points of a series after its first `after`, each by itself."""
+
+    answer: ClassVar[Any] = PackedPoints
+    run: str
+    series: str
+    after: int
+    most: int = 20_000
+
+
 class LogLines(msgspec.Struct, frozen=True):
     """A part of the log of a rank."""
 
@@ -408,6 +425,8 @@ Question = (
     Ping
     | Window
     | History
+    | CountPoints
+    | Points
     | Lines
     | Send
     | Keep

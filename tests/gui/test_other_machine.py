@@ -22,6 +22,9 @@ from engine.runs.run_state import RunState
 from engine.runs.store.stored_points import StoredPoints
 from gui.app import AppController
 from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
+from gui.plots.data.series_style import LOSS
+from gui.plots.export.exporter import PlotExport
+from gui.plots.plot.menu import PlotAction
 from tests.support.recorded_runs import RecordedRun, save_checkpoint
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
@@ -146,6 +149,42 @@ def test_a_curve_that_is_out_of_sight_is_not_fetched(
     assert (hidden, 5) not in got
     app.reader.out_of_sight = tuple
     qtbot.waitUntil(lambda: (hidden, 5) in got)
+
+
+def test_all_points_of_one_plot_come_as_csv(
+    connected: Callable[[], AppController],
+    record_there: Callable[[], RecordedRun],
+    record: Callable[..., RecordedRun],
+    tmp_path: Path,
+    qtbot: QtBot,
+) -> None:
+    here, there = record(), record_there()
+    here.begin()
+    here.add_points("train/loss", [7])
+    there.add_points("train/loss", range(50_000))
+    app = connected()
+    qtbot.waitUntil(lambda: set(listed(app)) == {"1", "gpus:1"})
+    app.open("gpus:1")
+    plot = app.plots.plot_of(LOSS)
+    export = PlotExport(app.background, lambda _, __, name, ___: str(tmp_path / Path(name).name))
+    export.watch("gpus:1")
+    is_saved = lambda text: "points saved" in text  # noqa: E731
+    with qtbot.waitSignal(export.message, check_params_cb=is_saved):
+        export.export(PlotAction.SAVE_CSV, plot, ["train/loss"])
+    rows = (tmp_path / "gpus-1-loss.csv").read_text().splitlines()
+    assert [row.split(",")[1] for row in rows[1:]] == [str(step) for step in range(50_000)]
+    with qtbot.waitSignal(export.message, check_params_cb=is_saved):
+        export.export_runs(
+            PlotAction.SAVE_CSV, plot, "train/loss", {"1": "here", "gpus:1": "there"}
+        )
+    (head, first, second, *_) = (tmp_path / "1-gpus-1-loss.csv").read_text().splitlines()
+    assert head.startswith("here step,")
+    assert (first.split(",")[0], first.split(",")[3]) == ("7", "0")
+    assert (second.split(",")[0], second.split(",")[3]) == ("", "1")
+    app.machines.disconnect_from("gpus")
+    with qtbot.waitSignal(export.message) as said:
+        export.export(PlotAction.COPY_CSV, plot, ["train/loss"])
+    assert "gpus is not connected" in said.args[0]
 
 
 def is_lost(info: object) -> bool:

@@ -99,6 +99,12 @@ class Handlers:
             case requests.History(series=series):
                 most = min(request.most, MOST_POINTS)
                 return _points(request.run, lambda run: run.history(series, most))
+            case requests.CountPoints():
+                with RunReader(_folder(request.run)) as reader:
+                    return reader.counts()
+            case requests.Points(series=series, after=after):
+                most = min(request.most, MOST_POINTS)
+                return _points(request.run, lambda run: run.points_after(series, after, most))
             case requests.Lines():
                 log = paths.log_file(_folder(request.run), int(request.rank))
                 return LogLines(*log_tail.lines_before(log, request.before))

@@ -249,15 +249,16 @@ class RunReader:
             yield points
 
     @_reports_damage
-    def points_after(self, series: str, count: int) -> StoredPoints:
+    def points_after(self, series: str, count: int, most: int = sys.maxsize) -> StoredPoints:
         """Return the points of a series after its first `count`; `batches` reads long ones whole.
 
-        They are at most MOST_ROWS: the `count` of the result tells from where to read on.
+        They are at most `most`, and MOST_ROWS: the `count` of the result tells from where to read
+        on.
         """
         from engine.runs.store import stored_points
 
         id, _ = self._find(series)
-        return stored_points.exact(self._connection, id, count)
+        return stored_points.exact(self._connection, id, count, min(count + most, sys.maxsize))
 
     @_reports_damage
     def step_at(self, series: str, place: int) -> int:

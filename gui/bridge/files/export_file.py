@@ -5,23 +5,27 @@ from __future__ import annotations
 import csv
 import io
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engine.files.atomic_file import write_atomically
-from engine.runs.store.store_reader import RunReader
-from engine.system import paths
+
+if TYPE_CHECKING:
+    from gui.bridge.machines.run_access import RunAccess
 
 _LINES_PER_PIECE = 10_000
 """Lines that are formatted at once."""
 
 Cells = tuple[object, ...]
 
+FindRun = Callable[[str], "RunAccess"]
+"""Returns the way to a run; see `Machines.run`."""
+
 
 class CsvTable(Protocol):
-    """A table to export. Both methods raise sqlite3.Error."""
+    """A table to export. Both methods raise sqlite3.Error, and OSError if a machine is silent."""
 
     def points(self) -> int:
         """Return the number of points."""
@@ -37,15 +41,16 @@ class RunTable(NamedTuple):
 
     run_id: str
     series: Sequence[str]
+    find: FindRun
 
     def points(self) -> int:
-        return _count(self.run_id, self.series)
+        return _count(self.find(self.run_id), self.series)
 
     def lines(self) -> Iterator[Cells]:
         """Each line holds the name of the series and one point."""
         yield "series", "step", "unix_time", "value"
         for name in self.series:
-            yield from ((name, *point) for point in _points(self.run_id, name))
+            yield from ((name, *point) for point in _points(self.find(self.run_id), name))
 
 
 class SeriesTable(NamedTuple):
@@ -55,20 +60,22 @@ class SeriesTable(NamedTuple):
     run_ids: Mapping[str, str]
     """By the name of the run."""
 
+    find: FindRun
+
     def points(self) -> int:
-        return sum(_count(run_id, [self.series]) for run_id in self.run_ids.values())
+        return sum(_count(self.find(run_id), [self.series]) for run_id in self.run_ids.values())
 
     def lines(self) -> Iterator[Cells]:
         """Line n holds point n of every run; its cells are empty where the run has fewer points."""
         heads = ("step", "unix_time", self.series)
         yield tuple(f"{name} {head}" for name in self.run_ids for head in heads)
-        columns = (_points(run_id, self.series) for run_id in self.run_ids.values())
+        columns = (_points(self.find(run_id), self.series) for run_id in self.run_ids.values())
         for points in zip_longest(*columns, fillvalue=("", "", "")):
             yield tuple(cell for point in points for cell in point)
 
 
 def csv_text(table: CsvTable) -> str:
-    """Return the whole table as CSV. Raises sqlite3.Error."""
+    """Return the whole table as CSV. Raises OSError and sqlite3.Error."""
     return "".join(_pieces(table))
 
 
@@ -80,7 +87,7 @@ def write_csv(table: CsvTable, file: Path) -> int:
 
 
 EXPORT_ERRORS = (OSError, sqlite3.Error)
-"""The functions of this module raise these when the disk or a store fails."""
+"""The functions of this module raise these when the disk, a store or a connection fails."""
 
 
 def write_bytes(file: Path, data: bytes) -> None:
@@ -96,15 +103,13 @@ def _pieces(table: CsvTable) -> Iterator[str]:
         yield piece.getvalue()
 
 
-def _count(run_id: str, series: Sequence[str]) -> int:
-    with RunReader(paths.run_folder(run_id)) as reader:
-        counts = reader.counts()
+def _count(run: RunAccess, series: Sequence[str]) -> int:
+    counts = run.counts()
     return sum(counts.get(name, 0) for name in series)
 
 
-def _points(run_id: str, series: str) -> Iterator[tuple[int | str, str, float | str]]:
-    with RunReader(paths.run_folder(run_id)) as reader:
-        for batch in reader.batches(series):
-            steps, times = batch.step.astype(int).tolist(), batch.time.tolist()
-            for step, time, value in zip(steps, times, batch.value.tolist(), strict=True):
-                yield step, f"{time:.3f}", value
+def _points(run: RunAccess, series: str) -> Iterator[tuple[int | str, str, float | str]]:
+    for batch in run.batches(series):
+        steps, times = batch.step.astype(int).tolist(), batch.time.tolist()
+        for step, time, value in zip(steps, times, batch.value.tolist(), strict=True):
+            yield step, f"{time:.3f}", value

@@ -151,6 +151,22 @@ class RemoteRun(RunAccess):
     def history(self, series: str, most: int) -> StoredPoints:
         return packed_points.unpack(self._ask(requests.History(self._number, series, most)))
 
+    def counts(self) -> Mapping[str, int]:
+        return self._ask(requests.CountPoints(self._number))
+
+    def batches(self, series: str) -> Iterator[StoredPoints]:
+        there, count = 0, self.counts().get(series, 0)
+        while there < count:
+            answer = self._ask(requests.Points(self._number, series, there))
+            try:
+                points = packed_points.unpack(answer)
+            except ValueError as error:
+                raise _no_answer(self._connection, error) from error
+            if points.count <= there:
+                return  # the number of points is wrong
+            there = points.count
+            yield points
+
     def send(self, command: Command) -> None:
         self._ask(requests.Send(self._number, command))
 

@@ -6,7 +6,7 @@ a run of this machine, they raise for one of another machine too; besides, that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -41,6 +41,12 @@ class RunAccess(Protocol):
 
     def history(self, series: str, most: int) -> StoredPoints:
         """Return a whole series in about `most` points. Raises sqlite3.Error."""
+
+    def counts(self) -> Mapping[str, int]:
+        """Return the number of points of each series. Raises sqlite3.Error."""
+
+    def batches(self, series: str) -> Iterator[StoredPoints]:
+        """Yield every point of a series, some at a time. Raises sqlite3.Error."""
 
     def send(self, command: Command) -> None:
         """Send a command. Raises CommandFailed, NoSuchRun."""
@@ -115,6 +121,14 @@ class OwnRun(RunAccess):
     def history(self, series: str, most: int) -> StoredPoints:
         with RunReader(self.folder, LONGEST_READ) as reader:
             return reader.history(series, most)
+
+    def counts(self) -> Mapping[str, int]:
+        with RunReader(self.folder) as reader:
+            return reader.counts()
+
+    def batches(self, series: str) -> Iterator[StoredPoints]:
+        with RunReader(self.folder) as reader:
+            yield from reader.batches(series)
 
     def send(self, command: Command) -> None:
         client.send(self._id, command)

@@ -33,6 +33,9 @@ MAX_COPIED_POINTS = 200_000
 _NAMED_RUNS = 3
 """A picture of more runs counts the others."""
 
+_IN_NAMES = str.maketrans(" /:", "---")
+"""What stands in the name of a file for characters of titles and of runs such as `gpus:12`."""
+
 AskFile = Callable[[QWidget, str, str, str], str]
 """Takes parent, title, proposed path and filter; returns the chosen path with the same suffix, or
 an empty string."""
@@ -68,7 +71,7 @@ class PlotExport(QObject):
         """Copy or save `plot`, which shows `series` of the watched run."""
         document = None
         if self._run_id is not None and series:
-            document = RunTable(self._run_id, series)
+            document = RunTable(self._run_id, series, self._background.machines.run)
         prefix = f"{self._run_id}-" if self._run_id else ""
         self._export(action, plot, prefix, self._run_title, document)
 
@@ -78,7 +81,8 @@ class PlotExport(QObject):
         """Copy or save `plot`, which shows `series` of several runs; `runs` are their names by
         their ids."""
         run_ids = {name: run_id for run_id, name in runs.items()}
-        document = SeriesTable(series, run_ids) if runs else None
+        find = self._background.machines.run
+        document = SeriesTable(series, run_ids, find) if runs else None
         named = "-".join(runs) if len(runs) <= _NAMED_RUNS else f"{len(runs)}-runs"
         prefix = f"{named}-" if runs else ""
         self._export(action, plot, prefix, _joined(list(runs.values())), document)
@@ -115,7 +119,7 @@ class PlotExport(QObject):
     def _save(
         self, plot: CurvePlot, prefix: str, ending: str, write: Callable[[Path], None]
     ) -> None:
-        name = f"{prefix}{plot.title.lower().replace(' ', '-').replace('/', '-')}.{ending}"
+        name = f"{prefix}{plot.title.lower()}.{ending}".translate(_IN_NAMES)
         title = self.tr("Save the plot of {title}").format(title=display_name(plot.title))
         chosen = self._ask(plot, title, str(self._folder / name), f"*.{ending}")
         if not chosen:

@@ -116,6 +116,21 @@ def test_the_curves_are_those_of_the_store(peer: Peer, run: RecordedRun) -> None
     assert list(history.step) == list(range(5000))
 
 
+def test_all_points_of_a_series_come_in_parts(peer: Peer, run: RecordedRun) -> None:
+    run.add_points("train/loss", range(5000))
+    assert peer.ask(requests.CountPoints(run.id)) == {"train/loss": 5000}
+    found: list[int] = []
+    while len(found) < 5000:
+        asked = requests.Points(run.id, "train/loss", len(found), 1999)
+        points = packed_points.unpack(peer.ask(asked))
+        assert points.statistics is None
+        found += points.step.astype(int).tolist()
+        assert points.count == len(found)
+    assert found == list(range(5000))
+    rest = peer.ask(requests.Points(run.id, "train/loss", 5000))
+    assert not len(packed_points.unpack(rest).step)
+
+
 def test_older_lines_of_a_log_come_on_demand(peer: Peer, run: RecordedRun) -> None:
     lines = [f"line {number}" for number in range(60_000)]
     run.write_log(0, "\n".join(lines) + "\n")
