@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.messages.events import AttemptStarted
-from engine.runs.store.store_reader import StoredEvent
 from gui.bridge.background import Background
 from gui.bridge.curves.zoom_reader import ZoomReader
 from gui.bridge.files.kept_checkpoints import KeptCheckpoints
-from gui.bridge.settings_history import run_edits
+from gui.bridge.settings_history import SettingsEdits
 from gui.bridge.store_reader import StoreReader
 from gui.compare.comparison_plots import ComparisonPlots
 from gui.plots.export.exporter import PlotExport
@@ -34,16 +32,19 @@ class PlotsController(QObject):
         super().__init__(parent)
         self._plots = plots
         self._compared = compared
-        self._run_id: str | None = None
         self.keys = PlotKeys([plots, compared], self)
         self.zoom_reader = ZoomReader(background, self)
         self.kept = KeptCheckpoints(background, self)
+        self.edits = SettingsEdits(background, self)
         self.export = PlotExport(background, parent=self)
         reader.points.connect(plots.add_points)
         reader.curve.connect(plots.set_points)
-        reader.events.connect(self._show_events)
+        reader.events.connect(plots.add_events)
         reader.events.connect(self.kept.add_events)
         self.kept.changed.connect(plots.set_kept_checkpoints)
+        reader.events.connect(self.edits.add_events)
+        self.edits.changed.connect(plots.set_edits)
+        self.edits.trouble.connect(self.message)
         reader.status_changed.connect(self.export.show_info)
         reader.status_changed.connect(lambda _: plots.show_newest())
         plots.zoom_points_wanted.connect(self.zoom_reader.request)
@@ -55,18 +56,12 @@ class PlotsController(QObject):
 
     def watch(self, run_id: str | None) -> None:
         """Clear the plots and show the run `run_id`."""
-        self._run_id = run_id
         self._plots.clear()
         self.zoom_reader.watch(run_id)
         self.kept.watch(run_id)
+        self.edits.watch(run_id)
         self.export.watch(run_id)
 
     def fit(self) -> None:
         """Reset the zoom of the visible plots: those of the run, or those of the comparison."""
         (self._compared if self._compared.isVisible() else self._plots).fit()
-
-    def _show_events(self, events: list[StoredEvent]) -> None:
-        attempts = (each.event for each in events if isinstance(each.event, AttemptStarted))
-        if self._run_id is not None and any(each.attempt > 1 for each in attempts):
-            self._plots.set_edits(run_edits(self._run_id))
-        self._plots.add_events(events)

@@ -384,6 +384,20 @@ class ReadText(Request[str], frozen=True, tag="read_text"):
     """The one whose changes are meant."""
 
 
+class StoredSettings(msgspec.Struct, frozen=True):
+    """A `SettingsHistory`. None: what cannot be read there."""
+
+    now: Spec | None
+    older: dict[int, Spec | None] = {}
+
+
+class ReadSettings(Request[StoredSettings], frozen=True, tag="read_settings"):
+    """The settings of a run, and those with which its earlier attempts began."""
+
+    answer: ClassVar[Any] = StoredSettings
+    run: str
+
+
 class WriteNotes(Request[None], frozen=True, tag="write_notes"):
     """Write the notes on a run."""
 
@@ -446,6 +460,7 @@ Question = (
     | Media
     | Overview
     | ReadText
+    | ReadSettings
     | WriteNotes
     | MoveInQueue
     | Delete

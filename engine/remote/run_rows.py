@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from engine.messages.events import Event, Notice
-from engine.remote.requests import Packed, Spec
+from engine.remote.requests import Packed, Spec, StoredSettings
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import Origin, RunInfo
 from engine.runs.run_notes import RunNotes
 from engine.runs.run_state import RunState, RunStatus
+from engine.runs.settings_history import SettingsHistory
 from engine.runs.store.store_reader import StoredEvent
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
@@ -85,11 +86,10 @@ def run_info(row: Packed) -> RunInfo:
     Raises ValueError if only a newer version can read it.
     """
     found = _decode_row(row)
-    known = {name: value for name, value in found.spec.items() if name in _FIELDS}
     return RunInfo(
         id=found.id,
         folder=Path(found.folder),
-        spec=msgspec.convert(known, RunSpec),
+        spec=_known_spec(found.spec),
         status=found.status,
         state=found.state,
         reason=found.reason,
@@ -110,6 +110,32 @@ def packed_spec(spec: RunSpec) -> Spec:
         for name, value in settings.items()
         if name not in defaults or value != defaults[name]
     }
+
+
+def packed_history(history: SettingsHistory) -> StoredSettings:
+    """Return `history` for a message."""
+
+    def packed(spec: RunSpec | None) -> Spec | None:
+        return None if spec is None else packed_spec(spec)
+
+    older = {attempt: packed(spec) for attempt, spec in history.older.items()}
+    return StoredSettings(packed(history.now), older)
+
+
+def unpacked_history(stored: StoredSettings) -> SettingsHistory:
+    """Return the history in a message. Raises ValueError if only a newer version can read it."""
+
+    def unpacked(settings: Spec | None) -> RunSpec | None:
+        return None if settings is None else _known_spec(settings)
+
+    older = {attempt: unpacked(settings) for attempt, settings in sorted(stored.older.items())}
+    return SettingsHistory(unpacked(stored.now), older)
+
+
+def _known_spec(settings: Spec) -> RunSpec:
+    """Return the settings of a run without those that only a newer version knows."""
+    known = {name: value for name, value in settings.items() if name in _FIELDS}
+    return msgspec.convert(known, RunSpec)
 
 
 def unpacked_spec(settings: Spec) -> RunSpec:

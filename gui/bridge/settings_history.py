@@ -2,32 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import msgspec
+from PySide6.QtCore import QObject, Signal
 
-from engine.spec import presets, spec_file
-from engine.spec.presets import UnreadablePreset
+from engine.messages.events import AttemptStarted
+from engine.runs.settings_history import SettingsHistory
+from engine.runs.store.store_reader import StoredEvent
 from engine.spec.run_spec import FIELDS, RunSpec
-from engine.system import paths
-from gui.bridge.machines.machines import place_of
+from gui.bridge.background import Background
+from gui.bridge.machines.machines import Machines
 from gui.style.translation import translate
 
 
-def run_edits(run_id: str) -> dict[int, str]:
-    """Return the `edits` in the folder of a run; none for one of another machine."""
-    return {} if place_of(run_id)[0] else edits(paths.run_folder(run_id))
+class SettingsEdits(QObject):
+    """Reads the changes before the attempts of the watched run when a later one has begun."""
+
+    changed = Signal(object)
+    """The `edits` of the watched run."""
+
+    trouble = Signal(str)
+    """A sentence: why they are not known."""
+
+    def __init__(self, background: Background, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._run_id: str | None = None
+
+    def watch(self, run_id: str | None) -> None:
+        """Read those of the run `run_id` from now on."""
+        self._run_id = run_id
+
+    def add_events(self, events: Sequence[StoredEvent]) -> None:
+        """Read the changes if new events of the run say that there may be some."""
+        attempts = (each.event for each in events if isinstance(each.event, AttemptStarted))
+        if self._run_id is not None and any(each.attempt > 1 for each in attempts):
+            self._background.run(
+                partial(_run_edits, self._background.machines, self._run_id),
+                partial(self._report, self._run_id),
+                partial(self._failed, self._run_id),
+            )
+
+    def _report(self, run_id: str, found: dict[int, str]) -> None:
+        if run_id == self._run_id:
+            self.changed.emit(found)
+
+    def _failed(self, run_id: str, error: Exception) -> None:
+        if not isinstance(error, OSError):
+            raise error
+        if run_id == self._run_id:
+            text = self.tr("What was changed in the settings of run {run} is not known: {why}")
+            self.trouble.emit(text.format(run=run_id, why=error))
 
 
-def edits(folder: Path) -> dict[int, str]:
+def _run_edits(machines: Machines, run_id: str) -> dict[int, str]:
+    return edits(machines.run(run_id).settings_history())
+
+
+def edits(history: SettingsHistory) -> dict[int, str]:
     """Return the changes in words, such as `strategy torch/single → torch/ddp`, by the number of
-    the attempt that began with them. Files that cannot be read are left out."""
-    older = spec_file.older_specs(folder)
-    specs = [_read(path) for path in [*older.values(), folder / spec_file.FILE_NAME]]
+    the attempt that began with them. Settings that cannot be read are left out."""
+    specs = [*history.older.values(), history.now]
     return {
         attempt: text
-        for attempt, (before, after) in zip(older, pairwise(specs), strict=True)
+        for attempt, (before, after) in zip(history.older, pairwise(specs), strict=True)
         if before and after and (text := changes(before, after))
     }
 
@@ -40,13 +81,6 @@ def changes(before: RunSpec, after: RunSpec) -> str:
         for name in {**old, **new}
         if old.get(name) != new.get(name)
     )
-
-
-def _read(path: Path) -> RunSpec | None:
-    try:
-        return presets.read(path)
-    except UnreadablePreset:
-        return None
 
 
 def _flat(spec: RunSpec) -> dict[str, object]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
@@ -20,12 +21,14 @@ from engine.remote.machines import RemoteMachine
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.runs.store.stored_points import StoredPoints
+from engine.spec.spec_file import replaced_spec
 from gui.app import AppController
 from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
+from gui.plots.data.run_timeline import MarkerKind
 from gui.plots.data.series_style import LOSS
 from gui.plots.export.exporter import PlotExport
 from gui.plots.plot.menu import PlotAction
-from tests.support.recorded_runs import RecordedRun, save_checkpoint
+from tests.support.recorded_runs import SPEC, RecordedRun, save_checkpoint
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
 
@@ -185,6 +188,27 @@ def test_all_points_of_one_plot_come_as_csv(
     with qtbot.waitSignal(export.message) as said:
         export.export(PlotAction.COPY_CSV, plot, ["train/loss"])
     assert "gpus is not connected" in said.args[0]
+
+
+def test_settings_that_were_changed_there_are_marked_in_the_plots(
+    connected: Callable[[], AppController],
+    record_there: Callable[[], RecordedRun],
+    qtbot: QtBot,
+) -> None:
+    run = record_there()
+    run.add_points("train/loss", range(5))
+    with replaced_spec(run.folder, msgspec.structs.replace(SPEC, learning_rate=0.5), 2):
+        run.begin(attempt=2)
+    app = connected()
+    qtbot.waitUntil(lambda: set(listed(app)) == {"gpus:1"})
+    app.open("gpus:1")
+
+    def edited() -> list[str]:
+        found = app.plots.plot_of(LOSS).canvas.markers.markers
+        return [each.text for each in found if each.kind is MarkerKind.EDIT]
+
+    qtbot.waitUntil(lambda: len(edited()) == 1)
+    assert edited()[0].endswith("Changed: learning rate 0.001 → 0.5.")
 
 
 def is_lost(info: object) -> bool:

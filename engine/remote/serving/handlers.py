@@ -29,7 +29,7 @@ from engine.remote.requests import (
     Spec,
     TemporaryFolder,
 )
-from engine.remote.run_rows import UnfitSettings, unpacked_spec
+from engine.remote.run_rows import UnfitSettings, packed_history, unpacked_spec
 from engine.remote.sent_code import is_plain, is_plain_here, keep
 from engine.remote.serving.temporary_folders import TemporaryFolders
 from engine.runs import checkpoint_files, device_queue, trash
@@ -37,6 +37,7 @@ from engine.runs.run_index import RunIndex
 from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import ChangedNotes, change_notes, write_notes
 from engine.runs.run_overview import read_diff, read_recipe, run_overview
+from engine.runs.settings_history import settings_history
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
@@ -151,6 +152,8 @@ class Handlers:
                 folder = _folder(request.run)
                 is_recipe = request.what == "recipe"
                 return read_recipe(folder) if is_recipe else read_diff(folder, request.attempt)
+            case requests.ReadSettings():
+                return packed_history(settings_history(_folder(request.run)))
             case requests.WriteNotes():
                 if request.before is None:
                     return write_notes(_folder(request.run), request.notes)

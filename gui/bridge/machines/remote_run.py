@@ -17,7 +17,7 @@ from engine.remote import packed_points, requests
 from engine.remote.connection import Connection
 from engine.remote.downloads import DownloadFailed, download_checkpoint
 from engine.remote.requests import Request
-from engine.remote.run_rows import packed_spec
+from engine.remote.run_rows import packed_spec, unpacked_history
 from engine.remote.sent_code import code_of, script_code
 from engine.remote.session import CallCancelled, NotConnected, RemoteError
 from engine.runs.checkpoint_files import CheckpointInfo, Watch
@@ -25,6 +25,7 @@ from engine.runs.device_queue import Move
 from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import ChangedNotes
 from engine.runs.run_overview import RunOverview
+from engine.runs.settings_history import SettingsHistory
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
@@ -158,10 +159,8 @@ class RemoteRun(RunAccess):
         there, count = 0, self.counts().get(series, 0)
         while there < count:
             answer = self._ask(requests.Points(self._number, series, there))
-            try:
+            with self._readable():
                 points = packed_points.unpack(answer)
-            except ValueError as error:
-                raise _no_answer(self._connection, error) from error
             if points.count <= there:
                 return  # the number of points is wrong
             there = points.count
@@ -226,6 +225,11 @@ class RemoteRun(RunAccess):
     def recipe(self) -> str:
         return self._ask(requests.ReadText(self._number, "recipe"))
 
+    def settings_history(self) -> SettingsHistory:
+        answer = self._ask(requests.ReadSettings(self._number))
+        with self._readable():
+            return unpacked_history(answer)
+
     def media(self, file: str, largest: int) -> bytes:
         content = self._ask(requests.Media(self._number, file))
         if len(content) > largest:
@@ -243,6 +247,14 @@ class RemoteRun(RunAccess):
 
     def restore(self) -> None:
         self._ask(requests.Restore(self._number))
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Let what cannot be read of an answer be as none. Raises NoAnswer."""
+        try:
+            yield
+        except ValueError as error:
+            raise _no_answer(self._connection, error) from error
 
     def _ask(self, request: Request[A]) -> A:
         try:

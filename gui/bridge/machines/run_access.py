@@ -21,6 +21,7 @@ from engine.runs.device_queue import Move
 from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import ChangedNotes, change_notes
 from engine.runs.run_overview import RunOverview
+from engine.runs.settings_history import SettingsHistory, settings_history
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
@@ -80,6 +81,9 @@ class RunAccess(Protocol):
 
     def recipe(self) -> str:
         """Return its copy of the recipe."""
+
+    def settings_history(self) -> SettingsHistory:
+        """Return its settings, and those that it has had before."""
 
     def media(self, file: str, largest: int) -> bytes:
         """Return an image that its script has logged, of `largest` bytes at most.
@@ -164,6 +168,9 @@ class OwnRun(RunAccess):
 
     def recipe(self) -> str:
         return run_overview.read_recipe(self.folder)
+
+    def settings_history(self) -> SettingsHistory:
+        return settings_history(self.folder)
 
     def media(self, file: str, largest: int) -> bytes:
         name = PurePosixPath(file)

@@ -62,6 +62,11 @@ class Marker(NamedTuple):
     """Seconds since the epoch."""
 
     text: str
+    attempts: range = range(0)
+    """Of a restart: the attempts since the training last went on, whose changes begin here."""
+
+    restart_text: str = ""
+    """Of a restart: `text` without the changes."""
 
 
 class RunTimeline:
@@ -92,9 +97,9 @@ class RunTimeline:
         return XScale(kind, self._epochs, self._training, self._restart_times)
 
     def set_edits(self, edits: Mapping[int, str]) -> None:
-        """Set the changes of settings or devices before each attempt, by the attempt's number. Call
-        this before `add_events`."""
+        """Set the changes of settings or devices before each attempt, by the attempt's number."""
         self._edits = edits
+        self.markers = [self._with_changes(each) for each in self.markers]
 
     def add_events(self, events: Iterable[StoredEvent]) -> None:
         """Add events, oldest first."""
@@ -153,25 +158,27 @@ class RunTimeline:
             self._training = self._training.with_slope(self._last_training_time, 0.0).with_slope(
                 now, 1.0
             )
-            changes = self._changes()
-            kind = MarkerKind.EDIT if changes else MarkerKind.RESTART
-            if self._shrunk:
-                kind = MarkerKind.SHRUNK
-            text = " ".join([self._restart_text(step, down), *changes])
-            self._add_marker(kind, step, now, text)
+            kind = MarkerKind.SHRUNK if self._shrunk else MarkerKind.RESTART
+            text = self._restart_text(step, down)
+            # Attempts in between may have failed before they started to train.
+            attempts = range(self._trained_attempt + 1, self._attempt + 1)
+            restart = Marker(kind, step, now, text, attempts, restart_text=text)
+            self._keep_marker(self._with_changes(restart))
         self._epochs = _epoch_line(self._epochs, event)
         self._is_training, self._restarting, self._shrunk = True, None, None
         self._trained_attempt = self._attempt
 
-    def _changes(self) -> list[str]:
-        """Return the changes since training last started, one text per attempt. Attempts in between
-        may have failed before they started to train."""
-        attempts = range(self._trained_attempt + 1, self._attempt + 1)
-        return [
+    def _with_changes(self, marker: Marker) -> Marker:
+        """Return `marker` with the changes that begin there, one text per attempt."""
+        changes = [
             translate("RunTimeline", "Changed: {changes}.").format(changes=self._edits[attempt])
-            for attempt in attempts
+            for attempt in marker.attempts
             if attempt in self._edits
         ]
+        if not changes:
+            return marker
+        kind = MarkerKind.EDIT if marker.kind is MarkerKind.RESTART else marker.kind
+        return marker._replace(kind=kind, text=" ".join([marker.restart_text, *changes]))
 
     def _restart_text(self, step: int, down: float) -> str:
         if self._shrunk is not None:
@@ -205,7 +212,10 @@ class RunTimeline:
         return text.format(length=duration(now - self._paused_since), step=f"{step:,}")
 
     def _add_marker(self, kind: MarkerKind, step: float, now: float, text: str) -> None:
-        self.markers.append(Marker(kind, step, now, text))
+        self._keep_marker(Marker(kind, step, now, text))
+
+    def _keep_marker(self, marker: Marker) -> None:
+        self.markers.append(marker)
         if len(self.markers) > MAX_MARKERS:
             thinned = [
                 each

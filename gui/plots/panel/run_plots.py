@@ -117,6 +117,7 @@ class RunPlots(PlotPanel):
     def set_edits(self, edits: Mapping[int, str]) -> None:
         """Set the changes of settings or devices before each attempt, by the attempt's number."""
         self._timeline.set_edits(edits)
+        self._update_x_scale()
 
     def add_events(self, events: Sequence[StoredEvent]) -> None:
         """Add events of the run, oldest first: they define times and epochs of the points, and the

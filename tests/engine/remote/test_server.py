@@ -24,15 +24,17 @@ from engine.messages.events import Notice
 from engine.remote import packed_points, requests
 from engine.remote.downloads import offered_file
 from engine.remote.requests import FollowNews, Hello, RunsNews
-from engine.remote.run_rows import digest_of, encode, packed_spec, run_info
+from engine.remote.run_rows import digest_of, encode, packed_spec, run_info, unpacked_history
 from engine.remote.serving import watches
 from engine.runs import trash
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import RunInfo, get_run
 from engine.runs.run_notes import RunNotes, read_notes
 from engine.runs.run_overview import read_diff, run_overview
+from engine.runs.settings_history import SettingsHistory
 from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import replaced_spec
 from engine.system import paths
 from tests.support.full_disk import small_disk
 from tests.support.generated_values import fifteen_examples
@@ -129,6 +131,18 @@ def test_all_points_of_a_series_come_in_parts(peer: Peer, run: RecordedRun) -> N
     assert found == list(range(5000))
     rest = peer.ask(requests.Points(run.id, "train/loss", 5000))
     assert not len(packed_points.unpack(rest).step)
+
+
+def test_the_settings_that_a_run_has_had_come_by_attempt(peer: Peer, run: RecordedRun) -> None:
+    later = msgspec.structs.replace(SPEC, epochs=9)
+    with replaced_spec(run.folder, later, 2):
+        pass
+    with replaced_spec(run.folder, SPEC, 3):
+        (run.folder / "spec.before-3.toml").write_text("nonsense")
+    answer = peer.ask(requests.ReadSettings(run.id))
+    assert unpacked_history(answer) == SettingsHistory(SPEC, {2: SPEC, 3: None})
+    newer = requests.StoredSettings({**packed_spec(later), "warp_factor": 9})
+    assert unpacked_history(newer) == SettingsHistory(later, {})
 
 
 def test_older_lines_of_a_log_come_on_demand(peer: Peer, run: RecordedRun) -> None:

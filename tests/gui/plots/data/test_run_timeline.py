@@ -25,6 +25,7 @@ from engine.messages.events import (
     Trouble,
     WorkerStarted,
 )
+from engine.runs.settings_history import settings_history
 from engine.runs.store.store_reader import StoredEvent
 from engine.spec.catalog import recipe
 from engine.spec.run_spec import RunSpec
@@ -116,6 +117,22 @@ def test_an_edit_is_marked_at_the_first_attempt_that_trains_with_it() -> None:
     assert resumed.kind is MarkerKind.RESTART
 
 
+def test_an_edit_that_is_read_after_its_event_is_marked_too() -> None:
+    made = timeline(
+        (95, RunEnded("stopped", "")),
+        (1000, AttemptStarted(2, 2, 0.0)),
+        (1010, TrainingStarted(60, 100, 10, 2, 1)),
+    )
+    before = made.markers[-1]
+    assert before.kind is MarkerKind.RESTART
+    for _ in range(2):  # an event of a later attempt has all of them read again
+        made.set_edits({2: "epochs 2 → 3"})
+    *_, edited = made.markers
+    assert edited.kind is MarkerKind.EDIT
+    assert edited.text == f"{before.text} Changed: epochs 2 → 3."
+    assert len(made.markers) == 2
+
+
 def test_an_attempt_that_never_trained_leaves_no_restart() -> None:
     made = RunTimeline()
     events = [
@@ -152,14 +169,14 @@ def test_what_was_changed_is_read_from_the_run_folder(tmp_path: Path) -> None:
     for attempt, spec in ((2, moved), (10, faster)):
         with replaced_spec(tmp_path, spec, attempt):
             pass
-    found = edits(tmp_path)
+    found = edits(settings_history(tmp_path))
     assert list(found) == [2, 10]
     assert found[2] == "strategy torch/single → torch/ddp, devices cpu:0 → cpu:0 + cpu:1"
     assert "→ 0.5" in found[10]
     assert "width – → 8" in found[10]
     assert changes(SPEC, SPEC) == ""
     (tmp_path / "spec.before-2.toml").write_text("nonsense")
-    assert list(edits(tmp_path)) == [10]
+    assert list(edits(settings_history(tmp_path))) == [10]
 
 
 def grown(run_plots: RunPlots) -> None:
