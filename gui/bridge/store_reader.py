@@ -67,6 +67,7 @@ class StoreReader(QObject):
 
         self._series: Sequence[str] = ()
         self._wanted: Sequence[str] = ()
+        self._told: RunInfo | None = None
         self._look = QTimer(self)
         self._look.setInterval(_LOOK_MS)
         self._look.timeout.connect(self._show_in_sight)
@@ -119,6 +120,7 @@ class StoreReader(QObject):
         if follow is not None:
             self._followed = run_id, follow
             self._series = self._wanted = ()
+            self._told = None
             self._look.start()
         else:
             text = self.tr("Run {run} cannot be shown: {machine} is not connected.")
@@ -131,6 +133,9 @@ class StoreReader(QObject):
             self._series = news.series
             self._show_in_sight()
         info = news.info and named(place_of(self._followed[0])[0], news.info)
+        self._told = info or self._told
+        if news.curves and self._told is not None and self._told.state.is_over:
+            info = self._told  # the figures are those of the points up to a status
         self._emit(news._replace(info=info))
 
     def _show_in_sight(self) -> None:

@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from engine.messages import channel, heartbeat, status_question
 from engine.messages.events import EpochEnded, RunEnded
 from engine.runs import run_info
+from engine.runs.run_follower import RunFollower, RunNews
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.runs.store import store_follower
@@ -300,3 +301,31 @@ def test_long_curves_are_shortened_one_at_a_look(
     run.add_points("train/other", [14])
     reader.poll()
     assert anew == ["train/loss", "train/other"]
+
+
+def test_of_a_run_elsewhere_that_is_over_the_status_comes_after_its_points_too(
+    reader: StoreReader,
+    record: Callable[..., Any],
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The points are fetched after it is known which series there are, thus after the status."""
+    run = record()
+    run.begin()
+    run.add_points("validation/loss", range(1, 3))
+    run.add(RunEnded(RunState.FINISHED, "All is done."))
+    takers: list[Callable[[RunNews], None]] = []
+    machines = reader._machines
+    monkeypatch.setattr(machines, "follow", lambda _id, _series, take: takers.append(take) or 1)
+    for name in ("show", "unfollow"):
+        monkeypatch.setattr(machines, name, lambda *_: None)
+    screen = Screen(reader)
+    reader.watch("gpus:7")
+    with closing(RunFollower(run.id)) as follower:
+        news = follower.poll()
+    takers[0](news._replace(curves=()))
+    qtbot.waitUntil(lambda: screen.states == [RunState.FINISHED])
+    takers[0](RunNews(curves=news.curves))
+    qtbot.waitUntil(lambda: screen.states == [RunState.FINISHED, RunState.FINISHED])
+    assert screen.curves == {"validation/loss": [1, 2]}
+    assert {info.id for info in screen.infos} == {f"gpus:{run.id}"}
