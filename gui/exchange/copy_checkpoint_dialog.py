@@ -62,6 +62,9 @@ class CopyCheckpointDialog(WorkDialog):
             self._settings.setValue(_FOLDER, self.target.folder.text())
         self._exchange.copy_checkpoint(self._run_id, chosen.folder.name, self.target.path())
 
+    def problem(self) -> str:
+        return self.target.problem()
+
     def _list(self, checkpoints: Sequence[CheckpointInfo]) -> None:
         none = self.tr("Run {run} has no checkpoint.").format(run=self._run_id)
         self.show_outcome("" if checkpoints else none)

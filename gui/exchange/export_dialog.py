@@ -74,6 +74,9 @@ class ExportDialog(WorkDialog):
             self._settings.setValue(_FORMAT, str(self.chosen))
         self._exchange.export(self._infos, self.chosen, self.target.path())
 
+    def problem(self) -> str:
+        return self.target.problem()
+
     def _texts(self) -> dict[Format, tuple[str, str]]:
         return {
             Format.HTML: (

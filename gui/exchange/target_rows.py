@@ -42,6 +42,14 @@ class TargetRows:
         """Return the path of the new file or folder."""
         return os.path.join(self.folder.text().strip(), self.name.text().strip())  # noqa: PTH118
 
+    def problem(self) -> str:
+        """Return why there can be no new file or folder of this name, in a sentence."""
+        name = self.name.text().strip()
+        if name in ("", ".", "..") or {"/", os.sep} & set(name):
+            text = translate("TargetRows", "{name} is no name of a file or folder.")
+            return text.format(name=f"“{name}”")
+        return ""
+
     def propose(self) -> None:
         """Name it, unless the user has named it."""
         if self.name.text() in ("", self._proposed):

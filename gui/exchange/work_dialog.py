@@ -80,6 +80,10 @@ class WorkDialog(QDialog):
         """Begin the work; a subclass does so."""
         raise NotImplementedError
 
+    def problem(self) -> str:
+        """Return why the work cannot begin, in a sentence; empty: it can."""
+        return ""
+
     def done_with(self, sentence: str, button: str = "") -> None:
         """Say what was done; `button` is the text of the one that shows it."""
         if not self.is_working:
@@ -105,7 +109,10 @@ class WorkDialog(QDialog):
         super().done(result)
 
     def _begin(self) -> None:
-        self.show_outcome("")
+        problem = self.problem()
+        self.show_outcome(problem, is_problem=bool(problem))
+        if problem:
+            return
         self.show_button.hide()
         self.cancel.setText(self.tr("Cancel"))
         self._show_work(True)

@@ -59,6 +59,20 @@ def test_the_chosen_checkpoint_is_copied(
     assert opened(controller, run, qtbot).target.folder.text() == str(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["../evil", "a/b", "..", ""])
+def test_a_name_is_that_of_a_file_in_the_folder(
+    controller: ExchangeController, run: Path, tmp_path: Path, qtbot: QtBot, name: str
+) -> None:
+    (tmp_path / "here").mkdir()
+    dialog = opened(controller, run, qtbot)
+    dialog.target.folder.setText(str(tmp_path / "here"))
+    dialog.target.name.setText(name)
+    dialog.begin.click()
+    assert f"“{name}” is no name" in dialog.outcome.text()
+    assert not dialog.is_working
+    assert not (tmp_path / "evil").exists()
+
+
 def test_what_cannot_be_copied_is_said_and_leaves_nothing(
     controller: ExchangeController, run: Path, tmp_path: Path, qtbot: QtBot
 ) -> None:
