@@ -18,8 +18,8 @@ from PySide6.QtWidgets import QApplication, QFrame, QSizePolicy, QWidget
 
 from gui.style.theme import theme_of
 from gui.window.rail import WIDTH as RAIL_WIDTH
-from gui.window.shortcuts import first_tab_stop
 from gui.window.strip import PageName
+from gui.window.tab_order import first_tab_stop
 
 DEFAULT_WIDTH, MIN_WIDTH, MAX_WIDTH = 316, 280, 560
 """Of the left column, in logical pixels."""

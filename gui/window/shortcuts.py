@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 
 from gui.style.translation import translate
 from gui.widgets.plain_text import Label
+from gui.window.tab_order import first_tab_stop
 
 _COLUMNS = 3
 
@@ -175,20 +176,6 @@ def go_to_pane(panes: Sequence[QWidget], step: int) -> None:
         if pane.isVisible() and (target := first_tab_stop(pane)):
             target.setFocus(Qt.FocusReason.ShortcutFocusReason)
             return
-
-
-def first_tab_stop(pane: QWidget) -> QWidget | None:
-    """Return the first widget in `pane`, or `pane` itself, that the Tab key reaches."""
-    candidate: QWidget | None = pane
-    while candidate is not None:
-        takes_tab = bool(candidate.focusPolicy() & Qt.FocusPolicy.TabFocus)
-        inside = candidate is pane or pane.isAncestorOf(candidate)
-        if takes_tab and inside and candidate.isVisible() and candidate.isEnabled():
-            return candidate
-        candidate = candidate.nextInFocusChain()
-        if candidate is pane:
-            break
-    return None
 
 
 def _keys(action: QAction) -> str:

@@ -32,6 +32,16 @@ class TabOrder(QObject):
             QWidget.setTabOrder(stop, following)
 
 
+def first_tab_stop(pane: QWidget) -> QWidget | None:
+    """Return the first widget in `pane`, or `pane` itself, that the Tab key reaches.
+
+    It does not walk along `nextInFocusChain`: PySide6 takes what that returns for a child of the
+    widget that was asked, so that the whole window is taken for deleted with that widget.
+    """
+    stops = filter(_is_tab_stop, _in_layout_order(pane))
+    return next((stop for stop in stops if stop.isVisible() and stop.isEnabled()), None)
+
+
 def _is_tab_stop(widget: QWidget) -> bool:
     """Whether Qt may give `widget` the focus: also in the place of the field that it contains."""
     proxy = widget.focusProxy()
