@@ -143,9 +143,11 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     fits: bool
     samples_per_second: float = 0.0
     memory: float = 0.0
-    """The most bytes that one device needed."""
+    """The most bytes that one device needed; 0: it did not do its steps."""
 
     problem: str = ""
+    is_failure: bool = False
+    """Whether the problem is another one than memory."""
 
 
 class BatchSearch(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):

@@ -19,6 +19,7 @@ from engine.diagnosis.stack_dumps import WorkerLocation
 from engine.messages.commands import Stop
 from engine.messages.events import CheckpointSaved, EpochEnded, Failure, Notice, TrainingStarted
 from engine.planning.whereabouts import whereabouts
+from engine.processes.scarce_memory import MemoryWatch
 from engine.runs.run_info import RunInfo, failure_of
 from engine.runs.run_state import STEP_SECONDS, THROUGHPUT, TRAINING_LOSS, RunState, RunStatus
 from engine.runs.store.store_reader import RunReader, StoredEvent
@@ -62,6 +63,9 @@ _OUT_OF_MEMORY = (
     "can't start new thread",  # its stack has no room
 )
 """In the message of a failure of PyTorch, TensorFlow, NumPy, or the libraries below them."""
+
+_NOT_SCARCE = "This machine had memory left."
+"""About a worker that was killed; follows the sentence with all causes."""
 
 _CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS")
 
@@ -146,6 +150,9 @@ class ShortRun(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the problem is that the time was over before its first step."""
 
     is_out_of_memory: bool = False
+    was_killed: bool = False
+    """Whether a worker was killed from outside, and not for memory: it says nothing of the spec."""
+
     rank_shares: dict[int, dict[str, float]] = {}
     """The shares of each rank."""
 
@@ -185,13 +192,15 @@ def short_run(
     if math.isfinite(training_seconds):  # it measures after it was asked to stop
         asked = msgspec.structs.replace(asked, stop_seconds=max(1.0, seconds))
     begun, clock = time.time(), time.monotonic()
+    watch = MemoryWatch()
     try:
         with _asked_to_measure(measuring_seconds):
             run_id = client.start(asked)
     except client.CannotStart as error:
         return ShortRun(spec=spec, problem=str(error))
-    late = _wait(run_id, clock + seconds, training_seconds, is_cancelled)
-    return _figures(client.get_run(run_id), spec, begun, time.monotonic() - clock, late)
+    late = _wait(run_id, clock + seconds, training_seconds, watch, is_cancelled)
+    run, was_scarce = client.get_run(run_id), watch.was_scarce
+    return _figures(run, spec, begun, time.monotonic() - clock, late, was_scarce=was_scarce)
 
 
 @contextmanager
@@ -216,7 +225,11 @@ class _Late(NamedTuple):
 
 
 def _wait(
-    run_id: str, deadline: float, training_seconds: float, is_cancelled: Callable[[], bool]
+    run_id: str,
+    deadline: float,
+    training_seconds: float,
+    watch: MemoryWatch,
+    is_cancelled: Callable[[], bool],
 ) -> _Late | None:
     """Wait for the end of a run. Return what is known of one that was ended because it was late.
 
@@ -226,6 +239,7 @@ def _wait(
     begun, stepped, told = time.monotonic(), math.inf, -math.inf
     while not (run := client.get_run(run_id)).state.is_over:
         now = time.monotonic()
+        watch.look()
         if now > deadline + END_SECONDS:
             break
         was_cancelled = was_cancelled or (late is None and is_cancelled())
@@ -254,12 +268,24 @@ def _send(run_id: str, command: Stop) -> None:
 
 
 def _figures(
-    run: RunInfo, spec: RunSpec, begun: float, seconds: float, late: _Late | None
+    run: RunInfo,
+    spec: RunSpec,
+    begun: float,
+    seconds: float,
+    late: _Late | None,
+    *,
+    was_scarce: bool,
 ) -> ShortRun:
     failure = failure_of(run)
+    had_no_memory = failure is not None and is_out_of_memory(
+        failure, was_scarce=was_scarce, is_limited=bool(os.environ.get(memory_record.ROOM))
+    )
+    was_killed = failure is not None and failure.signal == "SIGKILL" and not had_no_memory
     problem, where = "", ""
     if failure:
         problem, where = failure.message, failure.where
+        if was_killed:
+            problem = f"{problem} {_NOT_SCARCE}"
     elif late and run.status.step == 0:
         problem = f"It did no step within {late.seconds:.0f} s."
         if late.place:
@@ -308,8 +334,8 @@ def _figures(
         notices=tuple(event.text for event in events if isinstance(event, Notice)),
         problem=problem,
         where=where,
-        is_out_of_memory=failure is not None
-        and is_out_of_memory(failure, is_limited=bool(os.environ.get(memory_record.ROOM))),
+        is_out_of_memory=had_no_memory,
+        was_killed=was_killed,
         is_late=bool(late and not run.status.step and not failure),
         rank_shares=by_rank,
         measured={
@@ -322,14 +348,18 @@ def _figures(
     )
 
 
-def is_out_of_memory(failure: Failure, *, is_limited: bool = False) -> bool:
+def is_out_of_memory(
+    failure: Failure, *, was_scarce: bool = False, is_limited: bool = False
+) -> bool:
     """Return whether a device, the machine or a limit had no memory left for a run.
 
-    The kernel ends a process with SIGKILL and says no more, and native code that gets no memory may
-    call abort: a short run, whose processes no one else ends, has failed because of it. With
-    `is_limited`, a crash counts too: TensorFlow uses what it did not get.
+    The kernel ends a process with SIGKILL and says no more, as a person may do: it counts if the
+    memory of the machine `was_scarce` meanwhile. Native code that gets no memory may call abort.
+    With `is_limited`, a crash counts too: TensorFlow uses what it did not get.
     """
-    if failure.signal == "SIGKILL" or (is_limited and failure.signal in _CRASHES):
+    if failure.signal == "SIGKILL":
+        return was_scarce
+    if is_limited and failure.signal in _CRASHES:
         return True
     text = f"{failure.message}\n{failure.details}\n{failure.log_tail if failure.signal else ''}"
     return any(phrase in text for phrase in _OUT_OF_MEMORY)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QDialog,
+    QHBoxLayout,
+    QHeaderView,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from engine.planning.results import BatchSearch, Change, Doing, Tried
 from engine.spec.run_spec import RunSpec
@@ -36,6 +44,9 @@ class BatchDialog(QDialog):
         self.progress.setAccessibleName(self.tr("The search goes on"))
         captions = (self.tr("Batch size"), self.tr("Result"), self.tr("Samples/s"))
         self.table = FactTable((*captions, self.tr("Memory")), self.tr("Sizes that were tried"))
+        header = self.table.header()  # a reason is long: the column ends it with dots
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(1, QHeaderView.ResizeMode.Stretch)
         self.run = QPushButton()
         self.run.setAutoDefault(False)
         self.run.clicked.connect(self._toggle)
@@ -129,8 +140,8 @@ class BatchDialog(QDialog):
         rows, tips = [], []
         for size, tried in sorted(self._tried.items()):
             fits = self.tr("✓ fits") if tried.fits else self.tr("✕ does not fit")
-            if tried.problem and "memory" not in tried.problem:
-                fits = self.tr("✕ fails")
+            if tried.is_failure:
+                fits = self.tr("✕ fails: {problem}").format(problem=tried.problem)
             rate = f"{tried.samples_per_second:,.0f}" if tried.samples_per_second else "–"
             memory = units.gib(tried.memory, 2) if tried.memory else "–"
             rows.append((f"{size:,}", fits, rate, memory))

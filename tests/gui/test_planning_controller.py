@@ -108,12 +108,20 @@ def test_sizes_are_shown_as_they_are_tried(app: AppController) -> None:
     app.planning.news.emit(request, Sized(tried))
     full = Tried(batch_size=1024, fits=False, problem="Out of memory.")
     app.planning.news.emit(request, Sized(full))
+    killed = "Rank 0 was killed from outside; when memory runs out, the system does that."
+    app.planning.news.emit(
+        request, Sized(Tried(batch_size=2048, fits=False, problem=killed, is_failure=True))
+    )
     shown = [
-        [item.text(column) for column in range(3)]
-        for row in range(2)
+        [item.text(column) for column in range(4)]
+        for row in range(3)
         if (item := dialog.table.topLevelItem(row)) is not None
     ]
-    assert shown == [["512", "✓ fits", "9,000"], ["1,024", "✕ does not fit", "–"]]
+    assert shown == [
+        ["512", "✓ fits", "9,000", "–"],
+        ["1,024", "✕ does not fit", "–", "–"],
+        ["2,048", f"✕ fails: {killed}", "–", "–"],
+    ]
     change = Change("Use 512", {"batch_size": 512})
     search = BatchSearch(tried=(tried, full), largest=512, fastest=512, text="Done.", change=change)
     app.planning.found.emit(request, search)

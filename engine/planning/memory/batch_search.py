@@ -183,12 +183,11 @@ class _Search:
         self._tried[size] = tried
         self._tell(Sized(tried))
         has_fitted = any(each.fits for each in self._tried.values())
-        if not run.ok and not run.is_out_of_memory and not has_fitted:
+        if tried.is_failure and (run.was_killed or not has_fitted):
             self._problem = f"{run.problem} {run.where}".strip()
         return tried.fits
 
     def _judged(self, run: ShortRun, batch: int) -> Tried:
-        held = max(run.memory.values(), default=0.0)
         problem = run.problem
         limit = self._available.get(CPU, 0.0)
         if run.ok and limit and run.memory.get(CPU, 0.0) > limit:
@@ -197,8 +196,9 @@ class _Search:
             batch_size=batch,
             fits=not problem,
             samples_per_second=0.0 if problem else run.samples_per_second,
-            memory=held,
+            memory=max(run.memory.values(), default=0.0) if run.ok else 0.0,
             problem=problem,
+            is_failure=not run.ok and not run.is_out_of_memory,
         )
 
     def _short_run(self, batch: int, accumulation: int, steps: int) -> ShortRun:

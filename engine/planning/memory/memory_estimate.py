@@ -117,12 +117,14 @@ def measure(
         while True:
             tell(Doing(f"Measures a step with batch {batch}", len(runs), 2))
             run = _measured(spec, batch, is_cancelled)
-            if not run.ok and not runs and batch < asked and not run.is_out_of_memory:
+            is_of_batch = not (run.ok or run.is_out_of_memory or run.was_killed)
+            if is_of_batch and not runs and batch < asked:
                 # The data may have a batch size of their own.
                 tell(Doing(f"Measures a step with batch {asked}", 1, 2))
                 run = _measured(spec, asked, is_cancelled)
             if not run.ok:
-                return (MemoryModel(runs), runs[-1]) if runs else (None, run)
+                is_known = runs and not run.was_killed
+                return (MemoryModel(runs), runs[-1]) if is_known else (None, run)
             runs.append(run)
             model = MemoryModel(runs)
             last = run.spec.batch_size

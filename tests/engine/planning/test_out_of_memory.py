@@ -27,8 +27,12 @@ def test_errors_of_frameworks_and_libraries_are_recognised(message: str) -> None
     assert is_out_of_memory(failure(message))
 
 
-def test_a_process_that_the_kernel_has_killed_had_no_memory() -> None:
-    assert is_out_of_memory(failure("rank 0 was ended by SIGKILL", "SIGKILL"))
+def test_a_process_that_was_killed_had_no_memory_only_if_memory_was_scarce() -> None:
+    hint = "(killed from outside; when memory runs out or a limit of CPU time is reached, …)"
+    killed = failure(f"rank 0 was ended by SIGKILL {hint}", "SIGKILL", "out of memory")
+    assert is_out_of_memory(killed, was_scarce=True)
+    assert not is_out_of_memory(killed)
+    assert not is_out_of_memory(killed, is_limited=True)
 
 
 def test_native_code_that_aborts_says_why_in_its_log() -> None:

@@ -9,7 +9,7 @@ from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Interrupted, Refused, err, out, print_json
 from engine.planning.memory.batch_search import search
 from engine.planning.memory.memory_estimate import estimate
-from engine.planning.results import BatchSearch, Doing, MemoryEstimate, News, Sized
+from engine.planning.results import BatchSearch, Doing, MemoryEstimate, News, Sized, Tried
 from engine.planning.short_run import Cancelled
 from engine.spec import catalog
 from engine.system.units import byte_size
@@ -86,6 +86,12 @@ def _estimate_table(found: MemoryEstimate) -> Table:
     return table
 
 
+def _result(tried: Tried) -> str:
+    if tried.fits:
+        return ""
+    return "fails" if tried.is_failure else "does not fit"
+
+
 def _print_search(found: BatchSearch) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("batch", "samples/s", "memory", ""):
@@ -93,7 +99,7 @@ def _print_search(found: BatchSearch) -> None:
     for tried in found.tried:
         rate = f"{tried.samples_per_second:,.0f}" if tried.fits else "–"
         held = byte_size(tried.memory) if tried.memory else "–"
-        table.add_row(str(tried.batch_size), rate, held, "" if tried.fits else "does not fit")
+        table.add_row(str(tried.batch_size), rate, held, _result(tried))
     if found.tried:
         out().print(table)
     for change in found.changes:

@@ -114,7 +114,9 @@ def test_a_wrong_prediction_is_put_right(machine: Machine) -> None:
         return short(spec)
 
     machine.trial = trial
-    assert machine.search().largest == 96
+    found = machine.search()
+    assert found.largest == 96
+    assert not any(each.is_failure for each in found.tried)
 
 
 def test_a_prediction_that_is_too_high_for_memory_only_costs_trials(machine: Machine) -> None:
@@ -148,6 +150,34 @@ def test_a_recipe_that_fails_is_no_lack_of_memory(machine: Machine) -> None:
     assert found.largest == 0
     assert found.problem == "rank 0 failed: KeyError: 'x' r.py:3"
     assert len(machine.asked) == 1
+
+
+def test_a_trial_that_was_killed_from_outside_ends_the_search(machine: Machine) -> None:
+    problem = "rank 0 was ended by SIGKILL (killed from outside)"
+
+    def trial(spec: RunSpec) -> ShortRun:
+        if spec.batch_size > 100:
+            return short(spec, problem=problem, was_killed=True)
+        return short(spec)
+
+    machine.trial = trial
+    found = machine.search()
+    assert found.problem == problem
+    assert found.text.startswith("The largest of those that were tried and fit is ")
+    *fitting, last = found.tried
+    assert all(each.fits for each in fitting)
+    assert (last.fits, last.is_failure, last.problem) == (False, True, problem)
+    assert last.memory == 0  # what it held when it was killed is not what the batch needs
+
+
+def test_a_size_that_fails_for_another_reason_is_a_bound_and_says_so(machine: Machine) -> None:
+    def trial(spec: RunSpec) -> ShortRun:
+        return short(spec, problem="ValueError: odd" if spec.batch_size > 100 else "")
+
+    machine.trial = trial
+    found = machine.search()
+    assert (found.largest, found.problem) == (96, "")
+    assert {each.is_failure for each in found.tried if not each.fits} == {True}
 
 
 def test_a_search_that_is_stopped_says_what_it_has_found(machine: Machine) -> None:
