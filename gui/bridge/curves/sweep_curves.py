@@ -48,7 +48,7 @@ class SweepLines(NamedTuple):
 
 
 class SweepCurves(QObject):
-    """Reads the runs of one sweep; those that are over are read once."""
+    """Reads the runs of one sweep; after its end, each is read once more."""
 
     arrived = Signal(object)
     """SweepLines of the sweep that was shown last."""
@@ -60,13 +60,16 @@ class SweepCurves(QObject):
         self._lines: dict[str, Line | None] = {}
         """By run; None: it cannot be read, or has no such series."""
 
+        self._whole: set[str] = set()
+        """The runs that were over when they were read: their lines do not change."""
+
         self._is_busy = self._is_old = False
 
     def show(self, report: SweepReport) -> None:
         """Read what is new in the runs of a sweep. Emits `arrived`, also while some are unread."""
         before = self._report
         if before is None or before.summary.sweep != report.summary.sweep:
-            self._lines = {}
+            self._lines, self._whole = {}, set()
         self._report, self._is_old = report, True
         if not self._is_busy:
             self._start()
@@ -83,9 +86,10 @@ class SweepCurves(QObject):
             return
         sweep, lines = report.sweep, dict(self._lines)
         runs = {each.run: each.state in OVER for each in report.trials if each.run}
-        unread = [run for run, is_over in runs.items() if not (is_over and run in lines)]
-        unread.sort(key=lambda run: run in lines)  # those that are still training come last
-        missing = sum(run not in lines for run in unread)
+        unread = [run for run in runs if run not in self._whole]
+        # What is new of a run that still trains, and that has a line already, comes last.
+        unread.sort(key=lambda run: run in lines and not runs[run])
+        missing = sum(runs[run] or run not in lines for run in unread)
         if not self._is_old and not missing:
             return
         self._is_busy, self._is_old = True, False
@@ -103,6 +107,7 @@ class SweepCurves(QObject):
         def show(answer: tuple[Mapping[str, Line | None], SweepLines]) -> None:
             if self._report and self._report.summary.sweep == report.summary.sweep:
                 self._lines |= answer[0]
+                self._whole |= {run for run in now if runs[run]}
                 self.arrived.emit(answer[1])
             self._start()
 

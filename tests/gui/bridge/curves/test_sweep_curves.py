@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
 
@@ -13,6 +14,7 @@ from gui.bridge.background import Background
 from gui.bridge.curves import sweep_curves
 from gui.bridge.curves.sweep_curves import SweepCurves, SweepLines
 from tests.support.made_sweeps import make_sweep
+from tests.support.recorded_runs import record_epochs
 
 
 def read(curves: SweepCurves, report: SweepReport, qtbot: QtBot) -> SweepLines:
@@ -64,6 +66,29 @@ def test_runs_that_are_over_are_read_once(qtbot: QtBot, monkeypatch: pytest.Monk
     )
     read(curves, reader.read(), qtbot)
     assert asked == []
+
+
+def test_a_run_that_was_training_when_it_was_read_is_read_again_at_its_end(qtbot: QtBot) -> None:
+    over = SweepReader(make_sweep(4)).read()
+    assert over.summary.best is not None
+    _, *others = [each for each in over.trials if each.number != over.summary.best.number]
+    begun = record_epochs("running", (8.0,))  # what stood there while the runs were training
+    runs = [paths.run_folder(each.run) for each in others]
+    for run in runs:
+        run.rename(run.with_name(f"{run.name}-whole"))
+    shutil.copytree(begun, runs[0])
+    training = tuple(
+        msgspec.structs.replace(each, state="running") if each in others else each
+        for each in over.trials
+    )
+    curves = SweepCurves(Background())
+    lines = read(curves, msgspec.structs.replace(over, trials=training), qtbot)
+    assert sorted(steps.tolist() for steps, _ in lines.others) == [[10], [10, 20, 30]]
+    shutil.rmtree(runs[0])
+    for run in runs:
+        run.with_name(f"{run.name}-whole").rename(run)
+    lines = read(curves, over, qtbot)
+    assert [steps.tolist() for steps, _ in lines.others] == [[10, 20, 30]] * 3
 
 
 def test_another_sweep_takes_the_place(qtbot: QtBot) -> None:
