@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QGuiApplication, QIcon, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from engine.spec.field_info import Setting
+from engine.sweeps.ranges import Interval, Range
 from engine.sweeps.study import TrialResult
 from engine.sweeps.sweep import Sweep
 from gui.style.state_marks import state_icon
@@ -36,11 +37,14 @@ class TrialsModel(QAbstractTableModel):
         self.columns: list[str] = []
         self.rows: list[TrialResult] = []
         self.trials: Sequence[TrialResult] = ()
-        self.best = -1
+        self.best = self._starred = -1
         self.sorted_by, self.descending = "number", False
         self.titles: dict[str, str] = {}
         self.passing: frozenset[int] | None = None
         """The trials that are shown; None: all."""
+
+        self._numeric: frozenset[str] = frozenset()
+        """The columns of settings whose values are all numbers."""
 
         self._icons: dict[tuple[str, str], QIcon] = {}
 
@@ -55,14 +59,15 @@ class TrialsModel(QAbstractTableModel):
             titles["value"] = result_title(sweep)
             titles |= {f"setting {name}": title_of(sweep, name) for name in sweep.ranges}
         titles["reason"] = translate("Trials", "Reason")
-        is_new = titles != self.titles
+        numeric = _numeric(sweep.ranges) if sweep else frozenset()
+        is_new = (titles, numeric) != (self.titles, self._numeric)
         self.trials, self.best = trials, best
         if is_new:
             self.beginResetModel()
-            self.titles, self.columns = titles, list(titles)
+            self.titles, self.columns, self._numeric = titles, list(titles), numeric
             if self.sorted_by not in titles:
                 self.sorted_by, self.descending = "number", False
-            self.rows = self._arranged()
+            self.rows, self._starred = self._arranged(), best
             self.endResetModel()
         else:
             self._rearrange()
@@ -147,10 +152,7 @@ class TrialsModel(QAbstractTableModel):
         return "–" if value is None else short(value)
 
     def _alignment(self, name: str) -> Qt.AlignmentFlag:
-        if name == "value":
-            return _RIGHT
-        values = {type(each.settings.get(name.removeprefix("setting "))) for each in self.rows[:20]}
-        return _RIGHT if name.startswith("setting ") and values <= {int, float} else _LEFT
+        return _RIGHT if name == "value" or name in self._numeric else _LEFT
 
     def _icon(self, state: str) -> QIcon:
         theme = theme_of(QGuiApplication.palette())
@@ -171,20 +173,16 @@ class TrialsModel(QAbstractTableModel):
         """Show the trials in their order; the current row goes along with its trial."""
         rows = self._arranged()
         if [each.number for each in rows] == [each.number for each in self.rows]:
-            changed = [
-                row
-                for row, (old, new) in enumerate(zip(self.rows, rows, strict=True))
-                if old != new
-            ]
-            self.rows = rows
-            if changed:
-                end = self.index(changed[-1], len(self.columns) - 1)
-                self.dataChanged.emit(self.index(changed[0], 0), end)
+            if rows and (rows != self.rows or self.best != self._starred):
+                # The star has left a row that is as it was, so all rows are painted again.
+                self.rows, self._starred = rows, self.best
+                end = self.index(len(rows) - 1, len(self.columns) - 1)
+                self.dataChanged.emit(self.index(0, 0), end)
             return
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
         numbers = [self.rows[each.row()].number for each in before]
-        self.rows = rows
+        self.rows, self._starred = rows, self.best
         places = {each.number: row for row, each in enumerate(rows)}
         after = [
             self.index(places[number], old.column()) if number in places else QModelIndex()
@@ -284,6 +282,14 @@ class TrialsTable(QTableView):
 
     def _point(self, now: QModelIndex, _before: QModelIndex) -> None:
         self.pointed.emit(self.trials.rows[now.row()].number if now.isValid() else -1)
+
+
+def _numeric(ranges: Mapping[str, Range]) -> frozenset[str]:
+    return frozenset(
+        f"setting {name}"
+        for name, values in ranges.items()
+        if isinstance(values, Interval) or {type(each) for each in values.values} <= {int, float}
+    )
 
 
 def _value(trial: TrialResult, name: str) -> Setting | None:

@@ -81,6 +81,34 @@ def test_the_current_row_goes_along_with_its_trial(table: TrialsTable) -> None:
     assert table.trials.rows[table.currentIndex().row()].number == 3
 
 
+def test_the_star_leaves_the_row_of_the_former_best(table: TrialsTable, qtbot: QtBot) -> None:
+    model, changed = table.trials, [*TRIALS[:3], msgspec.structs.replace(TRIALS[3], value=0.5)]
+    with qtbot.waitSignal(model.dataChanged) as told:
+        table.show_trials(SWEEP, changed, 3)
+    first, last = told.args[:2]
+    assert (first.row(), last.row()) == (0, 3)  # the row of the former best is as it was
+    values = [model.index(row, column(table, "value")).data() for row in range(4)]
+    assert values == ["3", "1", "–", "★ 0.5"]
+    with qtbot.assertNotEmitted(model.dataChanged):
+        table.show_trials(SWEEP, changed, 3)
+
+
+def test_a_column_is_aligned_by_its_range_and_not_by_its_rows(table: TrialsTable) -> None:
+    def right() -> list[str]:
+        align, model = Qt.ItemDataRole.TextAlignmentRole, table.trials
+        return [
+            name
+            for place, name in enumerate(model.columns)
+            if model.headerData(place, Qt.Orientation.Horizontal, align)
+            & Qt.AlignmentFlag.AlignRight
+        ]
+
+    numbers = ["value", "setting learning_rate", "setting width"]
+    assert right() == numbers
+    table.show_trials(SWEEP, [TrialResult(0, "", "waiting", {}, None), *TRIALS[1:]], 1)
+    assert right() == numbers
+
+
 def test_a_filter_shows_only_what_passes(table: TrialsTable) -> None:
     table.trials.filter(frozenset({0, 3}))
     assert numbers(table) == [0, 3]
