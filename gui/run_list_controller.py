@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import QObject, Signal
 
 from engine.runs.run_info import RunInfo
+from engine.spec.recipe_file import RecipeInfo
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient
-from gui.bridge.machines.machines import is_elsewhere
+from gui.bridge.files.run_recipes import NotForTheForm, settings_here
+from gui.bridge.machines.machines import place_of
 from gui.run_form.run_form import RunForm
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.filter_sort import run_to_open
@@ -75,7 +79,7 @@ class RunListController(QObject):
         panel.compare.toggled.connect(self._compare)
         panel.compare.clicked.connect(self._leave_comparison)
         window.page_changed.connect(self._page_changed)
-        run_list.copy_requested.connect(form.load)
+        run_list.copy_requested.connect(self.copy_settings)
         run_list.move_requested.connect(client.move)
         client.runs_listed.connect(panel.show_runs)
         client.runs_listed.connect(runs_page.comparison.show_runs)
@@ -131,10 +135,34 @@ class RunListController(QObject):
         if self._run_list.watched in run_ids:
             self.open_requested.emit(self._run_list.neighbour(run_ids))
 
+    def copy_settings(self, info: RunInfo) -> None:
+        """Show the settings of a run in the form, for a new one on the same machine."""
+        self._client.recipes.read(info, partial(self._load, info))
+
     def run_again(self, info: RunInfo) -> None:
         """Start a new run with the settings of another one, on its machine."""
-        if not is_elsewhere(info):
+
+        def start(recipe: RecipeInfo) -> None:
             # The form shows the spec too, so that problems appear beside their fields.
-            self._form.load(info.spec)
-        self.message.emit(self.tr("Starting the run…"))
-        self._client.start_again(info)
+            self._load(info, recipe)
+            self._client.start_again(info)
+            self.message.emit(self.tr("Starting the run…"))
+
+        self._client.recipes.read(info, start)
+
+    def _load(self, info: RunInfo, recipe: RecipeInfo) -> None:
+        machine = place_of(info.id)[0]
+        if not machine:
+            self._form.load(info.spec, machine)
+            return
+        try:
+            spec = settings_here(info.spec, recipe)
+        except NotForTheForm as error:
+            self.message.emit(str(error))
+            return
+        text = self.tr(
+            "{path} has come here from {machine}. It is sent back when the run starts; files "
+            "beside it are not."
+        )
+        note = "" if recipe.builtin else text.format(path=info.spec.recipe, machine=machine)
+        self._form.load(spec, machine, note)

@@ -182,6 +182,13 @@ class Keep(Request[str], frozen=True, tag="keep"):
     code: Code
 
 
+class ReadCode(Request[Code], frozen=True, tag="read_code"):
+    """The recipe of a run, as it trains, or its script, as it is now."""
+
+    answer: ClassVar[Any] = Code
+    run: str
+
+
 class Check(Request[list[Problem]], frozen=True, tag="check"):
     """Every reason why a run cannot be started there now."""
 
@@ -444,6 +451,7 @@ Question = (
     | Lines
     | Send
     | Keep
+    | ReadCode
     | Check
     | Start
     | Resume

@@ -1,4 +1,4 @@
-"""A recipe or script that goes with a request: collected on this side, kept on the other one."""
+"""A recipe or script in a message: collected on one side, kept on the other one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from engine.files.atomic_file import sync_tree
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.remote.requests import Code
 from engine.scripts.command import script_of
+from engine.spec import recipe_copy
 from engine.spec.local_modules import MOST_FILES, local_modules
 from engine.spec.recipe_file import LARGEST_RECIPE, RecipeInfo
+from engine.spec.run_spec import RunSpec
 from engine.system import paths
 
 FOLDER = "received"
-"""The folder, in the data folder, of the recipes that other machines have sent."""
+"""The folder, in the data folder, of the recipes and scripts that came from other machines."""
 
 
 class UnfitCode(ValueError):
@@ -54,6 +56,16 @@ def code_in(path: Path) -> Code:
     """Return the recipe or script `path` with its local modules. Raises OSError."""
     content = read_regular(path, LARGEST_RECIPE, follow_links=True)
     return Code(path.name, content, local_modules(path, content))
+
+
+def code_of_run(folder: Path, spec: RunSpec) -> Code:
+    """Return the copy of its recipe that a run has kept; the file as it is now, if it has none, and
+    of a script, which runs so. Raises OSError."""
+    path = Path(spec.recipe)
+    if spec.is_script or not recipe_copy.has_copy(folder):
+        return code_in(path)
+    copy = recipe_copy.read_copy(folder)
+    return Code(f"{path.stem}.py", copy.recipe, copy.modules)
 
 
 def keep(code: Code) -> Path:

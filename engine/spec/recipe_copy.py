@@ -34,7 +34,9 @@ class KeptFile(NamedTuple):
     body: bytes
 
 
-class _Code(NamedTuple):
+class CopiedCode(NamedTuple):
+    """What a copy holds."""
+
     recipe: bytes
     modules: dict[str, bytes]
     """By path relative to the recipe's folder."""
@@ -62,7 +64,11 @@ def recipe_of_run(folder: Path, spec: RunSpec) -> RecipeInfo:
     """
     if spec.is_script:
         return catalog.recipe_of(spec)
-    copy = folder / RECIPE if has_copy(folder) else None
+    return copied_recipe(spec, folder / RECIPE if has_copy(folder) else None)
+
+
+def copied_recipe(spec: RunSpec, copy: Path | None) -> RecipeInfo:
+    """Return the recipe of `spec` as its `copy` describes it; None: as its file does."""
     try:
         path, builtin = catalog.recipe_file(spec.recipe)
     except catalog.UnknownName:  # it was built into an earlier version
@@ -90,7 +96,7 @@ def changes(folder: Path, recipe: RecipeInfo) -> str:
     read (any more). Modules are not compared if the copy is an older one, which has none.
     """
     try:
-        now, copy = _source(recipe), _copy(folder)
+        now, copy = _source(recipe), read_copy(folder)
     except OSError:
         return ""
     name = Path(recipe.path).name
@@ -141,7 +147,7 @@ def replaced_copy(folder: Path, recipe: RecipeInfo, attempt: int) -> Iterator[No
     restored if the body raises. Raises OSError.
     """
     now = _source(recipe)
-    _write(folder, _copy(folder), _recipe_before(attempt), _modules_before(attempt))
+    _write(folder, read_copy(folder), _recipe_before(attempt), _modules_before(attempt))
     try:
         _write(folder, now, RECIPE, MODULES)
         yield
@@ -169,11 +175,11 @@ def copy_to(folder: Path, new: Path, attempt: int) -> None:
 
     The caller syncs them. Raises OSError.
     """
-    _write(new, _copy(folder), RECIPE, MODULES, sync=False)
+    _write(new, read_copy(folder), RECIPE, MODULES, sync=False)
     for number, recipe in older_copies(folder).items():
         modules = _read_modules(folder / _modules_before(number))
         kept = min(number, attempt + 1)
-        code = _Code(read_regular(recipe, LARGEST_RECIPE), modules)
+        code = CopiedCode(read_regular(recipe, LARGEST_RECIPE), modules)
         _write(new, code, _recipe_before(kept), _modules_before(kept), sync=False)
         if number > attempt:
             return  # it is the one that the attempt `attempt` trained
@@ -192,15 +198,18 @@ def older_copies(folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def _source(recipe: RecipeInfo) -> _Code:
+def _source(recipe: RecipeInfo) -> CopiedCode:
     """Read the recipe as it is now. Raises OSError."""
     path = Path(recipe.path)
     content = read_regular(path, LARGEST_RECIPE, follow_links=True)
-    return _Code(content, {} if recipe.builtin else local_modules(path, content))
+    return CopiedCode(content, {} if recipe.builtin else local_modules(path, content))
 
 
-def _copy(folder: Path) -> _Code:
-    return _Code(read_regular(folder / RECIPE, LARGEST_RECIPE), _read_modules(folder / MODULES))
+def read_copy(folder: Path) -> CopiedCode:
+    """Return the copy in a run folder. Raises OSError."""
+    return CopiedCode(
+        read_regular(folder / RECIPE, LARGEST_RECIPE), _read_modules(folder / MODULES)
+    )
 
 
 def is_code(name: str) -> bool:
@@ -235,7 +244,7 @@ def _files(modules: Path) -> dict[str, Path]:
 
 
 def _write(
-    folder: Path, code: _Code, recipe_name: str, modules_name: str, *, sync: bool = True
+    folder: Path, code: CopiedCode, recipe_name: str, modules_name: str, *, sync: bool = True
 ) -> None:
     """Write the modules, then the recipe; a crash in between leaves the old recipe."""
     new = folder / f".{modules_name}.{secrets.token_hex(3)}.tmp"

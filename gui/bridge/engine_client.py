@@ -25,6 +25,7 @@ from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from gui.bridge.background import Background
+from gui.bridge.files.run_recipes import RunRecipes
 from gui.bridge.kept_results import measured_before
 from gui.bridge.machines.machines import place_of
 from gui.bridge.run_commands import RunCommands
@@ -108,6 +109,7 @@ class EngineClient(QObject):
         self._background = background
         self._machines = background.machines
         self._machines.runs_listed.connect(lambda *_: self._report_all())
+        self.recipes = RunRecipes(background, self)
         self._commands = RunCommands(self._machines, self)
         self._commands.failed.connect(self._command_failed)
         self._cancelled = threading.Event()

@@ -67,6 +67,14 @@ class RecipeChoice(Combo):
         self._recipes[reference] = read_recipe(reference)
         return self._recipes[reference]
 
+    def forget(self, recipe: RecipeInfo) -> None:
+        """List a recipe no more that is not chosen now."""
+        row = self.findData(recipe.reference)
+        if row >= 0 and row != self._last:
+            self.removeItem(row)
+            del self._recipes[recipe.reference]
+            self._last = self.currentIndex()
+
     def remember(self, references: Iterable[str]) -> None:
         """List files that the user has opened before; each is read when it is chosen."""
         for reference in references:
@@ -122,6 +130,12 @@ class ScriptChoice(Combo):
         if self._script.path:
             self._script = read_script(self._script.path)
         return self._script
+
+    def forget(self, script: RecipeInfo) -> None:
+        """List a script no more that is not chosen now."""
+        row = self.findData(script.path)
+        if row >= 0 and row != self.currentIndex():
+            self.removeItem(row)
 
     def remember(self, paths: Iterable[str]) -> None:
         """List scripts that the user has opened before, the newest first; each is read when it is

@@ -9,10 +9,10 @@ from engine.runs import resume_rules
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
 from engine.spec.field_info import Setting
+from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.bridge.engine_client import ResumeRequest
-from gui.bridge.files.recipes import read_run_recipe
 from gui.bridge.files.script_files import resuming
 from gui.style.translation import translate
 
@@ -81,6 +81,9 @@ class Continuation(NamedTuple):
     checkpoint: CheckpointInfo | None
     """None: it has no checkpoint, and starts from the beginning."""
 
+    recipe: RecipeInfo
+    """The one that it trains."""
+
     as_new: bool = False
     """Whether a new run continues from the checkpoint, and this run is not changed."""
 
@@ -128,8 +131,9 @@ class Continuation(NamedTuple):
     def command(self, spec: RunSpec, tags: tuple[str, ...]) -> str:
         name = self.checkpoint.folder.name if self.checkpoint else ""
         before = self.info.spec
-        recipe = read_run_recipe(self.info)
-        return resume_command(self.info.id, name, before, spec, as_new=self.as_new, recipe=recipe)
+        return resume_command(
+            self.info.id, name, before, spec, as_new=self.as_new, recipe=self.recipe
+        )
 
     def request(self, spec: RunSpec) -> ResumeRequest:
         """Return the request to continue the run with the settings of `spec`."""

@@ -40,6 +40,11 @@ class MachineChoice(Combo):
         """Whether there is another machine."""
         return self.count() > 1
 
+    def choose(self, name: str) -> None:
+        """Choose a machine, if it is listed; empty: this one."""
+        if (row := self.findData(name)) >= 0:
+            self.setCurrentIndex(row)
+
     @property
     def problem(self) -> str:
         """Why nothing can start on the chosen machine now, in a sentence; empty: it can."""

@@ -34,13 +34,14 @@ from gui.bridge.files.file_watch import FileWatch
 from gui.bridge.files.gpu_builds import build_problems
 from gui.bridge.files.recent_forms import RecentForms
 from gui.bridge.files.recipes import read_recipe, read_run_recipe
+from gui.bridge.files.run_recipes import NotForTheForm, settings_here
 from gui.bridge.files.script_files import (
     fitting_strategy,
     name_of_run,
     script_problems,
     shown_command,
 )
-from gui.bridge.machines.machines import place_of
+from gui.bridge.machines.machines import is_elsewhere, place_of
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
 from gui.run_form.button_row import ButtonRow
 from gui.run_form.choices import RecipeChoice, ScriptChoice, StrategyChoice
@@ -242,6 +243,11 @@ class RunForm(QFrame):
     def _is_new_run(self) -> bool:
         return not isinstance(self._mode, Continuation)
 
+    @property
+    def _goes_on_elsewhere(self) -> bool:
+        """Whether the form is for a run of another machine that goes on there."""
+        return isinstance(self._mode, Continuation) and is_elsewhere(self._mode.info)
+
     def remember(self) -> None:
         """Remember what is in the form for this recipe or script."""
         if self._recent is not None and self._entered and not isinstance(self._mode, Continuation):
@@ -267,19 +273,30 @@ class RunForm(QFrame):
         else:
             self.recipe.choose(path)
 
-    def load(self, spec: RunSpec) -> None:
-        """Fill the form with `spec`, for a new run."""
+    def load(self, spec: RunSpec, machine: str | None = None, note: str = "") -> None:
+        """Fill the form with `spec`, for a new run on a machine (None: the one that is chosen), and
+        say `note` about its recipe."""
         self._remember_before()
         self._set_mode(NewRun())
+        if machine is not None:
+            self.machine.choose(machine)
         self._fill(spec)
+        self.recipe_note.set_note(note)
 
-    def continue_run(self, info: RunInfo, checkpoint: CheckpointInfo | None) -> None:
-        """Fill the form with the settings of a run, to continue it from `checkpoint`; None: from
-        the beginning."""
+    def continue_run(
+        self,
+        info: RunInfo,
+        checkpoint: CheckpointInfo | None,
+        recipe: RecipeInfo | None = None,
+    ) -> None:
+        """Fill the form with the settings of a run and with its `recipe`, to continue it from
+        `checkpoint`; None: from the beginning."""
+        recipe = recipe or read_run_recipe(info)
         self._remember_before()
         self._set_mode(NewRun())  # remove the fixed values of another run
-        self._fill(info.spec, read_run_recipe(info))
-        self._set_mode(Continuation(info, checkpoint))
+        self.machine.choose(place_of(info.id)[0])
+        self._fill(info.spec, recipe)
+        self._set_mode(Continuation(info, checkpoint, recipe))
         first = self.command.arguments if info.spec.is_script else self._main_fields["epochs"]
         first.widget.setFocus()
 
@@ -442,7 +459,9 @@ class RunForm(QFrame):
     def _set_mode(self, mode: FormMode) -> None:
         before, self._mode, self._continuation_requested = self._mode, mode, False
         if isinstance(before, Continuation) and not isinstance(mode, Continuation):
-            self._forget_copy()
+            self._forget_copy(before)
+        self.machine.setEnabled(not isinstance(mode, Continuation))
+        self._lock_script_page()
         self.heading.show_mode(mode)
         self.start_button.setText(mode.start_text)
         self._source.setEnabled(not isinstance(mode, Continuation))
@@ -459,11 +478,23 @@ class RunForm(QFrame):
 
     def _machine_chosen(self) -> None:
         self.devices.forget()
-        self.script_page.set_machine(self.machine.machine)
+        self._lock_script_page()
         self._check()
 
-    def _forget_copy(self) -> None:
-        """Show the settings of the recipe's file, which a new run trains, and not of a copy."""
+    def _lock_script_page(self) -> None:
+        if isinstance(self._mode, Continuation) and self._goes_on_elsewhere:
+            self.script_page.hold(self._mode.info.spec, self.machine.machine)
+        else:
+            self.script_page.set_machine(self.machine.machine)
+
+    def _forget_copy(self, mode: Continuation) -> None:
+        """Show the settings of the recipe's file, which a new run trains, and not of a copy.
+
+        The file of another machine is not here: a new run trains the copy.
+        """
+        if is_elsewhere(mode.info):
+            self._take_copy(mode)
+            return
         if self.is_script:
             self.script.read_again()
             self._show_source()
@@ -473,6 +504,18 @@ class RunForm(QFrame):
             self._show_settings(recipe, {name: f.entered() for name, f in settings.items()})
         self._described = recipe
         self._watch_file()
+
+    def _take_copy(self, mode: Continuation) -> None:
+        choice = self.script if self.is_script else self.recipe
+        try:
+            spec = settings_here(self._entered or mode.info.spec, mode.recipe)
+        except NotForTheForm as error:
+            choice.forget(mode.recipe)
+            self.message.emit(str(error))
+            return
+        if not mode.recipe.builtin:
+            self._fill(spec)
+            choice.forget(mode.recipe)
 
     def _file_changed(self) -> None:
         """Show the recipe as its file is now, and say so; what the user has typed stays."""
@@ -659,7 +702,8 @@ class RunForm(QFrame):
         spec, found = entered_spec(*entry)
         if self.is_script:
             spec = self.script_page.fill(spec, found)
-            found += script_problems(spec) if recipe.path else []
+            is_here = recipe.path and not self._goes_on_elsewhere
+            found += script_problems(spec) if is_here else []  # the Traindeck there knows
         else:
             self.environment.follow(package_of(strategy))
             spec = replace(spec, interpreter=self.environment.interpreter())
@@ -677,7 +721,7 @@ class RunForm(QFrame):
             is_in_cluster=self.devices.is_in_cluster,
         )
         found += build_problems(spec, strategy, found)
-        if self._is_new_run and self.machine.problem:
+        if self.machine.problem:
             found.append(Problem("machine", self.machine.problem))
         wrong = {problem.field for problem in found}  # do not report an invalid value twice
         found += [each for each in self._mode.problems(spec) if each.field not in wrong]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt
@@ -55,12 +56,12 @@ class ResumeDialogs(QObject):
         with_changes = info.id in self._to_change
         if info.spec.is_script and not uses_calls(info):
             if with_changes:
-                self._form.continue_run(info, None)
+                self._continue(info, None)
             else:
                 self._show_refusal(info.id, resuming(info))
             return
         if not checkpoints and with_changes and info.state.can_resume:
-            self._form.continue_run(info, None)
+            self._continue(info, None)
             return
         if not checkpoints:
             text = self.tr("Run {run} has no checkpoint to resume from.").format(run=info.id)
@@ -69,13 +70,16 @@ class ResumeDialogs(QObject):
 
         def go_on(chosen: CheckpointInfo) -> None:
             if with_changes:
-                self._form.continue_run(info, chosen)
+                self._continue(info, chosen)
             else:
                 self._client.resume(ResumeRequest(info.id, chosen.folder))
 
         dialog = CheckpointDialog(info.id, checkpoints, self._window, with_changes=with_changes)
         dialog.chosen.connect(go_on)
         dialog.open()
+
+    def _continue(self, info: RunInfo, checkpoint: CheckpointInfo | None) -> None:
+        self._client.recipes.read(info, partial(self._form.continue_run, info, checkpoint))
 
     def _ask_for_previous(self, request: ResumeRequest, damaged: str, previous: Path) -> None:
         buttons = QMessageBox.StandardButton

@@ -59,7 +59,7 @@ class RunListView(QListView):
     """Id of a queued run, and where to move it: one of `engine.runs.device_queue.MOVES`."""
 
     copy_requested = Signal(object)
-    """RunSpec of a run whose settings should be copied into the form."""
+    """RunInfo of a run whose settings should be copied into the form."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -339,7 +339,7 @@ class RunListView(QListView):
 
     def _copy_settings(self) -> None:
         if info := self._current():
-            self.copy_requested.emit(info.spec)
+            self.copy_requested.emit(info)
 
 
 def resume_text(info: RunInfo | None) -> str:

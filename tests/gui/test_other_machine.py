@@ -18,11 +18,18 @@ from engine.messages.events import CheckpointSaved, Notice, RunEnded
 from engine.processes.process import PROJECT
 from engine.remote import machines, ssh
 from engine.remote.machines import RemoteMachine
+from engine.remote.sent_code import code_of
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.runs.store.stored_points import StoredPoints
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import replaced_spec
+from engine.system import paths
 from gui.app import AppController
+from gui.bridge.engine_client import ResumeRequest
+from gui.bridge.machines import remote_run
+from gui.bridge.machines.no_answer import NoAnswer
 from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
 from gui.plots.data.run_timeline import MarkerKind
 from gui.plots.data.series_style import LOSS
@@ -43,14 +50,14 @@ def other_home(tmp_path: Path) -> Path:
 @pytest.fixture
 def record_there(
     other_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], RecordedRun]]:
+) -> Iterator[Callable[..., RecordedRun]]:
     """Records a run in the data folder of the other machine."""
     made: list[RecordedRun] = []
 
-    def record() -> RecordedRun:
+    def record(spec: RunSpec = SPEC) -> RecordedRun:
         with monkeypatch.context() as there:
             there.setenv("TRAINDECK_HOME", str(other_home))
-            made.append(RecordedRun())
+            made.append(RecordedRun(spec))
         made[-1].begin()
         return made[-1]
 
@@ -209,6 +216,186 @@ def test_settings_that_were_changed_there_are_marked_in_the_plots(
 
     qtbot.waitUntil(lambda: len(edited()) == 1)
     assert edited()[0].endswith("Changed: learning rate 0.001 → 0.5.")
+
+
+RECIPE = """import torch
+from nets import SIZE
+
+def model(width: int = SIZE): ...
+
+def datasets(): ...
+"""
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """A recipe and a script of the other machine, with the module that both import."""
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "mine.py").write_text(RECIPE.replace("SIZE):", "8):"))
+    (folder / "nets.py").write_text("SIZE = 8\n")
+    options = "import argparse, nets\np = argparse.ArgumentParser()\n"
+    options += "p.add_argument('--lr', type=float, default=0.1)\np.parse_args()\n"
+    (folder / "train it.py").write_text(options)
+    return folder
+
+
+def there_spec(theirs: Path) -> RunSpec:
+    return msgspec.structs.replace(
+        SPEC,
+        recipe=str(theirs / "mine.py"),
+        settings={"width": 16},
+        devices=("cpu:0", "cpu:1"),
+        strategy="torch/ddp",
+        interpreter="/envs/of/gpus/bin/python",
+    )
+
+
+def select(app: AppController, run_id: str, qtbot: QtBot) -> None:
+    qtbot.waitUntil(lambda: run_id in listed(app))
+    app.run_list.watch(run_id)
+
+
+def test_the_settings_and_the_recipe_of_a_run_there_come_into_the_form(
+    connected: Callable[[], AppController],
+    record_there: Callable[..., RecordedRun],
+    theirs: Path,
+    qtbot: QtBot,
+) -> None:
+    run = record_there(there_spec(theirs))
+    run.add(RunEnded("finished", ""))
+    for file in theirs.iterdir():
+        file.unlink()
+    app = connected()
+    select(app, "gpus:1", qtbot)
+    app.run_list.copy_settings.trigger()
+    form = app.form
+    qtbot.waitUntil(lambda: form.recipe.currentText() == "mine")
+    assert form.machine.machine == "gpus"
+    assert f"{theirs / 'mine.py'} has come here from gpus" in form.recipe_note.text()
+    assert form.field("settings.width").value_or_default() == 16
+    spec = form.spec()
+    assert spec is not None
+    assert (spec.devices, spec.strategy, spec.interpreter) == (
+        ("cpu:0", "cpu:1"),
+        "torch/ddp",
+        "",
+    )
+    here = Path(spec.recipe)
+    assert here.is_relative_to(paths.home() / "received")
+    assert (here.parent / "nets.py").read_text() == "SIZE = 8\n"
+    here.write_text(RECIPE.replace("SIZE):", "4):"))
+    form.entered.emit()
+    qtbot.waitUntil(lambda: form.field("settings.width").info.default == 4)
+    form.start_requested.disconnect()
+    with qtbot.waitSignal(form.start_requested) as wanted:
+        form.start()
+    assert wanted.args is not None
+    code = code_of(catalog.recipe_of(wanted.args[0]))
+    assert code is not None
+    assert b"width: int = 4" in code.content
+
+
+def test_a_script_of_a_run_there_comes_into_the_form_with_its_options(
+    connected: Callable[[], AppController],
+    record_there: Callable[..., RecordedRun],
+    theirs: Path,
+    qtbot: QtBot,
+) -> None:
+    command = ("-u", "train it.py", "--lr", "0.5")
+    spec = RunSpec(
+        recipe=str(theirs / "train it.py"),
+        strategy="script/single",
+        devices=("cpu:0",),
+        command=command,
+        working_folder=str(theirs),
+        interpreter="/envs/of/gpus/bin/python",
+    )
+    for each in (spec, msgspec.structs.replace(spec, command=("-m", "theirs.train"))):
+        record_there(each).add(RunEnded("stopped", ""))
+    app = connected()
+    select(app, "gpus:1", qtbot)
+    app.run_list.copy_settings.trigger()
+    form = app.form
+    qtbot.waitUntil(lambda: form.is_script)
+    assert form.field("options.lr").value_or_default() == 0.5
+    shown = form.spec()
+    assert shown is not None
+    assert (shown.command, shown.working_folder) == (command, "")
+    assert (Path(shown.recipe).parent / "nets.py").exists()
+    app.run_list.watch("gpus:2")
+    with qtbot.waitSignal(app.run_list_controller.message) as said:
+        app.run_list.copy_settings.trigger()
+    assert "run it again there" in str(said.args)
+    app.run_list.watch("gpus:1")
+    app.run_list.continue_changed.trigger()
+    qtbot.waitUntil(lambda: form.heading.title.text() == "RESUME RUN gpus:1")
+    assert form.spec() == spec, "it goes on in its folder there, with its Python"
+    form.heading.new_run_button.click()
+    assert form.spec() == shown
+
+
+def test_a_run_there_goes_on_with_changed_settings_of_its_own_recipe(
+    connected: Callable[[], AppController],
+    record_there: Callable[..., RecordedRun],
+    theirs: Path,
+    qtbot: QtBot,
+) -> None:
+    spec = there_spec(theirs)
+    run = record_there(spec)
+    run.add(RunEnded("stopped", ""))
+    app = connected()
+    select(app, "gpus:1", qtbot)
+    app.run_list.continue_changed.trigger()
+    form = app.form
+    qtbot.waitUntil(lambda: form.heading.title.text() == "RESUME RUN gpus:1")
+    assert not form.machine.isEnabled()
+    form.field("settings.width").set_value(32)
+    asked: list[ResumeRequest] = []
+    form.continue_requested.disconnect(app.engine_client.resume)
+    form.continue_requested.connect(asked.append)
+    form.start()
+    (request,) = asked
+    assert request.spec == msgspec.structs.replace(spec, settings={"width": 32})
+    form.heading.new_run_button.click()
+    qtbot.waitUntil(lambda: form.spec() is not None)
+    new = form.spec()
+    assert new is not None
+    assert Path(new.recipe).is_relative_to(paths.home() / "received")
+    assert (new.settings, new.interpreter) == ({"width": 32}, "")
+    assert form.recipe.findData(spec.recipe) < 0
+
+
+def test_a_run_there_is_run_again_there_also_if_its_recipe_does_not_come(
+    connected: Callable[[], AppController],
+    record_there: Callable[..., RecordedRun],
+    monkeypatch: pytest.MonkeyPatch,
+    qtbot: QtBot,
+) -> None:
+    record_there(SPEC).add(RunEnded("finished", ""))
+    app = connected()
+    select(app, "gpus:1", qtbot)
+    started: list[RunSpec] = []
+
+    def start(_: object, spec: RunSpec) -> str:
+        started.append(spec)
+        return "gpus:1"
+
+    def refuse(_: object, spec: RunSpec) -> None:
+        raise NoAnswer("gpus: The Traindeck there (0.1) cannot do this (read_code): update it.")
+
+    monkeypatch.setattr(remote_run, "start_there", start)
+    (info,) = app.run_list_panel.runs()
+    with qtbot.waitSignal(app.engine_client.started):
+        app.run_list_controller.run_again(info)
+    assert app.form.machine.machine == "gpus"
+    monkeypatch.setattr(remote_run.RemoteRun, "recipe_info", refuse)
+    said: list[str] = []
+    app.run_list_controller.message.connect(said.append)
+    with qtbot.waitSignal(app.engine_client.started):
+        app.run_list_controller.run_again(info)
+    assert started == [SPEC, SPEC]
+    assert "cannot do this" in said[0]
 
 
 def is_lost(info: object) -> bool:

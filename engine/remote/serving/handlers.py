@@ -30,7 +30,7 @@ from engine.remote.requests import (
     TemporaryFolder,
 )
 from engine.remote.run_rows import UnfitSettings, packed_history, unpacked_spec
-from engine.remote.sent_code import is_plain, is_plain_here, keep
+from engine.remote.sent_code import code_of_run, is_plain, is_plain_here, keep
 from engine.remote.serving.temporary_folders import TemporaryFolders
 from engine.runs import checkpoint_files, device_queue, trash
 from engine.runs.run_index import RunIndex
@@ -41,6 +41,7 @@ from engine.runs.settings_history import settings_history
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import UnreadableSpec, read_spec
 from engine.spec.validation import Problem
 from engine.system import paths
 
@@ -113,6 +114,9 @@ class Handlers:
                 return client.send(request.run, request.command)
             case requests.Keep():
                 return str(keep(request.code))
+            case requests.ReadCode():
+                folder = _folder(request.run)
+                return code_of_run(folder, read_spec(folder))
             case requests.Check():
                 try:
                     return client.check(_spec(request.spec, request.code))
@@ -240,7 +244,7 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(text, "command_failed")
         case Cancelled():
             return Refusal("It was cancelled.", "cancelled")
-        case Refused() | trash.CannotDelete() | device_queue.CannotMoveRun():
+        case Refused() | UnreadableSpec() | trash.CannotDelete() | device_queue.CannotMoveRun():
             return Refusal(text)
         case OSError() if reason := disk_problem(error):
             where = f" {error.filename}:" if error.filename else ""

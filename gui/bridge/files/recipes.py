@@ -5,8 +5,6 @@ from __future__ import annotations
 from engine.runs.run_info import RunInfo
 from engine.spec import catalog, recipe_copy
 from engine.spec.recipe_file import RecipeInfo
-from gui.bridge.machines.machines import is_elsewhere, place_of
-from gui.style.translation import translate
 
 
 def builtin_recipes() -> tuple[RecipeInfo, ...]:
@@ -23,13 +21,6 @@ def read_recipe(reference: str) -> RecipeInfo:
 
 
 def read_run_recipe(info: RunInfo) -> RecipeInfo:
-    """Read the recipe that a run has kept; its own file may have changed, or be gone.
-
-    That of a run of another machine is there, unless it is a built-in one.
-    """
-    if is_elsewhere(info) and info.spec.recipe not in [each.name for each in builtin_recipes()]:
-        machine, path = place_of(info.id)[0], info.spec.recipe
-        text = translate("Recipes", "{path} is a file on {machine}: run it again there.")
-        problem = text.format(path=path, machine=machine)
-        return RecipeInfo(name=path, path=path, builtin=False, problem=problem)
+    """Read the recipe that a run of this machine has kept; its own file may have changed, or be
+    gone. `RunRecipes` reads that of any run."""
     return recipe_copy.recipe_of_run(info.folder, info.spec)

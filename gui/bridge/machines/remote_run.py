@@ -18,7 +18,7 @@ from engine.remote.connection import Connection
 from engine.remote.downloads import DownloadFailed, download_checkpoint
 from engine.remote.requests import Request
 from engine.remote.run_rows import packed_spec, unpacked_history
-from engine.remote.sent_code import code_of, script_code
+from engine.remote.sent_code import code_of, keep, script_code
 from engine.remote.session import CallCancelled, NotConnected, RemoteError
 from engine.runs.checkpoint_files import CheckpointInfo, Watch
 from engine.runs.device_queue import Move
@@ -27,7 +27,9 @@ from engine.runs.run_notes import ChangedNotes
 from engine.runs.run_overview import RunOverview
 from engine.runs.settings_history import SettingsHistory
 from engine.runs.store.stored_points import StoredPoints
-from engine.spec import catalog
+from engine.spec import catalog, recipe_file
+from engine.spec.recipe_copy import copied_recipe
+from engine.spec.recipe_file import SCRIPT, RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.bridge.machines.no_answer import NoAnswer
@@ -224,6 +226,19 @@ class RemoteRun(RunAccess):
 
     def recipe(self) -> str:
         return self._ask(requests.ReadText(self._number, "recipe"))
+
+    def recipe_info(self, spec: RunSpec) -> RecipeInfo:
+        path = Path(spec.recipe)
+        if spec.is_script and path.suffix != ".py":
+            name = recipe_file.script_name(path)
+            return RecipeInfo(name=name, path=str(path), builtin=False, framework=SCRIPT)
+        code = self._ask(requests.ReadCode(self._number))
+        with self._readable():
+            file = keep(code)
+        if not spec.is_script:
+            return copied_recipe(spec, file)
+        found, name = recipe_file.read_script(file), recipe_file.script_name(path)
+        return msgspec.structs.replace(found, name=name, path=str(path), copy=str(file))
 
     def settings_history(self) -> SettingsHistory:
         answer = self._ask(requests.ReadSettings(self._number))

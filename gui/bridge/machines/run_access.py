@@ -24,6 +24,8 @@ from engine.runs.run_overview import RunOverview
 from engine.runs.settings_history import SettingsHistory, settings_history
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
+from engine.spec.recipe_copy import recipe_of_run
+from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 
@@ -81,6 +83,12 @@ class RunAccess(Protocol):
 
     def recipe(self) -> str:
         """Return its copy of the recipe."""
+
+    def recipe_info(self, spec: RunSpec) -> RecipeInfo:
+        """Return what its recipe or script is: the copy that trains, which is a file here.
+
+        `spec`: its settings.
+        """
 
     def settings_history(self) -> SettingsHistory:
         """Return its settings, and those that it has had before."""
@@ -168,6 +176,9 @@ class OwnRun(RunAccess):
 
     def recipe(self) -> str:
         return run_overview.read_recipe(self.folder)
+
+    def recipe_info(self, spec: RunSpec) -> RecipeInfo:
+        return recipe_of_run(self.folder, spec)
 
     def settings_history(self) -> SettingsHistory:
         return settings_history(self.folder)

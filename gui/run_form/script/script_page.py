@@ -91,7 +91,7 @@ class ScriptPage(QWidget):
         self._script = recipe.path
         self._loaded = None
         self._program_of = ("", "")
-        self.options.show_options(script_options(recipe.path), {})
+        self.options.show_options(script_options(str(recipe.file)), {})
         self.arguments.set_value("")
         self.variables.set_variables({}, ())
         for field in (self.working_folder, self.output_figures):
@@ -172,6 +172,12 @@ class ScriptPage(QWidget):
         self.interpreter.set_refusal(python.format(machine=machine) if machine else "")
         folder = self.tr("The script runs in the folder of {machine} to which it is sent.")
         self.working_folder.set_refusal(folder.format(machine=machine) if machine else "")
+
+    def hold(self, spec: RunSpec, machine: str) -> None:
+        """Lock what does not change while a run of another machine goes on there."""
+        text = self.tr("The run goes on there, on {machine}.").format(machine=machine)
+        self.interpreter.set_refusal(text, spec.interpreter)
+        self.working_folder.set_refusal(text, spec.working_folder)
 
     def show_resuming(self, recipe: RecipeInfo) -> None:
         """Enable the arguments of a resume where the script decides how it goes on."""

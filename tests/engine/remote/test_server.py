@@ -145,6 +145,27 @@ def test_the_settings_that_a_run_has_had_come_by_attempt(peer: Peer, run: Record
     assert unpacked_history(newer) == SettingsHistory(later, {})
 
 
+def test_the_code_of_a_run_is_its_copy_and_that_of_a_script_is_its_file(
+    peer: Peer, tmp_path: Path
+) -> None:
+    recipe, module = tmp_path / "mine.py", tmp_path / "helper.py"
+    recipe.write_bytes(RECIPE)
+    module.write_bytes(b"f = 1\n")
+    spec = msgspec.structs.replace(SPEC, recipe=str(recipe))
+    script = msgspec.structs.replace(spec, strategy="script/single", command=("mine.py",))
+    of_recipe, of_script = RecordedRun(spec), RecordedRun(script)
+    module.write_bytes(b"f = 2\n")
+    before = peer.ask(requests.ReadCode(of_recipe.id))
+    assert before == requests.Code("mine.py", RECIPE, {"helper.py": b"f = 1\n"})
+    now = peer.ask(requests.ReadCode(of_script.id))
+    assert now == requests.Code("mine.py", RECIPE, {"helper.py": b"f = 2\n"})
+    recipe.unlink()
+    assert peer.ask(requests.ReadCode(of_recipe.id)) == before
+    assert str(recipe) in peer.refusal(requests.ReadCode(of_script.id)).text
+    for run in (of_recipe, of_script):
+        run.store.close()
+
+
 def test_older_lines_of_a_log_come_on_demand(peer: Peer, run: RecordedRun) -> None:
     lines = [f"line {number}" for number in range(60_000)]
     run.write_log(0, "\n".join(lines) + "\n")

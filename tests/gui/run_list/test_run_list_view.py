@@ -123,7 +123,7 @@ def test_the_settings_of_a_run_can_be_used_again(
     history.watch("1")
     with qtbot.waitSignal(history.copy_requested) as asked:
         history.copy_settings.trigger()
-    assert asked.args[0].recipe == "digits"
+    assert asked.args[0].spec.recipe == "digits"
 
 
 def test_only_a_run_that_is_over_and_has_a_checkpoint_can_go_on(
