@@ -14,14 +14,12 @@ import time
 from pathlib import Path
 
 from engine.processes import presence
+from engine.processes.held_folder import HELD
 from engine.processes.process import END_SIGNALS, ask_to_end, find_module
 from engine.processes.process_tree import Identity, is_alive, kill
 from engine.system.paths import workers_lock
 
 OVER = b"over"
-HELD = "held"
-"""The file in the folder that its owner holds, and this process."""
-
 END_SECONDS = 20.0
 """Time for a supervisor to end its workers, after which it is killed."""
 

@@ -7,24 +7,19 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.files.ownership import is_owner
-from engine.planning.end_runs import HELD, OVER
-from engine.processes import children, presence
+from engine.planning.end_runs import OVER
+from engine.processes import children
+from engine.processes.held_folder import make_held_folder
 from engine.processes.process import module_environment
 from engine.system.paths import HOME_VARIABLE
 from engine.templates.protocol import FOLDER_VARIABLE, folder
 from engine.training.memory_record import MEASURE_MEMORY
 
 PREFIX = "traindeck-own-"
-
-NEW_SECONDS = 60.0
-"""Longer than a new folder is without its HELD; one that was deleted in part may be so for ever."""
 
 
 @contextmanager
@@ -34,10 +29,8 @@ def own_data_folder(purpose: str, **variables: str) -> Iterator[Path]:
     Their workers tell their peak memory. `variables` are set in the environment meanwhile. If this
     process is killed, a process of `engine.planning.end_runs` ends the runs and deletes the folder.
     """
-    _remove_leftovers()
     before = dict(os.environ)
-    home = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}-"))
-    presence.hold(home / HELD)
+    home = make_held_folder(PREFIX, f"{purpose}-")
     changes = {
         FOLDER_VARIABLE: str(folder()),
         HOME_VARIABLE: str(home),
@@ -77,18 +70,3 @@ def _start_ender(home: Path) -> subprocess.Popen[bytes] | None:
         )
     except OSError:  # such as a limit for processes
         return None
-
-
-def _remove_leftovers() -> None:
-    """Delete the folders that nobody holds: a power cut, or a kill of both processes, left them."""
-    for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):
-            if is_owner(home.lstat()) and not _is_used(home):
-                shutil.rmtree(home, ignore_errors=True)
-
-
-def _is_used(home: Path) -> bool:
-    held = home / HELD
-    if held.exists():
-        return presence.is_held(held)
-    return time.time() - home.stat().st_mtime < NEW_SECONDS  # its owner is about to hold it

@@ -6,7 +6,6 @@ import atexit
 import re
 import shutil
 import string
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,6 +16,8 @@ from typing import Literal
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QIcon, QPalette
 from PySide6.QtWidgets import QApplication
+
+from engine.processes.held_folder import make_held_folder
 
 RESOURCES = Path(__file__).parents[2] / "resources"
 
@@ -239,7 +240,7 @@ def _icon_file(name: str, colour: str) -> Path:
 
 @lru_cache
 def _icon_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="traindeck-icons-"))
+    folder = make_held_folder("traindeck-icons-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.planning.end_runs import HELD
 from engine.planning.own_data_folder import PREFIX, own_data_folder
+from engine.processes.held_folder import HELD
 from engine.system import paths
 
 pytestmark = pytest.mark.usefixtures("processes")
