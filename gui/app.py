@@ -529,7 +529,8 @@ class AppController(QObject):
 
     def _offer_cluster(self, devices: tuple[ClusterDevice, ...]) -> None:
         if not self.form.machine.machine:
-            self.form.devices.show_cluster(devices)
+            is_member = self.cluster_devices.status.time > 0
+            self.form.devices.show_cluster(devices, is_member=is_member)
 
     def _offer_uses(self, uses: dict[str, MemoryUse]) -> None:
         if not self.form.machine.machine:

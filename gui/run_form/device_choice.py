@@ -44,7 +44,10 @@ class DeviceChoice(QWidget):
         """The same, and why others may not be used."""
 
         self.is_in_cluster = False
-        """Whether devices of other machines of a cluster are offered."""
+        """Whether this machine is in a cluster, whose devices can join those here."""
+
+        self._offered: frozenset[str] = frozenset()
+        """The devices of other machines that can be used now."""
 
         self._whole_gpus: tuple[str, ...] = ()
         self._snapshot = Snapshot(time=0.0, devices=())
@@ -123,10 +126,15 @@ class DeviceChoice(QWidget):
         self._show_helpers(False)
         self._report_change()
 
-    def show_cluster(self, devices: Sequence[ClusterDevice]) -> None:
+    def lost_machines(self) -> list[str]:
+        """Return the machines of chosen devices that are not in the cluster now."""
+        lost = [id for id in self.devices() if machine_of(id) and id not in self._offered]
+        return list(dict.fromkeys(map(machine_of, lost))) if self.is_in_cluster else []
+
+    def show_cluster(self, devices: Sequence[ClusterDevice], *, is_member: bool) -> None:
         """Offer the devices of other machines of the cluster, beside those of this one."""
-        self.is_in_cluster = bool(devices)
-        offered = {each.id for each in devices}
+        self.is_in_cluster = is_member
+        offered = self._offered = frozenset(each.id for each in devices)
         for id in [id for id in self.chips if machine_of(id) and id not in offered]:
             if not self.chips[id].isChecked():
                 chip = self.chips.pop(id)

@@ -721,6 +721,9 @@ class RunForm(QFrame):
             is_in_cluster=self.devices.is_in_cluster,
         )
         found += build_problems(spec, strategy, found)
+        if lost := self.devices.lost_machines():
+            text = self.tr("{machines}: not in the cluster now. Choose other devices, or wait.")
+            found.append(Problem("devices", text.format(machines=", ".join(lost))))
         if self.machine.problem:
             found.append(Problem("machine", self.machine.problem))
         wrong = {problem.field for problem in found}  # do not report an invalid value twice

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
 from engine.system import units
 from gui.bridge.liveness import Silence
 from gui.style.state_style import state_name, state_sentence, state_text
@@ -62,11 +64,19 @@ def _unknown_total(status: RunStatus) -> str:
 def status_line(info: RunInfo) -> str:
     """Return the sentence below the window: why the run is in its state, or which state that is;
     while it starts, how many of its workers are ready."""
-    ready, count = info.status.workers_ready, len(info.status.worker_pids)
-    if info.state is RunState.STARTING and count:
+    ready, begun = info.status.workers_ready, len(info.status.worker_pids)
+    if info.state is RunState.STARTING and begun:
+        count = max(begun, _ranks(info.spec))  # those of other machines begin later
         text = translate("Progress", "Starting: {ready} of {count} workers ready.")
         return text.format(ready=ready, count=count)
     return info.reason or state_sentence(info.state)
+
+
+def _ranks(spec: RunSpec) -> int:
+    try:
+        return len(catalog.strategy(spec.strategy).pool(spec.slots))
+    except catalog.UnknownName:
+        return 0
 
 
 def time_left(info: RunInfo) -> str:

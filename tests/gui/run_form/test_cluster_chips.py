@@ -22,7 +22,7 @@ FAR = (
 def choice(qtbot: QtBot) -> DeviceChoice:
     made = DeviceChoice()
     qtbot.addWidget(made)
-    made.show_cluster(FAR)
+    made.show_cluster(FAR, is_member=True)
     return made
 
 
@@ -50,8 +50,12 @@ def test_the_devices_of_a_run_over_machines_come_back(choice: DeviceChoice) -> N
 
 def test_a_machine_that_leaves_takes_its_chips_unless_they_are_ticked(choice: DeviceChoice) -> None:
     choice.chips["gpus/cpu:0"].click()
-    choice.show_cluster(())
+    assert choice.lost_machines() == []
+    choice.show_cluster((), is_member=True)
     assert list(choice.chips) == ["gpus/cpu:0"]
+    assert choice.lost_machines() == ["gpus"]
+    choice.show_cluster((), is_member=False)
+    assert choice.lost_machines() == [], "that there is no cluster says more"
     assert not choice.is_in_cluster
 
 

@@ -9,7 +9,7 @@ from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from gui.run_view.progress_text import status_line
 
-SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
+SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1", "gpus/cpu:0"))
 
 
 def line(state: RunState, reason: str = "", ready: int = 0) -> str:
@@ -18,7 +18,7 @@ def line(state: RunState, reason: str = "", ready: int = 0) -> str:
 
 
 def test_workers_get_ready_only_while_the_run_starts() -> None:
-    assert line(RunState.STARTING, ready=1) == "Starting: 1 of 2 workers ready."
+    assert line(RunState.STARTING, ready=1) == "Starting: 1 of 3 workers ready."
     assert line(RunState.RUNNING, ready=2) == "Running."
     assert line(RunState.PAUSED, ready=2) == "Paused."
 
