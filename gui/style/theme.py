@@ -240,7 +240,7 @@ def _icon_file(name: str, colour: str) -> Path:
 
 @lru_cache
 def _icon_folder() -> Path:
-    folder = make_held_folder("traindeck-icons-")
+    folder = make_held_folder("traindeck-style-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
