@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from engine.cluster.address import Address, is_reachable
-from engine.cluster.member import LABEL
-from engine.cluster.membership import NAMESPACE, Cluster, ClusterError, ray_module
+from engine.cluster.member import LABEL, NAMESPACE, RECORDS
+from engine.cluster.membership import Cluster, ClusterError, ray_module
 from engine.cluster.versions import Versions
 from engine.system.program import call
 
@@ -27,7 +27,6 @@ _TIME = 10.0
 _STARTING_SECONDS = 120.0
 """After this time, a machine that has claimed a name and has no Ray node has given up."""
 
-_KEY = "machine/"
 _SPACE = NAMESPACE.encode()
 
 
@@ -66,7 +65,7 @@ class Head:
 
     def records(self) -> dict[str, Record]:
         """Return the records of all machines that have joined, by name, also of lost ones."""
-        names = self._asked(lambda: self._client.internal_kv_keys(_KEY.encode(), _SPACE, _TIME))
+        names = self._asked(lambda: self._client.internal_kv_keys(RECORDS.encode(), _SPACE, _TIME))
         found = {}
         for key in names:
             text = self._asked(lambda key=key: self._client.internal_kv_get(key, _SPACE, _TIME))
@@ -116,11 +115,11 @@ class Head:
         """Remove the record of a machine, if it is still this one's."""
         current = self.records().get(record.name)
         if current is not None and current.member == record.member:
-            key = f"{_KEY}{record.name}".encode()
+            key = f"{RECORDS}{record.name}".encode()
             self._asked(lambda: self._client.internal_kv_del(key, False, _SPACE, _TIME))
 
     def _put(self, record: Record, *, overwrite: bool) -> bool:
-        key, value = f"{_KEY}{record.name}".encode(), msgspec.json.encode(record)
+        key, value = f"{RECORDS}{record.name}".encode(), msgspec.json.encode(record)
         added = self._asked(
             lambda: self._client.internal_kv_put(key, value, overwrite, _SPACE, _TIME)
         )

@@ -13,6 +13,12 @@ from engine.cluster.versions import Versions
 from engine.telemetry.given_gpus import GivenGpus
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
+NAMESPACE = "traindeck"
+"""Of names and keys in Ray."""
+
+RECORDS = "machine/"
+"""How the keys of the records begin, which machines keep at the head; their name follows."""
+
 LABEL = "traindeck-machine"
 """The label of a Ray node with the name of its machine."""
 
@@ -126,14 +132,21 @@ def first_line(error: BaseException | None) -> str:
 
 
 def _nodes() -> dict[str, Mapping[str, Any]]:
-    """Return what Ray says of each machine, by name, without those that have left."""
-    import ray
+    """Return what Ray says of each machine, by name, without those that have left.
 
+    Who leaves releases the record of its name; a machine that was lost before may have left since.
+    """
+    import ray
+    from ray.experimental.internal_kv import _internal_kv_list
+
+    keys = _internal_kv_list(RECORDS, namespace=NAMESPACE.encode())
+    claimed = {key.decode().removeprefix(RECORDS) for key in keys}
     nodes: dict[str, Mapping[str, Any]] = {}
     for node in ray.nodes():
-        if not node["Alive"] and node["DeathReason"] == HAS_LEFT:
-            continue
         name = node["Labels"].get(LABEL)
+        has_left = node["DeathReason"] == HAS_LEFT or name not in claimed
+        if not node["Alive"] and has_left:
+            continue
         if name and (node["Alive"] or name not in nodes or not nodes[name]["Alive"]):
             nodes[name] = node
     return nodes

@@ -17,7 +17,7 @@ import msgspec
 import tomli_w
 
 from engine.cluster.address import is_reachable, parse_address
-from engine.cluster.member import Member, ask_members, first_line, refusal_from_head
+from engine.cluster.member import NAMESPACE, Member, ask_members, first_line, refusal_from_head
 from engine.cluster.versions import RAY_NEEDED, ray_version
 from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import read_regular, read_toml
@@ -30,9 +30,6 @@ _log = logging.getLogger(__name__)
 
 FILE_NAME = "cluster.toml"
 TOKEN_NAME = "cluster-token"
-NAMESPACE = "traindeck"
-"""Of names and keys in Ray."""
-
 _CONNECT_SECONDS = 3.0
 _MOST_TOKEN = 1024
 _BREAKPOINT = "PYTHONBREAKPOINT"

@@ -545,7 +545,7 @@ def test_a_script_of_the_form_is_sent_with_its_modules_and_runs_there(
     form.open_path(str(mine / "train it.py"))
     form.script_page.arguments.set_value("--lr 2")
     form.machine.setCurrentIndex(form.machine.findData("gpus"))
-    qtbot.waitUntil(lambda: form.spec is not None)
+    qtbot.waitUntil(lambda: form.spec() is not None)
     form.start()
     qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.FINISHED})
     log = (other_home / "runs" / "1" / "logs" / "rank0.log").read_text()

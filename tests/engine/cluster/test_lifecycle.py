@@ -203,3 +203,5 @@ def test_a_killed_process_takes_ray_with_it_and_its_machine_can_come_back(
     assert "does not run" in status.errors
     assert third.call("cluster", "join").code == 0
     assert third.call("cluster", "status").code == 0
+    assert third.call("cluster", "leave").code == 0
+    assert "third" not in desk.call("cluster", "status").output, "it was lost, and has left since"
