@@ -139,7 +139,7 @@ class PlanningController(QObject):
             dialog.stop_wanted.connect(lambda: self._planning.stop(AskBatch))
             dialog.change_clicked.connect(lambda change: self._apply([change]))
         self.batch_dialog.show_spec(spec)
-        self.batch_dialog.begin()
+        self.batch_dialog.begin(spec)
         self.batch_dialog.show()
         self.batch_dialog.raise_()
         return self.batch_dialog
@@ -160,8 +160,8 @@ class PlanningController(QObject):
         match request:
             case AskRace():
                 self._page.show_request(request)
-            case AskPreflight():
-                self._page.findings.set_running(True)
+            case AskPreflight(spec):
+                self._page.findings.begin(spec)
             case AskMemory():
                 self._memory_begun = time.monotonic()
                 self._form.planning.show_busy(self.tr("Predicting the memory…"))
@@ -225,7 +225,7 @@ class PlanningController(QObject):
             case AskRace() if not self._planning.is_asked(AskRace):
                 self._page.end()
             case AskPreflight() if not self._planning.is_asked(AskPreflight):
-                self._page.findings.set_running(False)
+                self._page.findings.end()
             case AskMemory() if not self._planning.is_asked(AskMemory):
                 self._form.planning.show_busy("")
             case AskBatch() if self.batch_dialog is not None:

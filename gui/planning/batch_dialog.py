@@ -17,8 +17,8 @@ from engine.planning.results import BatchSearch, Change, Doing, Tried
 from engine.spec.run_spec import RunSpec
 from engine.system import units
 from gui.devices.device_tables import FactTable
-from gui.planning.findings import is_done
-from gui.widgets.plain_text import Label
+from gui.planning.findings import is_about, is_done
+from gui.widgets.plain_text import Label, set_wrapped_tip
 
 
 class BatchDialog(QDialog):
@@ -34,6 +34,7 @@ class BatchDialog(QDialog):
         self._tried: dict[int, Tried] = {}
         self._changes: list[tuple[Change, QPushButton]] = []
         self._spec: RunSpec | None = None
+        self._searched: RunSpec | None = None
         self._is_running = self._has_answer = False
         self.setWindowTitle(self.tr("Find batch size"))
         self.text = Label()
@@ -68,8 +69,9 @@ class BatchDialog(QDialog):
         self.resize(520, 420)
         self.finished.connect(lambda _: self.stop_wanted.emit())
 
-    def begin(self) -> None:
-        """A search begins: forget the one before."""
+    def begin(self, spec: RunSpec) -> None:
+        """A search with `spec` begins: forget the one before."""
+        self._searched = spec
         self._tried.clear()
         for _, button in self._changes:
             self._buttons.removeWidget(button)
@@ -116,12 +118,15 @@ class BatchDialog(QDialog):
             self._show()
 
     def show_spec(self, spec: RunSpec | None) -> None:
-        """Follow the form: which of the buttons are done."""
+        """Follow the form: which of the buttons are done, or are not for what it has."""
         self._spec = spec
+        is_of_form = is_about(self._searched, (), spec)
+        other = self.tr("The form has another recipe, strategy or devices than this search.")
         for change, button in self._changes:
-            done = is_done(change, spec)
-            button.setEnabled(not done)
+            done = is_of_form and is_done(change, spec)
+            button.setEnabled(is_of_form and not done)
             button.setText(self.tr("✓ In the form") if done else change.label)
+            set_wrapped_tip(button, "" if is_of_form else other)
 
     def _toggle(self) -> None:
         if self._is_running:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
@@ -13,7 +13,9 @@ from engine.planning.results import Change, Finding, Level, Preflight
 from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
 from engine.system import units
+from gui.planning import race_text
 from gui.planning.figures import FigureCharts
+from gui.planning.race_text import DisplayName
 from gui.style.state_marks import SIZE, state_pixmap
 from gui.style.state_style import PIXEL_RATIO
 from gui.style.theme import Theme, theme_of
@@ -34,8 +36,27 @@ def is_done(change: Change, spec: RunSpec | None) -> bool:
     """Whether the form has the values of `change` already."""
     if spec is None:
         return False
-    values = msgspec.to_builtins(spec)
-    return all(values.get(name) == value for name, value in change.fields.items())
+    values = _plain(spec)
+    return all(values.get(name) == value for name, value in _plain(change.fields).items())
+
+
+def is_about(measured: RunSpec | None, changes: Iterable[Change], spec: RunSpec | None) -> bool:
+    """Whether what was measured with one spec says something about the form with another: recipe,
+    strategy and devices are the same, but for what `changes` advise."""
+    if measured is None or spec is None:
+        return True
+    before, now = _plain(measured), _plain(spec)
+    advised = [_plain(change.fields) for change in changes]
+    return all(
+        now[name] == before[name] or any(fields.get(name) == now[name] for fields in advised)
+        for name in ("recipe", "strategy", "devices")
+    )
+
+
+def _plain(values: object) -> dict[str, object]:
+    """Return values as they are in a file, where a tuple is a list."""
+    found: dict[str, object] = msgspec.json.decode(msgspec.json.encode(values))
+    return found
 
 
 class FindingRow(QWidget):
@@ -73,8 +94,13 @@ class FindingRow(QWidget):
             row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
         self._draw_mark()
 
-    def show_spec(self, spec: RunSpec | None) -> None:
-        """Let the button say whether the form has its values."""
+    def show_spec(self, spec: RunSpec | None, *, is_of_form: bool) -> None:
+        """Let the button say whether the form has its values; grey what is not about the form."""
+        self.setEnabled(is_of_form)
+        name = "ttl" if is_of_form and self.finding.level != "ok" else "mut"
+        if self.text.objectName() != name:
+            self.text.setObjectName(name)
+            self.text.style().polish(self.text)
         change, button = self.finding.change, self.button
         if change is None or button is None:
             return
@@ -112,6 +138,10 @@ class FindingsCard(QFrame):
         self.setObjectName("card")
         self.rows: list[FindingRow] = []
         self._spec: RunSpec | None = None
+        self._measured: RunSpec | None = None
+        """What the shown findings are about; None: nothing is shown."""
+
+        self._display: DisplayName = str
         self._is_running = False
         self._preflight: Preflight | None = None
         title = Label(self.tr("PREFLIGHT FINDINGS"))
@@ -125,6 +155,17 @@ class FindingsCard(QFrame):
         self.again = QPushButton()
         self.again.setObjectName("low")
         self.again.clicked.connect(self._toggle)
+        self.about = ElidedLabel()
+        self.about.setObjectName("note")
+        self.other = Label(
+            self.tr(
+                "⚠ The form has another recipe, strategy or devices: these findings are not about "
+                "it. A preflight tries what it has."
+            )
+        )
+        self.other.setObjectName("note")
+        self.other.setProperty("tone", "warning")
+        self.other.setWordWrap(True)
         self.note = Label()
         self.note.setObjectName("note")
         self.note.setWordWrap(True)
@@ -141,10 +182,12 @@ class FindingsCard(QFrame):
         layout.setContentsMargins(12, 8, 12, 10)
         layout.setSpacing(4)
         layout.addLayout(top)
+        layout.addWidget(self.about)
+        layout.addWidget(self.other)
         layout.addWidget(self.note)
         layout.addLayout(self._column)
         layout.addWidget(self.figures)
-        self.set_running(False)
+        self._show_facts()
         self._show_note("")
 
     @property
@@ -152,16 +195,23 @@ class FindingsCard(QFrame):
         """Whether nothing is shown of a preflight, and none is made."""
         return not (self.rows or self._preflight or self._is_running)
 
-    def set_running(self, running: bool) -> None:
-        """Show that a preflight begins, or is over."""
-        self._is_running = running
-        if running:
-            self.clear()
+    def begin(self, spec: RunSpec) -> None:
+        """A preflight of `spec` begins: forget the one before."""
+        self._is_running = True
+        self._clear(spec)
+
+    def end(self) -> None:
+        """No preflight is made any more."""
+        self._is_running = False
         self.again.setText(self._again_text())
 
-    def clear(self) -> None:
-        """Show nothing: another preflight begins."""
-        self._preflight = None
+    def set_display(self, display: DisplayName) -> None:
+        """Set what devices are called."""
+        self._display = display
+        self._show_about()
+
+    def _clear(self, measured: RunSpec) -> None:
+        self._preflight, self._measured = None, measured
         for row in self.rows:
             self._column.removeWidget(row)
             row.setParent(None)
@@ -182,7 +232,6 @@ class FindingsCard(QFrame):
         """Show one more finding."""
         row = FindingRow(finding)
         row.change_clicked.connect(lambda change: self.changes_clicked.emit([change]))
-        row.show_spec(self._spec)
         place = sum(_ORDER[each.finding.level] <= _ORDER[finding.level] for each in self.rows)
         self.rows.insert(place, row)
         self._column.insertWidget(place, row)
@@ -191,23 +240,25 @@ class FindingsCard(QFrame):
     def show_preflight(self, preflight: Preflight) -> None:
         """Show all that a preflight has found."""
         if [row.finding for row in self.rows] != sorted(preflight.findings, key=_level_order):
-            self.clear()
+            self._clear(preflight.spec)
             for finding in preflight.findings:
                 self.add(finding)
-        self._preflight = preflight
+        self._preflight, self._measured = preflight, preflight.spec
         self.figures.show_figures(preflight.figures)
         self._show_note("")
         self._show_facts()
 
     def show_spec(self, spec: RunSpec | None) -> None:
-        """Follow the form: which findings are dealt with."""
+        """Follow the form: which findings are dealt with, and whether they are about it."""
         self._spec = spec
-        for row in self.rows:
-            row.show_spec(spec)
-        self._show_fix()
+        self._show_about()
 
     def changes(self) -> list[Change]:
-        """Return what can be fixed by the form, and is not; of two that contradict, the worse."""
+        """Return what can be fixed by the form, and is not."""
+        return [change for change in self._fixable() if not is_done(change, self._spec)]
+
+    def _fixable(self) -> list[Change]:
+        """Return what the form can fix; of two changes that contradict, that of the worse one."""
         found: list[Change] = []
         taken: set[str] = set()
         for row in self.rows:
@@ -215,9 +266,23 @@ class FindingsCard(QFrame):
             if change is None or row.finding.level == "ok" or taken & change.fields.keys():
                 continue
             taken |= change.fields.keys()
-            if not is_done(change, self._spec):
-                found.append(change)
+            found.append(change)
         return found
+
+    def _show_about(self) -> None:
+        """Say what the findings are about; no button puts them into a form for something else."""
+        measured = self._measured
+        text = race_text.subject(measured, self._display) if measured else ""
+        self.about.setText(text)
+        set_wrapped_tip(self.about, text)
+        self.about.setVisible(bool(text))
+        advised = [row.finding.change for row in self.rows if row.finding.change]
+        is_of_form = is_about(measured, advised, self._spec)
+        self.other.setVisible(not is_of_form)
+        for row in self.rows:
+            row.show_spec(self._spec, is_of_form=is_of_form)
+        self.figures.setEnabled(is_of_form)
+        self._show_fix(is_of_form=is_of_form)
 
     def _fix(self) -> None:
         self.changes_clicked.emit(self.changes())
@@ -262,15 +327,15 @@ class FindingsCard(QFrame):
         self.facts.setText(text)
         self.facts.setToolTip(plain_tip(text))
         self.again.setText(self._again_text())
-        self._show_fix()
+        self._show_about()
 
-    def _show_fix(self) -> None:
-        count = len(self.changes())
-        bad = sum(row.finding.level != "ok" for row in self.rows)
-        self.fix.setVisible(any(row.button for row in self.rows))
-        self.fix.setEnabled(bool(count))
-        self.fix.setText(self.tr("Fix {count} of {all}").format(count=count, all=bad))
-        names = "\n".join(change.label for change in self.changes())
+    def _show_fix(self, *, is_of_form: bool) -> None:
+        left, count = self.changes(), len(self._fixable())
+        self.fix.setVisible(bool(count))
+        self.fix.setEnabled(is_of_form and bool(left))
+        text = self.tr("Fix {count} of {all}").format(count=len(left), all=count)
+        self.fix.setText(text if left else self.tr("✓ In the form"))
+        names = "\n".join(change.label for change in left)
         set_wrapped_tip(self.fix, names or self.tr("Nothing is left that the form can fix."))
 
 

@@ -143,6 +143,7 @@ class RacePage(QWidget):
         """Set the memory of the devices, in bytes, and what they are called."""
         self._display = display
         self.table.set_devices(totals, display)
+        self.findings.set_display(display)
 
     @property
     def is_empty(self) -> bool:

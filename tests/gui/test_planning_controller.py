@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
@@ -133,6 +134,8 @@ def test_sizes_are_shown_as_they_are_tried(app: AppController) -> None:
     assert now is not None
     assert now.batch_size == 512
     assert button.text() == "✓ In the form"
+    app.form.load(replace(now, recipe="digits_keras"))
+    assert (button.text(), button.isEnabled()) == ("Use 512", False)
 
 
 def test_a_script_is_not_measured(app: AppController, qtbot: QtBot) -> None:

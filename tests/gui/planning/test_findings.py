@@ -36,12 +36,12 @@ def card(qtbot: QtBot, qapp: QApplication) -> FindingsCard:
 
 def test_the_worst_come_first_and_are_counted(card: FindingsCard) -> None:
     assert "preflight" in card.note.text()
-    card.set_running(True)
+    card.begin(SPEC)
     for finding in FINDINGS:
         card.add(finding)
     assert [row.finding.level for row in card.rows] == ["error", "warning", "hint", "ok"]
     card.show_preflight(Preflight(spec=SPEC, findings=FINDINGS, expected_seconds=90.0))
-    card.set_running(False)
+    card.end()
     assert card.facts.text() == "1 error · 1 warning · 1 hint · the whole run: about 1:30"
     assert card.again.text() == "Preflight again"
     marks = {row._mark.pixmap().toImage().constBits().tobytes() for row in card.rows}
@@ -60,7 +60,7 @@ def test_a_button_fills_the_form_and_then_says_that_it_is_done(
     with qtbot.waitSignal(card.changes_clicked) as clicked:
         button.click()
     assert clicked.args == [[WORKERS]]
-    assert card.fix.text() == "Fix 2 of 3"
+    assert card.fix.text() == "Fix 2 of 2"
     card.show_spec(replace(SPEC, loader_workers=2))
     assert button.text() == "✓ In the form"
     assert not button.isEnabled()
@@ -68,7 +68,7 @@ def test_a_button_fills_the_form_and_then_says_that_it_is_done(
         card.fix.click()
     assert clicked.args == [[BF16]]
     card.show_spec(replace(SPEC, loader_workers=2, precision="bf16"))
-    assert card.fix.text() == "Fix 0 of 3"
+    assert card.fix.text() == "✓ In the form"
     assert not card.fix.isEnabled()
 
 
@@ -102,8 +102,47 @@ def test_figures_have_pictures_with_their_numbers(card: FindingsCard) -> None:
     assert card.facts.text() == "nothing to change"
 
 
+def test_the_findings_say_what_they_are_about(card: FindingsCard) -> None:
+    card.set_display(lambda device: device.replace("cpu:", "CPU "))
+    assert not card.about.isVisible()
+    card.begin(SPEC)
+    assert (
+        card.about.text() == f"digits · Single device · PyTorch · CPU 0 · batch {SPEC.batch_size}"
+    )
+    other = replace(SPEC, recipe="/home/me/wide.py", batch_size=256)
+    card.show_preflight(Preflight(spec=other, findings=FINDINGS))
+    assert card.about.text().startswith("wide · Single device · PyTorch")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"recipe": "digits_keras"}, {"devices": ("cpu:1",)}, {"strategy": "torch/fsdp"}],
+)
+def test_findings_about_something_else_are_grey_and_fill_no_form(
+    card: FindingsCard, change: dict[str, object]
+) -> None:
+    card.show_preflight(Preflight(spec=SPEC, findings=FINDINGS))
+    buttons = [row.button for row in card.rows if row.button]
+    assert [each.isEnabled() for each in (*buttons, card.fix)] == [True] * 3
+    assert not card.other.isVisible()
+    card.show_spec(replace(SPEC, **change))  # type: ignore[arg-type]
+    assert card.other.isVisible()
+    assert not any(each.isEnabled() for each in (*buttons, card.fix))
+    card.show_spec(None)  # the form has problems
+    assert not card.other.isVisible()
+
+
+def test_what_a_finding_has_advised_is_no_other_form(card: FindingsCard) -> None:
+    advised = {"strategy": "torch/ddp", "devices": ["cpu:0", "cpu:1"]}
+    more = Finding(name="x", level="hint", text="T", change=Change("Use 2 CPUs", advised))
+    card.show_preflight(Preflight(spec=SPEC, findings=(*FINDINGS, more)))
+    card.show_spec(replace(SPEC, strategy="torch/ddp", devices=("cpu:0", "cpu:1"), batch_size=8))
+    assert not card.other.isVisible()
+    assert card.changes() == [WORKERS, BF16], "the devices are in the form"
+
+
 def test_a_problem_is_told(card: FindingsCard) -> None:
-    card.set_running(True)
+    card.begin(SPEC)
     card.show_problem("GPU 0 is in use.")
-    card.set_running(False)
+    card.end()
     assert card.note.text() == "⚠ GPU 0 is in use."
