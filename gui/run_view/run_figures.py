@@ -187,7 +187,10 @@ class RunFigures(QObject):
 
     def _show_memory(self) -> None:
         """Show the highest memory use, and whose it was: of the run's processes on the CPU, of all
-        processes on a GPU. An old run has of the CPU what the whole machine used."""
+        processes on a GPU. An old run has of the CPU what the whole machine used.
+
+        All are samples: the kernel's peak of a process, which is not that of several, is higher.
+        """
         known = self._memory
         of_run = {name: size for name, size in known.items() if not is_machine_memory(name)}
         shown = of_run or known
@@ -203,7 +206,11 @@ class RunFigures(QObject):
             note = whole + "\n" + self.tr("this run")
         elif is_machine_memory(top):
             note = self.tr("whole machine") + "\n" + self.tr("machine")
-        self.figure.emit("memory", units.byte_size(shown[top]), note, "")
+        largest = self.tr("the largest of samples every second")
+        if top.endswith("/process_memory"):
+            largest = self.tr("the largest of samples every 5 s, more often at first")
+        text = f"{note.splitlines()[0]} · {largest}\n{note}"
+        self.figure.emit("memory", units.byte_size(shown[top]), text, "")
 
     def _show_best(self, name: str) -> None:
         """Show the newest and the best result of the metric `name`."""

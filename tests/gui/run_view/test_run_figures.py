@@ -9,6 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
+from engine.diagnosis.process_memory import EVERY_SECONDS
 from engine.messages.events import EpochEnded, Event, Rewound, TrainingStarted
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store.downsampling import BlockStatistics
@@ -18,6 +19,8 @@ from gui.run_view.run_figures import RunFigures
 from tests.gui.stored_points import stored_points
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
+EACH_SECOND = "the largest of samples every second"
+SAMPLED = f"the largest of samples every {EVERY_SECONDS:.0f} s, more often at first"
 
 
 class Cards:
@@ -156,9 +159,9 @@ def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
         "device/GPU-b/memory", stored_points(np.arange(2.0), np.array([1.5 * 2**30, 1.0]))
     )
     figures.add_points("device/GPU-b/memory", stored_points(np.arange(1.0), np.array([np.nan])))
-    assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 1 · all its processes")
+    assert cards.shown["memory"][:2] == ("1.5 GiB", f"GPU 1 · all its processes · {EACH_SECOND}")
     figures.set_device_names({"GPU-b": "GPU 3"})
-    assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 3 · all its processes")
+    assert cards.shown["memory"][:2] == ("1.5 GiB", f"GPU 3 · all its processes · {EACH_SECOND}")
 
 
 def test_the_step_time_says_what_was_no_computing_on_the_mean_rank(figures: RunFigures) -> None:
@@ -206,10 +209,10 @@ def test_on_a_cpu_the_peak_is_that_of_the_runs_processes(figures: RunFigures) ->
     cards = Cards(figures)
     machine = stored_points(np.arange(2.0), np.array([19.1 * 2**30, 18 * 2**30]))
     figures.set_points("device/cpu/memory", machine)
-    assert cards.shown["memory"][:2] == ("19.1 GiB", "whole machine")
+    assert cards.shown["memory"][:2] == ("19.1 GiB", f"whole machine · {EACH_SECOND}")
     own = stored_points(np.arange(2.0), np.array([0.25 * 2**30, 0.125 * 2**30]))
     figures.set_points("device/cpu/process_memory", own)
-    assert cards.shown["memory"][:2] == ("256.0 MiB", "processes of this run")
+    assert cards.shown["memory"][:2] == ("256.0 MiB", f"processes of this run · {SAMPLED}")
 
 
 def test_of_another_machine_the_peak_is_that_of_the_runs_processes_too(
@@ -219,7 +222,8 @@ def test_of_another_machine_the_peak_is_that_of_the_runs_processes_too(
     for series, size in {"gpus/cpu/memory": 19.0, "gpus/cpu/process_memory": 0.5}.items():
         points = stored_points(np.arange(2.0), np.array([size, size]) * 2**30)
         figures.set_points(f"device/{series}", points)
-    assert cards.shown["memory"][:2] == ("512.0 MiB", "processes of this run, gpus/cpu")
+    text = f"processes of this run, gpus/cpu · {SAMPLED}"
+    assert cards.shown["memory"][:2] == ("512.0 MiB", text)
 
 
 def trend_of(figures: RunFigures, first: list[float], *epochs: list[float]) -> tuple[str, str]:
