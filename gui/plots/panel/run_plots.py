@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from PySide6.QtCore import QSettings, Signal
+from PySide6.QtCore import QSettings, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from engine.messages.events import TrainingStarted
@@ -48,6 +48,11 @@ _IN_CARDS = ("train/", "validation/", "rank/")
 _ALWAYS_SHOWN = (LOSS, DEVICE_UTILISATION, DEVICE_MEMORY)
 
 
+_AT_ONCE, _PER_TURN = 24, 4
+"""Plots that are made at once, and of more of them at each turn of the loop of events: a plot takes
+some 20 ms, and the window answers in between."""
+
+
 class RunPlots(PlotPanel):
     """The plots of the watched run. Series are named as the engine names them."""
 
@@ -75,6 +80,15 @@ class RunPlots(PlotPanel):
         self._series: dict[tuple[PlotKind, str], str] = {}
         """The series of each curve, by plot and curve name."""
 
+        self._waiting: dict[str, list[tuple[StoredPoints, bool]]] = {}
+        """What comes of series whose plots are not made yet: points, and whether they replace."""
+
+        self._room = _AT_ONCE
+        """The number of plots that may be made before the next turn."""
+
+        self._turn = QTimer(self)
+        self._turn.setSingleShot(True)
+        self._turn.timeout.connect(self._draw_waiting)
         self.toolbar.x_chosen.connect(self._update_x_scale)
         self.toolbar.markers.toggled.connect(self._update_x_scale)
         for kind in _ALWAYS_SHOWN:
@@ -83,11 +97,11 @@ class RunPlots(PlotPanel):
     def add_points(self, series: str, points: StoredPoints) -> None:
         """Append points to `series`. Where they stand for blocks of steps, a zoom asks for more
         points."""
-        self._draw_series(series, points, replace=False)
+        self._take(series, points, replace=False)
 
     def set_points(self, series: str, points: StoredPoints) -> None:
         """Replace the points of `series`."""
-        self._draw_series(series, points, replace=True)
+        self._take(series, points, replace=True)
 
     def set_zoom_points(self, series: str, points: StoredPoints) -> None:
         """Show these points where they are closer together than those of the whole series: the
@@ -141,6 +155,8 @@ class RunPlots(PlotPanel):
         self._ranks.clear()
         self._main = None
         self._series.clear()
+        self._waiting.clear()
+        self._room = _AT_ONCE
         self._timeline.clear()
         self.set_kept_checkpoints(None)
         for kind, plot in list(self._plots.items()):
@@ -212,6 +228,34 @@ class RunPlots(PlotPanel):
             if style is not None and kind in self._plots:
                 self._plots[kind].set_curve(name, best_sign=style.best_sign)
         self._find_main_metric()
+
+    def _take(self, series: str, points: StoredPoints, *, replace: bool) -> None:
+        """Draw points now, or when the plot of their series may be made."""
+        if series in self._waiting or (not self._room and self._lacks_plot(series)):
+            self._waiting.setdefault(series, []).append((points, replace))
+        else:
+            self._draw_series(series, points, replace=replace)
+
+    def _lacks_plot(self, series: str) -> bool:
+        style = style_of(series, self._metric_directions)
+        return style is not None and style.plot not in self._plots
+
+    def _draw_waiting(self) -> None:
+        """Make the next plots, in their natural order."""
+        self._room = _PER_TURN if self._waiting else _AT_ONCE
+        with self.visibility.refreshed_once():
+            for series in sorted(self._waiting, key=self._place_of_series):
+                if not self._room:
+                    break
+                for points, replace in self._waiting.pop(series):
+                    self._draw_series(series, points, replace=replace)
+        if self._waiting:
+            self._turn.start()
+
+    def _place_of_series(self, series: str) -> tuple[int, bool, str]:
+        style = style_of(series, self._metric_directions)
+        assert style is not None, "what has no plot does not wait for one"
+        return self._sort_key(style.plot)
 
     def _draw_series(self, series: str, points: StoredPoints, *, replace: bool) -> None:
         style = style_of(series, self._metric_directions)
@@ -314,6 +358,8 @@ class RunPlots(PlotPanel):
         )
 
     def _connect_plot(self, kind: PlotKind, plot: CurvePlot) -> None:
+        self._room = max(0, self._room - 1)
+        self._turn.start()
         plot.zoom_points_wanted.connect(partial(self._want_zoom_points, kind))
         plot.canvas.markers.shows_checkpoints = kind == LOSS
         plot.canvas.markers.set_kept(self._kept)

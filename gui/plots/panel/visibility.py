@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMenu, QWidget
@@ -95,6 +96,7 @@ class PlotVisibility(QObject):
         self._order = PlotOrder(settings)
         self._has_use = has_use
         self._enlarged: PlotKind | None = None
+        self._is_held = self._is_due = False
         self.grid = GridLayout()
         self.grid.dropped.connect(self.move)
 
@@ -103,8 +105,23 @@ class PlotVisibility(QObject):
         by_title = {kind.title: kind for kind in self._plots}
         return [by_title[title] for title in self._order.sorted_titles(by_title)]
 
+    @contextmanager
+    def refreshed_once(self) -> Iterator[None]:
+        """Let what is asked to be refreshed in the body be so once, at its end: it takes a look at
+        all plots."""
+        self._is_held, self._is_due = True, False
+        try:
+            yield
+        finally:
+            self._is_held = False
+            if self._is_due:
+                self.refresh()
+
     def refresh(self) -> None:
         """Show the plots that are not hidden, or the enlarged one alone."""
+        if self._is_held:
+            self._is_due = True
+            return
         kinds = [kind for kind in self.kinds() if self._is_shown(kind)]
         if self._enlarged is not None:
             kinds = [self._enlarged]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from engine.messages.events import TrainingStarted
 from engine.runs.store.store_reader import StoredEvent
 from gui.compare.comparison_plots import comparison_style
+from gui.plots.data.series_style import PlotKind
 from gui.plots.panel.grid_layout import row_heights, rows
 from gui.plots.panel.run_plots import RunPlots
+from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.device_labels import DeviceLabel
 from gui.style.theme import DARK, LIGHT
 from tests.gui.plots.conftest import Inked, paint, read_out, titles
@@ -55,6 +60,47 @@ def test_every_series_finds_its_plot(run_plots: RunPlots) -> None:
     ]
     assert list(run_plots.plot("Loss").curves) == ["train", "val"]
     assert list(run_plots.plot("Device memory").curves) == ["GPU-a"]
+
+
+def test_many_plots_are_made_a_few_at_a_time_and_miss_no_point(
+    run_plots: RunPlots, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"custom/metric{number:02}" for number in range(60)]
+    for name in names:
+        run_plots.set_points(name, stored_points(STEPS, HALF))
+    for name in names:
+        run_plots.add_points(name, stored_points(STEPS + 100, HALF))
+    run_plots.add_points("train/loss", stored_points(STEPS, HALF))
+    assert list(run_plots.plot("Loss").curves) == ["train"], "its plot is there"
+    before = len(run_plots.plots())
+    assert 3 < before < 40
+    counts: list[int] = []
+    show = run_plots.visibility.grid.show_plots
+
+    def counted(plots: Mapping[PlotKind, CurvePlot]) -> None:
+        counts.append(len(plots))
+        show(plots)
+
+    monkeypatch.setattr(run_plots.visibility.grid, "show_plots", counted)
+    qtbot.waitUntil(lambda: len(run_plots.plots()) == 63)
+    assert max(later - earlier for earlier, later in pairwise([before, *counts])) <= 4
+    for plot in run_plots.plots():
+        for name in plot.curves:
+            assert plot.curves[name].series.x_range() == (
+                1.0,
+                100.0 if plot.title == "Loss" else 200.0,
+            )
+
+
+def test_plots_that_are_not_made_yet_are_forgotten_with_their_run(
+    run_plots: RunPlots, qtbot: QtBot
+) -> None:
+    for number in range(60):
+        run_plots.add_points(f"custom/metric{number}", stored_points(STEPS, HALF))
+    run_plots.clear()
+    run_plots.add_points("custom/mine", stored_points(STEPS, HALF))
+    QApplication.processEvents()
+    assert len(run_plots.plots()) == 4, "three are always there"
 
 
 def test_the_legends_have_the_newest_values_before_the_curves_are_drawn(
