@@ -175,7 +175,7 @@ def seconds_of(info: RunInfo, now: float) -> float:
 def file_stem(info: RunInfo) -> str:
     """Return the id and the name of a run as a part of a file name, whatever the name is."""
     name = re.sub(r"[^\w-]+", "-", info.name, flags=re.ASCII).strip("-_")[:_LONGEST_NAME]
-    return f"{info.id}-{name}".strip("-")
+    return f"{info.id.replace(':', '-')}-{name}".strip("-")  # of another machine: gpus:7
 
 
 def as_text(value: float) -> str:

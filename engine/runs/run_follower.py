@@ -140,8 +140,8 @@ class RunFollower:
             trouble = (
                 f"The store of run {self._run_id} cannot be read: {error}. See {self._folder}."
             )
-        except NoSuchRun as error:
-            trouble = str(error)
+        except NoSuchRun:
+            trouble = f"Run {self._run_id} was deleted, or is in the trash."
         output, log_trouble = self._new_output()
         info = None
         has_all_events = len(events) < self._most_events

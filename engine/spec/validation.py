@@ -186,7 +186,7 @@ def _machine_problems(
         return []
     found: list[str] = []
     if recipe.is_script:
-        return ["A script runs on one machine: start it on the other one with `--on`."]
+        return ["A script runs on one machine: choose devices of one."]
     if spec.interpreter:
         return [
             "A run over several machines uses Traindeck's own Python on each of them: install the "

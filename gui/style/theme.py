@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import re
 import shutil
 import string
@@ -240,7 +241,10 @@ def _icon_file(name: str, colour: str) -> Path:
 
 @lru_cache
 def _icon_folder() -> Path:
-    folder = make_held_folder("traindeck-style-")
+    # What lies in /tmp is deleted after some days: a window may be open for longer.
+    parent = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    is_ours = parent.is_absolute() and os.access(parent, os.W_OK)
+    folder = make_held_folder("traindeck-style-", parent=parent if is_ours else None)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 

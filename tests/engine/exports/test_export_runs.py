@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from engine.exports import protobuf_wire as wire
-from engine.exports.export_runs import CannotExport, Format, export, refusal
+from engine.exports.export_runs import CannotExport, Format, export, proposed_name, refusal
 from engine.exports.run_source import settings_of
 from engine.messages.events import ImageLogged, Metrics, Points, RunEnded
 from engine.runs import run_info
@@ -194,3 +194,8 @@ def test_a_damaged_run_is_named_and_nothing_is_left(tmp_path: Path) -> None:
         with pytest.raises(CannotExport, match="cannot be read"):
             export([info], format, tmp_path / "out")
     assert {path.name for path in tmp_path.iterdir()} <= {"home"}
+
+
+def test_the_name_of_a_run_elsewhere_is_a_file_name_on_every_system() -> None:
+    info = a_run("mine")._replace(id="gpus:7")
+    assert proposed_name([info], Format.CSV) == "traindeck-gpus-7-mine-csv"
