@@ -8,6 +8,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from engine.sweeps.study import LEAST_TRIALS
 from gui.style.theme import theme_of
 
 _ROW, _BAR, _NUMBER = 24, 8, 44
@@ -57,9 +58,8 @@ class ImportanceBars(QWidget):
         middle = Qt.AlignmentFlag.AlignVCenter
         if not self._shares:
             painter.setPen(QColor(theme.muted))
-            painter.drawText(
-                QRectF(0, 0, self.width(), _ROW), middle, self.tr("Known after a few trials.")
-            )
+            text = self.tr("Known after {count} finished trials.").format(count=LEAST_TRIALS)
+            painter.drawText(QRectF(0, 0, self.width(), _ROW), middle, text)
         name_width = self.width() * _NAME_SHARE
         room = self.width() - name_width - _NUMBER - 8
         for row, (name, share) in enumerate(self._shares.items()):

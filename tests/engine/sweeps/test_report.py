@@ -9,19 +9,21 @@ from filelock import FileLock
 
 from engine.spec.run_spec import RunSpec
 from engine.sweeps import sweep as sweeps
-from engine.sweeps.ranges import Choices, Interval
+from engine.sweeps.ranges import Choices, Interval, Range
 from engine.sweeps.report import SweepIndex, SweepReader
-from engine.sweeps.study import RUN, open_study, suggest
+from engine.sweeps.study import LEAST_TRIALS, RUN, open_study, suggest
 from engine.sweeps.sweep import FILE_NAME, JOURNAL, LOCK, Sweep
 
 optuna = pytest.importorskip("optuna")
 
 
+BASE = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
+
+
 @pytest.fixture
 def folder() -> Path:
-    base = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
     ranges = {"learning_rate": Interval(1e-3, 0.1, log=True), "seed": Choices((1, 2))}
-    return sweeps.create(Sweep(base=base, ranges=ranges, trials=8))
+    return sweeps.create(Sweep(base=BASE, ranges=ranges, trials=12))
 
 
 def tell(folder: Path, count: int) -> None:
@@ -41,19 +43,39 @@ def test_a_reader_reads_what_is_new(folder: Path) -> None:
     assert (report.summary.state, report.summary.done, report.trials) == ("stopped", 0, ())
     tell(folder, 3)
     assert reader.read().summary.done == 3
-    tell(folder, 5)
+    tell(folder, 9)
     report = reader.read()
     assert reader.read() is report, "nothing is read twice"
     assert report.summary.state == "finished"
-    assert [each.run for each in report.trials] == [str(number) for number in range(1, 9)]
+    assert [each.run for each in report.trials] == [str(number) for number in range(1, 13)]
     assert report.summary.best == min(report.trials, key=lambda each: each.value or 0)
     assert set(report.importance) == {"learning_rate", "seed"}
     assert sum(report.importance.values()) == pytest.approx(1)
 
 
-def test_one_trial_does_not_say_what_mattered(folder: Path) -> None:
-    tell(folder, 1)
+def test_few_trials_do_not_say_what_mattered(folder: Path) -> None:
+    tell(folder, LEAST_TRIALS - 1)
     assert SweepReader(folder).read().importance == {}
+    tell(folder, 1)
+    assert SweepReader(folder).read().importance != {}
+
+
+def test_a_setting_without_an_effect_or_with_one_value_did_not_matter() -> None:
+    ranges: dict[str, Range] = {
+        "learning_rate": Choices((0.1, 0.2, 0.3)),
+        "seed": Choices((0, 1)),
+        "optimizer": Choices(("adamw", "sgd")),
+    }
+    folder = sweeps.create(Sweep(base=BASE, ranges=ranges, trials=12, sampler="grid"))
+    study = open_study(folder, sweeps.read(folder))
+    for rate in (0.1, 0.2, 0.3):
+        for seed in (0, 1, 0, 1):
+            settings = {"learning_rate": rate, "seed": seed, "optimizer": "sgd"}
+            study.enqueue_trial(settings)
+            trial = study.ask()
+            suggest(trial, ranges)
+            study.tell(trial, rate)
+    assert SweepReader(folder).read().importance == pytest.approx({"learning_rate": 1, "seed": 0})
 
 
 def test_a_trial_that_nobody_looks_at_is_interrupted(folder: Path) -> None:
@@ -105,14 +127,14 @@ def test_a_journal_that_is_damaged_while_it_is_read_is_a_sentence(folder: Path) 
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
-        ("trials = 8", "trials = 0", "1 to 10,000 runs, not 0"),
+        ("trials = 12", "trials = 0", "1 to 10,000 runs, not 0"),
         ("parallel = 1", "parallel = 0", "at least 1 run at one time"),
         ("high = 0.1", "high = 0.0001", "is no range"),
         ("low = 0.001", "low = nan", "is no range"),
         ("low = 0.001", "low = -1.0", "begins at or below 0"),
         ("[ranges.seed]", "[ranges.sead]", "There is no setting sead"),
         ('sampler = "tpe"', 'sampler = "magic"', "magic"),
-        ("trials = 8", "trials = ", "Sweep 1 cannot be read"),
+        ("trials = 12", "trials = ", "Sweep 1 cannot be read"),
     ],
 )
 def test_an_edited_sweep_is_a_sentence_and_the_others_are_listed(

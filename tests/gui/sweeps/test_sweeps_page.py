@@ -35,7 +35,7 @@ def test_without_sweeps_it_offers_to_make_one(page: SweepsPage, qtbot: QtBot) ->
 
 
 def test_it_shows_the_newest_sweep_until_another_one_is_chosen(page: SweepsPage) -> None:
-    make_sweep(6, failed=(2,), with_runs=False)
+    make_sweep(12, failed=(2,), with_runs=False)
     make_sweep(3, trials=8, with_runs=False)
     index = SweepIndex()
     page.show_reports(index.read())
@@ -44,7 +44,7 @@ def test_it_shows_the_newest_sweep_until_another_one_is_chosen(page: SweepsPage)
     assert page.list.count() == 2
     QTest.keyClick(page.list, Qt.Key.Key_Down)
     assert page.title.text() == "Sweep 1 · digits"
-    assert page.table.trials.rowCount() == 6
+    assert page.table.trials.rowCount() == 12
     assert page.table.trials.rows[2].reason == "The loss is NaN."
     assert set(page.importance.shares) == {"Learning rate", "width", "Optimizer"}
     assert len(page.parallel.axes) == 4
