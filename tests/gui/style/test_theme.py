@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetrics, QPalette, QStandardItemModel
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
+    QCompleter,
     QDialog,
     QLabel,
+    QLineEdit,
     QPlainTextEdit,
     QTableView,
     QTreeView,
@@ -295,3 +298,20 @@ def test_a_box_in_a_list_shows_whether_it_is_ticked(
     assert QColor(theme.accent_bg).name() in ticked
     assert QColor(theme.accent_bg).name() not in empty
     assert QColor(theme.card2).name() in empty
+
+
+@pytest.mark.parametrize("choice", ["light", "dark"])
+def test_the_words_of_a_completer_have_a_ground(
+    controller: ThemeController, qtbot: QtBot, choice: look.Choice
+) -> None:
+    controller.set_choice(choice)
+    line = QLineEdit()
+    qtbot.addWidget(line)
+    line.setCompleter(QCompleter(["validation/loss"], line))
+    line.show()
+    QTest.keyClicks(line, "val")
+    popup = line.completer().popup()
+    qtbot.waitUntil(popup.isVisible)
+    picture = popup.grab().toImage()
+    ground = picture.pixelColor(picture.width() - 4, picture.height() - 4)
+    assert ground.name() == controller.current.card2
