@@ -128,8 +128,8 @@ class PlanningController(QObject):
     def find_batch_size(self) -> None:
         """Open the dialog, and begin to try sizes."""
         if (spec := self._ready_spec()) is not None:
-            self.open_batch_dialog(spec)
-            self._planning.ask(AskBatch(spec))
+            dialog = self.open_batch_dialog(spec)
+            self._planning.ask(AskBatch(spec, dialog.limit_for(spec)))
 
     def open_batch_dialog(self, spec: RunSpec) -> BatchDialog:
         """Show the dialog for a search with `spec`, which begins."""

@@ -9,16 +9,21 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QProgressBar,
     QPushButton,
+    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
 
 from engine.planning.results import BatchSearch, Change, Doing, Tried
+from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.system import units
 from gui.devices.device_tables import FactTable
 from gui.planning.findings import is_about, is_done
 from gui.widgets.plain_text import Label, set_wrapped_tip
+
+MOST_MIB = 2**24
+"""Of the memory limit."""
 
 
 class BatchDialog(QDialog):
@@ -51,6 +56,23 @@ class BatchDialog(QDialog):
         self.run = QPushButton()
         self.run.setAutoDefault(False)
         self.run.clicked.connect(self._toggle)
+        self.limit = QSpinBox()
+        self.limit.setRange(0, MOST_MIB)
+        self.limit.setSingleStep(256)
+        self.limit.setSuffix(self.tr(" MiB"))
+        self.limit.setSpecialValueText(self.tr("what is free"))
+        set_wrapped_tip(
+            self.limit,
+            self.tr("The memory that all workers on CPUs may hold together, in the next search."),
+        )
+        self._limit_row = QWidget()
+        limit = QHBoxLayout(self._limit_row)
+        limit.setContentsMargins(0, 0, 0, 0)
+        label = Label(self.tr("&Memory limit"))
+        label.setBuddy(self.limit)
+        limit.addWidget(label)
+        limit.addWidget(self.limit)
+        limit.addStretch(1)
         close = QPushButton(self.tr("Close"))
         close.setAutoDefault(False)
         close.clicked.connect(self.close)
@@ -65,13 +87,19 @@ class BatchDialog(QDialog):
         layout.addWidget(self.progress)
         layout.addWidget(self.table)
         layout.addStretch(1)
+        layout.addWidget(self._limit_row)
         layout.addLayout(self._buttons)
         self.resize(520, 420)
         self.finished.connect(lambda _: self.stop_wanted.emit())
 
+    def limit_for(self, spec: RunSpec) -> int:
+        """Return the memory for a search with `spec` in MiB; 0: what its devices have free."""
+        return self.limit.value() if all_on_cpu(spec.devices) else 0
+
     def begin(self, spec: RunSpec) -> None:
         """A search with `spec` begins: forget the one before."""
         self._searched = spec
+        self._limit_row.setVisible(all_on_cpu(spec.devices))
         self._tried.clear()
         for _, button in self._changes:
             self._buttons.removeWidget(button)

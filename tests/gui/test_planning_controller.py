@@ -147,3 +147,19 @@ def test_a_script_is_not_measured(app: AppController, qtbot: QtBot) -> None:
     assert said.args == ["A script runs as it is: only recipes are measured."]
     assert not app.planning.is_asked(AskPreflight)
     assert bridge.ARGUMENTS[-1] == "engine.planning"
+
+
+def test_a_search_on_cpus_keeps_the_memory_limit_of_the_dialog(
+    app: AppController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = app.form.spec()
+    assert spec is not None
+    asked: list[object] = []
+    monkeypatch.setattr(app.planning, "ask", asked.append)
+    dialog = app.planning_controller.open_batch_dialog(spec)
+    assert dialog.limit.text() == "what is free"
+    dialog.end()
+    dialog.limit.setValue(3000)
+    dialog.run.click()
+    assert asked == [AskBatch(spec, 3000)]
+    assert dialog.limit_for(replace(spec, devices=("GPU-1",))) == 0
