@@ -31,6 +31,9 @@ CLOSE = 0.05
 """If the two fastest differ by less, as a share, both run once more, in the opposite order. It is
 also the noise of a figure of too few parts to tell its own."""
 
+ROUGH = 0.25
+"""Noise from which on a figure is no basis of others."""
+
 BUSY = 0.5
 """Load of each thread of the processor from which it is called busy."""
 
@@ -110,11 +113,12 @@ def race(
             measuring.measure(entrants, devices if together else ())
     except Cancelled:
         is_stopped = True
+    entries = _compared(measuring.entries())
     return Race(
-        entries=_compared(measuring.entries()),
+        entries=entries,
         steps=steps,
         seconds=time.monotonic() - begun,
-        notices=notices,
+        notices=(*notices, *_rough_notice(entries, steps)),
         is_stopped=is_stopped,
     )
 
@@ -181,6 +185,18 @@ def _notices(
                 "others."
             )
     return tuple(found)
+
+
+def _rough_notice(entries: Sequence[Entry], steps: int) -> tuple[str, ...]:
+    rough = [each for each in entries if each.noise >= ROUGH]
+    if not rough:
+        return ()
+    worst = max(rough, key=lambda each: each.noise)
+    which = f"{len(rough)} entries" if len(rough) > 1 else "one entry"
+    return (
+        f"The speed of {which} varied a lot ({worst.strategy}: ± {100 * worst.noise:.0f} %), so it "
+        f"is in no efficiency and a tie says little: race again with more than {steps} steps.",
+    )
 
 
 def _load() -> float:
@@ -371,10 +387,10 @@ def _efficiency(entry: Entry, entries: Sequence[Entry]) -> float | None:
     ones = {
         each.spec.strategy: each.samples_per_second
         for each in entries
-        if each.samples_per_second and _is_reference(each.spec, entry.spec)
+        if each.samples_per_second and each.noise < ROUGH and _is_reference(each.spec, entry.spec)
     }
     single = ones.get(f"{_framework(entry.spec)}/single") or ones.get(entry.strategy)
     reference = single or max(ones.values(), default=0.0)
-    if not reference or not entry.samples_per_second:
+    if not reference or not entry.samples_per_second or entry.noise >= ROUGH:
         return None
     return entry.samples_per_second / (len(entry.devices) * reference)

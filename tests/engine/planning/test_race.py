@@ -151,6 +151,16 @@ def test_the_two_fastest_run_again_if_they_are_close(monkeypatch: pytest.MonkeyP
     assert entries["ddp"].steps == 100
 
 
+def test_a_figure_that_varies_a_lot_is_no_basis_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    _Runs(monkeypatch, single=(200.0, 800.0, 1900.0), ddp=(99.0, 100.0, 101.0))
+    found = race(_entrants("single", "ddp"), steps=60)
+    assert {each.efficiency for each in found.entries} == {None}
+    assert found.notices[-1] == (
+        "The speed of one entry varied a lot (torch/single: ± 53 %), so it is in no efficiency and "
+        "a tie says little: race again with more than 60 steps."
+    )
+
+
 def test_side_by_side_takes_devices_that_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = _Runs(monkeypatch, single=(50.0, 50.0, 50.0), ddp=(99.0, 100.0, 101.0))
     on_one = [each for each in _entrants("single", "ddp", counts=(1, 2)) if len(each.devices) == 1]
