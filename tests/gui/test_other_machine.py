@@ -38,6 +38,9 @@ from gui.plots.plot.menu import PlotAction
 from tests.support.recorded_runs import SPEC, RecordedRun, save_checkpoint
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
+START_MS = 240_000
+"""For the start, and for the end, of a real run on a busy machine: several processes, each of which
+imports what it needs."""
 
 
 @pytest.fixture
@@ -546,11 +549,12 @@ def test_a_script_of_the_form_is_sent_with_its_modules_and_runs_there(
     form.script_page.arguments.set_value("--lr 2")
     form.machine.setCurrentIndex(form.machine.findData("gpus"))
     qtbot.waitUntil(lambda: form.spec() is not None)
-    form.start()
-    qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.FINISHED})
+    with qtbot.waitSignal(app.engine_client.started, timeout=START_MS):
+        form.start()
+    qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.FINISHED}, timeout=START_MS)
     log = (other_home / "runs" / "1" / "logs" / "rank0.log").read_text()
     assert "sum 40 ['train it.py', '--lr', '2']" in log
-    assert app.run_list.watched == "gpus:1"
+    qtbot.waitUntil(lambda: app.run_list.watched == "gpus:1")
 
 
 @pytest.fixture
