@@ -15,7 +15,7 @@ from engine.cli.output import Interrupted, NoAnswer, Refused
 from engine.remote import machines, ssh
 from engine.remote.machines import CannotChange, RemoteMachine, run_reference
 from engine.remote.ssh import Asking
-from engine.system.program import program_words
+from engine.system.program import call, program_words
 
 OF_SSH = 255
 """The exit code of `ssh` for a connection that could not be made, or broke."""
@@ -111,6 +111,12 @@ def named_machine(
     rest = without_flag(arguments, machine)
     for text in named:
         name, run_id = run_reference(text)
+        if ":" in text and not (name and run_id):
+            name = name or "MACHINE"
+            raise Refused(
+                f"{text!r} names no run: say the machine and the number, such as {name}:12. "
+                f"`{call(f'runs --on {name}')}` lists its runs."
+            )
         if machine and name not in ("", machine):
             raise Refused(f"{text} is a run of {name}: leave out `--on {machine}`.")
         rest = replaced(rest, "", text, run_id) if name else rest

@@ -174,10 +174,14 @@ class _Known(NamedTuple):
 def _known(
     pattern: str, sentence: str, *, lasting: bool = False, wants_answer: bool = False
 ) -> _Known:
-    return _Known(re.compile(pattern, re.IGNORECASE), sentence, lasting, wants_answer)
+    compiled = re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    return _Known(compiled, sentence, lasting, wants_answer)
 
 
 _DISK_FULL = re.compile("No space left on device|Disk quota exceeded", re.IGNORECASE)
+
+_CLOSED = "kex_exchange_identification"
+"""How `ssh` begins a line of its own about a connection that ended before it began."""
 
 _FAILURES = (
     _known(
@@ -193,6 +197,23 @@ _FAILURES = (
         "The host key of {name} is not known yet: connect once with `ssh {destination}` in a "
         "terminal, and compare the fingerprint that it shows before you accept it.",
         lasting=True,
+    ),
+    _known(
+        "Permission denied|Too many authentication failures|No more authentication methods",
+        "{name} does not let you in: {said} Check the user and the key with "
+        "`ssh {destination}` in a terminal.",
+        lasting=True,
+        wants_answer=True,
+    ),
+    _known(
+        rf"^(?!{_CLOSED})[^\n]+(?=\n({_CLOSED}[^\n]*\n)?Connection closed by UNKNOWN port)",
+        "The way to {name}, a ProxyCommand or ProxyJump in the configuration of SSH, has failed: "
+        "{said}",
+    ),
+    _known(
+        "Connection closed by UNKNOWN port",
+        "The way to {name}, a ProxyCommand or ProxyJump in the configuration of SSH, has ended "
+        "without a word.",
     ),
     _known(
         "Could not resolve hostname|Name or service not known|nodename nor servname",
@@ -212,19 +233,12 @@ _FAILURES = (
         "The network does not reach {name}: this machine is offline, or a VPN is missing.",
     ),
     _known(
-        "Permission denied|Too many authentication failures|No more authentication methods",
-        "{name} does not let you in: {said} Check the user and the key with "
-        "`ssh {destination}` in a terminal.",
-        lasting=True,
-        wants_answer=True,
-    ),
-    _known(
         "Bad configuration option|Bad owner or permissions|terminating, .* bad configuration",
         "The configuration of SSH on this machine cannot be used: {said}",
         lasting=True,
     ),
     _known(
-        "kex_exchange_identification|Connection (reset|closed)|Broken pipe|closed by remote host",
+        f"{_CLOSED}|Connection (reset|closed)|Broken pipe|closed by remote host",
         "{name} has closed the connection.",
     ),
 )

@@ -26,13 +26,29 @@ def refusal(
         return ""
     if status.state is RunState.STOPPING or training_ended:
         return "The run is ending: it takes no more commands."
-    if status.state is RunState.STARTING or not accepts_commands:
-        return "The run is still starting: try again once it trains."
+    if text := _not_ready(status, accepts_commands=accepts_commands):
+        return text
     if isinstance(command, Pause):
         return _pause_refusal(command, status, spec, strategy)
     if isinstance(command, Resume) and status.state is not RunState.PAUSED:
         return "The run is not paused."
     return ""
+
+
+def _not_ready(status: RunStatus, *, accepts_commands: bool) -> str:
+    """Return why no rank would get a command now; empty: rank 0 would."""
+    match status.state:
+        case RunState.QUEUED:
+            return "The run still waits for its devices: try again once it trains."
+        case RunState.STARTING if status.attempt > 1:
+            return (
+                f"The run is starting again (attempt {status.attempt}): try again once it trains."
+            )
+        case RunState.STARTING:
+            return "The run is still starting: try again once it trains."
+    if accepts_commands:
+        return ""
+    return "The run has lost its rank 0: it will end, or start again by itself."
 
 
 def _pause_refusal(command: Pause, status: RunStatus, spec: RunSpec, strategy: Strategy) -> str:

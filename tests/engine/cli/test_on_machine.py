@@ -349,6 +349,12 @@ def test_what_cannot_be_honoured_there_is_refused_by_name(tmp_path: Path, capsys
     assert "neither a TensorBoard event file" in capsys.readouterr().err
     assert main(["export", "lab:1", "gpus:2", "3", "--format", "csv"]) == 2
     assert "several machines (gpus, lab, this machine)" in capsys.readouterr().err
+    assert main(["show", "gpus:"]) == 2
+    assert "'gpus:' names no run: say the machine and the number, such as gpus:12." in (
+        capsys.readouterr().err
+    )
+    assert main(["stop", ":12"]) == 2
+    assert "':12' names no run: say the machine and the number" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,12 @@ Host key verification failed.
 """
 
 
+PROXY_ENDED = (
+    "kex_exchange_identification: Connection closed by remote host\r\n"
+    "Connection closed by UNKNOWN port 65535\r\n"
+)
+
+
 @pytest.mark.parametrize(
     ("code", "errors", "words", "is_lasting", "wants_answer"),
     [
@@ -75,6 +81,21 @@ Host key verification failed.
         ),
         (255, "x: line 3: Bad configuration option: foo", "configuration of SSH", True, False),
         (255, "Connection closed by 10.0.0.1 port 22", "closed the connection", False, False),
+        (
+            255,
+            f"Welcome!\r\ncannot find the jump host\n{PROXY_ENDED}",
+            "ProxyJump in the configuration of SSH, has failed: cannot find the jump host.",
+            False,
+            False,
+        ),
+        (255, PROXY_ENDED, "has ended without a word.", False, False),
+        (
+            255,
+            f"me@jump: Permission denied (publickey).\r\n{PROXY_ENDED}",
+            "does not let you in: me@jump: Permission denied",
+            True,
+            True,
+        ),
         (255, "a new sentence\n", "could not connect to gpus: a new sentence.", False, False),
         (255, "", "The connection to gpus broke.", False, False),
         (127, "bash: traindeck: command not found", "pip install traindeck", True, False),

@@ -23,10 +23,11 @@ def refused(
     freed: bool = False,
     accepts_commands: bool = True,
     training_ended: bool = False,
+    attempt: int = 1,
 ) -> str:
     return refusal(
         command,
-        RunStatus(state=state, freed_devices=freed),
+        RunStatus(state=state, attempt=attempt, freed_devices=freed),
         RunSpec(recipe="digits", strategy=strategy, devices=devices),
         catalog.strategy(strategy),
         accepts_commands=accepts_commands,
@@ -38,7 +39,9 @@ def refused(
 def test_a_run_that_trains_accepts_commands(command: Command) -> None:
     assert refused(command) == ""
     assert "still starting" in refused(command, RunState.STARTING)
-    assert "still starting" in refused(command, accepts_commands=False)
+    assert "starting again (attempt 3)" in refused(command, RunState.STARTING, attempt=3)
+    assert "waits for its devices" in refused(command, RunState.QUEUED, accepts_commands=False)
+    assert "lost its rank 0" in refused(command, accepts_commands=False)
     assert "is ending" in refused(command, RunState.STOPPING)
     assert "is ending" in refused(command, training_ended=True)
 
