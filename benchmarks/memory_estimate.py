@@ -21,6 +21,7 @@ STEPS = 6
 ONE, TWO = ("cpu:0",), ("cpu:0", "cpu:1")
 OWN = Path(__file__).parent / "memory_recipes"
 CNN, TRANSFORMER = str(OWN / "cnn.py"), str(OWN / "transformer.py")
+READS_SAMPLES = str(OWN / "reads_samples.py")
 
 COMBINATIONS: tuple[tuple[str, str, tuple[str, ...], int, dict[str, Any]], ...] = (
     ("digits", "torch/single", ONE, 64, {}),
@@ -35,6 +36,7 @@ COMBINATIONS: tuple[tuple[str, str, tuple[str, ...], int, dict[str, Any]], ...] 
     (TRANSFORMER, "torch/single", ONE, 128, {}),
     (TRANSFORMER, "torch/single", ONE, 128, {"precision": "bf16", "accumulation": 2}),
     (TRANSFORMER, "torch/fsdp", TWO, 128, {}),
+    (READS_SAMPLES, "torch/single", ONE, 256, {}),
 )
 
 
