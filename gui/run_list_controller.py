@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
@@ -160,9 +161,7 @@ class RunListController(QObject):
         except NotForTheForm as error:
             self.message.emit(str(error))
             return
-        text = self.tr(
-            "{path} has come here from {machine}. It is sent back when the run starts; files "
-            "beside it are not."
-        )
-        note = "" if recipe.builtin else text.format(path=info.spec.recipe, machine=machine)
+        text = self.tr("{file} is from {machine}: it is sent back, without the files beside it.")
+        name = Path(info.spec.recipe).name
+        note = "" if recipe.builtin else text.format(file=name, machine=machine)
         self._form.load(spec, machine, note)
