@@ -161,7 +161,7 @@ class RunListController(QObject):
         except NotForTheForm as error:
             self.message.emit(str(error))
             return
-        text = self.tr("{file} is from {machine}: it is sent back, without the files beside it.")
+        text = self.tr("{file} as run {run} has trained it: on {machine} it may be newer.")
         name = Path(info.spec.recipe).name
-        note = "" if recipe.builtin else text.format(file=name, machine=machine)
+        note = "" if recipe.builtin else text.format(file=name, run=info.id, machine=machine)
         self._form.load(spec, machine, note)
