@@ -275,7 +275,7 @@ def test_the_settings_and_the_recipe_of_a_run_there_come_into_the_form(
     form = app.form
     qtbot.waitUntil(lambda: form.recipe.currentText() == "mine")
     assert form.machine.machine == "gpus"
-    assert form.recipe_note.text().startswith("mine.py is from gpus: it is sent back")
+    assert form.recipe_note.text().startswith("mine.py as run gpus:1 has trained it: on gpus")
     assert form.field("settings.width").value_or_default() == 16
     spec = form.spec()
     assert spec is not None
