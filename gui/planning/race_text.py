@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
 from engine.planning.results import Doing, Entry
 from engine.spec import catalog
-from engine.spec.recipe_file import script_name
 from engine.spec.run_spec import RunSpec
 from engine.system import units
 from gui.run_form.choices import full_title
@@ -40,7 +38,7 @@ def subject(spec: RunSpec, display: DisplayName) -> str:
     """Return what was measured: `digits · DDP · PyTorch · GPU 0, GPU 1 · batch 64`."""
     return " · ".join(
         (
-            script_name(Path(spec.recipe)),
+            spec.recipe.rpartition("/")[2],
             strategy_title(spec.strategy),
             ", ".join(map(display, spec.devices)),
             translate("Race", "batch {size:,}").format(size=spec.batch_size),

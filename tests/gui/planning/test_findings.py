@@ -111,7 +111,7 @@ def test_the_findings_say_what_they_are_about(card: FindingsCard) -> None:
     )
     other = replace(SPEC, recipe="/home/me/wide.py", batch_size=256)
     card.show_preflight(Preflight(spec=other, findings=FINDINGS))
-    assert card.about.text().startswith("wide · Single device · PyTorch")
+    assert card.about.text().startswith("wide.py · Single device · PyTorch")
 
 
 @pytest.mark.parametrize(
