@@ -136,8 +136,8 @@ FILES_OF_THE_ENGINE = {"catalog.recipe", "catalog.builtin_recipes"}
 """Functions that read files, in modules that the window may import as a whole."""
 
 EXCEPTIONS = {
-    # Style sheet, fonts and icons are resources; recoloured icons are temporary files.
-    "gui/style/theme.py": {"read_text", "write_text", "glob"},
+    # Style sheet, fonts and icons are resources.
+    "gui/style/theme.py": {"read_text", "glob"},
     # The dialog asks before a file is replaced, as Qt's own dialog does.
     "gui/widgets/save_dialog.py": {"exists"},
 }

@@ -18,21 +18,19 @@ NEW_SECONDS = 60.0
 """Longer than a new folder is without its HELD; one that was deleted in part may be so for ever."""
 
 
-def make_held_folder(prefix: str, name: str = "", parent: Path | None = None) -> Path:
+def make_held_folder(prefix: str, name: str = "") -> Path:
     """Return a new folder that this process holds; delete those of `prefix` that no other holds.
 
-    A process has one with a prefix at a time. It is in `parent`, or in the folder for temporary
-    files. Raises OSError.
+    A process has one with a prefix at a time. Raises OSError.
     """
-    parent = parent or Path(tempfile.gettempdir())
-    _remove_leftovers(parent, prefix)
-    folder = Path(tempfile.mkdtemp(prefix=f"{prefix}{name}", dir=parent))
+    _remove_leftovers(prefix)
+    folder = Path(tempfile.mkdtemp(prefix=f"{prefix}{name}"))
     presence.hold(folder / HELD)
     return folder
 
 
-def _remove_leftovers(parent: Path, prefix: str) -> None:
-    for folder in parent.glob(f"{prefix}*"):
+def _remove_leftovers(prefix: str) -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with contextlib.suppress(OSError):
             if is_owner(folder.lstat()) and not _is_used(folder):
                 shutil.rmtree(folder, ignore_errors=True)

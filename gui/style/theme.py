@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
-import os
 import re
-import shutil
 import string
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +15,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QIcon, QPalette
 from PySide6.QtWidgets import QApplication
 
-from engine.processes.held_folder import make_held_folder
+from gui.style.icon_resources import add_icon
 
 RESOURCES = Path(__file__).parents[2] / "resources"
 
@@ -190,7 +187,7 @@ def style_sheet(theme: Theme) -> str:
     tokens = asdict(theme)
 
     def icon_path(match: re.Match[str]) -> str:
-        return _icon_file(match[1], tokens[match[2] or "muted"]).as_posix()
+        return _icon_path(match[1], tokens[match[2] or "muted"])
 
     with_icons = re.sub("@([a-z-]+)(?::([a-z_]+))?@", icon_path, template)
     return string.Template(with_icons).substitute(tokens)
@@ -224,29 +221,18 @@ def icon(name: str, colour: Theme | str) -> QIcon:
     """Return the icon resources/icons/`name`.svg in one colour (of a theme: its text colour, and
     faint while disabled), sharp at every scale. Raises FileNotFoundError for an unknown name."""
     if not isinstance(colour, Theme):
-        return QIcon(str(_icon_file(name, colour)))
-    found = QIcon(str(_icon_file(name, colour.text)))
-    found.addFile(str(_icon_file(name, colour.faint)), mode=QIcon.Mode.Disabled)
+        return QIcon(_icon_path(name, colour))
+    found = QIcon(_icon_path(name, colour.text))
+    found.addFile(_icon_path(name, colour.faint), mode=QIcon.Mode.Disabled)
     return found
 
 
-@lru_cache
-def _icon_file(name: str, colour: str) -> Path:
-    """Write a recoloured copy: both QIcon's SVG engine and the style sheet need a file."""
+@cache
+def _icon_path(name: str, colour: str) -> str:
+    """Return a recoloured copy: both QIcon's SVG engine and the style sheet need a file."""
     source = (RESOURCES / "icons" / f"{name}.svg").read_text(encoding="utf-8")
-    file = _icon_folder() / f"{name}-{colour.removeprefix('#')}.svg"
-    file.write_text(source.replace("currentColor", colour), encoding="utf-8")
-    return file
-
-
-@lru_cache
-def _icon_folder() -> Path:
-    # What lies in /tmp is deleted after some days: a window may be open for longer.
-    parent = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
-    is_ours = parent.is_absolute() and os.access(parent, os.W_OK)
-    folder = make_held_folder("traindeck-style-", parent=parent if is_ours else None)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    copy = f"{name}-{colour.removeprefix('#')}.svg"
+    return add_icon(copy, source.replace("currentColor", colour))
 
 
 def system_scheme(app: QApplication) -> Qt.ColorScheme:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QFile, QIODevice, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetrics, QPalette, QStandardItemModel
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -134,7 +134,9 @@ def test_the_style_sheet_is_filled_in_and_its_pictures_exist(theme: Theme) -> No
         on_accent = Path(picture).stem.startswith(("check", "play-fill-ffffff"))
         is_disabled = Path(picture).stem == f"play-fill-{theme.faint.removeprefix('#')}"
         ink = theme.on_accent if on_accent else theme.faint if is_disabled else theme.muted
-        assert ink in Path(picture).read_text(encoding="utf-8")
+        file = QFile(picture)
+        assert file.open(QIODevice.OpenModeFlag.ReadOnly)
+        assert ink in bytes(file.readAll().data()).decode()
 
 
 @BOTH
