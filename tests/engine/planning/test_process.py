@@ -15,6 +15,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
+from engine.planning.race import ROUGH
 from engine.planning.requests import Answer, AskMemory, AskRace, Refusal
 from engine.planning.results import Doing, MemoryEstimate, Race, Raced
 from engine.processes.process import PROJECT, module_environment
@@ -97,11 +98,12 @@ def test_a_race_tells_news_and_a_result(
     assert sum(isinstance(each, Raced) for each in answers) >= 3
     able = [each for each in race.entries if each.samples_per_second]
     assert {each.strategy for each in able} == {"torch/single", "torch/ddp"}
+    is_rough = any(each.noise >= ROUGH for each in able)  # this machine may be busy
     for each in able:
         assert each.first_step_seconds > 0
         assert each.memory["cpu"] > 2**20
         assert each.steps > 0
-        assert each.efficiency is not None
+        assert is_rough or each.efficiency is not None
     [refused] = [each for each in race.entries if each.problem]
     assert "trains on 1 device" in refused.problem
     assert process.wait(60) == 0
