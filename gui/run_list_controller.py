@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
@@ -11,7 +10,7 @@ from engine.runs.run_info import RunInfo
 from engine.spec.recipe_file import RecipeInfo
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient
-from gui.bridge.files.run_recipes import NotForTheForm, settings_here
+from gui.bridge.files.run_recipes import NotForTheForm, origin_of, settings_here
 from gui.bridge.machines.machines import place_of
 from gui.run_form.run_form import RunForm
 from gui.run_list.chosen_runs import ChosenRuns
@@ -161,7 +160,4 @@ class RunListController(QObject):
         except NotForTheForm as error:
             self.message.emit(str(error))
             return
-        text = self.tr("{file} as run {run} has trained it: on {machine} it may be newer.")
-        name = Path(info.spec.recipe).name
-        note = "" if recipe.builtin else text.format(file=name, run=info.id, machine=machine)
-        self._form.load(spec, machine, note)
+        self._form.load(spec, machine, origin_of(info, recipe))

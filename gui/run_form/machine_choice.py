@@ -50,7 +50,9 @@ class MachineChoice(Combo):
         """Why nothing can start on the chosen machine now, in a sentence; empty: it can."""
         if not self.machine or self.machine in self._connected:
             return ""
-        text = self.tr("{machine} is not connected now: wait, or choose another machine.")
+        text = self.tr("{machine} is not connected now.")
+        if self.isEnabled():
+            text = self.tr("{machine} is not connected now: wait, or choose another machine.")
         return text.format(machine=self.machine)
 
     def offer(self, connections: Mapping[str, bool]) -> None:

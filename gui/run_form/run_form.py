@@ -34,7 +34,7 @@ from gui.bridge.files.file_watch import FileWatch
 from gui.bridge.files.gpu_builds import build_problems
 from gui.bridge.files.recent_forms import RecentForms
 from gui.bridge.files.recipes import read_recipe, read_run_recipe
-from gui.bridge.files.run_recipes import NotForTheForm, settings_here
+from gui.bridge.files.run_recipes import NotForTheForm, origin_of, settings_here
 from gui.bridge.files.script_files import (
     fitting_strategy,
     name_of_run,
@@ -516,6 +516,7 @@ class RunForm(QFrame):
         if not mode.recipe.builtin:
             self._fill(spec)
             choice.forget(mode.recipe)
+            self.recipe_note.set_note(origin_of(mode.info, mode.recipe))
 
     def _file_changed(self) -> None:
         """Show the recipe as its file is now, and say so; what the user has typed stays."""

@@ -14,7 +14,7 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
 from gui.bridge.files.recipes import read_run_recipe
-from gui.bridge.machines.machines import is_elsewhere
+from gui.bridge.machines.machines import is_elsewhere, place_of
 from gui.style.translation import translate
 
 
@@ -45,6 +45,17 @@ def _failed(spec: RunSpec, then: Callable[[RecipeInfo], None], error: Exception)
         raise error
     path = Path(spec.recipe)
     then(RecipeInfo(name=path.stem, path=str(path), builtin=False, problem=str(error)))
+
+
+def origin_of(info: RunInfo, recipe: RecipeInfo) -> str:
+    """Return what the `recipe` of a run of another machine is, in a sentence; empty: as here."""
+    machine = place_of(info.id)[0]
+    if not machine or recipe.builtin:
+        return ""
+    text = translate(
+        "RunRecipes", "{file} as run {run} has trained it: on {machine} it may be newer."
+    )
+    return text.format(file=Path(info.spec.recipe).name, run=info.id, machine=machine)
 
 
 class NotForTheForm(Exception):
