@@ -87,7 +87,8 @@ def problems(
             found.append(Problem(name, direction_problem))
     found += _initial_weights_problems(spec.initial_weights, strategy)
     found += _stopping_problems(spec)
-    found += _setting_problems(spec.settings, recipe)
+    if not recipe.problem:  # of a file that cannot be read no setting is known
+        found += _setting_problems(spec.settings, recipe)
     return found
 
 

@@ -168,7 +168,7 @@ class PlotExport(QObject):
         if not isinstance(error, EXPORT_ERRORS):
             raise error
         text = self.tr("The plot could not be written to {where}: {error}.")
-        self.message.emit(text.format(where=where, error=error))
+        self.message.emit(text.format(where=where, error=str(error).rstrip(".")))
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine.scripts.command import is_python
 from engine.spec.run_spec import RunSpec
+
+_CONTENT = re.compile(r"[0-9a-f]{32,}")
 
 
 def split_command(command: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -33,9 +36,13 @@ def program_of(script: str, working_folder: str) -> tuple[str, ...]:
 
 
 def name_of(script: str) -> str:
-    """Return what to call a script: many of them are a `train.py`."""
+    """Return what to call a script, with its folder: many of them are a `train.py`.
+
+    One that has come from another machine lies in a folder that is named by its content.
+    """
     path = Path(script)
-    return f"{path.parent.name}/{path.name}" if path.parent.name else path.name
+    is_told = path.parent.name and not _CONTENT.fullmatch(path.parent.name)
+    return f"{path.parent.name}/{path.name}" if is_told else path.name
 
 
 def is_same_script(before: RunSpec, script: str, working_folder: str) -> bool:

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.spec.run_spec import RunSpec
 from gui.run_form.run_form import RunForm
+from gui.run_form.script.command import name_of
 from gui.widgets.entry_fields import Combo
 
 SOURCE = """import argparse
@@ -320,3 +321,17 @@ def test_what_has_no_meaning_on_another_machine_is_locked_and_says_why(form: Run
     form.offer_machines({})  # it is not connected any more
     assert folder.value_or_default() == "/elsewhere"
     assert python.widget.isEnabled()
+
+
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        ("/home/me/mine/train.py", "mine/train.py"),
+        (f"/home/me/received/{'75be5e54' * 8}/train.py", "train.py"),
+        ("train.py", "train.py"),
+    ],
+)
+def test_a_script_is_named_with_its_folder_where_that_says_something(
+    script: str, name: str
+) -> None:
+    assert name_of(script) == name
