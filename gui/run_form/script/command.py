@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.scripts.command import is_python
 from engine.spec.run_spec import RunSpec
 
-_CONTENT = re.compile(r"[0-9a-f]{32,}")
+_CONTENT = re.compile(r"[0-9a-f]{16,}")
 
 
 def split_command(command: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -327,7 +327,7 @@ def test_what_has_no_meaning_on_another_machine_is_locked_and_says_why(form: Run
     ("script", "name"),
     [
         ("/home/me/mine/train.py", "mine/train.py"),
-        (f"/home/me/received/{'75be5e54' * 8}/train.py", "train.py"),
+        (f"/home/me/received/{'75be5e54' * 2}/train.py", "train.py"),
         ("train.py", "train.py"),
     ],
 )
