@@ -84,14 +84,21 @@ class ChangedNotes(NamedTuple):
     after: RunNotes
 
     def in_(self, now: RunNotes) -> RunNotes:
-        """Return the notes as they are `now`, with this change: what was left alone stays."""
+        """Return the notes as they are `now`, with this change: what was left alone stays, and of
+        two texts that were written into the note both."""
         before, after = self
         gone, new = set(before.tags) - set(after.tags), set(after.tags) - set(before.tags)
         return RunNotes(
             name=after.name if after.name != before.name else now.name,
-            note=after.note if after.note != before.note else now.note,
+            note=self._note(now.note),
             tags=ordered_tags((set(now.tags) | new) - gone),
         )
+
+    def _note(self, now: str) -> str:
+        ours = self.after.note
+        if ours in (self.before.note, now):
+            return now
+        return ours if now in (self.before.note, "") else f"{ours}\n\n{now}"
 
 
 def change_notes(folder: Path, change: ChangedNotes) -> None:

@@ -74,3 +74,12 @@ def test_a_change_of_damaged_notes_keeps_what_the_person_has_read(tmp_path: Path
     before = RunNotes(name="old", tags=("a",))
     change_notes(tmp_path, ChangedNotes(before, replace(before, name="new")))
     assert read_notes(tmp_path) == RunNotes(name="new", tags=("a",))
+
+
+def test_two_notes_are_both_kept(tmp_path: Path) -> None:
+    before = RunNotes(note="old")
+    write_notes(tmp_path, RunNotes(note="old AA"))
+    change_notes(tmp_path, ChangedNotes(before, RunNotes(note="old BB")))
+    assert read_notes(tmp_path).note == "old BB\n\nold AA"
+    change_notes(tmp_path, ChangedNotes(read_notes(tmp_path), RunNotes(note="")))
+    assert read_notes(tmp_path).note == ""
