@@ -75,6 +75,9 @@ LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Loss"), 0)
 METRIC_RANK = 1
 """Rank of the plots of metrics: plots of a higher rank show how a run trains, not how well."""
 
+LOGGED_RANK = 12
+"""Rank of the plots of what a script or a recipe has logged, of which the name alone is known."""
+
 STEP_TIME = PlotKind(
     QT_TRANSLATE_NOOP("Plots", "Step time"), 2, "ms", ".4g", (0.0, None), is_stacked=True
 )
@@ -251,7 +254,7 @@ def _logger_style(series: str) -> SeriesStyle:
     if title in _TITLES:
         title = translate("Plots", "{metric} (metric)").format(metric=title)
     is_main = any(word in series.casefold() for word in _MAIN_WORDS)
-    kind = PlotKind(title, METRIC_RANK if is_main else 12)
+    kind = PlotKind(title, METRIC_RANK if is_main else LOGGED_RANK)
     return SeriesStyle(kind, name or series, smooth=not is_validation)
 
 

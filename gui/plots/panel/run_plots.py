@@ -20,6 +20,7 @@ from gui.plots.data.series_style import (
     DEVICE_MEMORY,
     DEVICE_PLOTS,
     DEVICE_UTILISATION,
+    LOGGED_RANK,
     LOSS,
     METRIC_RANK,
     STEP_PARTS,
@@ -348,13 +349,14 @@ class RunPlots(PlotPanel):
 
     def _has_use(self, kind: PlotKind) -> bool:
         """A plot without points has none beside those that have some: of the devices once the run
-        learns, of the loss if the run has metrics only. A single rank needs no plot by rank."""
+        learns, of the loss if the run has other metrics. A single rank needs no plot by rank."""
         if kind == STEP_TIME_BY_RANK:
             return len(self._ranks) > 1
         if kind not in _ALWAYS_SHOWN or not self._plots[kind].is_empty:
             return True
         return not any(
-            each.rank <= METRIC_RANK and not plot.is_empty for each, plot in self._plots.items()
+            (each.rank <= METRIC_RANK or each.rank == LOGGED_RANK) and not plot.is_empty
+            for each, plot in self._plots.items()
         )
 
     def _connect_plot(self, kind: PlotKind, plot: CurvePlot) -> None:

@@ -395,6 +395,7 @@ def test_a_low_panel_shows_one_whole_row_and_no_part_of_the_next(available: int)
         (("train/loss", "train/error", "val/acc"), "Loss,val/acc"),
         (("episode error", "episode reward", "fps"), "episode reward,episode error"),
         (("device/a/memory", "train/loss"), "Loss,Device memory"),
+        (("a/b", "a/c"), "a/b,a/c"),
     ],
 )
 def test_beside_the_loss_is_the_main_metric_and_never_an_empty_plot(
