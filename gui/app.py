@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSettings, Qt, QTimer
@@ -101,6 +102,7 @@ def run(argv: Sequence[str], notice: str = "") -> int:
     app.window.first_painted.connect(app.templates.begin)
     app.window.first_painted.connect(app.doctor.look)
     qt_app.aboutToQuit.connect(app.shut_down)
+    sys.excepthook = app.report_error
     app.window.show_on_screen()
     app.show_message(notice)
     return qt_app.exec()
@@ -574,6 +576,18 @@ class AppController(QObject):
         self.overview.set_device_names(names)
         self.comparison.set_device_names(names)
         self.runs_page.set_device_names(names)
+
+    def report_error(
+        self, kind: type[BaseException], error: BaseException, frames: TracebackType | None
+    ) -> None:
+        """Say that the window itself is at fault, which nobody would see in a terminal only."""
+        sys.__excepthook__(kind, error, frames)
+        _log.error("an error of the window", exc_info=(kind, error, frames))
+        text = self.tr(
+            "The window has failed at this ({error}). Its log has the details; runs go on. If "
+            "something does not answer any more, open the window again."
+        )
+        self.show_message(text.format(error=kind.__name__))
 
     def show_message(self, sentence: str) -> None:
         """Show a sentence in the status bar for some seconds."""

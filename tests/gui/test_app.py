@@ -236,6 +236,15 @@ def test_the_layout_is_remembered_and_can_be_reset(open_app: Callable[[], AppCon
     assert again.bottom.fold == "folded", "the first row of plots needs the room"
 
 
+def test_an_error_of_the_window_is_said_in_it(
+    open_app: Callable[[], AppController], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = open_app()
+    app.report_error(ValueError, ValueError("of ours"), None)
+    assert "failed at this (ValueError)" in app.window.statusBar().currentMessage()
+    assert "of ours" in capsys.readouterr().err
+
+
 def test_the_layout_of_all_plots_is_reset(open_app: Callable[[], AppController]) -> None:
     app = open_app()
     bars = (app.plots.toolbar, app.comparison.plots.toolbar)
