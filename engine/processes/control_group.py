@@ -65,10 +65,8 @@ def create(run: str) -> ControlGroup | None:
     if not ON_LINUX:
         return None
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-        path = next(line.removeprefix("0::/") for line in lines if line.startswith("0::/"))
-        own = next(mount for mount in _MOUNTS if (mount / "cgroup.procs").exists()) / path
-        if not os.access(own / "cgroup.procs", os.W_OK):
+        own = own_group()
+        if own is None or not os.access(own / "cgroup.procs", os.W_OK):
             return None
         _remove_forgotten(own)
         folder = own / f"{_PREFIX}{run}-{os.getpid()}"
@@ -76,9 +74,21 @@ def create(run: str) -> ControlGroup | None:
         if (folder / "cgroup.kill").exists():  # since Linux 5.14
             return ControlGroup(folder)
         folder.rmdir()
-    except (OSError, StopIteration):
+    except OSError:
         return None
     return None
+
+
+def own_group() -> Path | None:
+    """Return the folder of the control group of this process; None: the system has none."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    paths = (line.removeprefix("0::/") for line in lines if line.startswith("0::/"))
+    mounts = (mount for mount in _MOUNTS if (mount / "cgroup.procs").exists())
+    path, mount = next(paths, None), next(mounts, None)
+    return mount / path if mount is not None and path is not None else None
 
 
 def _remove_forgotten(parent: Path) -> None:

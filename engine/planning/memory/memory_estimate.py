@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import msgspec
-import psutil
 
 from engine.planning.device_claim import DevicesInUse, claimed_devices
 from engine.planning.memory.memory_model import SEEN_GROWTH, MemoryModel
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import DeviceEstimate, Doing, MemoryEstimate, News
 from engine.planning.short_run import MOST_SECONDS, ShortRun, short_run
+from engine.processes.free_memory import free_bytes
 from engine.spec import catalog
 from engine.spec.device_names import all_on_cpu, machine_of
 from engine.spec.run_spec import RunSpec
@@ -82,7 +82,7 @@ def refusal(spec: RunSpec) -> str:
 def available_memory(spec: RunSpec, limit_mib: int) -> dict[str, float]:
     """Return the bytes of memory of each device of `spec`; all CPU devices are `cpu`."""
     if all_on_cpu(spec.devices):
-        return {CPU: limit_mib * 2.0**20 if limit_mib else float(psutil.virtual_memory().available)}
+        return {CPU: limit_mib * 2.0**20 if limit_mib else free_bytes()}
     gpus = snapshot_once().devices
     sizes = {gpu.id: gpu.memory_total for gpu in gpus}
     sizes |= {part.uuid: part.memory_total for gpu in gpus for part in gpu.slices}
