@@ -72,7 +72,7 @@ class StoreReader(QObject):
         self._look.setInterval(_LOOK_MS)
         self._look.timeout.connect(self._show_in_sight)
         self._arrived.connect(self._take)
-        machines.runs_listed.connect(self._show_lost)
+        machines.runs_listed.connect(self._show_listed)
         self.watch(None)
 
     def watch(self, run_id: str | None) -> None:
@@ -148,13 +148,20 @@ class StoreReader(QObject):
             self._wanted = wanted
             self._machines.show(*self._followed, wanted)
 
-    def _show_lost(self, machine: str, infos: Iterable[RunInfo], _: object) -> None:
-        """Show the state of the watched run when its machine is not connected any more."""
+    def _show_listed(self, machine: str, infos: Iterable[RunInfo], _: object) -> None:
+        """Show the state of the watched run when its machine is not connected any more, and what
+        was noted on it."""
         if self._followed is None:
             return
+        told = self._told
         for info in infos:
-            if info.id == self._followed[0] and info.state is RunState.ELSEWHERE:
+            if info.id != self._followed[0]:
+                continue
+            if info.state is RunState.ELSEWHERE:
                 self.status_changed.emit(info)
+            elif told is not None and info.notes != told.notes:
+                self._told = told._replace(notes=info.notes)
+                self.status_changed.emit(self._told)
 
     def _emit(self, news: RunNews) -> None:
         for series, points, replaces in news.curves:

@@ -11,6 +11,7 @@ from engine.runs.table.arrangement import Statistics
 from engine.runs.table.cell_text import NOTHING, cell_text, number_text
 from engine.runs.table.columns import IMPORTED, Column, Kind, Part, Value, number_of
 from engine.system import units
+from gui.bridge.machines.machines import is_elsewhere
 from gui.runs_table.arrangement import GroupRow, Row, is_curve
 from gui.style import formatting
 from gui.style.state_style import imported_name, state_name
@@ -34,7 +35,9 @@ def text_of(column: Column, row: Row) -> str:
 
 
 def run_text(column: Column, info: RunInfo) -> str:
-    """Return the text of a run's cell."""
+    """Return the text of a run's cell. Runs of other machines have the numbers of those here."""
+    if column.name == "id" and is_elsewhere(info):
+        return info.id
     return value_text(column, column.read(info))
 
 

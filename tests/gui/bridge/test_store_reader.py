@@ -18,6 +18,7 @@ from engine.messages.events import EpochEnded, RunEnded
 from engine.runs import run_info
 from engine.runs.run_follower import RunFollower, RunNews
 from engine.runs.run_info import RunInfo
+from engine.runs.run_notes import RunNotes
 from engine.runs.run_state import RunState
 from engine.runs.store import store_follower
 from engine.runs.store.store_reader import RunReader
@@ -320,7 +321,7 @@ def test_of_a_run_elsewhere_that_is_over_the_status_comes_after_its_points_too(
     for name in ("show", "unfollow"):
         monkeypatch.setattr(machines, name, lambda *_: None)
     screen = Screen(reader)
-    reader.watch("gpus:7")
+    reader.watch(f"gpus:{run.id}")
     with closing(RunFollower(run.id)) as follower:
         news = follower.poll()
     takers[0](news._replace(curves=()))
@@ -329,3 +330,6 @@ def test_of_a_run_elsewhere_that_is_over_the_status_comes_after_its_points_too(
     qtbot.waitUntil(lambda: screen.states == [RunState.FINISHED, RunState.FINISHED])
     assert screen.curves == {"validation/loss": [1, 2]}
     assert {info.id for info in screen.infos} == {f"gpus:{run.id}"}
+    listed = screen.infos[-1]._replace(notes=RunNotes(name="renamed"))
+    machines.runs_listed.emit("gpus", [listed], [])
+    assert screen.infos[-1].notes.name == "renamed"

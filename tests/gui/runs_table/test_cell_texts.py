@@ -7,7 +7,7 @@ import math
 from engine.runs.table.arrangement import statistics
 from engine.runs.table.columns import columns_of
 from gui.runs_table.arrangement import usual_columns
-from gui.runs_table.cell_texts import is_best_shown
+from gui.runs_table.cell_texts import is_best_shown, run_text
 from gui.runs_table.table_view import usual_width
 from tests.support.made_runs import made_run
 
@@ -39,3 +39,10 @@ def test_the_usual_columns_need_no_scroll_bar_in_a_small_window() -> None:
     known = [columns[name] for name in names if name in columns]
     curves = len(names) - len(known)
     assert sum(map(usual_width, known)) + 112 * curves <= TABLE_AT_1280
+
+
+def test_a_run_of_another_machine_is_named_with_its_machine() -> None:
+    here = made_run(3)
+    runs = [here, here._replace(id="gpus:3")]
+    column = columns_of(runs)["id"]
+    assert [run_text(column, each) for each in runs] == ["#3", "gpus:3"]
