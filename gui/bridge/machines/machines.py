@@ -151,7 +151,7 @@ class Machines(QObject):
     def read_again(self) -> None:
         """Follow what a command or another window has added or removed."""
         before = self._machines
-        self._read_list()
+        self._read_list(tells_always=False)
         for name in {each.name for each in before} - {each.name for each in self._machines}:
             self.disconnect_from(name)
 
@@ -328,16 +328,18 @@ class Machines(QObject):
         runs = link.runs if link else []
         return next((each for each in runs if each.id == run_id), None)
 
-    def _read_list(self) -> None:
+    def _read_list(self, *, tells_always: bool = True) -> None:
         from engine.remote import machines
 
+        before = self._machines
         try:
             self._machines = machines.machines()
         except OSError as error:
             self._machines = []
             text = translate("Machines", "No other machine is shown: {why}.")
             self.failed.emit(text.format(why=error))
-        self.listed.emit(self.machines)
+        if tells_always or self._machines != before:
+            self.listed.emit(self.machines)
 
     def _remember(self) -> None:
         if self._settings is not None:
