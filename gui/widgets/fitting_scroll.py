@@ -8,6 +8,8 @@ from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QLayout, QScrollArea, QSizePolicy, QWidget
 
+from gui.widgets.layout_order import widgets_in
+
 
 class FittingScroll(QScrollArea):
     """Never higher than its content; lower only if it may shrink."""
@@ -76,8 +78,8 @@ class FittingScroll(QScrollArea):
             return
         room, rest = self.height(), 0
         if self._content_height() > room:
-            items = map(self._rows.itemAt, range(self._rows.count()))
-            heights = [item.sizeHint().height() for item in items if item is not None]
+            rows = [row for row in widgets_in(self._rows, self._content) if not row.isHidden()]
+            heights = [_height(row) for row in rows]
             gap = self._rows.spacing()
             bottoms = accumulate(heights, lambda bottom, height: bottom + gap + height)
             rest = room - max((bottom for bottom in bottoms if bottom <= room), default=room)
@@ -88,3 +90,9 @@ class FittingScroll(QScrollArea):
         if self._content.hasHeightForWidth():
             return self._content.heightForWidth(self.viewport().width())
         return self._content.sizeHint().height()
+
+
+def _height(row: QWidget) -> int:
+    """Return the height that a layout gives to `row`."""
+    wanted = row.sizeHint().expandedTo(row.minimumSize()).boundedTo(row.maximumSize())
+    return wanted.height()

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from PySide6.QtCore import QObject, Qt
-from PySide6.QtWidgets import QAbstractItemView, QApplication, QLayout, QScrollArea, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QScrollArea, QWidget
+
+from gui.widgets.layout_order import widgets_in
 
 
 class TabOrder(QObject):
@@ -61,19 +63,8 @@ def _in_layout_order(widget: QWidget) -> Iterator[QWidget]:
     if isinstance(widget, QAbstractItemView):
         return
     layout = widget.layout()
-    placed = dict.fromkeys(_widgets_in(layout)) if layout is not None else {}
+    placed = widgets_in(layout, widget) if layout is not None else ()
     rest = [child for child in widget.children() if isinstance(child, QWidget)]
     for child in dict.fromkeys((*placed, *rest)):
         if not child.isWindow():
             yield from _in_layout_order(child)
-
-
-def _widgets_in(layout: QLayout) -> Iterator[QWidget]:
-    for index in range(layout.count()):
-        item = layout.itemAt(index)
-        if item is None:
-            continue
-        if (widget := item.widget()) is not None:
-            yield widget
-        elif (inner := item.layout()) is not None:
-            yield from _widgets_in(inner)

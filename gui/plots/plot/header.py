@@ -21,6 +21,7 @@ from gui.plots.plot.legend import Legend
 from gui.plots.plot.menu import PlotMenu
 from gui.style.theme import Theme, icon
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.layout_order import widgets_in
 from gui.widgets.plain_text import Label, plain_tip
 
 DRAGGED = "application/x-traindeck-plot"
@@ -167,10 +168,8 @@ class PlotHeader(QWidget):
     def _room(self) -> int:
         """Return the width that title and menu leave for legend and headline."""
         taken = 0
-        for place in range(self._top.count()):
-            item = self._top.itemAt(place)
-            widget = item.widget() if item is not None else None
-            if widget is None or widget in (self.legend, self.headline):
+        for widget in widgets_in(self._top, self):
+            if widget in (self.legend, self.headline):
                 continue
             if not widget.isHidden() or widget is self.more:
                 taken += widget.sizeHint().width() + _SPACING
