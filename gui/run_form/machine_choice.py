@@ -27,6 +27,11 @@ class MachineChoice(Combo):
         )
         self.addItem(self.tr("This machine"), "")
         self._told = ""
+        self.wanted = ""
+        """The machine to choose once it is offered, also while it is not connected yet, unless the
+        user chooses before."""
+
+        self.activated.connect(lambda _: self._forget_wanted())
         self._connected: frozenset[str] = frozenset()
         self.currentIndexChanged.connect(lambda _: self._tell())
 
@@ -42,6 +47,7 @@ class MachineChoice(Combo):
 
     def choose(self, name: str) -> None:
         """Choose a machine, if it is listed; empty: this one."""
+        self._forget_wanted()
         if (row := self.findData(name)) >= 0:
             self.setCurrentIndex(row)
 
@@ -59,7 +65,8 @@ class MachineChoice(Combo):
         """List the machines with a connection. The value: whether it stands now; while it is tried
         again, its machine stays only if it is chosen."""
         self._connected = frozenset(name for name, stands in connections.items() if stands)
-        kept = [name for name in connections if name in self._connected or name == self.machine]
+        chosen = (self.machine, self.wanted)
+        kept = [name for name in connections if name in self._connected or name in chosen]
         if self.machine not in kept:
             self.setCurrentIndex(0)
         for row in reversed(range(1, self.count())):
@@ -71,6 +78,11 @@ class MachineChoice(Combo):
                 self.insertItem(row, name, name)
             text = name if name in self._connected else broken.format(machine=name)
             self.setItemText(self.findData(name), text)
+        if self.wanted in kept:
+            self.choose(self.wanted)
+
+    def _forget_wanted(self) -> None:
+        self.wanted = ""
 
     def _tell(self) -> None:
         if self.machine != self._told:  # the row of the chosen one may have changed

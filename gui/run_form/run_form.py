@@ -251,7 +251,8 @@ class RunForm(QFrame):
     def remember(self) -> None:
         """Remember what is in the form for this recipe or script."""
         if self._recent is not None and self._entered and not isinstance(self._mode, Continuation):
-            self._recent.remember(self._entered, ", ".join(self.name_row.entered_tags()))
+            tags = ", ".join(self.name_row.entered_tags())
+            self._recent.remember(self._entered, tags, self.machine.machine or self.machine.wanted)
 
     def open_file(self) -> None:
         """Let the user choose a file; one that is no recipe is shown as a script."""
@@ -640,6 +641,7 @@ class RunForm(QFrame):
         self.recipe.remember(recent.files(is_script=False))
         self.script.remember(recent.files(is_script=True))
         self.name_row.tags.setText(recent.tags())
+        self.machine.wanted = recent.machine()
         last = recent.last()
         before = recent.newest_recipe() if last is not None and last.is_script else None
         for spec in (before, last):

@@ -14,6 +14,7 @@ LAST = "form/last"
 """Key of the settings: the newest entry."""
 
 TAGS = "form/tags"
+MACHINE = "form/machine"
 
 MOST = 20
 """Entries; of more, the oldest are forgotten."""
@@ -52,10 +53,15 @@ class RecentForms:
         """Return the tags of the next run, as they were entered."""
         return str(self._settings.value(TAGS, ""))
 
-    def remember(self, spec: RunSpec, tags: str = "") -> None:
-        """Remember a form as the newest one, and the tags of the next run; without the values of
-        secrets, and without the name, which belongs to one run."""
+    def machine(self) -> str:
+        """Return the machine where the next run was to start; empty: this one."""
+        return str(self._settings.value(MACHINE, ""))
+
+    def remember(self, spec: RunSpec, tags: str = "", machine: str = "") -> None:
+        """Remember a form as the newest one, and the tags and the machine of the next run; without
+        the values of secrets, and without the name, which belongs to one run."""
         self._settings.setValue(TAGS, tags)
+        self._settings.setValue(MACHINE, machine)
         self._settings.setValue(LAST, _key(spec))
         stored = replace(without_secrets(spec)[0], name="")
         others = [each for each in self._specs if _key(each) != _key(stored)]

@@ -49,3 +49,24 @@ def test_the_chosen_one_that_was_disconnected_gives_way_to_this_machine(
     choice.chosen.connect(lambda: told.append(choice.machine))
     choice.offer({"a": True})
     assert (choice.machine, told) == ("", [""])
+
+
+def test_the_machine_of_the_last_window_is_chosen_before_it_is_connected(
+    choice: MachineChoice,
+) -> None:
+    choice.wanted = "gpus"
+    choice.offer({})
+    assert choice.machine == ""
+    choice.offer({"a": True, "gpus": False})
+    assert (choice.machine, choice.currentText()) == ("gpus", "gpus (not connected)")
+    choice.setCurrentIndex(0)
+    choice.offer({"a": True, "gpus": True})
+    assert choice.machine == "", "the user has chosen another one"
+
+
+def test_what_the_user_chooses_meanwhile_stays(choice: MachineChoice) -> None:
+    choice.wanted = "gpus"
+    choice.offer({"a": True})
+    choice.choose("a")
+    choice.offer({"a": True, "gpus": True})
+    assert choice.machine == "a"

@@ -179,3 +179,16 @@ def test_a_script_leaves_no_value_of_its_own_to_the_recipe(
     form.script.choose(str(script))  # what is remembered for it has the seed of a new spec
     form.heading.kind.recipe.setChecked(True)
     assert (form.field("seed").value(), form.field("learning_rate").value()) == (5, 0.02)
+
+
+def test_the_machine_of_the_next_run_is_remembered(qtbot: QtBot, tmp_path: Path) -> None:
+    file = tmp_path / "window.ini"
+    form = RunForm(recent=RecentForms(settings(file)))
+    qtbot.addWidget(form)
+    form.offer_machines({"gpus": True})
+    form.machine.setCurrentIndex(1)
+    form.remember()
+    again = RunForm(recent=RecentForms(settings(file)))
+    qtbot.addWidget(again)
+    again.offer_machines({"gpus": False})
+    assert again.machine.machine == "gpus"
