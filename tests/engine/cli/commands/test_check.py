@@ -75,9 +75,10 @@ def test_what_is_wrong_is_said_with_file_and_line(
     line = recipe.read_text().splitlines().index("    raise ValueError('no\\nLook here.')") + 1
     assert said["where"] == f"{recipe}:{line}"
     assert "ValueError: no" in said["problem"]
-    assert said["details"] == "Look here."
+    batch = "In batch 1 of the epoch: [0] has the shape 64 × 4, [1] has the shape 64 × 1."
+    assert said["details"].splitlines() == ["Look here.", batch]
     assert main(["check", str(recipe), "--devices", "cpu:0"]) == 1
-    assert f"  Look here.\n  at {recipe}:{line}\n" in capsys.readouterr().err
+    assert f"  Look here.\n  {batch}\n  at {recipe}:{line}\n" in capsys.readouterr().err
 
 
 def test_what_does_not_end_is_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
