@@ -234,7 +234,7 @@ def test_a_cursor_of_another_version_begins_anew(
 
 def test_a_run_that_is_gone_is_said_in_a_sentence(peer: Peer) -> None:
     peer.ask(requests.Follow("77"))
-    assert "There is no run 77" in peer.news(FollowNews).trouble
+    assert "Run 77 was deleted" in peer.news(FollowNews).trouble
 
 
 def test_only_runs_that_the_other_side_has_not_are_sent(peer: Peer, run: RecordedRun) -> None:
