@@ -122,7 +122,7 @@ DATA_OF_THE_ENGINE = {
     "engine.runs.checkpoint_files": {"CheckpointInfo"},
     "engine.runs.device_queue": {"exclusive_devices"},
     "engine.runs.run_info": {"RunInfo", "UnreadableRun"},
-    "engine.runs.run_notes": {"RunNotes", "ordered_tags", "tags_of"},
+    "engine.runs.run_notes": {"ChangedNotes", "RunNotes", "ordered_tags", "tags_of"},
     "engine.runs.store.store_follower": {"CurveUpdate"},
     "engine.runs.store.store_reader": {"StoredEvent", "StoredPoints"},
     "engine.scripts.command": {"is_python"},
