@@ -580,7 +580,7 @@ class AppController(QObject):
     def report_error(
         self, kind: type[BaseException], error: BaseException, frames: TracebackType | None
     ) -> None:
-        """Say that the window itself is at fault, which nobody would see in a terminal only."""
+        """Say in the window that it has failed itself: not every user sees its terminal."""
         sys.__excepthook__(kind, error, frames)
         _log.error("an error of the window", exc_info=(kind, error, frames))
         text = self.tr(

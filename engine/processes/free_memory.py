@@ -20,7 +20,7 @@ def free_bytes() -> float:
 def left_in_groups(group: Path) -> list[float]:
     """Return what `group` and those that it is in leave; without those that have no limit.
 
-    Pages of files that nobody uses now are given back when they are needed.
+    The kernel gives back unused pages of files when a program needs memory.
     """
     found = []
     for folder in (group, *group.parents):

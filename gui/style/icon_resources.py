@@ -1,4 +1,4 @@
-"""Recoloured icons as resources of Qt: in memory, where nobody deletes them under a window."""
+"""Recoloured icons as resources of Qt: they are in memory, so no program can delete them."""
 
 from __future__ import annotations
 

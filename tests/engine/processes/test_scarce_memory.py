@@ -45,7 +45,7 @@ def test_little_free_memory_at_one_look_counts(machine: Machine) -> None:
     watch = MemoryWatch()
     machine.free = 9
     watch.look()
-    machine.free = 50  # whoever held it was killed
+    machine.free = 50  # the process that held it was killed
     watch.look()
     assert watch.was_scarce
 
