@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from engine.files.log_tail import LogPlace, LogTail
-from engine.runs.run_info import NoSuchRun, RunInfo, get_run
+from engine.runs.run_info import DamagedRun, NoSuchRun, RunInfo, get_run
 from engine.runs.run_state import RunStatus
 from engine.runs.store.store_follower import (
     BEGIN,
@@ -140,6 +140,8 @@ class RunFollower:
             trouble = (
                 f"The store of run {self._run_id} cannot be read: {error}. See {self._folder}."
             )
+        except DamagedRun as error:
+            trouble = str(error)
         except NoSuchRun:
             trouble = f"Run {self._run_id} was deleted, or is in the trash."
         output, log_trouble = self._new_output()

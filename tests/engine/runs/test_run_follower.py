@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 
 from engine.messages.events import Notice, RunEnded
 from engine.remote.run_rows import encode
+from engine.runs import run_follower
 from engine.runs.run_follower import Output, RunCursor, RunFollower, RunNews
 from engine.runs.run_state import RunState
+from engine.spec.spec_file import FILE_NAME as SPEC
 from tests.support.recorded_runs import RecordedRun
 
 
@@ -106,6 +109,26 @@ def test_only_what_is_wanted_is_read_and_it_may_change(run: RecordedRun) -> None
         )
     finally:
         follower.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda run: (run.folder / SPEC).write_bytes(bytes(range(256))), "cannot be read: "),
+        (lambda run: shutil.rmtree(run.folder), "was deleted, or is in the trash."),
+    ],
+    ids=["damaged", "gone"],
+)
+def test_a_damaged_run_is_not_called_deleted(
+    run: RecordedRun, damage: Callable[[RecordedRun], object], told: str
+) -> None:
+    follower = RunFollower(run.id)
+    with closing(follower):
+        follower.poll()
+        damage(run)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run_follower, "ALIVE_CHECK_SECONDS", 0.0)
+            assert follower.poll().trouble.startswith(f"Run {run.id} {told}")
 
 
 def test_a_run_is_over_only_after_its_last_event(run: RecordedRun) -> None:
