@@ -23,7 +23,7 @@ from engine.runs.run_overview import RunOverview
 from engine.spec.validation import Problem
 from engine.telemetry.snapshot import Snapshot
 
-MAJOR, MINOR = 1, 1
+MAJOR, MINOR = 1, 2
 """The version of the protocol; see `docs/compatibility.md`."""
 
 PIECE = 256 * 2**10
