@@ -21,8 +21,16 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from engine.system.program import IN_CHECKOUT, answer_to, call, find_tools, program_words, version
-from engine.system.streams import lossy_stream, open_closed_streams
+from engine.system.program import (
+    IN_CHECKOUT,
+    answer_about,
+    answer_to,
+    call,
+    find_tools,
+    program_words,
+    version,
+)
+from engine.system.streams import end_with_input, lossy_stream, open_closed_streams
 
 if TYPE_CHECKING:
     from engine.cli.commands.train import RunOptions
@@ -86,6 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments, argparse.Namespace(command="", log_level="", machine=""))
     if options.asked_from:
         answer_to(*options.asked_from)
+    if options.sent:
+        answer_about(*options.sent)
+    if options.while_connected:
+        end_with_input()
     if options.version:
         from engine.cli.errors import report_errors
 
@@ -194,6 +206,10 @@ def _parser() -> Parser:
     parser.add_argument(
         "--asked-from", nargs=2, metavar=("PROGRAM", "MACHINE"), help=argparse.SUPPRESS
     )
+    # What the person calls the recipe that was sent for the command, and its path here.
+    parser.add_argument("--sent", nargs=2, metavar=("NAME", "PATH"), help=argparse.SUPPRESS)
+    # End when standard input does, which is as long as the person's own command waits.
+    parser.add_argument("--while-connected", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
 
     def add(name: str, about: str, *parents: Parser) -> Parser:
@@ -249,13 +265,14 @@ def _parser() -> Parser:
         "--seconds", type=float, default=120.0, metavar="S", help="time for it (default: 120)"
     )
     _add_run_options(check)
-    _add_race(add("race", "some steps with each strategy: which is the fastest?", json))
-    _add_preflight(
-        add("preflight", "measure for a minute what a run would meet, and say what to change", json)
-    )
-    _add_twin(add("twin", "a Keras recipe under PyTorch and TensorFlow: are both the same?", json))
-    _add_memory(add("memory", "predict the peak memory of a run before it starts", json))
-    _add_memory(add("batch-size", "search the largest batch that fits, and the fastest", json))
+    _add_race(add("race", "some steps with each strategy: which is the fastest?", json, there))
+    about = "measure for a minute what a run would meet, and say what to change"
+    _add_preflight(add("preflight", about, json, there))
+    about = "a Keras recipe under PyTorch and TensorFlow: are both the same?"
+    _add_twin(add("twin", about, json, there))
+    _add_memory(add("memory", "predict the peak memory of a run before it starts", json, there))
+    about = "search the largest batch that fits, and the fastest"
+    _add_memory(add("batch-size", about, json, there))
     _add_new_recipe(add("new-recipe", "write a commented recipe that trains as it is", json))
     _add_runs(add("runs", "list the runs: filtered, sorted, with chosen columns", json, there))
     queue = add("queue", "list the runs that wait for devices, or change their order", json, there)

@@ -32,21 +32,38 @@ def find_machine(name: str) -> RemoteMachine:
         raise Refused(str(error)) from None
 
 
-def run_there(machine: RemoteMachine, arguments: Sequence[str], goes_on: str = "") -> int:
+def run_there(
+    machine: RemoteMachine,
+    arguments: Sequence[str],
+    goes_on: str = "",
+    *,
+    sent: tuple[str, str] | None = None,
+    while_connected: bool = False,
+) -> int:
     """Run a command there, and return its exit code. Raises NoAnswer, Interrupted.
 
     `goes_on`: what stays there when the connection ends, in a sentence. If standard input and
-    output are a terminal, it has one there: Ctrl-C reaches it. Otherwise Ctrl-C ends `ssh`.
+    output are a terminal, it has one there: Ctrl-C reaches it. Otherwise Ctrl-C ends `ssh`, and
+    with `while_connected` also the command. `sent`: a recipe of here, and its path there.
     """
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    asked_from = ["--asked-from", " ".join(program_words()), machine.name]
-    command = [*asked_from, *arguments]
+    command = ["--asked-from", " ".join(program_words()), machine.name]
+    command += ["--sent", *sent] if sent else []
+    command += ["--while-connected"] if while_connected and not has_terminal else []
+    command += arguments
     goes_on = f" {goes_on}".rstrip()
     words = ssh.command_on(machine, command, Asking.here(), has_terminal=has_terminal)
     try:
         # Without a terminal no command reads it, and a loop of a shell may need what is in it.
         given = None if has_terminal else subprocess.DEVNULL
-        code = subprocess.run(words, stdin=given, check=False).returncode
+        if while_connected and not has_terminal:
+            given = subprocess.PIPE  # its end tells the command there that nobody waits any more
+        with subprocess.Popen(words, stdin=given) as process:
+            try:
+                code = process.wait()
+            except BaseException:
+                process.kill()
+                raise
     except OSError as error:
         raise NoAnswer(f"`ssh` cannot be started on this machine: {error}.") from error
     except KeyboardInterrupt:

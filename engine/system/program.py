@@ -40,6 +40,21 @@ def answer_to(program: str, machine: str) -> None:
     _asked_from = program, machine
 
 
+_sent: tuple[str, str] = "", ""
+
+
+def answer_about(name: str, path: str) -> None:
+    """Let messages call the file `path`, which was sent here for this command, by the `name` that
+    the asking person gave."""
+    global _sent
+    _sent = path, name
+
+
+def name_of_sent(path: str) -> str:
+    """Return what the person who asks calls the recipe `path`, for a command in a message."""
+    return _sent[1] if path and path == _sent[0] else path
+
+
 def call(arguments: str) -> str:
     """Return the command line of this program with `arguments`, for a message."""
     if _asked_from is None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import sys
+import threading
 from typing import Any
 
 from engine.files.disk_errors import disk_problem
@@ -27,6 +29,18 @@ def lossy_stream(descriptor: int, encoding: str = "utf-8") -> io.TextIOWrapper:
     """Return a stream to `descriptor` that drops lines, without an error, on a full disk."""
     file = _LossyFile(descriptor, "w", closefd=False)
     return io.TextIOWrapper(file, encoding, errors="backslashreplace", write_through=True)
+
+
+def end_with_input() -> None:
+    """Get the signal of a closed terminal when standard input ends: whoever asked is gone."""
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        os.kill(os.getpid(), getattr(signal, "SIGHUP", signal.SIGTERM))  # Windows has no SIGHUP
+
+    threading.Thread(target=watch, daemon=True, name="input").start()
 
 
 def open_closed_streams() -> None:

@@ -12,12 +12,19 @@ from engine.cli.output import err
 from engine.remote.machines import RemoteMachine, run_reference
 from engine.system.program import call
 
+MEASURES = ("race", "preflight", "memory", "batch-size")
+"""Commands of which nothing goes on when nobody waits for the answer."""
+
+WITH_RECIPE = ("train", "check", "sweep", "twin", *MEASURES)
+"""Commands whose recipe is one of this machine; it is sent."""
+
 
 def carry_out(machine: RemoteMachine, options: argparse.Namespace, arguments: list[str]) -> int:
     """Carry out a command there; `arguments` are those that it would have there.
 
     Raises Refused, NoAnswer, UnknownName.
     """
+    sent = None
     match options.command:
         case "export":
             ids = [run_reference(text)[1] for text in options.ids]
@@ -37,22 +44,29 @@ def carry_out(machine: RemoteMachine, options: argparse.Namespace, arguments: li
             return exchange.import_to(machine, options.paths, columns, json=options.json)
         case "doctor" if options.full:
             return _examine(machine, options.output, arguments)
-        case "train" | "check" | "sweep" if getattr(options, "action", "start") == "start":
+        case command if command in WITH_RECIPE and getattr(options, "action", "start") == "start":
             recipe = transfers.recipe_there(machine, options.recipe)
             if recipe != options.recipe:
-                flag = "" if options.command == "check" else "--recipe"
+                flag = "" if command == "check" else "--recipe"
                 arguments = on_machine.replaced(arguments, flag, options.recipe, recipe)
+                sent = (options.recipe, recipe) if command in MEASURES else None
         case "run":
             script.tell_of_input()
             if not options.folder:
                 arguments = _with_script(machine, options.script, arguments)
-    return on_machine.run_there(machine, arguments, _what_goes_on(machine, options))
+    return on_machine.run_there(
+        machine,
+        arguments,
+        _what_goes_on(machine, options),
+        sent=sent,
+        while_connected=options.command in MEASURES,
+    )
 
 
 def _what_goes_on(machine: RemoteMachine, options: argparse.Namespace) -> str:
     """Return what a command has begun there that does not end with the connection."""
     match options.command:
-        case "train" | "run" | "resume" | "attach":
+        case "train" | "run" | "resume" | "attach" | "twin":
             listed = call(f"runs --on {machine.name}")
             return f"A run that was started there goes on: `{listed}` lists it."
         case "sweep" if options.action in ("start", "resume"):

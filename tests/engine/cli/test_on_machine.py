@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.cli import on_machine
 from engine.cli.output import Refused
+from engine.planning import kept
 from engine.processes.process import PROJECT
 from engine.remote import machines, ssh
 from engine.remote.machines import RemoteMachine
@@ -402,3 +405,36 @@ def test_a_program_without_a_terminal_is_never_asked(monkeypatch: pytest.MonkeyP
     words = ssh.command_on(machine, ["runs"], Asking.NOBODY, has_terminal=False)
     assert "BatchMode=yes" in words
     assert "-t" not in words
+
+
+@with_ssh
+def test_a_race_there_names_the_recipe_as_it_is_called_here(
+    gpus: SshServer, there: Path, tmp_path: Path, capfd: Text, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tmp_path / "nets.py"
+    recipe.write_text(RECIPE)
+    (tmp_path / "helper.py").write_text("WIDTH = 3\n")
+    command = ["race", "--recipe", str(recipe), "--strategies", "single", "--steps", "20"]
+    assert main([*command, "--devices", "cpu:0", "--json", "--on", HOST]) == 0
+    (entry,) = json.loads(capfd.readouterr().out.splitlines()[-1])
+    assert entry["samples_per_second"] > 0
+    assert f" train --recipe {recipe} " in entry["command"]
+    assert entry["command"].endswith(f" --planned 1 --on {HOST}"), "the result is kept there"
+    assert kept.numbers() == [], "nothing was raced here"
+    assert [file.name for file in (there / "planning").glob("*.json")] == ["1.json"]
+
+
+@with_ssh
+def test_a_measurement_there_ends_with_the_command_here(
+    gpus: SshServer,
+) -> None:
+    words = ["race", "--devices", "cpu:0", "--strategies", "single", "--steps", "1000000"]
+    command = [sys.executable, str(PROJECT / "main.py"), *words, "--on", HOST]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        process.stderr.readline()  # it is measured
+        measuring = gpus.processes()
+        process.kill()
+    _, alive = psutil.wait_procs(measuring, timeout=120)
+    assert len(measuring) > 2, "the connection, the command and what it started"
+    assert not alive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from rich.table import Table
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Refused, err, format_bytes, format_number, out, print_json
-from engine.facts.equivalent_command import train_command
+from engine.facts.equivalent_command import train_arguments
 from engine.planning import kept
 from engine.planning.device_claim import DevicesInUse
 from engine.planning.race import CannotRace, entrants, race
@@ -20,6 +21,7 @@ from engine.spec import catalog
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.spec.strategy import Strategy
+from engine.system.program import call, name_of_sent
 
 ALL = "all"
 _BAR = 24
@@ -206,7 +208,8 @@ def _memory(entry: Entry) -> str:
 
 
 def _command(spec: RunSpec, number: int) -> str:
-    return f"{train_command(spec)} --planned {number}"
+    words = [*train_arguments(spec), "--planned", str(number)]
+    return call(shlex.join(["train", *map(name_of_sent, words)]))
 
 
 def _as_json(entry: Entry, number: int) -> dict[str, Any]:
