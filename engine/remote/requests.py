@@ -44,6 +44,9 @@ class Request(msgspec.Struct, Generic[Answer], frozen=True):
     answer: ClassVar[Any] = None
     """The type of the answer."""
 
+    acts: ClassVar[bool] = False
+    """Whether it changes something there, or starts it."""
+
 
 class Ping(Request[None], frozen=True, tag="ping"):
     """Is the other side there?"""
@@ -159,6 +162,7 @@ class Lines(Request[LogLines], frozen=True, tag="lines"):
 class Send(Request[int], frozen=True, tag="send"):
     """Send a command to a run; its answer will be an event after the number that is returned."""
 
+    acts: ClassVar[bool] = True
     answer: ClassVar[Any] = int
     run: str
     command: Command
@@ -201,6 +205,7 @@ class Check(Request[list[Problem]], frozen=True, tag="check"):
 class Start(Request[str], frozen=True, tag="start"):
     """Start a run; returns its id."""
 
+    acts: ClassVar[bool] = True
     answer: ClassVar[Any] = str
     spec: Spec
     tags: tuple[str, ...] = ()
@@ -213,6 +218,7 @@ class Resume(Request[str], frozen=True, tag="resume"):
     `Progress` tells the bytes of its checkpoint that were verified.
     """
 
+    acts: ClassVar[bool] = True
     answer: ClassVar[Any] = str
     run: str
     checkpoint: str = ""
@@ -327,6 +333,7 @@ class ImportedRuns(msgspec.Struct, frozen=True):
 class Import(Request[ImportedRuns], frozen=True, tag="import"):
     """Make runs of files that were sent: of all or of none. `Progress` counts parts of a file."""
 
+    acts: ClassVar[bool] = True
     answer: ClassVar[Any] = ImportedRuns
     number: int
     sources: list[ImportSource]
@@ -408,6 +415,7 @@ class ReadSettings(Request[StoredSettings], frozen=True, tag="read_settings"):
 class WriteNotes(Request[None], frozen=True, tag="write_notes"):
     """Write the notes on a run."""
 
+    acts: ClassVar[bool] = True
     run: str
     notes: RunNotes
     before: RunNotes | None = None
@@ -418,6 +426,7 @@ class WriteNotes(Request[None], frozen=True, tag="write_notes"):
 class MoveInQueue(Request[None], frozen=True, tag="move_in_queue"):
     """Move a waiting run."""
 
+    acts: ClassVar[bool] = True
     run: str
     where: Literal["up", "down", "first"]
 
@@ -425,18 +434,21 @@ class MoveInQueue(Request[None], frozen=True, tag="move_in_queue"):
 class Delete(Request[None], frozen=True, tag="delete"):
     """Move a run to the trash of that machine."""
 
+    acts: ClassVar[bool] = True
     run: str
 
 
 class Restore(Request[None], frozen=True, tag="restore"):
     """Bring a run back from the trash."""
 
+    acts: ClassVar[bool] = True
     run: str
 
 
 class EmptyTrash(Request[int], frozen=True, tag="empty_trash"):
     """Delete runs of the trash for good, with checkpoints and logs; returns their number."""
 
+    acts: ClassVar[bool] = True
     answer: ClassVar[Any] = int
     runs: tuple[str, ...]
     """Those that a person has seen there; others stay."""

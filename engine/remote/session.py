@@ -270,10 +270,9 @@ class Session:
                 raise CallCancelled("It was cancelled.")
         answered = pending.answered
         if answered is None:
-            raise NotConnected(
-                "The connection broke before the answer came: whether it was done there is not "
-                "known."
-            )
+            text = "The connection broke before the answer came"
+            unknown = ": whether it was done there is not known" if pending.request.acts else ""
+            raise NotConnected(f"{text}{unknown}.")
         if answered.refusal is not None:
             raise _error(pending.request, answered.refusal)
         return _decode_answer(pending.request, answered.answer)

@@ -140,10 +140,12 @@ def test_the_end_leaves_no_process(connect: Connect) -> None:
 def test_calls_that_wait_when_it_breaks_end_in_a_sentence(connect: Connect) -> None:
     connection, followed = connect(*DOUBLE, "deaf", "NONCE")
     followed.wait_for_state(LinkState.CONNECTED)
-    waiting = connection.begin(requests.Ping())
+    acting, reading = connection.begin(requests.Delete("1")), connection.begin(requests.Ping())
     os.kill(connection.pid, signal.SIGKILL)
     with pytest.raises(NotConnected, match="whether it was done there is not known"):
-        waiting(LONGEST)
+        acting(LONGEST)
+    with pytest.raises(NotConnected, match=r"broke before the answer came\.$"):
+        reading(LONGEST)
 
 
 def test_a_call_may_be_cancelled_or_take_too_long(connect: Connect) -> None:
