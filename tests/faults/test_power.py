@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -46,11 +44,10 @@ def foreigner() -> Iterator[psutil.Process]:
 def cut_the_power(info: client.RunInfo) -> None:
     """Kill all processes of the run at once, so that none notices the end of another."""
     processes = processes_of(info)
-    for process in processes:
-        process.suspend()
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            os.kill(process.pid, signal.SIGKILL)
+    for act in (psutil.Process.suspend, psutil.Process.kill):
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                act(process)
     psutil.wait_procs(processes, timeout=60)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -266,11 +264,14 @@ def test_a_sweep_whose_processes_are_all_killed_goes_on_and_counts_each_trial_on
     deadline = time.monotonic() + SECONDS
     while not any(each.state == "finished" for each in results(read_study(folder))):
         assert time.monotonic() < deadline
+        time.sleep(0.05)
     for process in psutil.process_iter(["cmdline"]):
         if str(folder.parent.parent) in " ".join(process.info["cmdline"] or ()):
-            for each in [*process.children(recursive=True), process]:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    os.kill(each.pid, signal.SIGKILL)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for each in process.children(recursive=True):
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        each.kill()
+                process.kill()
     done = call("sweep", "resume", "1", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
