@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from filelock import FileLock
@@ -26,6 +27,22 @@ LOCK_SECONDS = 10.0
 
 class NoSuchResult(Exception):
     """There is no result with this number, or it cannot be read; the text is a sentence."""
+
+
+class Earlier(NamedTuple):
+    """The newest results for a recipe on some devices; None: there is none."""
+
+    race: Race | None = None
+    preflight: Preflight | None = None
+
+
+def says_something(result: Result) -> bool:
+    """Whether a result is one of those that are kept, and has an entry or a finding."""
+    match result:
+        case Race(entries=found) | Preflight(findings=found):
+            return bool(found)
+        case _:
+            return False
 
 
 def keep(result: Result) -> int:
@@ -93,6 +110,36 @@ def newest_for(spec: RunSpec) -> tuple[int, Result] | None:
         if any(_is_alike(each, spec) for each in _specs(result)):
             return number, result
     return None
+
+
+def measured_before(spec: RunSpec) -> Planning | None:
+    """Return the newest result that says something about a run with `spec`; None: there is none."""
+    newest = newest_for(spec)
+    try:
+        return planned(newest[0]) if newest is not None else None
+    except NoSuchResult:
+        return None  # another program has just deleted it
+
+
+def earlier(spec: RunSpec) -> Earlier:
+    """Return the newest results for the recipe of `spec` on its devices."""
+    race = preflight = None
+    for number in numbers():
+        try:
+            result = read(number)
+        except NoSuchResult:
+            continue
+        if isinstance(result, Race) and race is None:
+            devices = {device for each in result.entries for device in each.devices}
+            is_alike = devices == set(spec.devices) and result.entries[0].spec.recipe == spec.recipe
+            race = result if is_alike else None
+        elif isinstance(result, Preflight) and preflight is None:
+            own = result.spec
+            is_alike = (own.recipe, set(own.devices)) == (spec.recipe, set(spec.devices))
+            preflight = result if is_alike else None
+        if race is not None and preflight is not None:
+            break
+    return Earlier(race, preflight)
 
 
 def summary(result: Result) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
+from msgspec.structs import replace
 
 from engine.planning.results import News, Result
 from engine.spec.run_spec import RunSpec
@@ -19,10 +22,14 @@ class AskRace(msgspec.Struct, frozen=True, kw_only=True, tag="race"):
     devices: tuple[str, ...] = ()
     """Where they are placed side by side; empty: the devices that they name."""
 
+    machine: str = ""
+    """The name of the machine that measures, for whoever asks; empty: this one."""
+
 
 class AskPreflight(msgspec.Struct, frozen=True, tag="preflight"):
     spec: RunSpec
     seconds: float = 60.0
+    machine: str = ""
 
 
 class AskMemory(msgspec.Struct, frozen=True, tag="memory"):
@@ -30,13 +37,28 @@ class AskMemory(msgspec.Struct, frozen=True, tag="memory"):
     limit_mib: int = 0
     """Memory of a CPU device; 0: what the machine has."""
 
+    machine: str = ""
+
 
 class AskBatch(msgspec.Struct, frozen=True, tag="batch"):
     spec: RunSpec
     limit_mib: int = 0
+    machine: str = ""
 
 
 Request = AskRace | AskPreflight | AskMemory | AskBatch
+
+
+def specs_of(request: Request) -> tuple[RunSpec, ...]:
+    """Return the settings that a request is about."""
+    return request.entrants if isinstance(request, AskRace) else (request.spec,)
+
+
+def about(request: Request, change: Callable[[RunSpec], RunSpec]) -> Request:
+    """Return a request with every spec in it as `change` returns it."""
+    if isinstance(request, AskRace):
+        return replace(request, entrants=tuple(map(change, request.entrants)))
+    return replace(request, spec=change(request.spec))
 
 
 class Refusal(msgspec.Struct, frozen=True, tag="refusal"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from engine.spec.run_spec import RunSpec
 
@@ -205,3 +207,23 @@ class Sized(msgspec.Struct, frozen=True, tag="sized"):
 
 
 News = Doing | Raced | Found | Sized
+
+A = TypeVar("A")
+
+
+def with_specs(answer: A, change: Callable[[RunSpec], RunSpec]) -> A:
+    """Return news or a result with every spec in it as `change` returns it."""
+    changed: Any = answer
+    match answer:
+        case Race(entries=entries):
+            changed = replace(answer, entries=tuple(_with_spec(each, change) for each in entries))
+        case Raced(entry):
+            changed = replace(answer, entry=_with_spec(entry, change))
+        case Preflight(spec=spec):
+            changed = replace(answer, spec=change(spec))
+    found: A = changed
+    return found
+
+
+def _with_spec(entry: Entry, change: Callable[[RunSpec], RunSpec]) -> Entry:
+    return replace(entry, spec=change(entry.spec))

@@ -14,10 +14,20 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from engine.planning import requests as planning
+from engine.planning.measuring_process import MeasuringEnd
 from engine.remote import packed_points, requests, ssh
 from engine.remote.askpass import Ask, Askpass
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import DevicesNews, FollowNews, Hello, Packed, Request, RunsNews
+from engine.remote.requests import (
+    DevicesNews,
+    FollowNews,
+    Hello,
+    MeasureNews,
+    Packed,
+    Request,
+    RunsNews,
+)
 from engine.remote.run_rows import digest_of, run_info, stored_event
 from engine.remote.session import Broken, NotConnected, OtherProtocol, Session
 from engine.remote.ssh import Asking, Failure
@@ -108,6 +118,9 @@ class RemoteWatch(ABC):
     number = 0
     """That of the call in the present session."""
 
+    is_once = False
+    """Whether it ends with the session in which it was begun: see `lost`."""
+
     @abstractmethod
     def request(self) -> Request[None]:
         """Return what begins or continues it."""
@@ -119,6 +132,10 @@ class RemoteWatch(ABC):
     def refused(self, text: str) -> None:
         """It cannot be watched, or news could not be read."""
         _log.info("nothing is watched: %s", text)
+
+    def lost(self, text: str) -> None:
+        """Its session has ended, and it with it; told once."""
+        self.refused(text)
 
 
 class RemoteFollow(RemoteWatch):
@@ -185,6 +202,55 @@ class DevicesWatch(RemoteWatch):
 
     def take(self, news: Packed, machine: str) -> None:
         self._on_snapshot(_decode_devices(news).snapshot)
+
+
+class Measuring(RemoteWatch):
+    """Something that is measured there before a run; both callbacks come in threads of the
+    connection."""
+
+    is_once = True
+
+    def __init__(
+        self,
+        request: requests.Measure,
+        on_answer: Callable[[planning.Answer], None],
+        on_end: Callable[[MeasuringEnd], None],
+    ) -> None:
+        """`on_end` is called once."""
+        self._request = request
+        self._on_answer = on_answer
+        self._on_end = on_end
+        self._is_over = False
+        self._not_read = self._not_kept = ""
+
+    def request(self) -> requests.Measure:
+        return self._request
+
+    def take(self, news: Packed, machine: str) -> None:
+        found = _decode_measured(news)
+        for packed in found.answers:
+            try:
+                answer = _decode_planning(packed)
+            except UNREADABLE as error:
+                self._not_read = f"What was measured there cannot be read here: {error}."
+            else:
+                self._on_answer(answer)
+        self._not_kept = self._not_kept or found.not_kept
+        if found.is_over:
+            code, words = found.exit_code, found.last_words
+            self._tell_end(MeasuringEnd(code, words, self._not_read, self._not_kept))
+
+    def refused(self, text: str) -> None:
+        self._tell_end(MeasuringEnd(why=text))
+
+    def lost(self, text: str) -> None:
+        what = "The connection broke, so nothing is measured there any more."
+        self.refused(f"{what} {text}".rstrip())
+
+    def _tell_end(self, end: MeasuringEnd) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._on_end(end)
 
 
 W = TypeVar("W", bound=RemoteWatch)
@@ -323,6 +389,23 @@ class Connection:
             if watch.number:
                 self._ask_for(requests.ShowDevice(watch.number, device))
 
+    def measure(
+        self,
+        request: requests.Measure,
+        on_answer: Callable[[planning.Answer], None],
+        on_end: Callable[[MeasuringEnd], None],
+    ) -> Measuring:
+        """Measure something there; `stop_measuring` and `unwatch` end it. Raises NotConnected."""
+        with self._lock:
+            self._connected()
+            return self._watch(Measuring(request, on_answer, on_end))
+
+    def stop_measuring(self, measuring: Measuring) -> None:
+        """End what is measured; its result as far as it came is told, and then the end."""
+        with self._lock:
+            if measuring.number:
+                self._ask_for(requests.StopMeasuring(measuring.number))
+
     def unwatch(self, watch: RemoteWatch) -> None:
         """Get no more news. A callback that is under way ends."""
         with self._lock:
@@ -421,13 +504,22 @@ class Connection:
                 session.run(lambda hello: self._ready(session, hello))
             except (Broken, OtherProtocol) as error:
                 was_connected = isinstance(error, Broken) and error.greeted
-                return ssh.failure_of(self.machine, error), was_connected
-            finally:
-                with self._lock:
-                    self._session = None
-                    for watch in self._watches:
-                        watch.number = 0
+                failure = ssh.failure_of(self.machine, error)
+                lost = self._end_watches()
+                for watch in lost:
+                    watch.lost(failure.sentence)
+                return failure, was_connected
         raise AssertionError("a session ends by an exception")
+
+    def _end_watches(self) -> list[RemoteWatch]:
+        """The session has ended: forget the watches that end with it, and return them."""
+        with self._lock:
+            self._session = None
+            lost = [watch for watch in self._watches if watch.is_once]
+            self._watches = [watch for watch in self._watches if not watch.is_once]
+            for watch in (*lost, *self._watches):
+                watch.number = 0
+        return lost
 
     def _ready(self, session: Session, hello: Hello) -> None:
         with self._lock:  # a watch begins either here or, if it comes later, in `_watch`
@@ -534,6 +626,8 @@ def _run_news(run_id: str, found: FollowNews, machine: str) -> RunNews:
 _NOWHERE = Path()
 _decode_follow = msgspec.msgpack.Decoder(FollowNews).decode
 _decode_runs = msgspec.msgpack.Decoder(RunsNews).decode
+_decode_measured = msgspec.msgpack.Decoder(MeasureNews).decode
+_decode_planning: Any = msgspec.msgpack.Decoder(planning.Answer).decode
 _decode_devices = msgspec.msgpack.Decoder(DevicesNews).decode
 
 

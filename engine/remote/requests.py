@@ -35,6 +35,10 @@ Packed = bytes
 Spec = dict[str, Any]
 """The settings of a `RunSpec` that are not the defaults."""
 
+Asked = dict[str, Any]
+"""What is to be measured before a run: a request of `engine.planning` with a `Spec` in the place of
+each `RunSpec`."""
+
 Answer = TypeVar("Answer")
 
 
@@ -101,6 +105,24 @@ class Unwatch(Request[None], frozen=True, tag="unwatch"):
     """Push no more of what a call began."""
 
     watch: int
+
+
+class Measure(Request[None], frozen=True, tag="measure"):
+    """Measure something before a run, and push `MeasureNews` of it until it is over.
+
+    It ends with the connection, and with `Unwatch`; nobody gets its result then.
+    """
+
+    asked: Asked
+    code: Code | None = None
+    """The recipe; None: the settings name one of that machine."""
+
+
+class StopMeasuring(Request[None], frozen=True, tag="stop_measuring"):
+    """End what is measured; its result as far as it came is pushed, and then the end."""
+
+    watch: int
+    """The number of the call that began it."""
 
 
 class Window(Request[PackedPoints], frozen=True, tag="window"):
@@ -200,6 +222,21 @@ class Check(Request[list[Problem]], frozen=True, tag="check"):
     spec: Spec
     code: Code | None = None
     """The recipe; None: the spec names one of that machine."""
+
+
+class EarlierResults(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The newest results that are kept there, for a recipe on some devices."""
+
+    race: Packed = b""
+    preflight: Packed = b""
+
+
+class MeasuredBefore(Request[EarlierResults], frozen=True, tag="measured_before"):
+    """What was measured there for a recipe on some devices."""
+
+    answer: ClassVar[Any] = EarlierResults
+    spec: Spec
+    code: Code | None = None
 
 
 class Start(Request[str], frozen=True, tag="start"):
@@ -465,6 +502,7 @@ Question = (
     | Keep
     | ReadCode
     | Check
+    | MeasuredBefore
     | Start
     | Resume
     | Checkpoints
@@ -489,10 +527,10 @@ Question = (
 )
 """What is answered once."""
 
-Subscription = WatchRuns | WatchDevices | Follow
+Subscription = WatchRuns | WatchDevices | Follow | Measure
 """What begins a watch: from then on, news are pushed."""
 
-AnyRequest = Question | Subscription | Show | ShowDevice | Unwatch
+AnyRequest = Question | Subscription | Show | ShowDevice | StopMeasuring | Unwatch
 """All requests; a `match` on it ends in `assert_never`."""
 
 
@@ -552,7 +590,23 @@ class FollowNews(msgspec.Struct, frozen=True, omit_defaults=True):
     trouble: str = ""
 
 
-News = RunsNews | DevicesNews | FollowNews
+class MeasureNews(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is new of something that is measured there."""
+
+    answers: list[Packed] = []
+    """Those of `engine.planning`, in their order."""
+
+    not_kept: str = ""
+    """Why a result could not be kept there, in a sentence."""
+
+    is_over: bool = False
+    """Whether the process that measures has ended; see `ProcessEnd`."""
+
+    exit_code: int = 0
+    last_words: str = ""
+
+
+News = RunsNews | DevicesNews | FollowNews | MeasureNews
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):

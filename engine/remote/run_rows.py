@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from engine.messages.events import Event, Notice
-from engine.remote.requests import Packed, Spec, StoredSettings
+from engine.planning import requests as planning
+from engine.planning.requests import specs_of
+from engine.remote.requests import Asked, Packed, Spec, StoredSettings
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import Origin, RunInfo
 from engine.runs.run_notes import RunNotes
@@ -153,6 +155,31 @@ def unpacked_spec(settings: Spec) -> RunSpec:
         what, _, where = str(error).partition(" - at `$")
         field = where.strip(".`").partition("[")[0]
         raise UnfitSettings(Problem(field, f"The setting {field} does not fit: {what}.")) from error
+
+
+def packed_request(request: planning.Request) -> Asked:
+    """Return what is to be measured, for a message."""
+    asked: Asked = msgspec.to_builtins(request)
+    del asked["machine"]
+    specs = [packed_spec(each) for each in specs_of(request)]
+    return asked | ({"entrants": specs} if "entrants" in asked else {"spec": specs[0]})
+
+
+def unpacked_request(asked: Asked) -> planning.Request:
+    """Return what is to be measured. Raises UnfitSettings."""
+    try:
+        entrants = msgspec.convert(asked.get("entrants", []), list[Spec])
+        specs: dict[str, Any] = {"entrants": [unpacked_spec(each) for each in entrants]}
+        if "spec" in asked:
+            specs = {"spec": unpacked_spec(msgspec.convert(asked["spec"], Spec))}
+        found: planning.Request = msgspec.convert(asked | specs, planning.Request)
+    except msgspec.ValidationError as error:
+        text = f"The Traindeck of that machine cannot measure this ({error}): update it there."
+        raise UnfitSettings(Problem("", text)) from error
+    for name in asked.keys() - {"type", *found.__struct_fields__}:
+        text = f"The Traindeck of that machine does not know {name} of what is measured: update it."
+        raise UnfitSettings(Problem("", text))
+    return found
 
 
 def stored_event(seq: int, time: float, event: Packed) -> StoredEvent:

@@ -17,6 +17,7 @@ from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import RecipeVersion
+from engine.planning.kept import measured_before
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.device_queue import CannotMoveRun, Move
 from engine.runs.run_index import RunIndex, newest_active
@@ -26,7 +27,6 @@ from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.files.run_recipes import RunRecipes
-from gui.bridge.kept_results import measured_before
 from gui.bridge.machines.machines import place_of
 from gui.bridge.run_commands import RunCommands
 

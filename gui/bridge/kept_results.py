@@ -2,78 +2,78 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+import msgspec
+from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from engine.facts.run_facts import Planning
+from engine.client import CannotStart
 from engine.planning import kept
-from engine.planning.kept import NoSuchResult
-from engine.planning.results import Preflight, Race
+from engine.planning.kept import Earlier
+from engine.planning.results import Preflight, Race, with_specs
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
-
-
-class Earlier(NamedTuple):
-    """The newest results for a recipe on some devices; None: there is none."""
-
-    race: Race | None = None
-    preflight: Preflight | None = None
+from gui.bridge.machines.no_answer import NoAnswer
 
 
 class KeptResults(QObject):
-    """Reads and writes the files of the data folder on another thread."""
+    """Reads and writes the files of the data folder on another thread; another machine keeps what
+    it has measured itself."""
 
-    found = Signal(object)
-    """Earlier: the answer to `look`."""
+    found = Signal(object, str)
+    """Earlier, and the name of the machine that was asked: the answer to `look`."""
 
     failed = Signal(str)
-    """A sentence: what could not be kept, and why."""
+    """A sentence: what could not be kept or found, and why."""
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._background = background
 
     def keep(self, result: Race | Preflight) -> None:
-        """Keep a result; one without any entry or finding says nothing."""
-        if result.entries if isinstance(result, Race) else result.findings:
+        """Keep a result of this machine; one without any entry or finding says nothing."""
+        if kept.says_something(result):
             self._background.run(lambda: kept.keep(result), lambda _: None, self._fail)
 
-    def look(self, spec: RunSpec) -> None:
-        """Find the newest results for the recipe of `spec` on its devices. Emits `found`."""
-        self._background.run(lambda: _earlier(spec), self.found.emit, self._fail)
+    def look(self, spec: RunSpec, machine: str = "") -> None:
+        """Find the newest results of a machine (empty: this one) for the recipe of `spec` on its
+        devices. Emits `found`."""
+
+        def work() -> Earlier:
+            return self._kept_elsewhere(spec, machine) if machine else kept.earlier(spec)
+
+        self._background.run(work, lambda found: self.found.emit(found, machine), self._fail)
+
+    def _kept_elsewhere(self, spec: RunSpec, machine: str) -> Earlier:
+        """Ask another machine. Raises CannotStart, NoAnswer."""
+        from engine.remote.requests import MeasuredBefore
+        from engine.remote.run_rows import packed_spec
+        from gui.bridge.machines.remote_run import ANSWER_SECONDS, call, code_for, spec_there
+
+        connection = self._background.machines.connection(machine)
+        request = MeasuredBefore(packed_spec(spec_there(spec)), code_for(spec))
+        found = call(connection, request, ANSWER_SECONDS)
+        try:
+            race = msgspec.msgpack.decode(found.race, type=Race) if found.race else None
+            preflight = (
+                msgspec.msgpack.decode(found.preflight, type=Preflight) if found.preflight else None
+            )
+        except (ValueError, RecursionError) as error:
+            text = self.tr("{machine}: what was measured before cannot be read here: {why}.")
+            raise NoAnswer(text.format(machine=machine, why=error)) from error
+
+        def as_here(other: RunSpec) -> RunSpec:
+            return replace(other, recipe=spec.recipe, interpreter=spec.interpreter)
+
+        return Earlier(
+            race and with_specs(race, as_here), preflight and with_specs(preflight, as_here)
+        )
 
     def _fail(self, error: Exception) -> None:
-        if not isinstance(error, OSError):
-            raise error
-        text = self.tr("What was measured could not be kept: {why}.")
-        self.failed.emit(text.format(why=error.strerror or error))
-
-
-def measured_before(spec: RunSpec) -> Planning | None:
-    """Return the newest result that says something about a run with `spec`; None: there is none."""
-    newest = kept.newest_for(spec)
-    try:
-        return kept.planned(newest[0]) if newest is not None else None
-    except NoSuchResult:
-        return None  # another window has just deleted it
-
-
-def _earlier(spec: RunSpec) -> Earlier:
-    race = preflight = None
-    for number in kept.numbers():
-        try:
-            result = kept.read(number)
-        except NoSuchResult:
-            continue
-        if isinstance(result, Race) and race is None:
-            devices = {device for each in result.entries for device in each.devices}
-            is_alike = devices == set(spec.devices) and result.entries[0].spec.recipe == spec.recipe
-            race = result if is_alike else None
-        elif isinstance(result, Preflight) and preflight is None:
-            own = result.spec
-            is_alike = (own.recipe, set(own.devices)) == (spec.recipe, set(spec.devices))
-            preflight = result if is_alike else None
-        if race is not None and preflight is not None:
-            break
-    return Earlier(race, preflight)
+        match error:
+            case NoAnswer() | CannotStart():
+                self.failed.emit(str(error))
+            case OSError():
+                text = self.tr("What was measured could not be kept: {why}.")
+                self.failed.emit(text.format(why=error.strerror or error))
+            case _:
+                raise error

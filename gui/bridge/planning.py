@@ -1,20 +1,19 @@
-"""Asks `python -m engine.planning` for a race, a preflight, a memory estimate or a batch size."""
+"""Has races, preflights, memory and batch sizes measured, on this machine or another one."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import subprocess
-import sys
-import tempfile
 import threading
-from collections.abc import Sequence
-from typing import IO
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-import msgspec
-from PySide6.QtCore import QObject, QTimer, Signal
+from msgspec.structs import replace
+from PySide6.QtCore import QObject, Signal
 
+from engine.client import CannotStart
+from engine.planning.measuring_process import ARGUMENTS, MeasuringEnd, MeasuringProcess
 from engine.planning.requests import (
     Answer,
     AskBatch,
@@ -23,42 +22,33 @@ from engine.planning.requests import (
     AskRace,
     Refusal,
     Request,
+    about,
+    specs_of,
 )
-from engine.planning.results import News, Result
-from engine.processes import children
-from engine.processes.process import (
-    ON_POSIX,
-    PROJECT,
-    end_group,
-    module_environment,
-    signal_name,
-)
+from engine.planning.results import News, Result, with_specs
+from engine.processes.process import signal_name
+from engine.spec.run_spec import RunSpec
+from gui.bridge.machines.machines import Machines
+from gui.bridge.machines.no_answer import NoAnswer
+
+if TYPE_CHECKING:
+    from engine.remote.connection import Connection, Measuring
 
 _log = logging.getLogger(__name__)
 
-ARGUMENTS = ("-P", "-m", "engine.planning")
-"""Of the Python interpreter. -P: it must not import a file of the user in the place of ours."""
-
-KILL_AFTER = 60.0
-"""Seconds that a process has to end its workers and itself, once its input is closed."""
-
 CLOSE_SECONDS = 3.0
-"""Time for the same when the window closes; then it goes on by itself, and the window does not
-wait."""
-
-_LAST_LINES = 3
-_LAST_BYTES = 4096
+"""Time that a process here has to end its workers when the window closes; then it goes on by
+itself, and the window does not wait."""
 
 Kind = type[AskRace] | type[AskPreflight] | type[AskMemory] | type[AskBatch]
 
-_decode = msgspec.json.Decoder(Answer).decode
-
 
 class Planning(QObject):
-    """Measures one request at a time, in a process of its own; the others wait, one of a kind.
+    """Measures one request at a time, over all machines; the others wait, one of a kind.
 
     Two at once would disturb each other's figures. A newer request takes the place of an older one
-    of its kind, of which nothing more is told.
+    of its kind, of which nothing more is told. What comes from another machine has the recipe and
+    the Python of the request, and not their paths there.
     """
 
     begun = Signal(object)
@@ -77,16 +67,26 @@ class Planning(QObject):
     """The Request is no longer measured, and does not wait: after `found` or `refused`, or because
     it was stopped or replaced."""
 
+    not_kept = Signal(str)
+    """A sentence: why another machine could not keep what it has measured."""
+
     _answered = Signal(object, object)
-    """A _Process and its Answer, as another thread emits it."""
+    """A _Measurement and its Answer, as another thread emits it."""
 
-    _left = Signal(object, int)
-    """A _Process that has ended, and its exit code, as another thread emits it."""
+    _left = Signal(object, object)
+    """A _Measurement that is over, and its MeasuringEnd, as another thread emits it."""
 
-    def __init__(self, arguments: Sequence[str] = ARGUMENTS, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str] = ARGUMENTS,
+        parent: QObject | None = None,
+        machines: Machines | None = None,
+    ) -> None:
+        """`machines`: those that may be asked to measure; None: only this one."""
         super().__init__(parent)
         self._arguments = tuple(arguments)
-        self._process: _Process | None = None
+        self._machines = machines or Machines(parent=self)
+        self._now: _Measurement | None = None
         self._waiting: dict[Kind, Request] = {}
         self._is_closing = False
         self._answered.connect(self._hear)
@@ -95,10 +95,8 @@ class Planning(QObject):
     @property
     def measured(self) -> Request | None:
         """What is measured now."""
-        process = self._process
-        if process is None or process.is_replaced or self._is_closing:
-            return None
-        return process.request
+        now = self._now
+        return None if now is None or now.is_replaced or self._is_closing else now.request
 
     def is_asked(self, kind: Kind) -> bool:
         """Whether a request of this kind is measured now, or waits."""
@@ -108,171 +106,218 @@ class Planning(QObject):
         """Measure `request` as soon as nothing else is measured."""
         if self._is_closing:
             return
-        kind = type(request)
+        kind, now = type(request), self._now
         if (older := self._waiting.pop(kind, None)) is not None:
             self.ended.emit(older)
         self._waiting[kind] = request
-        process = self._process
-        if process is None:
+        if now is None:
             self._begin_next()
-        elif isinstance(process.request, kind) and not process.is_replaced:
-            process.is_replaced = True
-            self.ended.emit(process.request)
-            self._cancel(process)
+        elif isinstance(now.request, kind) and not now.is_replaced:
+            now.is_replaced = True
+            self.ended.emit(now.request)
+            self._cancel(now)
 
     def stop(self, kind: Kind) -> None:
         """End what is measured of this kind, with what it has found; forget one that waits."""
         if (waiting := self._waiting.pop(kind, None)) is not None:
             self.ended.emit(waiting)
-        if self._process is not None and isinstance(self._process.request, kind):
-            self._cancel(self._process)
+        if self._now is not None and isinstance(self._now.request, kind):
+            self._cancel(self._now)
 
     def shut_down(self) -> None:
-        """End the process, which ends its workers, because the window closes."""
+        """End what is measured, with its workers, because the window closes."""
         self._is_closing = True
         self._waiting.clear()
-        if (process := self._process) is not None:
-            process.close_input()
-            process.wait(CLOSE_SECONDS)
+        if self._now is not None:
+            self._now.leave()
 
     def _begin_next(self) -> None:
-        while self._process is None and self._waiting and not self._is_closing:
+        while self._now is None and self._waiting and not self._is_closing:
             request = self._waiting.pop(next(iter(self._waiting)))
-            try:
-                process = _Process(request, self._arguments)
-            except OSError as error:
-                text = self.tr("Nothing was measured: the process could not be started ({why}).")
-                self.refused.emit(request, text.format(why=error.strerror or error))
-                self.ended.emit(request)
-                continue
-            self._process = process
-            _log.info("measures: %s, pid %d", type(request).__name__, process.pid)
-            follow = threading.Thread(target=self._follow, args=(process,), daemon=True)
-            follow.start()
+            now: _Measurement
+            if request.machine:
+                now = _MeasuredElsewhere(request, self._machines)
+            else:
+                try:
+                    now = _MeasuredHere(request, self._arguments)
+                except OSError as error:
+                    text = self.tr(
+                        "Nothing was measured: the process could not be started ({why})."
+                    )
+                    self.refused.emit(request, text.format(why=error.strerror or error))
+                    self.ended.emit(request)
+                    continue
+            self._now = now
+            threading.Thread(target=self._follow, args=(now,), daemon=True).start()
             self.begun.emit(request)
 
-    def _cancel(self, process: _Process) -> None:
-        process.is_cancelled = True
-        process.close_input()
-        QTimer.singleShot(round(KILL_AFTER * 1000), self, lambda: self._kill(process))
+    def _made(self, request: Request) -> _Measurement:
+        """Raises OSError."""
+        if request.machine:
+            return _MeasuredElsewhere(request, self._machines)
+        return _MeasuredHere(request, self._arguments)
 
-    def _kill(self, process: _Process) -> None:
-        if self._process is process:
-            _log.warning("pid %d has not ended within %g s: killed", process.pid, KILL_AFTER)
-            process.kill()
+    def _cancel(self, now: _Measurement) -> None:
+        now.is_cancelled = True
+        now.cancel()
 
-    def _follow(self, process: _Process) -> None:
-        """Read the answers of `process` until it ends; runs in a thread of its own."""
-        for line in process.lines():
-            try:
-                answer: Answer = _decode(line)
-            except ValueError:  # what a library prints
-                _log.info("the process that measures printed: %r", line[:200])
-                continue
-            self._emit_if_open(self._answered, process, answer)
-        self._emit_if_open(self._left, process, process.wait_and_close())
+    def _follow(self, now: _Measurement) -> None:
+        """Measure, and tell the answers; runs in a thread of its own."""
+        end = now.run(lambda answer: self._emit_if_open(self._answered, now, answer))
+        self._emit_if_open(self._left, now, end)
 
     def _emit_if_open(self, signal: object, *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the window is gone
             if not self._is_closing:
                 signal.emit(*arguments)  # type: ignore[attr-defined]  # PySide6 types it as Signal
 
-    def _hear(self, process: _Process, answer: Answer) -> None:
-        if process.is_replaced or self._is_closing:
+    def _hear(self, now: _Measurement, answer: Answer) -> None:
+        if now.is_replaced or self._is_closing:
             return
-        request = process.request
+        request = now.request
         match answer:
             case Refusal(text):
-                process.has_answered = True
-                self.refused.emit(request, text)
+                now.has_answered = True
+                self.refused.emit(request, _named(request, text))
             case _ if isinstance(answer, News):
                 self.news.emit(request, answer)
             case _:
                 assert isinstance(answer, Result)
-                process.has_answered = True
+                now.has_answered = True
                 self.found.emit(request, answer)
 
-    def _end(self, process: _Process, exit_code: int) -> None:
-        if process is not self._process or self._is_closing:
+    def _end(self, now: _Measurement, end: MeasuringEnd) -> None:
+        if now is not self._now or self._is_closing:
             return
-        self._process = None
-        if not process.is_replaced:
-            if not (process.has_answered or process.is_cancelled):
-                self.refused.emit(process.request, self._crash(exit_code, process.last_words))
-            self.ended.emit(process.request)
+        self._now = None
+        if not now.is_replaced:
+            if not (now.has_answered or now.is_cancelled):
+                text = end.why or self._crash(end)
+                self.refused.emit(now.request, _named(now.request, text))
+            if end.not_kept:
+                self.not_kept.emit(_named(now.request, end.not_kept))
+            self.ended.emit(now.request)
         self._begin_next()
 
-    def _crash(self, exit_code: int, last_words: str) -> str:
+    def _crash(self, end: MeasuringEnd) -> str:
         """Return that the process has ended without a result, and what it said last."""
-        how = signal_name(exit_code) or self.tr("exit code {code}").format(code=exit_code)
+        code = end.exit_code
+        how = signal_name(code) or self.tr("exit code {code}").format(code=code)
         text = self.tr("The process that measures has ended without a result ({how}).")
-        return " ".join(filter(None, (text.format(how=how), last_words)))
+        return " ".join(filter(None, (text.format(how=how), end.last_words)))
 
 
-class _Process:
-    """One process, which measures one request."""
+class _Measurement(ABC):
+    """One request, while it is measured."""
 
-    def __init__(self, request: Request, arguments: Sequence[str]) -> None:
-        """Start it and hand it the request. Raises OSError."""
+    def __init__(self, request: Request) -> None:
         self.request = request
         self.is_replaced = self.is_cancelled = self.has_answered = False
-        self.last_words = ""
-        """The last lines that it wrote to its standard error, once it has ended."""
 
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with this object
-        self._process = children.start(
-            [sys.executable, *arguments],
-            cwd=PROJECT,
-            env=module_environment(os.environ),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            **({"process_group": 0} if ON_POSIX else {}),  # Ctrl-C is for the window alone
-        )
-        with contextlib.suppress(OSError):  # it has ended already, and its errors say why
-            self._input.write(msgspec.json.encode(request) + b"\n")
-            self._input.flush()
+    @abstractmethod
+    def run(self, tell: Callable[[Answer], None]) -> MeasuringEnd:
+        """Tell each answer, in whichever thread, and return when it is over."""
 
-    @property
-    def pid(self) -> int:
-        return int(self._process.pid)
+    @abstractmethod
+    def cancel(self) -> None:
+        """End it with what it has found. For any thread."""
 
-    @property
-    def _input(self) -> IO[bytes]:
-        assert self._process.stdin is not None
-        return self._process.stdin
+    @abstractmethod
+    def leave(self) -> None:
+        """End it; nobody waits for a result any more."""
 
-    def lines(self) -> IO[bytes]:
-        """Return its output, line by line."""
-        assert self._process.stdout is not None
-        return self._process.stdout
 
-    def close_input(self) -> None:
-        """Cancel what it measures: it ends its workers, says what it has found, and ends."""
-        with contextlib.suppress(OSError):
-            self._input.close()
+class _MeasuredHere(_Measurement):
+    """What a process of this machine measures."""
 
-    def kill(self) -> None:
-        """Kill it, and what is in its group."""
-        end_group(self._process, kill=True)
+    def __init__(self, request: Request, arguments: Sequence[str]) -> None:
+        """Start the process. Raises OSError."""
+        super().__init__(request)
+        self.process = MeasuringProcess(request, arguments)
 
-    def wait(self, seconds: float | None = None) -> int:
-        """Wait for its end, at most `seconds`; return its exit code, or 0 if it goes on."""
+    def run(self, tell: Callable[[Answer], None]) -> MeasuringEnd:
+        for answer in self.process.answers():
+            tell(answer)
+        return self.process.wait_and_close()
+
+    def cancel(self) -> None:
+        self.process.cancel()
+
+    def leave(self) -> None:
+        self.process.cancel()
+        self.process.wait(CLOSE_SECONDS)
+
+
+class _MeasuredElsewhere(_Measurement):
+    """What another machine measures."""
+
+    def __init__(self, request: Request, machines: Machines) -> None:
+        super().__init__(request)
+        self._machines = machines
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._watch: Measuring | None = None
+        self._result = MeasuringEnd()
+        self._is_over = threading.Event()
+
+    def run(self, tell: Callable[[Answer], None]) -> MeasuringEnd:
         try:
-            return int(self._process.wait(seconds))
-        except subprocess.TimeoutExpired:
-            _log.info("pid %d goes on without the window until its workers have ended", self.pid)
-            return 0
+            self._begin(tell)
+        except (CannotStart, NoAnswer) as error:
+            return MeasuringEnd(why=str(error))
+        self._is_over.wait()
+        self._unwatch()
+        return self._result
 
-    def wait_and_close(self) -> int:
-        """Wait for its end, keep its last words, and close its pipes; return its exit code."""
-        code = self.wait()
-        with self._errors as errors, contextlib.suppress(OSError):
-            size = errors.seek(0, os.SEEK_END)
-            errors.seek(max(0, size - _LAST_BYTES))
-            lines = errors.read().decode(errors="replace").split("\n")
-            said = [line.strip() for line in lines if line.strip()]
-            self.last_words = "\n".join(said[-_LAST_LINES:])
-        self.lines().close()
-        self.close_input()
-        return code
+    def cancel(self) -> None:
+        with self._lock:
+            if self._connection is not None and self._watch is not None:
+                self._connection.stop_measuring(self._watch)
+
+    def leave(self) -> None:
+        self._unwatch()
+        self._is_over.set()
+
+    def _begin(self, tell: Callable[[Answer], None]) -> None:
+        """Send the request with its recipe. Raises CannotStart, NoAnswer."""
+        from engine.remote.requests import Measure
+        from engine.remote.run_rows import packed_request
+        from engine.remote.session import NotConnected
+        from gui.bridge.machines.remote_run import code_for, spec_there
+
+        specs = specs_of(self.request)
+        code = code_for(specs[0]) if specs else None
+        connection = self._machines.connection(self.request.machine)
+        asked = Measure(packed_request(about(self.request, spec_there)), code)
+
+        def as_here(spec: RunSpec) -> RunSpec:
+            return replace(spec, recipe=specs[0].recipe, interpreter=specs[0].interpreter)
+
+        def take(answer: Answer) -> None:
+            tell(with_specs(answer, as_here))
+
+        with self._lock:
+            if self._is_over.is_set():  # the window closes
+                return
+            try:
+                self._watch = connection.measure(asked, take, self._take_end)
+            except NotConnected as error:
+                raise NoAnswer(str(error)) from error
+            self._connection = connection
+            if self.is_cancelled:
+                connection.stop_measuring(self._watch)
+
+    def _take_end(self, end: MeasuringEnd) -> None:
+        self._result = end
+        self._is_over.set()
+
+    def _unwatch(self) -> None:
+        with self._lock:
+            if self._connection is not None and self._watch is not None:
+                self._connection.unwatch(self._watch)
+
+
+def _named(request: Request, text: str) -> str:
+    """Return a sentence about what was measured, with the name of another machine before it."""
+    machine = request.machine
+    return f"{machine}: {text}" if machine and not text.startswith(machine) else text

@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
+from engine.planning import measuring_process
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
 from engine.planning.results import BatchSearch, Change, Sized, Tried
 from gui.app import AppController
-from gui.bridge import planning as bridge
-from tests.gui.planning.programs import program
+from tests.support.planning_program import program
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_a_script_is_not_measured(app: AppController, qtbot: QtBot) -> None:
         app.window.preflight.trigger()
     assert said.args == ["A script runs as it is: only recipes are measured."]
     assert not app.planning.is_asked(AskPreflight)
-    assert bridge.ARGUMENTS[-1] == "engine.planning"
+    assert measuring_process.ARGUMENTS[-1] == "engine.planning"
 
 
 def test_a_search_on_cpus_keeps_the_memory_limit_of_the_dialog(

@@ -18,10 +18,12 @@ from engine.environments import registry
 from engine.files import log_tail
 from engine.files.disk_errors import disk_problem
 from engine.files.regular_file import read_regular
+from engine.planning import kept
 from engine.remote import packed_points, requests
 from engine.remote.downloads import offered_checkpoint, offered_files, piece_of
 from engine.remote.requests import (
     Code,
+    EarlierResults,
     Exported,
     ImportedRuns,
     LogLines,
@@ -29,7 +31,7 @@ from engine.remote.requests import (
     Spec,
     TemporaryFolder,
 )
-from engine.remote.run_rows import UnfitSettings, packed_history, unpacked_spec
+from engine.remote.run_rows import UnfitSettings, encode, packed_history, unpacked_spec
 from engine.remote.sent_code import code_of_run, is_plain, is_plain_here, keep
 from engine.remote.serving.temporary_folders import TemporaryFolders
 from engine.runs import checkpoint_files, device_queue, trash
@@ -122,8 +124,12 @@ class Handlers:
                     return client.check(_spec(request.spec, request.code))
                 except UnfitSettings as error:
                     return [error.problem]
+            case requests.MeasuredBefore():
+                earlier = kept.earlier(_spec(request.spec, request.code))
+                return EarlierResults(*(encode(each) if each else b"" for each in earlier))
             case requests.Start():
-                return client.start(_spec(request.spec, request.code), request.tags)
+                spec = _spec(request.spec, request.code)
+                return client.start(spec, request.tags, kept.measured_before(spec))
             case requests.Resume():
                 return _resume(request, job)
             case requests.Checkpoints():

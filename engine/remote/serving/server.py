@@ -34,6 +34,7 @@ from engine.remote.requests import (
 )
 from engine.remote.run_rows import encode
 from engine.remote.serving.handlers import Handlers, Job, refusal_of
+from engine.remote.serving.measuring import MeasureWatch
 from engine.remote.serving.watches import DevicesWatch, RunsWatch, RunWatch, Watch
 from engine.remote.wire import FrameReader, FrameTooLarge, FrameWriter, Garbled, banner
 from engine.system.program import answer_to, version
@@ -131,6 +132,12 @@ class _Server:
                 self._watch(number, lambda: DevicesWatch(number, self._push))
             case requests.Follow():
                 self._watch(number, lambda: RunWatch(number, self._push, request))
+            case requests.Measure():
+                self._watch(number, lambda: MeasureWatch(number, self._push, request))
+            case requests.StopMeasuring():
+                if isinstance(watch := self._watches.get(request.watch), MeasureWatch):
+                    watch.stop()
+                self._send(Answered(number, encode(None)))
             case requests.Show():
                 if isinstance(watch := self._watches.get(request.watch), RunWatch):
                     watch.show(request)
@@ -148,7 +155,7 @@ class _Server:
 
     def _watch(self, number: int, make: Callable[[], Watch]) -> None:
         if len(self._watches) >= MOST_WATCHES or number in self._watches:
-            self._refuse(number, Refusal(f"More than {MOST_WATCHES} runs are watched there."))
+            self._refuse(number, Refusal(f"More than {MOST_WATCHES} things are watched there."))
             return
         try:
             watch = make()

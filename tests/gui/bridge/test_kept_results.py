@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
 from engine.planning import kept
+from engine.planning.kept import Earlier, measured_before
 from engine.planning.results import Preflight, Race
 from gui.bridge.background import Background
-from gui.bridge.kept_results import Earlier, KeptResults, measured_before
+from gui.bridge.kept_results import KeptResults
 from tests.gui.conftest import SPEC
-from tests.gui.planning.programs import ENTRY, FINDING
+from tests.support.planning_program import ENTRY, FINDING
 
 RACE = Race(entries=(ENTRY,), steps=20)
 PREFLIGHT = Preflight(spec=SPEC, findings=(FINDING,))
@@ -42,7 +43,7 @@ def test_what_was_measured_is_found_for_the_same_recipe_and_devices(
     ):
         with qtbot.waitSignal(results.found) as found:
             results.look(spec)
-        assert found.args == [earlier]
+        assert found.args == [earlier, ""]
 
 
 def test_a_run_gets_what_was_measured_for_it(traindeck_home: Path) -> None:

@@ -10,9 +10,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.planning.requests import AskMemory, AskPreflight, AskRace
 from engine.planning.results import Doing, MemoryEstimate, Race, Raced
-from gui.bridge.planning import Planning
+from gui.bridge.planning import Planning, _MeasuredHere
 from tests.gui.conftest import SPEC
-from tests.gui.planning.programs import ENTRY, program
+from tests.support.planning_program import ENTRY, program
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -125,9 +125,9 @@ def test_a_line_of_a_library_is_no_answer(qtbot: QtBot) -> None:
 def test_the_process_ends_with_the_window(planning: Planning, qtbot: QtBot) -> None:
     with qtbot.waitSignal(planning.news, timeout=60_000):
         planning.ask(AskRace(entrants=(SPEC,), steps=1000))
-    process = planning._process
-    assert process is not None
+    now = planning._now
+    assert isinstance(now, _MeasuredHere)
     planning.shut_down()
-    assert process.wait(60.0) == 0
+    assert now.process.wait(60.0) == 0
     planning.ask(RACE)
     assert not planning.is_asked(AskRace)

@@ -12,7 +12,7 @@ from gui.planning.figures import bandwidths, loading_times
 from gui.planning.findings import FindingsCard
 from gui.style.theme import ThemeController
 from tests.gui.conftest import SPEC
-from tests.gui.planning.programs import FINDING
+from tests.support.planning_program import FINDING
 
 WORKERS = Change("Use 2 loader workers", {"loader_workers": 2})
 BF16 = Change("Use bf16", {"precision": "bf16"})

@@ -16,7 +16,7 @@ from gui.planning.race_columns import Column
 from gui.planning.race_page import RacePage
 from gui.style.theme import ThemeController
 from tests.gui.conftest import SPEC
-from tests.gui.planning.programs import ENTRY, GIB
+from tests.support.planning_program import ENTRY, GIB
 
 TWO = replace(SPEC, strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
 FAST = replace(

@@ -10,7 +10,7 @@ from engine.planning.results import DeviceEstimate, MemoryEstimate
 from gui.run_form.memory_bar import MemoryBar
 from gui.run_form.planning_row import PlanningRow
 from gui.style.theme import DARK, ThemeController
-from tests.gui.planning.programs import ESTIMATE, GIB
+from tests.support.planning_program import ESTIMATE, GIB
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ from engine.planning.results import (
     Race,
     Raced,
 )
-from tests.gui.conftest import SPEC
+from engine.spec.run_spec import RunSpec
 
+SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
 GIB = 2**30
 ENTRY = Entry(
     strategy=SPEC.strategy,
@@ -50,24 +51,35 @@ kind = request["type"]
 if kind == "race" and not request["entrants"]:
     print(answers["nothing"])
     sys.exit()
-for line in answers[kind][:-1]:
-    print(line, flush=True)
+lines = [json.loads(line) for line in answers[kind]]
+for line in lines:
+    if "entry" in line:
+        line["entry"]["spec"] = request["entrants"][0]
+    for entry in line.get("entries", ()):
+        entry["spec"] = request["entrants"][0]
+    if "spec" in line:
+        line["spec"] = request["spec"]
+for line in lines[:-1]:
+    print(json.dumps(line), flush=True)
 if steps == 1000:
     sys.stdin.read()
-print(answers[kind][-1].replace("-3", str(steps)), flush=True)
+if kind == "race":
+    lines[-1]["steps"] = steps
+print(json.dumps(lines[-1]), flush=True)
 """
 
 
 def program(folder: Path) -> tuple[str, ...]:
     """Write the program to `folder`; return its arguments for Python.
 
-    A race of 1000 steps ends when its input is closed.
+    Its answers are about the first spec of the request. A race of 1000 steps ends when its input is
+    closed.
     """
     answers: dict[str, list[Answer]] = {
         "race": [
             Doing("DDP on 2 CPUs", 0, 1),
             Raced(ENTRY),
-            Race(entries=(ENTRY,), steps=-3),
+            Race(entries=(ENTRY,), steps=0),
         ],
         "preflight": [
             Doing("gradients"),

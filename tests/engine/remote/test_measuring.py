@@ -1,0 +1,288 @@
+"""What is measured for another machine: its answers arrive, are kept there, and it never outlives
+who asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+from msgspec.structs import replace
+
+from engine.planning import kept
+from engine.planning.measuring_process import MeasuringEnd, MeasuringProcess
+from engine.planning.requests import Answer, AskMemory, AskPreflight, AskRace, Refusal
+from engine.planning.results import Doing, MemoryEstimate, Preflight, Race, Raced
+from engine.processes.process import PROJECT
+from engine.remote import requests
+from engine.remote.connection import Connection, LinkState
+from engine.remote.machines import RemoteMachine
+from engine.remote.requests import Asked, Code, Measure, MeasureNews
+from engine.remote.run_rows import packed_request, packed_spec, unpacked_request
+from engine.remote.serving import measuring
+from engine.remote.session import NotConnected
+from engine.system import paths
+from tests.support.planning_program import SPEC, program
+from tests.support.remote_followed import LONGEST, Followed
+from tests.support.remote_peer import Peer
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+RACE = AskRace(entrants=(SPEC,), steps=7, machine="gpus")
+ENDLESS = replace(RACE, steps=1000)
+"""Until it is stopped."""
+
+CODE = Code("mine.py", b"def model():\n    ...\n\ndef datasets():\n    ...\n")
+
+
+@pytest.fixture
+def pids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The remote side starts a program that measures nothing; returns the process ids of each."""
+    found: list[int] = []
+    arguments = program(tmp_path)
+
+    def start(request: Any) -> MeasuringProcess:
+        process = MeasuringProcess(request, arguments)
+        found.append(process.pid)
+        return process
+
+    monkeypatch.setattr(measuring, "MeasuringProcess", start)
+    return found
+
+
+@pytest.fixture
+def peer(pids: list[int]) -> Iterator[Peer]:
+    with closing(Peer()) as peer:
+        yield peer
+
+
+def begin(peer: Peer, request: Any, code: Code | None = None) -> int:
+    """Begin to measure; return the number of the watch."""
+    answered = peer.answered(Measure(packed_request(request), code))
+    assert answered.refusal is None
+    return answered.number
+
+
+def until_the_end(peer: Peer) -> tuple[list[Answer], MeasureNews]:
+    answers: list[Answer] = []
+    while True:
+        news = peer.news(MeasureNews)
+        answers += [msgspec.msgpack.decode(each, type=Answer) for each in news.answers]
+        if news.is_over:
+            return answers, news
+
+
+def is_gone(pid: int) -> bool:
+    """Wait until a process has ended."""
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).wait(LONGEST)
+    return not psutil.pid_exists(pid)
+
+
+def test_a_request_travels_with_the_settings_that_are_no_defaults() -> None:
+    for request in (RACE, AskPreflight(SPEC, 9.0), AskMemory(SPEC, 300)):
+        asked: Asked = msgspec.msgpack.decode(
+            msgspec.msgpack.encode(packed_request(replace(request, machine="gpus"))), type=Asked
+        )
+        assert "machine" not in asked
+        assert unpacked_request(asked) == replace(request, machine="")
+    assert packed_request(RACE)["entrants"] == [packed_spec(SPEC)]
+
+
+def test_answers_come_as_they_are_found_and_a_race_is_kept_there(peer: Peer) -> None:
+    begin(peer, RACE)
+    answers, end = until_the_end(peer)
+    assert [type(each) for each in answers] == [Doing, Raced, Race]
+    assert (end.exit_code, end.last_words, end.not_kept) == (0, "", "")
+    assert kept.read(1) == answers[-1]
+    begin(peer, AskMemory(SPEC))
+    [estimate], _ = until_the_end(peer)
+    assert isinstance(estimate, MemoryEstimate)
+    assert kept.numbers() == [1], "it says nothing about a run"
+
+
+def test_the_recipe_is_kept_there_and_what_was_measured_is_found_by_it(peer: Peer) -> None:
+    spec = replace(SPEC, recipe="/elsewhere/mine.py")
+    begin(peer, AskPreflight(spec), CODE)
+    answers, _ = until_the_end(peer)
+    preflight = answers[-1]
+    assert isinstance(preflight, Preflight)
+    received = Path(preflight.spec.recipe)
+    assert received.is_relative_to(paths.home())
+    assert received.read_bytes() == CODE.content
+    found = peer.ask(requests.MeasuredBefore(packed_spec(spec), CODE))
+    assert msgspec.msgpack.decode(found.preflight, type=Preflight) == preflight
+    assert found.race == b""
+    other = requests.MeasuredBefore(packed_spec(replace(spec, devices=("cpu:0", "cpu:1"))), CODE)
+    assert peer.ask(other) == requests.EarlierResults()
+
+
+def test_a_stop_brings_what_was_found(peer: Peer, pids: list[int]) -> None:
+    watch = begin(peer, ENDLESS)
+    assert peer.news(MeasureNews).answers
+    assert peer.ask(requests.StopMeasuring(watch)) is None
+    answers, end = until_the_end(peer)
+    assert isinstance(answers[-1], Race)
+    assert end.exit_code == 0
+    assert is_gone(pids[0])
+
+
+def test_a_stop_that_comes_at_once_ends_it_too(peer: Peer) -> None:
+    peer.begin(Measure(packed_request(ENDLESS)))
+    assert peer.ask(requests.StopMeasuring(1)) is None
+    assert until_the_end(peer)[1].is_over
+
+
+def test_nobody_asks_any_more(peer: Peer, pids: list[int]) -> None:
+    watch = begin(peer, ENDLESS)
+    assert peer.news(MeasureNews).answers
+    assert peer.ask(requests.Unwatch(watch)) is None
+    assert is_gone(pids[0])
+    begin(peer, ENDLESS)
+    assert peer.news(MeasureNews).answers
+    peer.close_input()
+    assert peer.wait()
+    assert is_gone(pids[1])
+
+
+def test_a_crash_is_told_with_the_end_of_its_log(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crashes = ("-c", "import sys; sys.exit('The disk is on fire.')")
+    monkeypatch.setattr(measuring, "MeasuringProcess", partial(MeasuringProcess, arguments=crashes))
+    begin(peer, RACE)
+    answers, end = until_the_end(peer)
+    assert answers == []
+    assert (end.exit_code, end.last_words) == (1, "The disk is on fire.")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"entrants": [packed_spec(SPEC) | {"warp_factor": 9}]}, "setting warp_factor"),
+        ({"entrants": 7}, "cannot measure this"),
+        ({"warp_factor": 9}, "does not know warp_factor"),
+        ({"type": "dream"}, "cannot measure this (Invalid value 'dream'"),
+    ],
+)
+def test_what_is_not_known_there_is_refused_by_name(
+    peer: Peer, change: Asked, said: str, pids: list[int]
+) -> None:
+    peer.answered(Measure(packed_request(RACE) | change))
+    [refusal], end = until_the_end(peer)
+    assert isinstance(refusal, Refusal)
+    assert said in refusal.text
+    assert end.is_over
+    assert pids == []
+
+
+def test_what_cannot_be_kept_is_said(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(result: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept, "keep", full)
+    begin(peer, RACE)
+    said = []
+    while True:
+        news = peer.news(MeasureNews)
+        said += [news.not_kept] if news.not_kept else []
+        if news.is_over:
+            break
+    assert said == ["What was measured could not be kept there: No space left on device."]
+
+
+SERVES = f"""
+import functools, sys
+sys.path.insert(0, {str(PROJECT)!r})
+from engine.remote.serving import measuring, server
+measuring.MeasuringProcess = functools.partial(measuring.MeasuringProcess, arguments=sys.argv[2:])
+server.serve(sys.argv[1])
+"""
+
+
+class Ended:
+    """Has the callbacks of a measurement there."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.ends: list[MeasuringEnd] = []
+        self.has_begun, self.is_over = threading.Event(), threading.Event()
+
+    def answer(self, answer: Answer) -> None:
+        self.answers.append(answer)
+        self.has_begun.set()
+
+    def end(self, end: MeasuringEnd) -> None:
+        self.ends.append(end)
+        self.is_over.set()
+
+
+@pytest.fixture
+def connect(tmp_path: Path) -> Iterator[Callable[[], tuple[Connection, Followed]]]:
+    with ExitStack() as stack:
+
+        def begin() -> tuple[Connection, Followed]:
+            followed = Followed()
+            machine = RemoteMachine(name="gpus", destination="me@gpus")
+            command = (sys.executable, "-c", SERVES, "NONCE", *program(tmp_path))
+            connection = Connection(machine, followed.take_status, command=command)
+
+            def end() -> None:
+                connection.close()
+                connection.join(seconds=LONGEST)
+
+            stack.callback(end)
+            connection.start()
+            followed.wait_for_state(LinkState.CONNECTED)
+            return connection, followed
+
+        yield begin
+
+
+def test_a_connection_that_breaks_ends_it_and_it_is_not_begun_again(
+    connect: Callable[[], tuple[Connection, Followed]],
+) -> None:
+    connection, followed = connect()
+    ended = Ended()
+    connection.measure(Measure(packed_request(ENDLESS)), ended.answer, ended.end)
+    assert ended.has_begun.wait(LONGEST)
+    below = psutil.Process(connection.pid).children(recursive=True)
+    assert below
+    told = len(followed.statuses)
+    os.kill(connection.pid, signal.SIGKILL)
+    assert ended.is_over.wait(LONGEST)
+    assert ended.ends[0].why.startswith("The connection broke, so nothing is measured there")
+    assert all(is_gone(each.pid) for each in below)
+    followed.wait_for_state(LinkState.CONNECTED, after=told)
+    other = Ended()
+    connection.measure(Measure(packed_request(RACE)), other.answer, other.end)
+    assert other.is_over.wait(LONGEST)
+    assert (other.ends, len(ended.ends)) == ([MeasuringEnd()], 1)
+    assert psutil.Process(connection.pid).children(recursive=True) == []
+
+
+def test_a_stop_and_a_closed_connection(
+    connect: Callable[[], tuple[Connection, Followed]],
+) -> None:
+    connection, _ = connect()
+    ended, other = Ended(), Ended()
+    measured = connection.measure(Measure(packed_request(ENDLESS)), ended.answer, ended.end)
+    connection.stop_measuring(measured)
+    assert ended.is_over.wait(LONGEST)
+    assert isinstance(ended.answers[-1], Race)
+    connection.measure(Measure(packed_request(ENDLESS)), other.answer, other.end)
+    connection.close()
+    assert other.is_over.wait(LONGEST)
+    assert other.ends[0].why
+    connection.join(seconds=LONGEST)
+    with pytest.raises(NotConnected):
+        connection.measure(Measure(packed_request(RACE)), ended.answer, ended.end)
