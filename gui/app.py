@@ -178,7 +178,8 @@ class AppController(QObject):
         )
         self.planning_controller.message.connect(self.show_message)
         self.engine_client.runs_listed.connect(self.planning_controller.show_runs)
-        self.telemetry.snapshot.connect(self.planning_controller.show_snapshot)
+        self.telemetry.snapshot.connect(partial(self.planning_controller.show_snapshot, ""))
+        self.machines.snapshot.connect(self.planning_controller.show_snapshot)
         self.sweeps_page = curves.sweeps_page
         self._sweeps_place.fill(self.sweeps_page)
         self.sweeps_controller = SweepsController(
@@ -294,7 +295,7 @@ class AppController(QObject):
         self.memory_owners = MemoryOwners(self.background, self)
         self.templates = TemplateKeeper(self.background, self)
         self.doctor = Doctor(self.background, self)
-        self.planning = Planning(parent=self)
+        self.planning = Planning(parent=self, machines=self.machines)
         self.media_files = MediaFiles(self.background, self)
         self.run_files = RunFiles(self.background, self)
         self.editor = Editor(self.settings, self.background, self)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace, Request
+from engine.planning.requests import (
+    AskBatch,
+    AskMemory,
+    AskPreflight,
+    AskRace,
+    Request,
+    specs_of,
+)
 from engine.planning.results import (
     BatchSearch,
     Change,
@@ -27,11 +35,13 @@ from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import RunSpec
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.kept_results import Earlier, KeptResults
+from gui.bridge.machines.machines import place_of
 from gui.bridge.planning import Planning
 from gui.bridge.race_entrants import CannotRace, race_entrants
 from gui.planning.batch_dialog import BatchDialog
 from gui.planning.race_page import RacePage
 from gui.run_form.run_form import RunForm
+from gui.style.device_labels import device_labels
 from gui.window.main_window import MainWindow
 
 STILL_MS = 2000
@@ -45,6 +55,19 @@ _COUNT_MS = 150
 
 _NO_MEMORY = {"name": "", "epochs": 1, "steps": 0, "learning_rate": 0.0, "seed": 0}
 """Fields of a spec on which the memory does not depend."""
+
+
+class _Devices(NamedTuple):
+    """The devices of one machine."""
+
+    totals: Mapping[str, float] = {}
+    """Bytes of memory by device."""
+
+    names: Mapping[str, str] = {}
+
+    def display(self, device: str) -> str:
+        """Return what a device is called."""
+        return self.names.get(device, device)
 
 
 class PlanningController(QObject):
@@ -65,16 +88,20 @@ class PlanningController(QObject):
         self._kept = kept
         kept.found.connect(self._show_earlier)
         kept.failed.connect(self.message)
+        planning.not_kept.connect(self.message)
         self._planning, self._page, self._form, self._window = planning, page, form, window
-        self._tried: set[tuple[str, tuple[str, ...]]] = set()
+        self._tried: set[tuple[str, str, tuple[str, ...]]] = set()
+        self._devices: dict[str, _Devices] = {}
+        """By the name of the machine; empty: this one."""
+
         self._entrants: tuple[RunSpec, ...] = ()
         self._active: list[RunInfo] = []
         self._follows = False
         """Whether the predicted memory follows the form: it was asked for, and was quick."""
 
         self._memory_begun = 0.0
-        self._estimated: RunSpec | None = None
-        """The settings whose predicted memory is shown."""
+        self._estimated: AskMemory | None = None
+        """Of which the predicted memory is shown."""
 
         self.batch_dialog: BatchDialog | None = None
         self._still = QTimer(self, singleShot=True, interval=STILL_MS)
@@ -95,6 +122,7 @@ class PlanningController(QObject):
         window.preflight.triggered.connect(self.preflight)
         window.find_batch_size.triggered.connect(self.find_batch_size)
         form.spec_changed.connect(self._follow_form)
+        form.machine.chosen.connect(self._follow_machine)
         window.page_changed.connect(self._show_page)
         page.race_clicked.connect(self.race)
         page.stop_clicked.connect(lambda: planning.stop(AskRace))
@@ -111,14 +139,19 @@ class PlanningController(QObject):
         self._window.show_page("race")
         self.count_entrants()
         if self._is_ready() and self._entrants:
-            steps = self._page.choice.choice().steps
-            self._planning.ask(AskRace(entrants=self._entrants, steps=steps))
+            self._planning.ask(
+                AskRace(
+                    entrants=self._entrants,
+                    steps=self._page.choice.choice().steps,
+                    machine=self._machine,
+                )
+            )
 
     def preflight(self) -> None:
         """Try the settings of the form, and show on the page what was found."""
         if (spec := self._ready_spec()) is not None:
             self._window.show_page("race")
-            self._planning.ask(AskPreflight(spec))
+            self._planning.ask(AskPreflight(spec, machine=self._machine))
 
     def estimate_memory(self) -> None:
         """Predict the memory for the settings of the form, and again when they change."""
@@ -129,7 +162,7 @@ class PlanningController(QObject):
         """Open the dialog, and begin to try sizes."""
         if (spec := self._ready_spec()) is not None:
             dialog = self.open_batch_dialog(spec)
-            self._planning.ask(AskBatch(spec, dialog.limit_for(spec)))
+            self._planning.ask(AskBatch(spec, dialog.limit_for(spec), self._machine))
 
     def open_batch_dialog(self, spec: RunSpec) -> BatchDialog:
         """Show the dialog for a search with `spec`, which begins."""
@@ -138,8 +171,8 @@ class PlanningController(QObject):
             dialog.search_wanted.connect(self.find_batch_size)
             dialog.stop_wanted.connect(lambda: self._planning.stop(AskBatch))
             dialog.change_clicked.connect(lambda change: self._apply([change]))
-        self.batch_dialog.show_spec(spec)
-        self.batch_dialog.begin(spec)
+        self.batch_dialog.show_spec(spec, self._machine)
+        self.batch_dialog.begin(spec, self._machine)
         self.batch_dialog.show()
         self.batch_dialog.raise_()
         return self.batch_dialog
@@ -148,26 +181,49 @@ class PlanningController(QObject):
         """Learn from all runs what was tried on which devices, and what trains now."""
         runs = list(runs)
         self._active = [info for info in runs if not info.state.is_over]
-        self._tried |= {_place(info.spec) for info in runs if info.status.step}
+        self._tried |= {
+            _place(info.spec, place_of(info.id)[0]) for info in runs if info.status.step
+        }
         self._offer_preflight()
 
-    def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Learn how much memory the devices have, and what they are called."""
+    def show_snapshot(self, machine: str, snapshot: Snapshot) -> None:
+        """Learn how much memory the devices of a machine have, and what they are called."""
         totals = {each.id: float(each.memory_total or 0) for each in snapshot.devices}
-        self._page.set_devices(totals, self._form.devices.display_name)
+        names = {id: label.name for id, label in device_labels(snapshot).items()}
+        found = _Devices(totals, names)
+        if found != self._devices.get(machine):
+            self._devices[machine] = found
+            self._name_devices()
+
+    def _name_devices(self) -> None:
+        """Show the devices of the machines that were measured."""
+        raced = self._devices.get(self._page.machine, _Devices())
+        self._page.set_devices(raced.totals, raced.display)
+        findings = self._page.findings
+        findings.set_display(self._devices.get(findings.machine, _Devices()).display)
+
+    @property
+    def _machine(self) -> str:
+        """The machine that is chosen in the form; empty: this one."""
+        return self._form.machine.machine
 
     def _begin(self, request: Request) -> None:
         match request:
             case AskRace():
                 self._page.show_request(request)
             case AskPreflight(spec):
-                self._page.findings.begin(spec)
+                self._page.findings.begin(spec, request.machine)
             case AskMemory():
                 self._memory_begun = time.monotonic()
-                self._form.planning.show_busy(self.tr("Predicting the memory…"))
+                self._show_predicting(request, self.tr("Predicting the memory"))
             case AskBatch():
                 pass
+        self._name_devices()
         self._show_measured()
+
+    def _show_predicting(self, request: AskMemory, what: str) -> None:
+        text = f"{request.machine}: {what}…" if request.machine else f"{what}…"
+        self._form.planning.show_busy(text)
 
     def _hear(self, request: Request, news: News) -> None:
         match request, news:
@@ -180,7 +236,7 @@ class PlanningController(QObject):
             case AskPreflight(), Found(finding):
                 self._page.findings.add(finding)
             case AskMemory(), Doing():
-                self._form.planning.show_busy(f"{news.text}…")
+                self._show_predicting(request, news.text)
             case AskBatch(), Doing() if self.batch_dialog is not None:
                 self.batch_dialog.show_doing(news)
             case AskBatch(), Sized(tried) if self.batch_dialog is not None:
@@ -192,21 +248,25 @@ class PlanningController(QObject):
     def _show(self, request: Request, result: Result) -> None:
         match result:
             case Race():
-                self._kept.keep(result)
-                self._page.show_race(result)
+                self._keep(request, result)
+                self._page.show_race(result, request.machine)
             case Preflight():
-                self._kept.keep(result)
-                self._tried.add(_place(result.spec))
-                self._page.findings.show_preflight(result)
+                self._keep(request, result)
+                self._tried.add(_place(result.spec, request.machine))
+                self._page.findings.show_preflight(result, request.machine)
                 self._offer_preflight()
             case MemoryEstimate():
                 assert isinstance(request, AskMemory)
                 self._follows = time.monotonic() - self._memory_begun < QUICK_SECONDS
-                if self._is_of_form(request.spec):
-                    self._estimated = request.spec
+                if self._is_of_form(request):
+                    self._estimated = request
                     self._form.planning.show_estimate(result)
             case BatchSearch() if self.batch_dialog is not None:
                 self.batch_dialog.show_search(result)
+
+    def _keep(self, request: Request, result: Race | Preflight) -> None:
+        if not request.machine:  # another machine has kept it
+            self._kept.keep(result)
 
     def _refuse(self, request: Request, text: str) -> None:
         match request:
@@ -214,7 +274,7 @@ class PlanningController(QObject):
                 self._page.show_refusal(text)
             case AskPreflight():
                 self._page.findings.show_problem(text)
-            case AskMemory():
+            case AskMemory() if request.machine == self._machine:
                 self._form.planning.show_estimate(MemoryEstimate(problem=text))
             case AskBatch() if self.batch_dialog is not None:
                 self.batch_dialog.show_refusal(text)
@@ -235,13 +295,17 @@ class PlanningController(QObject):
     def _show_measured(self) -> None:
         """Say from other pages that a race is measured, and warn in the form."""
         request = self._planning.measured
-        self._window.strip.show_race(self._page.running_text)
-        devices: tuple[str, ...] = ()
-        if isinstance(request, AskRace):
-            devices = tuple({device for each in request.entrants for device in each.devices})
-        elif request is not None:
-            devices = request.spec.devices
-        self._form.show_measured(devices)
+        self._window.strip.show_race(self._page.running_text, self._page.machine)
+        if request is None:
+            self._form.show_measured(())
+            return
+        devices = {device for each in specs_of(request) for device in each.devices}
+        self._form.show_measured(tuple(devices), request.machine)
+
+    def _follow_machine(self) -> None:
+        """Follow the form to another machine, which predicts nothing until it is asked to."""
+        self._follows = False
+        self._follow_form(self._form.spec())
 
     def _follow_form(self, spec: RunSpec | None) -> None:
         if self._estimated is None or not self._is_of_form(self._estimated):
@@ -251,9 +315,9 @@ class PlanningController(QObject):
             if self._follows:
                 self._still.start()
         if self.batch_dialog is not None:
-            self.batch_dialog.show_spec(spec)
+            self.batch_dialog.show_spec(spec, self._machine)
         self._offer_preflight()
-        self._page.show_spec(spec)
+        self._page.show_spec(spec, self._machine)
         self._count.start()
 
     def _estimate_again(self) -> None:
@@ -261,18 +325,24 @@ class PlanningController(QObject):
         spec = self._form.spec()
         if spec is None or not self._follows or self._refusal():
             return
-        is_busy = any(set(info.spec.devices) & set(spec.devices) for info in self._active)
+        is_busy = any(
+            set(info.spec.devices) & set(spec.devices)
+            for info in self._active
+            if place_of(info.id)[0] == self._machine
+        )
         if not is_busy and isinstance(self._planning.measured, AskMemory | None):
             self._ask_memory(spec)
 
     def _ask_memory(self, spec: RunSpec) -> None:
         self._form.planning.show_busy(self.tr("Waits for another measurement…"))
-        self._planning.ask(AskMemory(spec))
+        self._planning.ask(AskMemory(spec, machine=self._machine))
 
-    def _is_of_form(self, spec: RunSpec) -> bool:
-        """Whether `spec` needs the memory that the settings of the form need."""
+    def _is_of_form(self, request: AskMemory) -> bool:
+        """Whether the settings of the form need the memory that was predicted, on its machine."""
         now = self._form.spec()
-        return now is not None and replace(now, **_NO_MEMORY) == replace(spec, **_NO_MEMORY)
+        if now is None or request.machine != self._machine:
+            return False
+        return replace(now, **_NO_MEMORY) == replace(request.spec, **_NO_MEMORY)
 
     def _show_page(self, page: str) -> None:
         if page != "race":
@@ -280,21 +350,24 @@ class PlanningController(QObject):
         self._count.start()
         spec = self._form.spec()
         if spec is not None and self._page.is_empty:
-            self._kept.look(spec)
+            self._kept.look(spec, self._machine)
 
-    def _show_earlier(self, earlier: Earlier) -> None:
+    def _show_earlier(self, earlier: Earlier, machine: str) -> None:
         """Show what was measured before for what is in the form, unless there is news."""
+        if machine != self._machine:
+            return  # another one was chosen meanwhile
         if earlier.race is not None and self._page.is_empty:
-            self._page.show_race(earlier.race)
+            self._page.show_race(earlier.race, machine)
         findings = self._page.findings
         if earlier.preflight is not None and findings.is_empty:
-            self._tried.add(_place(earlier.preflight.spec))
-            findings.show_preflight(earlier.preflight)
+            self._tried.add(_place(earlier.preflight.spec, machine))
+            findings.show_preflight(earlier.preflight, machine)
             self._offer_preflight()
+        self._name_devices()
 
     def _offer_preflight(self) -> None:
         spec = self._form.spec()
-        self._form.planning.set_tried(spec is None or _place(spec) in self._tried)
+        self._form.planning.set_tried(spec is None or _place(spec, self._machine) in self._tried)
 
     def count_entrants(self) -> None:
         """Find out what would be raced, for the page; without the page nobody asks."""
@@ -309,6 +382,7 @@ class PlanningController(QObject):
                     spec,
                     self._form.source(),
                     self._form.devices.known_gpus,
+                    self._machine,
                     all_strategies=choice.all_strategies,
                     batch_sizes=choice.batch_sizes,
                     precisions=choice.precisions,
@@ -333,8 +407,11 @@ class PlanningController(QObject):
         """Return why nothing in the form can be measured; empty if it can."""
         if self._form.is_script:
             return self.tr("A script runs as it is: only recipes are measured.")
-        if self._form.machine.machine:
-            return self.tr("Only this machine is measured: choose it in the form.")
+        if problem := self._form.machine.problem:
+            return problem
+        if self._form.goes_on_elsewhere:
+            text = self.tr("Only a new run is measured on {machine}: choose New run instead.")
+            return text.format(machine=self._machine)
         if self._form.spec() is None:
             return self.tr("The form has problems: solve them first.")
         return ""
@@ -358,11 +435,20 @@ class PlanningController(QObject):
         self.message.emit(self.tr("In the form: {changes}").format(changes=labels))
 
     def _use_spec(self, spec: RunSpec) -> None:
-        self._form.load(spec)
+        machine = self._page.machine
+        if not self._form.machine.offers(machine):
+            text = self.tr("{machine} is not connected now: its settings are not in the form.")
+            self.message.emit(text.format(machine=machine))
+            return
+        self._form.load(spec, machine)
         self._window.show_form()
         self.message.emit(self.tr("The form has the settings of this entry: Start run uses them."))
 
 
-def _place(spec: RunSpec) -> tuple[str, tuple[str, ...]]:
-    """Return what was tried where: the recipe and the devices of a spec."""
-    return spec.recipe, tuple(sorted(spec.devices))
+def _place(spec: RunSpec, machine: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return what was tried where: machine, recipe and devices.
+
+    On another machine, a recipe has another path; there it is known by the name of its file.
+    """
+    recipe = spec.recipe.rpartition("/")[2] if machine else spec.recipe
+    return machine, recipe, tuple(sorted(spec.devices))

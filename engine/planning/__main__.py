@@ -32,6 +32,7 @@ from engine.planning.requests import (
 from engine.planning.results import News, Result
 from engine.planning.short_run import Cancelled
 from engine.processes.process import END_SIGNALS
+from engine.spec.catalog import UnknownName
 
 
 def main() -> int:
@@ -55,7 +56,7 @@ def main() -> int:
     threading.Thread(target=_watch_input, args=(is_ending,), daemon=True).start()
     try:
         tell(_result(request, tell, is_ending.is_set))
-    except (race.CannotRace, DevicesInUse, CannotStart) as error:
+    except (race.CannotRace, DevicesInUse, CannotStart, UnknownName) as error:
         tell(Refusal(str(error)))
     except Cancelled:  # a prediction needs all its runs
         tell(Refusal("It was stopped."))

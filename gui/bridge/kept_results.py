@@ -77,3 +77,6 @@ class KeptResults(QObject):
                 self.failed.emit(text.format(why=error.strerror or error))
             case _:
                 raise error
+
+
+__all__ = ["Earlier", "KeptResults"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from msgspec.structs import replace
+
 from engine.planning import race
 from engine.planning.race import CannotRace
 from engine.spec import catalog
@@ -16,19 +18,23 @@ def race_entrants(
     spec: RunSpec,
     recipe: RecipeInfo,
     known_gpus: Collection[str],
+    machine: str = "",
     *,
     all_strategies: bool,
     batch_sizes: Sequence[int] = (),
     precisions: Sequence[str] = (),
     device_counts: Sequence[int] = (),
 ) -> tuple[RunSpec, ...]:
-    """Return what would be raced: of `all_strategies` those that can run.
+    """Return what would be raced on a machine (empty: this one): of `all_strategies` those that can
+    run with the settings. What is installed there, the race says.
 
     Something empty has the value of `spec`. Raises CannotRace, whose text is a sentence.
     """
     own = catalog.strategy(spec.strategy)
     strategies = catalog.strategies_for(recipe) if all_strategies else (own,)
     found = race.entrants(spec, recipe, strategies, batch_sizes, precisions, device_counts)
+    if machine:  # it has other environments than this one
+        found = tuple(replace(each, interpreter=spec.interpreter) for each in found)
     if not all_strategies:
         return found  # the race says why one cannot run
     return tuple(

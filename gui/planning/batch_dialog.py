@@ -40,6 +40,9 @@ class BatchDialog(QDialog):
         self._changes: list[tuple[Change, QPushButton]] = []
         self._spec: RunSpec | None = None
         self._searched: RunSpec | None = None
+        self._machine = self._form_machine = ""
+        """Where it is searched, and the machine of the form; empty: this one."""
+
         self._is_running = self._has_answer = False
         self.setWindowTitle(self.tr("Find batch size"))
         self.text = Label()
@@ -96,9 +99,11 @@ class BatchDialog(QDialog):
         """Return the memory for a search with `spec` in MiB; 0: what its devices have free."""
         return self.limit.value() if all_on_cpu(spec.devices) else 0
 
-    def begin(self, spec: RunSpec) -> None:
-        """A search with `spec` begins: forget the one before."""
-        self._searched = spec
+    def begin(self, spec: RunSpec, machine: str = "") -> None:
+        """A search with `spec` begins on a machine: forget the one before."""
+        self._searched, self._machine = spec, machine
+        title = self.tr("Find batch size on {machine}").format(machine=machine)
+        self.setWindowTitle(title if machine else self.tr("Find batch size"))
         self._limit_row.setVisible(all_on_cpu(spec.devices))
         self._tried.clear()
         for _, button in self._changes:
@@ -130,7 +135,7 @@ class BatchDialog(QDialog):
             self._buttons.insertWidget(self._buttons.count() - 1, button)
             self._changes.append((change, button))
         self._show()
-        self.show_spec(self._spec)
+        self.show_spec(self._spec, self._form_machine)
 
     def show_refusal(self, text: str) -> None:
         """Say why nothing was tried."""
@@ -145,11 +150,13 @@ class BatchDialog(QDialog):
                 self._say(self.tr("The search was stopped."))
             self._show()
 
-    def show_spec(self, spec: RunSpec | None) -> None:
+    def show_spec(self, spec: RunSpec | None, machine: str = "") -> None:
         """Follow the form: which of the buttons are done, or are not for what it has."""
-        self._spec = spec
-        is_of_form = is_about(self._searched, (), spec)
-        other = self.tr("The form has another recipe, strategy or devices than this search.")
+        self._spec, self._form_machine = spec, machine
+        is_of_form = machine == self._machine and is_about(self._searched, (), spec)
+        other = self.tr(
+            "The form has another machine, recipe, strategy or devices than this search."
+        )
         for change, button in self._changes:
             done = is_of_form and is_done(change, spec)
             button.setEnabled(is_of_form and not done)

@@ -141,6 +141,9 @@ class FindingsCard(QFrame):
         self._measured: RunSpec | None = None
         """What the shown findings are about; None: nothing is shown."""
 
+        self._machine = self._form_machine = ""
+        """Where they were found, and the machine of the form; empty: this one."""
+
         self._display: DisplayName = str
         self._is_running = False
         self._preflight: Preflight | None = None
@@ -159,8 +162,8 @@ class FindingsCard(QFrame):
         self.about.setObjectName("note")
         self.other = Label(
             self.tr(
-                "⚠ The form has another recipe, strategy or devices: these findings are not about "
-                "it. A preflight tries what it has."
+                "⚠ The form has another machine, recipe, strategy or devices: these findings are "
+                "not about it. A preflight tries what it has."
             )
         )
         self.other.setObjectName("note")
@@ -195,9 +198,14 @@ class FindingsCard(QFrame):
         """Whether nothing is shown of a preflight, and none is made."""
         return not (self.rows or self._preflight or self._is_running)
 
-    def begin(self, spec: RunSpec) -> None:
-        """A preflight of `spec` begins: forget the one before."""
-        self._is_running = True
+    @property
+    def machine(self) -> str:
+        """Where the shown findings were found; empty: on this machine."""
+        return self._machine
+
+    def begin(self, spec: RunSpec, machine: str = "") -> None:
+        """A preflight of `spec` begins on a machine: forget the one before."""
+        self._is_running, self._machine = True, machine
         self._clear(spec)
 
     def end(self) -> None:
@@ -237,8 +245,9 @@ class FindingsCard(QFrame):
         self._column.insertWidget(place, row)
         self._show_facts()
 
-    def show_preflight(self, preflight: Preflight) -> None:
-        """Show all that a preflight has found."""
+    def show_preflight(self, preflight: Preflight, machine: str = "") -> None:
+        """Show all that a preflight on a machine has found."""
+        self._machine = machine
         if [row.finding for row in self.rows] != sorted(preflight.findings, key=_level_order):
             self._clear(preflight.spec)
             for finding in preflight.findings:
@@ -248,9 +257,9 @@ class FindingsCard(QFrame):
         self._show_note("")
         self._show_facts()
 
-    def show_spec(self, spec: RunSpec | None) -> None:
+    def show_spec(self, spec: RunSpec | None, machine: str = "") -> None:
         """Follow the form: which findings are dealt with, and whether they are about it."""
-        self._spec = spec
+        self._spec, self._form_machine = spec, machine
         self._show_about()
 
     def changes(self) -> list[Change]:
@@ -272,12 +281,13 @@ class FindingsCard(QFrame):
     def _show_about(self) -> None:
         """Say what the findings are about; no button puts them into a form for something else."""
         measured = self._measured
-        text = race_text.subject(measured, self._display) if measured else ""
+        text = race_text.subject(measured, self._display, self._machine) if measured else ""
         self.about.setText(text)
         set_wrapped_tip(self.about, text)
         self.about.setVisible(bool(text))
         advised = [row.finding.change for row in self.rows if row.finding.change]
-        is_of_form = is_about(measured, advised, self._spec)
+        is_there = measured is None or self._machine == self._form_machine
+        is_of_form = is_there and is_about(measured, advised, self._spec)
         self.other.setVisible(not is_of_form)
         for row in self.rows:
             row.show_spec(self._spec, is_of_form=is_of_form)

@@ -50,6 +50,9 @@ class RacePage(QWidget):
         self._doing: Doing | None = None
         self._is_running = False
         self._form_spec: RunSpec | None = None
+        self.machine = self._form_machine = ""
+        """Where what is shown was raced, and the machine of the form; empty: this one."""
+
         self._display: DisplayName = str
         self._refusal = ""
         self.title = Label(self.tr("Strategy race"))
@@ -86,6 +89,7 @@ class RacePage(QWidget):
     def show_request(self, request: AskRace) -> None:
         """A race begins: forget the one before."""
         self._request, self._race, self._doing = request, None, None
+        self.machine = request.machine
         self._entries.clear()
         self._refusal = ""
         self._is_running = True
@@ -103,9 +107,9 @@ class RacePage(QWidget):
         self.table.show_entries(self._entries.values())
         self._show_all()
 
-    def show_race(self, race: Race) -> None:
-        """Show all that a race has found."""
-        self._race = race
+    def show_race(self, race: Race, machine: str = "") -> None:
+        """Show all that a race on a machine has found."""
+        self._race, self.machine = race, machine
         self._entries = {_key(entry): entry for entry in race.entries}
         self.table.show_entries(race.entries)
         self._show_all()
@@ -121,17 +125,18 @@ class RacePage(QWidget):
             self._is_running, self._doing = False, None
             self._show_all()
 
-    def show_spec(self, spec: RunSpec | None) -> None:
-        """Follow the form; None: it has problems."""
-        self._form_spec = spec
+    def show_spec(self, spec: RunSpec | None, machine: str = "") -> None:
+        """Follow the form; None: it has problems. `machine`: the one that is chosen there."""
+        self._form_spec, self._form_machine = spec, machine
         self.choice.show_spec(spec)
-        self.findings.show_spec(spec)
+        self.findings.show_spec(spec, machine)
         self._show_use()
 
     def show_count(self, count: int, why_not: str) -> None:
         """Offer a race of `count` entries, or say `why_not`."""
         text = self.tr("Race {count} entries").format(count=count)
         text = self.tr("Race 1 entry") if count == 1 else text
+        text = f"{text} {race_text.place(self._form_machine)}".rstrip()
         for button in (self.again, self.begin):
             button.setEnabled(not why_not)
             set_wrapped_tip(button, why_not or text)
@@ -140,10 +145,11 @@ class RacePage(QWidget):
         self.why_not.setVisible(bool(why_not))
 
     def set_devices(self, totals: Mapping[str, float], display: DisplayName) -> None:
-        """Set the memory of the devices, in bytes, and what they are called."""
+        """Set the memory of the devices of a race, in bytes, and what they are called."""
         self._display = display
         self.table.set_devices(totals, display)
-        self.findings.set_display(display)
+        self._show_state()
+        self._show_chosen()
 
     @property
     def is_empty(self) -> bool:
@@ -195,7 +201,8 @@ class RacePage(QWidget):
         self.facts.setToolTip(plain_tip(facts))
 
     def _facts(self) -> str:
-        """Return what is raced: `digits · batch 64 · fp32 · GPU 0, GPU 1 · 8 entries in 2:14`."""
+        """Return what is raced: `digits · batch 64 · fp32 · GPU 0, GPU 1 · 8 entries in 2:14`, with
+        the name of another machine before it."""
         request, race = self._request, self._race
         asked = request.entrants if request is not None else ()
         entrants = asked or tuple(entry.spec for entry in self.table.entries)
@@ -204,6 +211,7 @@ class RacePage(QWidget):
         sizes = sorted({each.batch_size for each in entrants})
         devices = dict.fromkeys(device for each in entrants for device in each.devices)
         parts = [
+            *filter(None, (race_text.place(self.machine),)),
             entrants[0].recipe.rpartition("/")[2],
             self.tr("batch {size}").format(size=", ".join(f"{size:,}" for size in sizes)),
             ", ".join(dict.fromkeys(each.precision for each in entrants)),
@@ -238,12 +246,18 @@ class RacePage(QWidget):
         if entry is None:
             return
         spec = self._form_spec
-        is_used = spec is not None and replace(spec, name="") == replace(entry.spec, name="")
+        is_there = self.machine == self._form_machine
+        is_same = spec is not None and replace(spec, name="") == replace(entry.spec, name="")
+        is_used = is_there and is_same
         name = race_text.name(entry, race_text.differing(self.table.entries))
         text = self.tr("{name} is in the form") if is_used else self.tr("Use {name}")
         self.use.setText(text.format(name=name))
         self.use.setEnabled(not is_used)
-        self.use.setToolTip(self.tr("Fills the form with its settings"))
+        tip = self.tr("Fills the form with its settings")
+        if self.machine:
+            text = self.tr("Fills the form with its settings, and chooses {machine} there")
+            tip = text.format(machine=self.machine)
+        set_wrapped_tip(self.use, tip)
 
     def _use(self) -> None:
         if (entry := self._chosen()) is not None:

@@ -34,10 +34,16 @@ def strategy_title(name: str) -> str:
         return name
 
 
-def subject(spec: RunSpec, display: DisplayName) -> str:
-    """Return what was measured: `digits · DDP · PyTorch · GPU 0, GPU 1 · batch 64`."""
+def place(machine: str) -> str:
+    """Return on which machine something is measured: `on gpus`; empty: on this one."""
+    return translate("Race", "on {machine}").format(machine=machine) if machine else ""
+
+
+def subject(spec: RunSpec, display: DisplayName, machine: str = "") -> str:
+    """Return what was measured: `on gpus · digits · DDP · PyTorch · GPU 0, GPU 1 · batch 64`."""
     return " · ".join(
         (
+            *filter(None, (place(machine),)),
             spec.recipe.rpartition("/")[2],
             strategy_title(spec.strategy),
             ", ".join(map(display, spec.devices)),

@@ -45,6 +45,10 @@ class MachineChoice(Combo):
         """Whether there is another machine."""
         return self.count() > 1
 
+    def offers(self, name: str) -> bool:
+        """Whether a machine (empty: this one) can be chosen."""
+        return self.findData(name) >= 0
+
     def choose(self, name: str) -> None:
         """Choose a machine, if it is listed; empty: this one."""
         self._forget_wanted()

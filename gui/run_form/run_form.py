@@ -172,7 +172,9 @@ class RunForm(QFrame):
         """The problems of what is in the form."""
 
         self._active: list[RunInfo] = []
-        self._measured: tuple[str, ...] = ()
+        self._measured: tuple[str, tuple[str, ...]] = ("", ())
+        """A machine, and its devices on which something is measured."""
+
         self._watch = FileWatch(self)
         self._described = self.recipe.recipe()
         """The recipe whose settings are shown; the file may have a problem since."""
@@ -244,7 +246,7 @@ class RunForm(QFrame):
         return not isinstance(self._mode, Continuation)
 
     @property
-    def _goes_on_elsewhere(self) -> bool:
+    def goes_on_elsewhere(self) -> bool:
         """Whether the form is for a run of another machine that goes on there."""
         return isinstance(self._mode, Continuation) and is_elsewhere(self._mode.info)
 
@@ -373,9 +375,9 @@ class RunForm(QFrame):
         self.name_row.set_known_tags(sorted(tags, key=str.casefold))
         self._show_overlap()
 
-    def show_measured(self, devices: Sequence[str]) -> None:
-        """Warn of a measurement on `devices`; none: nothing is measured."""
-        self._measured = tuple(devices)
+    def show_measured(self, devices: Sequence[str], machine: str = "") -> None:
+        """Warn of a measurement on `devices` of a machine; none: nothing is measured."""
+        self._measured = (machine, tuple(devices))
         self._show_overlap()
 
     def show_problems(self, found: Iterable[Problem]) -> None:
@@ -483,7 +485,7 @@ class RunForm(QFrame):
         self._check()
 
     def _lock_script_page(self) -> None:
-        if isinstance(self._mode, Continuation) and self._goes_on_elsewhere:
+        if isinstance(self._mode, Continuation) and self.goes_on_elsewhere:
             self.script_page.hold(self._mode.info.spec, self.machine.machine)
         else:
             self.script_page.set_machine(self.machine.machine)
@@ -705,7 +707,7 @@ class RunForm(QFrame):
         spec, found = entered_spec(*entry)
         if self.is_script:
             spec = self.script_page.fill(spec, found)
-            is_here = recipe.path and not self._goes_on_elsewhere
+            is_here = recipe.path and not self.goes_on_elsewhere
             found += script_problems(spec) if is_here else []  # the Traindeck there knows
         else:
             self.environment.follow(package_of(strategy))
@@ -813,8 +815,9 @@ class RunForm(QFrame):
         devices = self.devices
         there = [info for info in self._active if place_of(info.id)[0] == self.machine.machine]
         lines = [overlap(self._spec, there, devices.display_name)] if self._spec else []
-        if self._spec and not self.machine.machine:
-            lines.append(measured_overlap(self._spec, self._measured, devices.display_name))
+        machine, measured = self._measured
+        if self._spec and machine == self.machine.machine:
+            lines.append(measured_overlap(self._spec, measured, devices.display_name))
         devices.set_overlap("\n".join(filter(None, lines)))
 
     def _offer_more(self) -> None:

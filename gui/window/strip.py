@@ -121,17 +121,21 @@ class WindowStrip(QFrame):
         self.pages[page].setChecked(True)
         self._choose_style()
 
-    def show_race(self, progress: str) -> None:
-        """Say on every page that a race is measured, and how far it is; empty: none is."""
+    def show_race(self, progress: str, machine: str = "") -> None:
+        """Say on every page that a race is measured, how far it is (empty: none is), and on which
+        other machine."""
         name, tip = self._names["race"]
         button = self.pages["race"]
-        text = f"{name} {progress}" if progress else name
+        text = " ".join(filter(None, (name, machine, progress))) if progress else name
         if text == button.text():
             return
         button.setText(text)
         button.set_busy(bool(progress))
         running = self.tr("A race is measured: {progress}")
-        tip = f"{running.format(progress=progress)}\n{tip}" if progress else tip
+        if machine:
+            running = self.tr("A race is measured on {machine}: {progress}")
+        running = running.format(progress=progress, machine=machine)
+        tip = f"{running}\n{tip}" if progress else tip
         button.setToolTip(plain_tip(tip))
         button.setAccessibleName(self.tr("Page: {name}").format(name=text))
 
