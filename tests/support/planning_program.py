@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from engine.planning.results import (
     Race,
     Raced,
 )
+from engine.processes.process import PROJECT
 from engine.spec.run_spec import RunSpec
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
@@ -67,6 +69,19 @@ if kind == "race":
     lines[-1]["steps"] = steps
 print(json.dumps(lines[-1]), flush=True)
 """
+
+_SERVE = f"""
+import functools, sys
+sys.path.insert(0, {str(PROJECT)!r})
+from engine.remote.serving import measuring, server
+measuring.MeasuringProcess = functools.partial(measuring.MeasuringProcess, arguments=sys.argv[2:])
+server.serve(sys.argv[1])
+"""
+
+
+def serving(folder: Path) -> tuple[str, ...]:
+    """Return the command of a remote side, for a `Connection`, which measures with `program`."""
+    return (sys.executable, "-c", _SERVE, "NONCE", *program(folder))
 
 
 def program(folder: Path) -> tuple[str, ...]:

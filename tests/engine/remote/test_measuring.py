@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
@@ -18,11 +17,12 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
+from engine import client
+from engine.facts.run_facts import Planning
 from engine.planning import kept
 from engine.planning.measuring_process import MeasuringEnd, MeasuringProcess
 from engine.planning.requests import Answer, AskMemory, AskPreflight, AskRace, Refusal
 from engine.planning.results import Doing, MemoryEstimate, Preflight, Race, Raced
-from engine.processes.process import PROJECT
 from engine.remote import requests
 from engine.remote.connection import Connection, LinkState
 from engine.remote.machines import RemoteMachine
@@ -30,8 +30,9 @@ from engine.remote.requests import Asked, Code, Measure, MeasureNews
 from engine.remote.run_rows import packed_request, packed_spec, unpacked_request
 from engine.remote.serving import measuring
 from engine.remote.session import NotConnected
+from engine.spec.run_spec import RunSpec
 from engine.system import paths
-from tests.support.planning_program import SPEC, program
+from tests.support.planning_program import SPEC, program, serving
 from tests.support.remote_followed import LONGEST, Followed
 from tests.support.remote_peer import Peer
 
@@ -126,6 +127,32 @@ def test_the_recipe_is_kept_there_and_what_was_measured_is_found_by_it(peer: Pee
     assert peer.ask(other) == requests.EarlierResults()
 
 
+def test_a_run_that_is_started_there_gets_what_was_measured_for_it(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Planning | None] = []
+
+    def start(spec: RunSpec, tags: object, planning: Planning | None) -> str:
+        planned.append(planning)
+        return "1"
+
+    monkeypatch.setattr(client, "start", start)
+    begin(peer, RACE)
+    until_the_end(peer)
+    for spec in (SPEC, replace(SPEC, batch_size=7)):
+        assert peer.ask(requests.Start(packed_spec(spec))) == "1"
+    assert [each and each.number for each in planned] == [1, None]
+
+
+def test_a_real_process_measures() -> None:
+    with closing(Peer()) as peer:
+        begin(peer, replace(RACE, steps=5))
+        answers, end = until_the_end(peer)
+    race = answers[-1]
+    assert isinstance(race, Race), end
+    assert race.entries[0].samples_per_second
+
+
 def test_a_stop_brings_what_was_found(peer: Peer, pids: list[int]) -> None:
     watch = begin(peer, ENDLESS)
     assert peer.news(MeasureNews).answers
@@ -200,15 +227,6 @@ def test_what_cannot_be_kept_is_said(peer: Peer, monkeypatch: pytest.MonkeyPatch
     assert said == ["What was measured could not be kept there: No space left on device."]
 
 
-SERVES = f"""
-import functools, sys
-sys.path.insert(0, {str(PROJECT)!r})
-from engine.remote.serving import measuring, server
-measuring.MeasuringProcess = functools.partial(measuring.MeasuringProcess, arguments=sys.argv[2:])
-server.serve(sys.argv[1])
-"""
-
-
 class Ended:
     """Has the callbacks of a measurement there."""
 
@@ -233,8 +251,7 @@ def connect(tmp_path: Path) -> Iterator[Callable[[], tuple[Connection, Followed]
         def begin() -> tuple[Connection, Followed]:
             followed = Followed()
             machine = RemoteMachine(name="gpus", destination="me@gpus")
-            command = (sys.executable, "-c", SERVES, "NONCE", *program(tmp_path))
-            connection = Connection(machine, followed.take_status, command=command)
+            connection = Connection(machine, followed.take_status, command=serving(tmp_path))
 
             def end() -> None:
                 connection.close()

@@ -1,0 +1,183 @@
+"""What is measured on another machine, from the form to the page and back: a real Traindeck behind
+a pipe, whose process measures nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from msgspec.structs import replace
+from pytestqt.qtbot import QtBot
+
+from engine.planning import kept
+from engine.planning.kept import Earlier
+from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
+from engine.planning.results import Change, Finding, Preflight, Race
+from engine.remote import machines
+from engine.remote.machines import RemoteMachine
+from gui.app import AppController
+from gui.bridge.kept_results import KeptResults
+from tests.support.planning_program import program, serving
+
+MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
+RECIPE = "import torch\n\ndef model(): ...\n\ndef datasets(): ...\n"
+LONGEST_MS = 120_000
+pytestmark = pytest.mark.usefixtures("processes")
+
+
+@pytest.fixture
+def other_home(tmp_path: Path) -> Path:
+    folder = tmp_path / "other"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def app(
+    open_app: Callable[[], AppController],
+    other_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    qtbot: QtBot,
+) -> AppController:
+    """The window, connected to the other machine, which is chosen in the form."""
+    machines.add(MACHINE)
+    app = open_app()
+    monkeypatch.setattr(app.planning, "_arguments", program(tmp_path))
+    qtbot.waitUntil(lambda: app.machines.machines == [MACHINE], timeout=LONGEST_MS)
+    command = ("env", f"TRAINDECK_HOME={other_home}", *serving(tmp_path))
+    app.machines.connect_to("gpus", command)
+    qtbot.waitUntil(lambda: app.machines.is_connected("gpus"), timeout=LONGEST_MS)
+    qtbot.waitUntil(lambda: app.form.machine.offers("gpus"), timeout=LONGEST_MS)
+    app.form.machine.choose("gpus")
+    return app
+
+
+def test_a_race_there_is_named_kept_there_and_used_there(
+    app: AppController, other_home: Path, tmp_path: Path, qtbot: QtBot
+) -> None:
+    page, form = app.race_page, app.form
+    recipe = tmp_path / "mine.py"
+    recipe.write_text(RECIPE)
+    form.open_path(str(recipe))
+    app.window.show_page("race")
+    qtbot.waitUntil(lambda: page.begin.text().endswith(" entries on gpus"))
+    with qtbot.waitSignal(app.planning.ended, timeout=LONGEST_MS) as ended:
+        page.begin.click()
+    assert ended.args[0].machine == "gpus"
+    (entry,) = page.table.entries
+    assert entry.spec.recipe == str(recipe), "and not its path there"
+    assert page.facts.text().startswith("on gpus · mine.py")
+    assert kept.numbers() == []
+    assert [each.name for each in (other_home / kept.FOLDER).glob("*.json")] == ["1.json"]
+
+    form.machine.choose("")
+    assert page.use.isEnabled()
+    assert "gpus" in page.use.toolTip()
+    page.use.click()
+    assert (form.machine.machine, form.spec()) == ("gpus", entry.spec)
+    assert not page.use.isEnabled()
+
+    results = KeptResults(app.background)
+    with qtbot.waitSignal(results.found, timeout=LONGEST_MS) as found:
+        results.look(entry.spec, "gpus")
+    assert found.args == [Earlier(Race(entries=(entry,), steps=60), None), "gpus"]
+    app.machines.disconnect_from("gpus")
+    qtbot.waitUntil(lambda: form.machine.machine == "")
+    with qtbot.waitSignal(results.failed) as failed:
+        results.look(entry.spec, "gpus")
+    assert failed.args == ["gpus is not connected."]
+    with qtbot.waitSignal(app.planning_controller.message) as said:
+        page.use.click()
+    assert said.args == ["gpus is not connected now: its settings are not in the form."]
+    assert form.machine.machine == ""
+
+
+def test_findings_and_sizes_of_there_are_not_for_a_form_for_here(
+    app: AppController, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    form, findings = app.form, app.race_page.findings
+    with qtbot.waitSignal(app.planning.ended, timeout=LONGEST_MS):
+        form.planning.offer.click()
+    assert not form.planning.offer.isVisible(), "it was tried there"
+    assert findings.about.text().startswith("on gpus · digits")
+    assert not findings.other.isVisible()
+    spec = form.spec()
+    assert spec is not None
+    change = Change("Use the batch size 48", {"batch_size": 48})
+    finding = Finding(name="batch", level="hint", text="It is small.", change=change)
+    request = AskPreflight(spec, machine="gpus")
+    app.planning.found.emit(request, Preflight(spec=spec, findings=(finding,)))
+    dialog = app.planning_controller.open_batch_dialog(spec)
+    assert dialog.windowTitle() == "Find batch size on gpus"
+    assert findings.fix.isEnabled()
+
+    form.machine.choose("")
+    assert form.planning.offer.isVisible()
+    assert findings.other.isVisible()
+    assert not findings.fix.isEnabled()
+    form.machine.choose("gpus")
+    findings.fix.click()
+    changed = replace(spec, batch_size=48)
+    assert (form.machine.machine, form.spec()) == ("gpus", changed)
+    asked: list[object] = []
+    monkeypatch.setattr(app.planning, "ask", asked.append)
+    dialog.end()
+    dialog.run.click()
+    assert asked == [AskBatch(changed, 0, "gpus")]
+
+
+def test_predicted_memory_is_that_of_one_machine(app: AppController, qtbot: QtBot) -> None:
+    form, row = app.form, app.form.planning
+    with qtbot.waitSignal(app.planning.ended, timeout=LONGEST_MS) as ended:
+        row.estimate_memory.trigger()
+    assert ended.args[0].machine == "gpus"
+    assert row.text.text() == "✓ Fits: about 1 of 2 GiB."
+    form.machine.choose("")
+    assert row.text.text() != "✓ Fits: about 1 of 2 GiB."
+    spec = form.spec()
+    assert spec is not None
+    assert not app.planning_controller._still.isActive()
+    app.planning.refused.emit(AskMemory(spec, machine="gpus"), "gpus: No.")
+    assert "No." not in row.text.text()
+
+
+def test_a_race_there_is_seen_everywhere_and_ends_with_the_connection(
+    app: AppController, qtbot: QtBot
+) -> None:
+    form, page = app.form, app.race_page
+    spec = form.spec()
+    assert spec is not None
+    endless = AskRace(entrants=(spec,), steps=1000, machine="gpus")
+    with qtbot.waitSignal(app.planning.news, timeout=LONGEST_MS):
+        app.planning.ask(endless)
+    qtbot.waitUntil(lambda: bool(page.table.entries))
+    button = app.window.strip.pages["race"]
+    assert button.text() == "Race gpus 0/1"
+    assert "A race is measured on gpus: 0/1" in button.toolTip()
+    assert "would disturb the measurement" in form.devices.warning
+    form.machine.choose("")
+    assert form.devices.warning == ""
+    below = psutil.Process(app.machines.connection("gpus").pid).children(recursive=True)
+    assert below
+    refusals: list[str] = []
+    app.planning.refused.connect(lambda _, text: refusals.append(text))
+    with qtbot.waitSignal(app.planning.ended, timeout=LONGEST_MS):
+        os.kill(app.machines.connection("gpus").pid, signal.SIGKILL)
+    assert refusals[0].startswith("gpus: The connection broke, so nothing is measured there")
+    assert page.doing.text() == f"⚠ {refusals[0]}"
+    assert len(page.table.entries) == 1, "what was heard stays"
+    assert button.text() == "Race"
+    assert psutil.wait_procs(below, timeout=60)[1] == []
+    qtbot.waitUntil(lambda: app.machines.is_connected("gpus"), timeout=LONGEST_MS)
+    assert app.planning.measured is None
+
+    with qtbot.waitSignal(app.planning.news, timeout=LONGEST_MS):
+        app.planning.ask(endless)
+    with qtbot.waitSignal(app.planning.ended, timeout=LONGEST_MS):
+        page.stop.click()
+    assert len(refusals) == 1
