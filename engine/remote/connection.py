@@ -244,7 +244,7 @@ class Measuring(RemoteWatch):
         self._tell_end(MeasuringEnd(why=text))
 
     def lost(self, text: str) -> None:
-        what = "The connection broke, so nothing is measured there any more."
+        what = "The connection has ended, and with it what was measured there."
         self.refused(f"{what} {text}".rstrip())
 
     def _tell_end(self, end: MeasuringEnd) -> None:

@@ -320,4 +320,5 @@ class _MeasuredElsewhere(_Measurement):
 def _named(request: Request, text: str) -> str:
     """Return a sentence about what was measured, with the name of another machine before it."""
     machine = request.machine
-    return f"{machine}: {text}" if machine and not text.startswith(machine) else text
+    is_named = text.startswith((f"{machine} ", f"{machine}: "))
+    return f"{machine}: {text}" if machine and not is_named else text

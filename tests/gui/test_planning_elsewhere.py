@@ -168,7 +168,7 @@ def test_a_race_there_is_seen_everywhere_and_ends_with_the_connection(
     app.planning.refused.connect(lambda _, text: refusals.append(text))
     with qtbot.waitSignal(app.planning.ended, timeout=LONGEST_MS):
         os.kill(app.machines.connection("gpus").pid, signal.SIGKILL)
-    assert refusals[0].startswith("gpus: The connection broke, so nothing is measured there")
+    assert refusals[0].startswith("gpus: The connection has ended, and with it")
     assert page.doing.text() == f"⚠ {refusals[0]}"
     assert len(page.table.entries) == 1, "what was heard stays"
     assert button.text() == "Race"

@@ -277,7 +277,7 @@ def test_a_connection_that_breaks_ends_it_and_it_is_not_begun_again(
     told = len(followed.statuses)
     os.kill(connection.pid, signal.SIGKILL)
     assert ended.is_over.wait(LONGEST)
-    assert ended.ends[0].why.startswith("The connection broke, so nothing is measured there")
+    assert ended.ends[0].why.startswith("The connection has ended, and with it")
     assert all(is_gone(each.pid) for each in below)
     followed.wait_for_state(LinkState.CONNECTED, after=told)
     other = Ended()
