@@ -250,6 +250,7 @@ class RacePage(QWidget):
         is_same = spec is not None and replace(spec, name="") == replace(entry.spec, name="")
         is_used = is_there and is_same
         name = race_text.name(entry, race_text.differing(self.table.entries))
+        name = f"{name} {race_text.place(self.machine)}".rstrip()
         text = self.tr("{name} is in the form") if is_used else self.tr("Use {name}")
         self.use.setText(text.format(name=name))
         self.use.setEnabled(not is_used)

@@ -77,6 +77,7 @@ def test_a_race_there_is_named_kept_there_and_used_there(
 
     form.machine.choose("")
     assert page.use.isEnabled()
+    assert page.use.text().endswith(" on gpus")
     assert "gpus" in page.use.toolTip()
     page.use.click()
     assert (form.machine.machine, form.spec()) == ("gpus", entry.spec)

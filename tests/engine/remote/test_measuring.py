@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
@@ -23,6 +24,7 @@ from engine.planning import kept
 from engine.planning.measuring_process import MeasuringEnd, MeasuringProcess
 from engine.planning.requests import Answer, AskMemory, AskPreflight, AskRace, Refusal
 from engine.planning.results import Doing, MemoryEstimate, Preflight, Race, Raced
+from engine.processes.process import PROJECT
 from engine.remote import requests
 from engine.remote.connection import Connection, LinkState
 from engine.remote.machines import RemoteMachine
@@ -245,13 +247,15 @@ class Ended:
 
 
 @pytest.fixture
-def connect(tmp_path: Path) -> Iterator[Callable[[], tuple[Connection, Followed]]]:
+def connect(tmp_path: Path) -> Iterator[Callable[..., tuple[Connection, Followed]]]:
     with ExitStack() as stack:
 
-        def begin() -> tuple[Connection, Followed]:
+        def begin(*command: str) -> tuple[Connection, Followed]:
             followed = Followed()
             machine = RemoteMachine(name="gpus", destination="me@gpus")
-            connection = Connection(machine, followed.take_status, command=serving(tmp_path))
+            connection = Connection(
+                machine, followed.take_status, command=command or serving(tmp_path)
+            )
 
             def end() -> None:
                 connection.close()
@@ -266,7 +270,7 @@ def connect(tmp_path: Path) -> Iterator[Callable[[], tuple[Connection, Followed]
 
 
 def test_a_connection_that_breaks_ends_it_and_it_is_not_begun_again(
-    connect: Callable[[], tuple[Connection, Followed]],
+    connect: Callable[..., tuple[Connection, Followed]],
 ) -> None:
     connection, followed = connect()
     ended = Ended()
@@ -287,8 +291,30 @@ def test_a_connection_that_breaks_ends_it_and_it_is_not_begun_again(
     assert psutil.Process(connection.pid).children(recursive=True) == []
 
 
+OLDER = f"""
+import sys
+sys.path.insert(0, {str(PROJECT)!r})
+import msgspec
+from engine.remote import requests
+from engine.remote.serving import server
+server._decode_request = msgspec.msgpack.Decoder(requests.Question).decode
+server._REQUESTS = frozenset()
+server.serve(sys.argv[1])
+"""
+
+
+def test_an_older_traindeck_there_refuses_in_a_sentence(
+    connect: Callable[..., tuple[Connection, Followed]],
+) -> None:
+    connection, _ = connect(sys.executable, "-c", OLDER, "NONCE")
+    ended = Ended()
+    connection.measure(Measure(packed_request(RACE)), ended.answer, ended.end)
+    assert ended.is_over.wait(LONGEST)
+    assert "cannot do this (measure): update it on that machine" in ended.ends[0].why
+
+
 def test_a_stop_and_a_closed_connection(
-    connect: Callable[[], tuple[Connection, Followed]],
+    connect: Callable[..., tuple[Connection, Followed]],
 ) -> None:
     connection, _ = connect()
     ended, other = Ended(), Ended()
