@@ -27,14 +27,17 @@ from engine.remote.requests import (
     Packed,
     Request,
     RunsNews,
+    SweepsNews,
 )
 from engine.remote.run_rows import digest_of, run_info, stored_event
 from engine.remote.session import Broken, NotConnected, OtherProtocol, Session
 from engine.remote.ssh import Asking, Failure
+from engine.remote.sweep_rows import SweepsThere
 from engine.runs.run_follower import Output, RunNews
 from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.runs.store.store_follower import CurveUpdate
 from engine.runs.store.store_reader import StoredEvent
+from engine.sweeps.report import SweepReport
 from engine.telemetry.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
@@ -83,6 +86,10 @@ class LinkStatus(NamedTuple):
 
 OnRuns = Callable[[list[RunInfo], list[UnreadableRun]], None]
 """Gets all runs of a machine, newest first, and those that cannot be read."""
+
+
+OnSweeps = Callable[[list[SweepReport]], None]
+"""Gets all sweeps of a machine, newest first; one that has not changed is the same object."""
 
 
 class Timing(NamedTuple):
@@ -188,6 +195,24 @@ class ListedRuns(RemoteWatch):
         others = [each for each in self._infos.values() if isinstance(each, UnreadableRun)]
         self.trashed = [run_id for run_id in found.trashed if run_id.isdecimal()]
         self._on_runs(infos, [*others, *reasons])
+
+
+class ListedSweeps(RemoteWatch):
+    """The sweeps of a machine."""
+
+    def __init__(self, on_sweeps: OnSweeps, on_trouble: Callable[[str], None]) -> None:
+        self._on_sweeps = on_sweeps
+        self._on_trouble = on_trouble
+        self._sweeps = SweepsThere()
+
+    def request(self) -> requests.WatchSweeps:
+        return requests.WatchSweeps()
+
+    def take(self, news: Packed, machine: str) -> None:
+        self._on_sweeps(self._sweeps.take(_decode_sweeps(news), machine))
+
+    def refused(self, text: str) -> None:
+        self._on_trouble(text)
 
 
 class DevicesWatch(RemoteWatch):
@@ -377,6 +402,10 @@ class Connection:
     def watch_runs(self, on_runs: OnRuns) -> ListedRuns:
         """Get all runs, newest first, whenever one has changed. `unwatch` ends it."""
         return self._watch(ListedRuns(on_runs))
+
+    def watch_sweeps(self, on_sweeps: OnSweeps, on_trouble: Callable[[str], None]) -> ListedSweeps:
+        """Get all sweeps whenever one has changed, or a sentence why not. `unwatch` ends it."""
+        return self._watch(ListedSweeps(on_sweeps, on_trouble))
 
     def watch_devices(self, on_snapshot: Callable[[Snapshot], None]) -> DevicesWatch:
         """Get the devices, about every second. `unwatch` ends it."""
@@ -628,6 +657,7 @@ _decode_follow = msgspec.msgpack.Decoder(FollowNews).decode
 _decode_runs = msgspec.msgpack.Decoder(RunsNews).decode
 _decode_measured = msgspec.msgpack.Decoder(MeasureNews).decode
 _decode_planning: Any = msgspec.msgpack.Decoder(planning.Answer).decode
+_decode_sweeps = msgspec.msgpack.Decoder(SweepsNews).decode
 _decode_devices = msgspec.msgpack.Decoder(DevicesNews).decode
 
 

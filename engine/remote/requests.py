@@ -39,6 +39,9 @@ Asked = dict[str, Any]
 """What is to be measured before a run: a request of `engine.planning` with a `Spec` in the place of
 each `RunSpec`."""
 
+PackedSweep = dict[str, Any]
+"""What is not the default in a `Sweep`, whose base is a `Spec`."""
+
 Answer = TypeVar("Answer")
 
 
@@ -491,6 +494,31 @@ class EmptyTrash(Request[int], frozen=True, tag="empty_trash"):
     """Those that a person has seen there; others stay."""
 
 
+class StartSweep(Request[str], frozen=True, tag="start_sweep"):
+    """Start a sweep; returns its number. It goes on without the connection."""
+
+    answer: ClassVar[Any] = str
+    sweep: PackedSweep
+    code: Code | None = None
+    """The recipe; None: the base names one of that machine."""
+
+
+class ResumeSweep(Request[None], frozen=True, tag="resume_sweep"):
+    """Let a sweep go on."""
+
+    sweep: str
+
+
+class StopSweep(Request[None], frozen=True, tag="stop_sweep"):
+    """Ask a sweep to stop: its runs save and end."""
+
+    sweep: str
+
+
+class WatchSweeps(Request[None], frozen=True, tag="watch_sweeps"):
+    """Push `SweepsNews` from now on."""
+
+
 Question = (
     Ping
     | Window
@@ -524,10 +552,13 @@ Question = (
     | Delete
     | Restore
     | EmptyTrash
+    | StartSweep
+    | ResumeSweep
+    | StopSweep
 )
 """What is answered once."""
 
-Subscription = WatchRuns | WatchDevices | Follow | Measure
+Subscription = WatchRuns | WatchDevices | WatchSweeps | Follow | Measure
 """What begins a watch: from then on, news are pushed."""
 
 AnyRequest = Question | Subscription | Show | ShowDevice | StopMeasuring | Unwatch
@@ -548,6 +579,16 @@ class RunsNews(msgspec.Struct, frozen=True):
 
     trashed: list[str] = []
     """The runs in the trash, newest first."""
+
+
+class SweepsNews(msgspec.Struct, frozen=True):
+    """What is new of the sweeps."""
+
+    numbers: list[str]
+    """All sweeps, newest first."""
+
+    changed: dict[str, Packed]
+    """The `SweepPart` of each sweep that is new or has changed."""
 
 
 class DevicesNews(msgspec.Struct, frozen=True):
@@ -606,7 +647,7 @@ class MeasureNews(msgspec.Struct, frozen=True, omit_defaults=True):
     last_words: str = ""
 
 
-News = RunsNews | DevicesNews | FollowNews | MeasureNews
+News = RunsNews | SweepsNews | DevicesNews | FollowNews | MeasureNews
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec.structs import fields
 
 from engine.messages.events import Event, Notice
 from engine.planning import requests as planning
@@ -91,7 +93,7 @@ def run_info(row: Packed) -> RunInfo:
     return RunInfo(
         id=found.id,
         folder=Path(found.folder),
-        spec=_known_spec(found.spec),
+        spec=known_spec(found.spec),
         status=found.status,
         state=found.state,
         reason=found.reason,
@@ -105,8 +107,14 @@ def run_info(row: Packed) -> RunInfo:
 
 def packed_spec(spec: RunSpec) -> Spec:
     """Return the settings of `spec` that are not the defaults."""
-    defaults = _defaults()
-    settings: Spec = msgspec.to_builtins(spec)
+    return without_defaults(spec)
+
+
+def without_defaults(struct: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of `struct` that are not the defaults: a side that does not know one of the
+    others does as it would do by itself."""
+    defaults = _defaults(type(struct))
+    settings: dict[str, Any] = msgspec.to_builtins(struct)
     return {
         name: value
         for name, value in settings.items()
@@ -128,13 +136,13 @@ def unpacked_history(stored: StoredSettings) -> SettingsHistory:
     """Return the history in a message. Raises ValueError if only a newer version can read it."""
 
     def unpacked(settings: Spec | None) -> RunSpec | None:
-        return None if settings is None else _known_spec(settings)
+        return None if settings is None else known_spec(settings)
 
     older = {attempt: unpacked(settings) for attempt, settings in sorted(stored.older.items())}
     return SettingsHistory(unpacked(stored.now), older)
 
 
-def _known_spec(settings: Spec) -> RunSpec:
+def known_spec(settings: Spec) -> RunSpec:
     """Return the settings of a run without those that only a newer version knows."""
     known = {name: value for name, value in settings.items() if name in _FIELDS}
     return msgspec.convert(known, RunSpec)
@@ -191,16 +199,14 @@ def stored_event(seq: int, time: float, event: Packed) -> StoredEvent:
         return StoredEvent(seq, time, Notice(text))
 
 
-def _defaults() -> Spec:
-    named = zip(
-        RunSpec.__struct_fields__[::-1], RunSpec.__struct_defaults__[::-1], strict=False
-    )  # those with defaults are the last ones
+@cache
+def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
     found = {}
-    for name, default in named:
-        if default is msgspec.NODEFAULT:
-            continue
-        made = default.factory() if hasattr(default, "factory") else default
-        found[name] = msgspec.to_builtins(made)
+    for each in fields(kind):
+        if each.default is not msgspec.NODEFAULT:
+            found[each.name] = msgspec.to_builtins(each.default)
+        elif each.default_factory is not msgspec.NODEFAULT:
+            found[each.name] = msgspec.to_builtins(each.default_factory())
     return found
 
 

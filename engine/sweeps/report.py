@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from optuna import Study
 
 
+STATES = frozenset({"running", "finished", "stopped", "damaged"})
+
+
 class SweepSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One sweep in the list of all."""
 
     sweep: str
-    """Its number."""
+    """Its number; of another machine, such as `gpus:3`."""
 
     state: str
     """`running`, `finished`, `stopped` (it can go on) or `damaged`."""

@@ -32,6 +32,8 @@ sweep, whose values are chance."""
 OVER = frozenset({"finished", "pruned", "failed"})
 """The states of trials that are over."""
 
+TRIAL_STATES = OVER | {"waiting", "running", "stopped", "interrupted"}
+
 
 class DamagedJournal(Exception):
     """The journal of a sweep cannot be read; the text is a sentence."""

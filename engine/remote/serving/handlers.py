@@ -33,6 +33,7 @@ from engine.remote.requests import (
 )
 from engine.remote.run_rows import UnfitSettings, encode, packed_history, unpacked_spec
 from engine.remote.sent_code import code_of_run, is_plain, is_plain_here, keep
+from engine.remote.serving import sweeps as sweeps_here
 from engine.remote.serving.temporary_folders import TemporaryFolders
 from engine.runs import checkpoint_files, device_queue, trash
 from engine.runs.run_index import RunIndex
@@ -45,6 +46,10 @@ from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import UnreadableSpec, read_spec
 from engine.spec.validation import Problem
+from engine.sweeps import sweep as sweeps
+from engine.sweeps.report import resume as resume_sweep
+from engine.sweeps.study import DamagedJournal
+from engine.sweeps.sweep import NoSuchSweep, SweepActive
 from engine.system import paths
 
 PROGRESS_SECONDS = 0.2
@@ -177,6 +182,12 @@ class Handlers:
                 return trash.restore(request.run)
             case requests.EmptyTrash():
                 return trash.empty(request.runs)
+            case requests.StartSweep():
+                return sweeps_here.start(request)
+            case requests.ResumeSweep():
+                return resume_sweep(sweeps.folder_of(request.sweep))
+            case requests.StopSweep():
+                return sweeps.ask_to_stop(sweeps.folder_of(request.sweep))
             case _:
                 assert_never(request)
 
@@ -251,6 +262,8 @@ def refusal_of(error: Exception) -> Refusal:
         case Cancelled():
             return Refusal("It was cancelled.", "cancelled")
         case Refused() | UnreadableSpec() | trash.CannotDelete() | device_queue.CannotMoveRun():
+            return Refusal(text)
+        case NoSuchSweep() | SweepActive() | DamagedJournal():
             return Refusal(text)
         case OSError() if reason := disk_problem(error):
             where = f" {error.filename}:" if error.filename else ""

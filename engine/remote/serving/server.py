@@ -1,7 +1,7 @@
 """The remote side of a connection: speaks on its standard streams with a Traindeck of elsewhere.
 
-It lives as long as its standard input is open and not silent, keeps nothing running but trainings,
-and writes nothing but what it is asked for.
+It lives as long as its standard input is open and not silent, keeps nothing running but trainings
+and sweeps, and writes nothing but what it is asked for.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from engine.remote.requests import (
 from engine.remote.run_rows import encode
 from engine.remote.serving.handlers import Handlers, Job, refusal_of
 from engine.remote.serving.measuring import MeasureWatch
+from engine.remote.serving.sweeps import SweepsWatch
 from engine.remote.serving.watches import DevicesWatch, RunsWatch, RunWatch, Watch
 from engine.remote.wire import FrameReader, FrameTooLarge, FrameWriter, Garbled, banner
 from engine.system.program import answer_to, version
@@ -130,6 +131,8 @@ class _Server:
                 self._watch(number, lambda: RunsWatch(number, self._push, request.known))
             case requests.WatchDevices():
                 self._watch(number, lambda: DevicesWatch(number, self._push))
+            case requests.WatchSweeps():
+                self._watch(number, lambda: SweepsWatch(number, self._push))
             case requests.Follow():
                 self._watch(number, lambda: RunWatch(number, self._push, request))
             case requests.Measure():
