@@ -183,7 +183,7 @@ class AppController(QObject):
         self.sweeps_page = curves.sweeps_page
         self._sweeps_place.fill(self.sweeps_page)
         self.sweeps_controller = SweepsController(
-            self.sweeps_page, self.form, self.background, self.window
+            self.sweeps_page, self.form, self.engine_client.recipes, self.background, self.window
         )
         self.sweeps_controller.message.connect(self.show_message)
         self.engine_client.runs_listed.connect(self.sweeps_controller.show_runs)

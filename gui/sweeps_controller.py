@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
 
 from PySide6.QtCore import QObject, Signal
 
 from engine.runs.run_info import RunInfo
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
+from engine.sweeps.report import SweepReport
 from gui.bridge.background import Background
+from gui.bridge.files.run_recipes import NotForTheForm, RunRecipes, origin_of, settings_here
+from gui.bridge.machines.machines import place_of
 from gui.bridge.sweeps import Sweeps
 from gui.run_form.run_form import RunForm
 from gui.run_form.sweep.sweep_dialog import SweepDialog
@@ -24,10 +29,15 @@ class SweepsController(QObject):
     """A sentence for the status bar."""
 
     def __init__(
-        self, page: SweepsPage, form: RunForm, background: Background, window: MainWindow
+        self,
+        page: SweepsPage,
+        form: RunForm,
+        recipes: RunRecipes,
+        background: Background,
+        window: MainWindow,
     ) -> None:
         super().__init__(window)
-        self._page, self._form, self._window = page, form, window
+        self._page, self._form, self._recipes, self._window = page, form, recipes, window
         self._infos: Sequence[RunInfo] = ()
         self.sweeps = Sweeps(background, self)
         self.dialog: SweepDialog | None = None
@@ -51,11 +61,12 @@ class SweepsController(QObject):
         self._infos = infos
 
     def ask(self, spec: RunSpec, recipe: RecipeInfo) -> SweepDialog:
-        """Ask which settings vary, from what is in the form."""
-        same = (info for info in self._infos if info.spec.recipe == spec.recipe)
+        """Ask which settings vary, from what is in the form, and on the machine that is chosen."""
+        machine = self._form.machine.machine
+        same = (info for info in self._infos if _is_of(recipe, info, machine))
         metrics = {name for info in same for name in info.status.metrics}
         names = self._form.devices.display_name
-        self.dialog = dialog = SweepDialog(spec, recipe, names, metrics, self._window)
+        self.dialog = dialog = SweepDialog(spec, recipe, names, metrics, machine, self._window)
         dialog.start_wanted.connect(self.sweeps.start)
         dialog.finished.connect(self._forget_dialog)
         dialog.open()
@@ -85,10 +96,43 @@ class SweepsController(QObject):
         else:
             self.message.emit(sentence)
 
-    def _fill_form(self, spec: RunSpec) -> None:
-        self._form.load(spec)
+    def _fill_form(self, report: SweepReport) -> None:
+        """Show the best settings for a new run on the machine of the sweep, from which the recipe
+        of the best run comes."""
+        sweep, best = report.sweep, report.summary.best
+        if sweep is None or best is None:
+            return
+        spec = sweep.best_spec(best.settings)
+        if not place_of(report.summary.sweep)[0]:
+            self._load(spec, "")
+            return
+        info = next((each for each in self._infos if each.id == best.run), None)
+        if info is None:
+            text = self.tr("Run {run} was deleted, and its recipe with it.")
+            self.message.emit(text.format(run=best.run))
+            return
+        self._recipes.read(info, partial(self._load_copy, spec, info))
+
+    def _load_copy(self, spec: RunSpec, info: RunInfo, recipe: RecipeInfo) -> None:
+        try:
+            here = settings_here(spec, recipe)
+        except NotForTheForm as error:
+            self.message.emit(str(error))
+            return
+        self._load(here, place_of(info.id)[0], origin_of(info, recipe))
+
+    def _load(self, spec: RunSpec, machine: str, note: str = "") -> None:
+        self._form.load(spec, machine, note)
         self._window.show_form()
         self.message.emit(self.tr("The form has the best settings of the sweep."))
 
     def _set_visible(self, visible: bool) -> None:
         self.sweeps.set_watching(visible and self._page.isVisible())
+
+
+def _is_of(recipe: RecipeInfo, info: RunInfo, machine: str) -> bool:
+    """Whether a run has trained `recipe`, here or on `machine`, where its copies have its name."""
+    place = place_of(info.id)[0]
+    if not place or recipe.builtin:
+        return place in ("", machine) and info.spec.recipe == recipe.reference
+    return place == machine and PurePosixPath(info.spec.recipe).name == Path(recipe.path).name

@@ -47,10 +47,10 @@ class KeptResults(QObject):
         """Ask another machine. Raises CannotStart, NoAnswer."""
         from engine.remote.requests import MeasuredBefore
         from engine.remote.run_rows import packed_spec
-        from gui.bridge.machines.remote_run import ANSWER_SECONDS, call, code_for, spec_there
+        from gui.bridge.machines.remote_run import ANSWER_SECONDS, call, recipe_code
 
         connection = self._background.machines.connection(machine)
-        request = MeasuredBefore(packed_spec(spec_there(spec)), code_for(spec))
+        request = MeasuredBefore(packed_spec(spec), recipe_code(spec))
         found = call(connection, request, ANSWER_SECONDS)
         try:
             race = msgspec.msgpack.decode(found.race, type=Race) if found.race else None

@@ -22,7 +22,6 @@ from engine.planning.requests import (
     AskRace,
     Refusal,
     Request,
-    about,
     specs_of,
 )
 from engine.planning.results import News, Result, with_specs
@@ -283,12 +282,12 @@ class _MeasuredElsewhere(_Measurement):
         from engine.remote.requests import Measure
         from engine.remote.run_rows import packed_request
         from engine.remote.session import NotConnected
-        from gui.bridge.machines.remote_run import code_for, spec_there
+        from gui.bridge.machines.remote_run import recipe_code
 
         specs = specs_of(self.request)
-        code = code_for(specs[0]) if specs else None
+        code = recipe_code(specs[0]) if specs else None
         connection = self._machines.connection(self.request.machine)
-        asked = Measure(packed_request(about(self.request, spec_there)), code)
+        asked = Measure(packed_request(self.request), code)
 
         def as_here(spec: RunSpec) -> RunSpec:
             return replace(spec, recipe=specs[0].recipe, interpreter=specs[0].interpreter)

@@ -1,27 +1,32 @@
-"""Starts, stops, resumes and reads sweeps in the background."""
+"""Starts, stops, resumes and reads sweeps in the background, here and on other machines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from engine.client import CannotStart
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.proposal import first_problems
 from engine.sweeps.report import SweepIndex, SweepReport, resume
 from engine.sweeps.study import DamagedJournal
 from engine.sweeps.sweep import NoSuchSweep, Sweep, SweepActive
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import place_of
+from gui.bridge.machines.remote_sweeps import RemoteSweeps, resume_sweep, start_sweep, stop_sweep
 
 READ_MS = 1000
-"""Interval at which the sweeps are read while somebody looks at them."""
+"""Interval at which the sweeps of this machine are read while somebody looks at them."""
 
 
 class Sweeps(QObject):
-    """The sweeps of this machine. What changes them is in their folders: several windows may."""
+    """The sweeps of all machines; one of another machine is called `gpus:3`, as its runs are.
+
+    What changes them is in their folders: several windows may.
+    """
 
     listed = Signal(list)
-    """list[SweepReport], newest first; a report that has not changed is the same object."""
+    """list[SweepReport]: those of this machine, newest first, and then those of each other one; a
+    report that has not changed is the same object."""
 
     started = Signal(str)
     """Number of a sweep that has been started or resumed."""
@@ -35,14 +40,20 @@ class Sweeps(QObject):
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._background = background
+        self._machines = background.machines
         self._index = SweepIndex()
+        self._own: list[SweepReport] | None = None
+        self._elsewhere = RemoteSweeps(self._machines, self)
+        self._elsewhere.changed.connect(self._report_all)
+        self._elsewhere.failed.connect(self.failed)
         self._is_reading = self._read_again = False
         self._timer = QTimer(self)
         self._timer.setInterval(READ_MS)
         self._timer.timeout.connect(self.read)
 
     def set_watching(self, watching: bool) -> None:
-        """Read the sweeps now and every second, or no more."""
+        """Follow the sweeps of all machines from now on, or no more."""
+        self._elsewhere.set_watching(watching)
         if watching:
             self._timer.start()
             self.read()
@@ -50,19 +61,22 @@ class Sweeps(QObject):
             self._timer.stop()
 
     def read(self) -> None:
-        """Read what has changed. Emits `listed`."""
+        """Read what has changed on this machine. Emits `listed`."""
         if self._is_reading:
             self._read_again = True
             return
         self._is_reading, self._read_again = True, False
         self._background.run(self._index.read, self._report, self._reading_failed)
 
-    def start(self, sweep: Sweep) -> None:
-        """Start a new sweep. Emits `started` or `refused`."""
+    def start(self, sweep: Sweep, machine: str = "") -> None:
+        """Start a new sweep, on this machine or on the one with this name, to which its recipe is
+        sent. Emits `started` or `refused`."""
 
         def work() -> str:
+            if machine:
+                return start_sweep(self._machines.connection(machine), sweep)
             if found := first_problems(sweep):
-                raise _Refused(" ".join(each.text for each in found))
+                raise CannotStart(found)
             folder = sweeps.create(sweep)
             sweeps.drive(folder)
             return folder.name
@@ -71,25 +85,39 @@ class Sweeps(QObject):
 
     def resume(self, number: str) -> None:
         """Let a sweep go on. Emits `started` or `failed`."""
+        machine, its_number = place_of(number)
 
         def work() -> str:
-            resume(sweeps.folder_of(number))
+            if machine:
+                resume_sweep(self._machines.connection(machine), its_number)
+            else:
+                resume(sweeps.folder_of(number))
             return number
 
         self._background.run(work, self._report_started, self._fail)
 
     def stop(self, number: str) -> None:
         """Ask a sweep to stop: its runs save and end. Emits `failed` if that is not possible."""
-        self._do(lambda: sweeps.ask_to_stop(sweeps.folder_of(number)))
+        machine, its_number = place_of(number)
 
-    def _do(self, work: Callable[[], None]) -> None:
+        def work() -> None:
+            if machine:
+                stop_sweep(self._machines.connection(machine), its_number)
+            else:
+                sweeps.ask_to_stop(sweeps.folder_of(number))
+
         self._background.run(work, lambda _: self.read(), self._fail)
 
     def _report(self, reports: list[SweepReport]) -> None:
         self._is_reading = False
-        self.listed.emit(reports)
+        self._own = reports
+        self._report_all()
         if self._read_again:
             self.read()
+
+    def _report_all(self) -> None:
+        if self._own is not None:  # the sweeps of this machine come first
+            self.listed.emit([*self._own, *self._elsewhere.reports()])
 
     def _report_started(self, number: str) -> None:
         self.read()
@@ -100,15 +128,14 @@ class Sweeps(QObject):
         self._fail(error)
 
     def _refuse(self, error: Exception) -> None:
-        if not isinstance(error, _Refused | NoSuchSweep | SweepActive | OSError):
+        if isinstance(error, CannotStart):
+            self.refused.emit(" ".join(each.text for each in error.problems))
+        elif isinstance(error, NoSuchSweep | SweepActive | OSError):
+            self.refused.emit(str(error))
+        else:
             raise error
-        self.refused.emit(str(error))
 
     def _fail(self, error: Exception) -> None:
         if not isinstance(error, NoSuchSweep | DamagedJournal | SweepActive | OSError):
             raise error
         self.failed.emit(str(error))
-
-
-class _Refused(Exception):
-    """The runs of a sweep could not start; the text is sentences."""

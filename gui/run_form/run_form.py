@@ -424,8 +424,6 @@ class RunForm(QFrame):
             return self.tr("Scripts cannot be swept: choose a recipe.")
         if not self._is_new_run:
             return self.tr("A sweep trains new runs: choose New run instead.")
-        if self.machine.machine:
-            return self.tr("A sweep runs on this machine only.")
         return ""
 
     def _request_twin(self) -> None:

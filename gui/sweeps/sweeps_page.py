@@ -53,7 +53,7 @@ class SweepsPage(QWidget):
     """Number of a sweep."""
 
     form_wanted = Signal(object)
-    """RunSpec with the best settings of a sweep."""
+    """SweepReport whose best settings are wanted in the form."""
 
     new_wanted = Signal()
     """The user wants to make a new sweep from the form."""
@@ -180,7 +180,7 @@ class SweepsPage(QWidget):
         self.best.setText(self._best_text(report))
         self.problem.setText(summary.problem)
         self.problem.setVisible(bool(summary.problem))
-        self._splitter.setVisible(not summary.problem)
+        self._splitter.setVisible(report is None or report.sweep is not None)
         self.parallel.show_trials(sweep, trials)
         best = summary.best.number if summary.best else -1
         self.table.show_trials(sweep, trials, best)
@@ -241,7 +241,7 @@ class SweepsPage(QWidget):
     def _use(self) -> None:
         report = self._shown
         if report and report.sweep and report.summary.best:
-            self.form_wanted.emit(report.sweep.best_spec(report.summary.best.settings))
+            self.form_wanted.emit(report)
 
     def _prepare(self) -> None:
         self.title.setObjectName("ttl")

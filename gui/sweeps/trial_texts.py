@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.runs.run_state import RunState
 from engine.sweeps.report import SweepSummary
 from engine.sweeps.study import TrialResult
+from gui.bridge.machines.remote_sweeps import NOT_CONNECTED
 from gui.style.theme import Theme
 from gui.style.translation import translate
 from gui.sweeps.axes import short
@@ -18,6 +19,7 @@ _MARKS = {
     "interrupted": RunState.INTERRUPTED,
     "failed": RunState.FAILED,
     "damaged": RunState.INTERRUPTED,
+    NOT_CONNECTED: RunState.ELSEWHERE,
 }
 
 
@@ -49,6 +51,7 @@ def state_word(state: str) -> str:
         "interrupted": translate("Sweeps", "interrupted"),
         "failed": translate("Sweeps", "failed"),
         "damaged": translate("Sweeps", "damaged"),
+        NOT_CONNECTED: translate("Sweeps", "not connected"),
     }[state]
 
 

@@ -13,6 +13,7 @@ from engine.spec.field_info import Setting
 from engine.sweeps.ranges import Interval, Range
 from engine.sweeps.study import TrialResult
 from engine.sweeps.sweep import Sweep
+from gui.bridge.machines.machines import place_of
 from gui.style.state_marks import state_icon
 from gui.style.theme import theme_of
 from gui.style.translation import translate
@@ -21,7 +22,7 @@ from gui.sweeps.trial_texts import colour_of, mark_of, state_word
 from gui.widgets.plain_text import plain_tip
 
 _ROW_HEIGHT = 25
-_WIDTHS = {"number": 60, "run": 70, "state": 104, "value": 124, "reason": 80}
+_WIDTHS = {"number": 60, "run": 88, "state": 104, "value": 124, "reason": 80}
 _WIDTH = 112
 _NO_INDEX = QModelIndex()
 Index = QModelIndex | QPersistentModelIndex
@@ -140,7 +141,8 @@ class TrialsModel(QAbstractTableModel):
             case "number":
                 return str(trial.number)
             case "run":
-                return f"#{trial.run}" if trial.run else "–"
+                machine, _ = place_of(trial.run)
+                return trial.run if machine else f"#{trial.run}" if trial.run else "–"
             case "state":
                 return state_word(trial.state)
             case "value":
@@ -297,7 +299,8 @@ def _value(trial: TrialResult, name: str) -> Setting | None:
         case "number":
             return trial.number
         case "run":
-            return int(trial.run) if trial.run.isdecimal() else None
+            _, number = place_of(trial.run)
+            return int(number) if number.isdecimal() else None
         case "state":
             return trial.state
         case "reason":

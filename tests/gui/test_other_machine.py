@@ -622,3 +622,65 @@ def test_a_connection_that_breaks_leaves_nothing_of_a_checkpoint(
     dialog.begin.click()
     qtbot.waitUntil(lambda: not dialog.is_working)
     assert "The checkpoint is in" in dialog.outcome.text()
+
+
+TRAINABLE = """import torch
+from nets import SIZE
+
+def model(width: int = SIZE):
+    return torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.Linear(width, 2))
+
+def datasets():
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(256, 4, generator=generator)
+    data = torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
+    return data, data
+"""
+
+
+@pytest.mark.slow
+def test_a_sweep_of_the_form_runs_there_and_its_best_settings_come_back(
+    connected: Callable[[], AppController],
+    other_home: Path,
+    tmp_path: Path,
+    qtbot: QtBot,
+) -> None:
+    recipe = tmp_path / "mine.py"
+    recipe.write_text(TRAINABLE)
+    (tmp_path / "nets.py").write_text("SIZE = 8\n")
+    app = connected()
+    app.form.open_path(str(recipe))
+    app.form.machine.choose("gpus")
+    qtbot.waitUntil(lambda: app.form.spec() is not None, timeout=START_MS)
+    app.form.field("epochs").set_value(1)
+    app.form.request_sweep()
+    dialog = app.sweeps_controller.dialog
+    assert dialog is not None
+    assert dialog.windowTitle() == "Sweep of mine on gpus"
+    dialog.ranges["learning_rate"].line.setText("0.01,0.1")
+    dialog.options["trials"].set_value(2)
+    assert dialog.plan.text().startswith("On gpus: 2 runs, one at a time, on ")
+    with qtbot.waitSignal(app.sweeps_controller.sweeps.started, timeout=START_MS) as started:
+        dialog.start.click()
+    assert started.args == ["gpus:1"]
+    page = app.sweeps_page
+
+    def is_over() -> bool:
+        return page.shown is not None and page.shown.summary.state == "finished"
+
+    qtbot.waitUntil(is_over, timeout=START_MS)
+    assert page.title.text() == "Sweep gpus:1 · mine"
+    assert page.shown is not None
+    assert [each.state for each in page.shown.trials] == ["finished"] * 2
+    assert not (paths.home() / "sweeps").exists()
+    best = page.shown.summary.best
+    assert best is not None
+    qtbot.waitUntil(lambda: best.run in listed(app), timeout=START_MS)
+    app.form.machine.choose("")
+    recipe.unlink()
+    page.use.click()
+    qtbot.waitUntil(lambda: app.form.machine.machine == "gpus", timeout=START_MS)
+    assert app.form.field("learning_rate").value() == best.settings["learning_rate"]
+    assert app.form.recipe_note.text().startswith(f"mine.py as run {best.run} has trained it")
+    page.table.opened.emit(best.run)
+    assert app.run_list.watched == best.run

@@ -60,7 +60,7 @@ def _is_over(page: object) -> bool:
     return shown is not None and shown.summary.state == "finished"
 
 
-def test_what_is_no_recipe_of_this_machine_cannot_be_swept(open_app: OpenApp) -> None:
+def test_what_is_no_recipe_cannot_be_swept(open_app: OpenApp) -> None:
     app = open_app()
     assert app.form.sweep_button.isEnabled()
     app.form.field("batch_size").set_value("many")

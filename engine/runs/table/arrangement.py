@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.runs.run_info import RunInfo
-from engine.runs.run_notes import TRIAL_TAG, number_in
-from engine.runs.table.columns import TAGS, Column, Value, is_missing, number_of
+from engine.runs.run_notes import SWEEP_TAG, TRIAL_TAG, number_in
+from engine.runs.table.columns import TAGS, Column, Value, is_missing, number_of, place_of_run
 
 _SQUARABLE = 1e150
 """The square of a larger number overflows."""
@@ -79,11 +79,14 @@ def grouped(infos: Sequence[RunInfo], column: Column) -> list[Group]:
 
 
 def _tags(info: RunInfo) -> tuple[str, ...]:
-    """Return the tags of a run without the number of its trial, which it shares with no other."""
-    tags = info.notes.tags
-    if number_in(tags, TRIAL_TAG) is None:
-        return tags
-    return tuple(tag for tag in tags if not tag.startswith(TRIAL_TAG))
+    """Return the tags of a run without the number of its trial, which it shares with no other; that
+    of a sweep of another machine names it, because a sweep here has the same number."""
+    tags, machine = info.notes.tags, place_of_run(info)[0]
+    if number_in(tags, TRIAL_TAG) is not None:
+        tags = tuple(tag for tag in tags if not tag.startswith(TRIAL_TAG))
+    if machine and number_in(tags, SWEEP_TAG) is not None:
+        tags = tuple(f"{machine}:{tag}" if tag.startswith(SWEEP_TAG) else tag for tag in tags)
+    return tags
 
 
 def statistics(infos: Sequence[RunInfo], column: Column) -> Statistics | None:

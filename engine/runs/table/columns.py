@@ -206,7 +206,7 @@ def _directions(infos: Iterable[RunInfo]) -> Iterable[dict[str, str]]:
     return (info.status.metric_directions for info in infos)
 
 
-def _place(info: RunInfo) -> tuple[str, str]:
+def place_of_run(info: RunInfo) -> tuple[str, str]:
     """Return machine and number of a run; of this machine, the first is empty."""
     machine, _, number = info.id.rpartition(":")
     return machine, number
@@ -219,8 +219,8 @@ def _run_columns(device_names: Mapping[str, str]) -> list[Column]:
     part = Part.RUN
     return [
         Column("name", "Name", Kind.TEXT, part, lambda info: info.name),
-        Column("id", "Number", Kind.NUMBER, part, lambda info: int(_place(info)[1])),
-        Column("machine", "Machine", Kind.TEXT, part, lambda info: _place(info)[0] or None),
+        Column("id", "Number", Kind.NUMBER, part, lambda info: int(place_of_run(info)[1])),
+        Column("machine", "Machine", Kind.TEXT, part, lambda info: place_of_run(info)[0] or None),
         Column("state", "State", Kind.TEXT, part, _state),
         Column("recipe", "Recipe", Kind.TEXT, part, lambda info: _recipe(info.spec.recipe)),
         Column("strategy", "Strategy", Kind.TEXT, part, lambda info: info.spec.strategy),
@@ -256,13 +256,15 @@ TAGS = "tags"
 def _group_columns(infos: Sequence[RunInfo]) -> list[Column]:
     read = _ButSeed(infos).text
     return [
-        Column("sweep", "Sweep", Kind.NUMBER, Part.RUN, _sweep),
+        Column("sweep", "Sweep", Kind.SETTING, Part.RUN, _sweep),
         Column(BUT_SEED, "All settings but the seed", Kind.TEXT, Part.RUN, read),
     ]
 
 
 def _sweep(info: RunInfo) -> Value:
-    return number_in(info.notes.tags, SWEEP_TAG)
+    """Return the number of a run's sweep: of another machine `gpus:3`, which is no sweep 3 here."""
+    number, machine = number_in(info.notes.tags, SWEEP_TAG), place_of_run(info)[0]
+    return f"{machine}:{number}" if machine and number is not None else number
 
 
 class _ButSeed:

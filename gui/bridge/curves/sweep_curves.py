@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QObject, Signal
 
-from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
 from engine.sweeps.report import SweepReport
 from engine.sweeps.study import OVER
 from engine.sweeps.sweep import Sweep
 from engine.system import paths
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import Machines, place_of
+from gui.bridge.machines.no_answer import NoAnswer
 
 Array = npt.NDArray[np.float64]
 
@@ -24,7 +27,10 @@ _POINTS = 300
 """Of one curve of the others, about."""
 
 _BEST_POINTS = 5000
+_BEST_POINTS_ELSEWHERE = 2000
 _RUNS_AT_ONCE = 40
+_QUESTIONS_AT_ONCE = 8
+"""To another machine: each waits for its answer, which is far away, and not for a processor."""
 
 Line = tuple[Array, Array]
 """Steps, ascending, and finite values: float64 of shape (n,), at least one point."""
@@ -48,7 +54,10 @@ class SweepLines(NamedTuple):
 
 
 class SweepCurves(QObject):
-    """Reads the runs of one sweep; after its end, each is read once more."""
+    """Reads the runs of one sweep; after its end, each is read once more.
+
+    A run of another machine that does not answer is asked for with the next report of the sweep.
+    """
 
     arrived = Signal(object)
     """SweepLines of the sweep that was shown last."""
@@ -63,14 +72,19 @@ class SweepCurves(QObject):
         self._whole: set[str] = set()
         """The runs that were over when they were read: their lines do not change."""
 
+        self._unanswered: set[str] = set()
+        self._best: tuple[str, StoredPoints] | None = None
+        """The best run, which is over, and its curve."""
+
         self._is_busy = self._is_old = False
 
     def show(self, report: SweepReport) -> None:
         """Read what is new in the runs of a sweep. Emits `arrived`, also while some are unread."""
         before = self._report
         if before is None or before.summary.sweep != report.summary.sweep:
-            self._lines, self._whole = {}, set()
+            self._lines, self._whole, self._best = {}, set(), None
         self._report, self._is_old = report, True
+        self._unanswered.clear()
         if not self._is_busy:
             self._start()
 
@@ -86,7 +100,7 @@ class SweepCurves(QObject):
             return
         sweep, lines = report.sweep, dict(self._lines)
         runs = {each.run: each.state in OVER for each in report.trials if each.run}
-        unread = [run for run in runs if run not in self._whole]
+        unread = [run for run in runs if run not in self._whole | self._unanswered]
         # What is new of a run that still trains, and that has a line already, comes last.
         unread.sort(key=lambda run: run in lines and not runs[run])
         missing = sum(runs[run] or run not in lines for run in unread)
@@ -94,21 +108,36 @@ class SweepCurves(QObject):
             return
         self._is_busy, self._is_old = True, False
         best = report.summary.best.run if report.summary.best else ""
+        best_before = self._best if self._best and self._best[0] == best else None
         now = unread[:_RUNS_AT_ONCE]
+        machines, is_elsewhere = self._background.machines, bool(place_of(report.summary.sweep)[0])
 
         def work() -> tuple[Mapping[str, Line | None], SweepLines]:
-            found = {run: _line(run, sweep, is_over=runs[run]) for run in now}
+            read = partial(_line, machines, sweep)
+            if is_elsewhere:
+                with ThreadPoolExecutor(_QUESTIONS_AT_ONCE) as pool:
+                    answers = list(pool.map(read, now, [runs[run] for run in now]))
+            else:
+                answers = [read(run, runs[run]) for run in now]
+            found = {
+                run: answer
+                for run, answer in zip(now, answers, strict=True)
+                if not isinstance(answer, NoAnswer)
+            }
             known = lines | found
             others = [line for run, line in known.items() if line and run != best and run in runs]
-            points = _points(best, sweep, _BEST_POINTS, is_over=True) if best else None
+            points = best_before[1] if best_before else _best(machines, sweep, best)
             unread = max(0, missing - len(now))
             return found, SweepLines(report.summary.sweep, best, points, others, unread)
 
         def show(answer: tuple[Mapping[str, Line | None], SweepLines]) -> None:
+            found, told = answer
             if self._report and self._report.summary.sweep == report.summary.sweep:
-                self._lines |= answer[0]
-                self._whole |= {run for run in now if runs[run]}
-                self.arrived.emit(answer[1])
+                self._lines |= found
+                self._whole |= {run for run in found if runs[run]}
+                self._unanswered |= set(now) - found.keys()
+                self._best = (best, told.points) if told.points is not None else None
+                self.arrived.emit(told)
             self._start()
 
         self._background.run(work, show, self._fail)
@@ -118,20 +147,41 @@ class SweepCurves(QObject):
         raise error
 
 
-def _points(run_id: str, sweep: Sweep, most: int, *, is_over: bool) -> StoredPoints | None:
-    """Return the curve of a run; None if it is gone, damaged, or has no such series."""
-    if not paths.is_run(run_id):
+def _points(
+    machines: Machines, sweep: Sweep, run_id: str, is_over: bool, most: int
+) -> StoredPoints | None:
+    """Return the curve of a run; None if it is gone, damaged, or has no such series.
+
+    Raises NoAnswer.
+    """
+    run, is_elsewhere = machines.run(run_id), bool(place_of(run_id)[0])
+    if not (machines.has_run(run_id) if is_elsewhere else paths.is_run(run_id)):
         return None
     try:
-        with RunReader(paths.run_folder(run_id)) as reader:
-            points = reader.history(sweep.series(reader.counts(), is_over=is_over), most)
-    except (OSError, sqlite3.Error):
+        points = run.history(sweep.series(run.counts(), is_over=is_over), most)
+    except NoAnswer:
+        raise
+    except (OSError, ValueError, sqlite3.Error):
         return None
     return points if len(points.step) else None
 
 
-def _line(run_id: str, sweep: Sweep, *, is_over: bool) -> Line | None:
-    points = _points(run_id, sweep, _POINTS, is_over=is_over)
+def _best(machines: Machines, sweep: Sweep, run_id: str) -> StoredPoints | None:
+    if not run_id:
+        return None
+    most = _BEST_POINTS_ELSEWHERE if place_of(run_id)[0] else _BEST_POINTS
+    try:
+        return _points(machines, sweep, run_id, True, most)
+    except NoAnswer:
+        return None
+
+
+def _line(machines: Machines, sweep: Sweep, run_id: str, is_over: bool) -> Line | NoAnswer | None:
+    """Return the finite values of a run; None: it has none; why its machine has not answered."""
+    try:
+        points = _points(machines, sweep, run_id, is_over, _POINTS)
+    except NoAnswer as error:
+        return error
     if points is None:
         return None
     is_finite = np.isfinite(points.value)

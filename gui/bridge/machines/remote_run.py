@@ -16,7 +16,7 @@ from engine.messages.events import RecipeVersion
 from engine.remote import packed_points, requests
 from engine.remote.connection import Connection
 from engine.remote.downloads import DownloadFailed, download_checkpoint
-from engine.remote.requests import Code, Request
+from engine.remote.requests import Request
 from engine.remote.run_rows import packed_spec, unpacked_history
 from engine.remote.sent_code import code_of, keep, script_code
 from engine.remote.session import CallCancelled, NotConnected, RemoteError
@@ -81,43 +81,48 @@ def downloading(connection: Connection) -> Iterator[None]:
         raise _no_answer(connection, error) from error
 
 
-def spec_there(spec: RunSpec) -> RunSpec:
-    """Return `spec` for another machine, where the Traindeck chooses the Python."""
-    return msgspec.structs.replace(spec, interpreter="")
+def start_elsewhere(connection: Connection, spec: RunSpec, tags: tuple[str, ...]) -> str:
+    """Send the recipe or script of `spec` to a machine, and start a run there; return such as
+    `gpus:12`.
+
+    It trains with the Python that the Traindeck there chooses. Raises CannotStart and NoAnswer.
+    """
+    spec = msgspec.structs.replace(spec, interpreter="")
+    if spec.is_script:
+        with _readable_here():
+            spec, code = _with_script_there(connection, spec), None
+    else:
+        code = recipe_code(spec)
+    number = call(connection, requests.Start(packed_spec(spec), tags, code), START_SECONDS)
+    return f"{connection.machine.name}:{number}"
 
 
-def code_for(spec: RunSpec) -> Code | None:
-    """Return the recipe of `spec`, to be sent; None for one that every Traindeck has.
+def recipe_code(spec: RunSpec) -> requests.Code | None:
+    """Return the recipe of `spec` for a message, with its modules; None: every Traindeck has it.
 
     Raises CannotStart.
     """
-    try:
+    with _readable_here():
         return code_of(catalog.recipe_of(spec))
-    except (OSError, ValueError) as error:
+
+
+@contextmanager
+def _readable_here() -> Iterator[None]:
+    """Let a recipe or script that cannot be read here be a problem of its field."""
+    try:
+        yield
+    except NoAnswer:
+        raise
+    except (OSError, ValueError, catalog.UnknownName) as error:
         raise CannotStart([Problem("recipe", str(error))]) from error
-
-
-def start_elsewhere(connection: Connection, spec: RunSpec, tags: tuple[str, ...]) -> str:
-    """Send the recipe or script of `spec` to a machine, and start a run there; return such as
-    `gpus:12`. Raises CannotStart and NoAnswer."""
-    spec, code = spec_there(spec), None
-    if spec.is_script:
-        spec = _with_script_there(connection, spec)
-    else:
-        code = code_for(spec)
-    number = call(connection, requests.Start(packed_spec(spec), tags, code), START_SECONDS)
-    return f"{connection.machine.name}:{number}"
 
 
 def _with_script_there(connection: Connection, spec: RunSpec) -> RunSpec:
     """Send the script of `spec`, and return the spec with which it runs in the folder there.
 
-    Raises CannotStart, NoAnswer.
+    Raises OSError, UnfitCode, NoAnswer.
     """
-    try:
-        code, at = script_code(spec.command, Path(spec.working_folder or Path(spec.recipe).parent))
-    except (OSError, ValueError) as error:
-        raise CannotStart([Problem("recipe", str(error))]) from error
+    code, at = script_code(spec.command, Path(spec.working_folder or Path(spec.recipe).parent))
     file = PurePosixPath(call(connection, requests.Keep(code), START_SECONDS))
     return msgspec.structs.replace(
         spec,

@@ -36,8 +36,8 @@ _SIDE_WIDTH = 300
 class SweepDialog(QDialog):
     """Says what is wrong, or what will be trained, while the user types."""
 
-    start_wanted = Signal(object)
-    """Sweep"""
+    start_wanted = Signal(object, str)
+    """Sweep, and the machine on which it is to run; empty: this one."""
 
     def __init__(
         self,
@@ -45,13 +45,18 @@ class SweepDialog(QDialog):
         recipe: RecipeInfo,
         device_name: Callable[[str], str],
         metrics: Iterable[str],
+        machine: str,
         parent: QWidget,
     ) -> None:
-        """`spec` is what is in the form; `metrics` are those that runs of this recipe have
-        logged."""
+        """`spec` is what is in the form; `metrics` are those that runs of this recipe have logged;
+        `machine` is where the sweep will run, empty: here."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(self.tr("Sweep of {recipe}").format(recipe=recipe.name))
+        title = self.tr("Sweep of {recipe}")
+        if machine:
+            title = self.tr("Sweep of {recipe} on {machine}")
+        self.setWindowTitle(title.format(recipe=recipe.name, machine=machine))
+        self.machine = machine
         self._spec, self._recipe, self._device_name = spec, recipe, device_name
         self._known = sweepable(recipe)
         self._sweep: Sweep | None = None
@@ -162,6 +167,8 @@ class SweepDialog(QDialog):
             text = self.tr("{runs} runs, {parallel} at a time, all on {devices}.")
         shared = range(sweep.parallel if count > 1 else 1)
         slots = (self.tr(", ").join(map(self._named, sweep.devices_of(each))) for each in shared)
+        if self.machine:
+            text = self.tr("On {machine}: {plan}").format(machine=self.machine, plan=text)
         return text.format(
             runs=f"{sweep.trials:,}",
             parallel=f"{sweep.parallel:,}",
@@ -182,7 +189,7 @@ class SweepDialog(QDialog):
         if self._sweep is not None:
             self.start.setEnabled(False)
             self.plan.setText(self.tr("Starting the sweep…"))
-            self.start_wanted.emit(self._sweep)
+            self.start_wanted.emit(self._sweep, self.machine)
 
     def _offer_metrics(self, metrics: Iterable[str]) -> None:
         line = self.options["metric"].widget

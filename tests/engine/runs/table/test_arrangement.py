@@ -89,6 +89,21 @@ def test_runs_of_one_sweep_are_a_group() -> None:
     ]
 
 
+def test_sweeps_with_one_number_on_two_machines_are_two_groups() -> None:
+    tags = ("paper", "sweep-3", "trial-0")
+    there = [made_run(n, tags=tags)._replace(id=f"gpus:{n}") for n in (1, 2)]
+    runs = [made_run(1, tags=("sweep-3", "trial-0")), *there]
+    columns = columns_of(runs)
+    by_sweep = [(each.value, ids(each.runs)) for each in grouped(runs, columns["sweep"])]
+    assert by_sweep == [(3, ["1"]), ("gpus:3", ["gpus:1", "gpus:2"])]
+    by_tag = [(each.value, ids(each.runs)) for each in grouped(runs, columns["tags"])]
+    assert by_tag == [
+        ("gpus:sweep-3", ["gpus:1", "gpus:2"]),
+        ("paper", ["gpus:1", "gpus:2"]),
+        ("sweep-3", ["1"]),
+    ]
+
+
 def test_a_run_is_in_the_group_of_each_of_its_tags() -> None:
     tags = {1: ("cifar", "paper"), 2: ("paper", "trial-3"), 3: ()}
     runs = [made_run(n, tags=each) for n, each in tags.items()]

@@ -62,7 +62,10 @@ def test_runs_that_are_over_are_read_once(qtbot: QtBot, monkeypatch: pytest.Monk
     monkeypatch.setattr(
         sweep_curves,
         "_line",
-        lambda run, sweep, **how: (asked.append(run), honest(run, sweep, **how))[1],
+        lambda machines, sweep, run, is_over: (
+            asked.append(run),
+            honest(machines, sweep, run, is_over),
+        )[1],
     )
     read(curves, reader.read(), qtbot)
     assert asked == []

@@ -30,7 +30,7 @@ def dialog(qtbot: QtBot) -> SweepDialog:
 def opened(qtbot: QtBot, spec: RunSpec) -> SweepDialog:
     parent = QWidget()
     qtbot.addWidget(parent)
-    dialog = SweepDialog(spec, RECIPE, str, ["validation/loss", "validation/accuracy"], parent)
+    dialog = SweepDialog(spec, RECIPE, str, ["validation/loss", "validation/accuracy"], "", parent)
     dialog.keeper = parent  # type: ignore[attr-defined]
     dialog.show()
     return dialog

@@ -1,0 +1,135 @@
+"""The sweeps of other machines: they are followed while somebody looks, and commanded."""
+
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+from PySide6.QtCore import QObject, Signal
+
+from engine.remote import requests
+from engine.remote.connection import Connection, LinkStatus, ListedSweeps
+from engine.remote.sweep_rows import packed_sweep
+from engine.sweeps.report import SweepReport
+from engine.sweeps.sweep import Sweep
+from gui.bridge.machines.machines import Machines
+from gui.bridge.machines.remote_run import START_SECONDS, call, recipe_code
+from gui.style.translation import translate
+
+NOT_CONNECTED = "elsewhere"
+"""The state of a sweep, and of a trial, that was running when the connection to its machine broke:
+only the window gives it."""
+
+
+def start_sweep(connection: Connection, sweep: Sweep) -> str:
+    """Send the recipe of a sweep to a machine, and start it there; return such as `gpus:3`.
+
+    Raises CannotStart and NoAnswer.
+    """
+    request = requests.StartSweep(packed_sweep(sweep), recipe_code(sweep.base))
+    return f"{connection.machine.name}:{call(connection, request, START_SECONDS)}"
+
+
+def resume_sweep(connection: Connection, number: str) -> None:
+    """Let a sweep of a machine go on. Raises NoAnswer."""
+    call(connection, requests.ResumeSweep(number), START_SECONDS)
+
+
+def stop_sweep(connection: Connection, number: str) -> None:
+    """Ask a sweep of a machine to stop. Raises NoAnswer."""
+    call(connection, requests.StopSweep(number), START_SECONDS)
+
+
+class RemoteSweeps(QObject):
+    """Follows the sweeps of all machines to which there is a connection, also when it breaks."""
+
+    changed = Signal()
+    """`reports` returns others than before."""
+
+    failed = Signal(str)
+    """A sentence: why the sweeps of a machine are not followed."""
+
+    _arrived = Signal(str, object, list)
+    _refused = Signal(str)
+
+    def __init__(self, machines: Machines, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._machines = machines
+        self._is_watching = False
+        self._watches: dict[str, tuple[Connection, ListedSweeps]] = {}
+        self._reports: dict[str, list[SweepReport]] = {}
+        """The last known ones, by machine."""
+
+        self._last_refusal = ""
+        self._arrived.connect(self._take)
+        self._refused.connect(self._tell_refusal)
+        machines.status_changed.connect(self._take_status)
+
+    def reports(self) -> list[SweepReport]:
+        """Return the sweeps of all machines, each newest first, as they were known last."""
+        names = [each.name for each in self._machines.machines]
+        return [report for name in names for report in self._reports.get(name, ())]
+
+    def set_watching(self, watching: bool) -> None:
+        """Follow the sweeps from now on, or no more."""
+        self._is_watching, self._last_refusal = watching, ""
+        if not watching:
+            for connection, listed in self._watches.values():
+                connection.unwatch(listed)
+            self._watches.clear()
+            return
+        for machine in self._machines.machines:
+            if (status := self._machines.status(machine.name)) is not None:
+                self._take_status(machine.name, status)
+
+    def _take_status(self, name: str, status: LinkStatus | None) -> None:
+        if status is None:
+            self._watches.pop(name, None)
+            if self._reports.pop(name, None):
+                self.changed.emit()
+            return
+        if self._is_watching and name not in self._watches:
+            self._watch(name)
+        if not self._machines.is_connected(name):
+            before = self._reports.get(name, [])
+            self._reports[name] = lost = [_lost(name, each, status.sentence) for each in before]
+            if lost != before:
+                self.changed.emit()
+
+    def _watch(self, name: str) -> None:
+        connection = self._machines.connection(name)
+
+        def tell(reports: list[SweepReport]) -> None:
+            with contextlib.suppress(RuntimeError):  # the window is gone
+                self._arrived.emit(name, connection, reports)
+
+        def refuse(text: str) -> None:
+            with contextlib.suppress(RuntimeError):
+                self._refused.emit(text if text.startswith(f"{name} ") else f"{name}: {text}")
+
+        self._watches[name] = connection, connection.watch_sweeps(tell, refuse)
+
+    def _take(self, name: str, connection: Connection, reports: list[SweepReport]) -> None:
+        watched = self._watches.get(name)
+        if watched is not None and watched[0] is connection and self._machines.is_connected(name):
+            self._reports[name] = reports
+            self.changed.emit()
+
+    def _tell_refusal(self, sentence: str) -> None:
+        if sentence != self._last_refusal:  # what cannot be read may come each second
+            self._last_refusal = sentence
+            self.failed.emit(sentence)
+
+
+def _lost(machine: str, report: SweepReport, why: str) -> SweepReport:
+    """Return what is known of a sweep while its machine is not connected."""
+    if report.summary.state not in ("running", NOT_CONNECTED):
+        return report
+    text = translate("Machines", "There is no connection to {machine}. {why}")
+    problem = text.format(machine=machine, why=why).rstrip()
+    trials = tuple(
+        msgspec.structs.replace(each, state=NOT_CONNECTED) if each.state == "running" else each
+        for each in report.trials
+    )
+    summary = msgspec.structs.replace(report.summary, state=NOT_CONNECTED, problem=problem)
+    return msgspec.structs.replace(report, summary=summary, trials=trials)

@@ -1,0 +1,227 @@
+"""The sweeps of another machine: a real Traindeck behind a pipe, with its own data folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from pytestqt.qtbot import QtBot
+
+from engine.processes.process import PROJECT
+from engine.remote import machines as machine_list
+from engine.remote.connection import ListedSweeps
+from engine.remote.machines import RemoteMachine
+from engine.spec.run_spec import RunSpec
+from engine.sweeps import sweep as sweeps
+from engine.sweeps.ranges import Choices
+from engine.sweeps.report import SweepReport
+from engine.sweeps.sweep import FILE_NAME, STOP, Sweep
+from gui.bridge.background import Background
+from gui.bridge.curves.sweep_curves import SweepCurves, SweepLines
+from gui.bridge.machines.machines import Machines
+from gui.bridge.machines.remote_sweeps import NOT_CONNECTED
+from gui.bridge.sweeps import Sweeps
+from tests.support.made_sweeps import make_sweep
+
+pytestmark = pytest.mark.usefixtures("processes", "traindeck_home")
+
+LONG = 240_000
+
+
+@pytest.fixture
+def other_home(tmp_path: Path) -> Path:
+    folder = tmp_path / "other"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def make_there(other_home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Makes a sweep in the data folder of the other machine."""
+
+    def make(count: int, **how: object) -> Path:
+        with monkeypatch.context() as there:
+            there.setenv("TRAINDECK_HOME", str(other_home))
+            return make_sweep(count, **how)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def machines(qtbot: QtBot) -> Iterator[Machines]:
+    machine_list.add(RemoteMachine(name="gpus", destination="me@gpus"))
+    found = Machines()
+    found.begin()
+    yield found
+    found.shut_down()
+
+
+@pytest.fixture
+def connect(machines: Machines, other_home: Path, qtbot: QtBot) -> Callable[[], None]:
+    def begin() -> None:
+        words = ("env", f"TRAINDECK_HOME={other_home}", f"PYTHONPATH={PROJECT}", sys.executable)
+        machines.connect_to("gpus", (*words, str(PROJECT / "main.py"), "serve", "NONCE"))
+        qtbot.waitUntil(lambda: machines.is_connected("gpus"), timeout=LONG)
+
+    return begin
+
+
+@pytest.fixture
+def bridge(machines: Machines, qtbot: QtBot) -> Sweeps:
+    return Sweeps(Background(machines=machines))
+
+
+class Listed:
+    """What was listed last."""
+
+    def __init__(self, bridge: Sweeps) -> None:
+        self.reports: list[SweepReport] = []
+        bridge.listed.connect(self._take)
+
+    def _take(self, reports: list[SweepReport]) -> None:
+        self.reports = reports
+
+    def states(self) -> dict[str, str]:
+        return {each.summary.sweep: each.summary.state for each in self.reports}
+
+
+def test_the_sweeps_there_follow_those_of_this_machine_while_somebody_looks(
+    bridge: Sweeps,
+    machines: Machines,
+    connect: Callable[[], None],
+    make_there: Callable[..., Path],
+    qtbot: QtBot,
+) -> None:
+    make_sweep(1, with_runs=False)
+    make_there(3, trials=5, with_runs=False)
+    listed = Listed(bridge)
+    bridge.set_watching(True)
+    connect()
+    qtbot.waitUntil(lambda: len(listed.reports) == 2, timeout=LONG)
+    assert listed.states() == {"1": "finished", "gpus:1": "stopped"}
+    assert [each.run for each in listed.reports[1].trials] == ["gpus:1", "gpus:2", "gpus:3"]
+    same = listed.reports[1]
+    make_there(2, with_runs=False)
+    qtbot.waitUntil(lambda: len(listed.reports) == 3, timeout=LONG)
+    assert [each.summary.sweep for each in listed.reports] == ["1", "gpus:2", "gpus:1"]
+    assert listed.reports[2] is same
+    bridge.set_watching(False)
+    kinds = {type(each) for each in machines.connection("gpus")._watches}
+    assert ListedSweeps not in kinds
+    machines.disconnect_from("gpus")
+    assert listed.states() == {"1": "finished"}
+
+
+def test_a_sweep_there_is_uncertain_while_the_connection_is_broken(
+    bridge: Sweeps,
+    machines: Machines,
+    connect: Callable[[], None],
+    make_there: Callable[..., Path],
+    qtbot: QtBot,
+) -> None:
+    folder = make_there(3, trials=5, with_runs=False)
+    listed = Listed(bridge)
+    bridge.set_watching(True)
+    with FileLock(folder / sweeps.LOCK):
+        connect()
+        qtbot.waitUntil(lambda: listed.states() == {"gpus:1": "running"}, timeout=LONG)
+        os.kill(machines.connection("gpus").pid, signal.SIGKILL)
+        qtbot.waitUntil(lambda: listed.states() == {"gpus:1": NOT_CONNECTED}, timeout=LONG)
+        assert listed.reports[0].summary.problem.startswith("There is no connection to gpus.")
+        assert len(listed.reports[0].trials) == 3
+        qtbot.waitUntil(lambda: listed.states() == {"gpus:1": "running"}, timeout=LONG)
+    bridge.set_watching(False)
+
+
+def test_a_sweep_there_is_commanded_there(
+    bridge: Sweeps,
+    machines: Machines,
+    connect: Callable[[], None],
+    make_there: Callable[..., Path],
+    qtbot: QtBot,
+) -> None:
+    folder = make_there(2, trials=4, with_runs=False)
+    with qtbot.waitSignal(bridge.failed, timeout=LONG) as failed:
+        bridge.stop("gpus:1")
+    assert failed.args == ["gpus is not connected."]
+    connect()
+    bridge.stop("gpus:1")
+    qtbot.waitUntil((folder / STOP).exists, timeout=LONG)
+    with qtbot.waitSignal(bridge.failed, timeout=LONG) as failed:
+        bridge.stop("gpus:7")
+    assert failed.args == ["gpus: There is no sweep 7; there are: 1."]
+    (folder / FILE_NAME).write_text("")
+    with qtbot.waitSignal(bridge.failed, timeout=LONG) as failed:
+        bridge.resume("gpus:1")
+    assert failed.args[0].startswith("gpus: Sweep 1 cannot be read")
+
+
+def test_a_sweep_whose_runs_could_not_start_there_is_refused(
+    bridge: Sweeps, connect: Callable[[], None], other_home: Path, tmp_path: Path, qtbot: QtBot
+) -> None:
+    base = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), batch_size=0)
+    sweep = Sweep(base=base, ranges={"seed": Choices((1, 2))}, trials=2)
+    with qtbot.waitSignal(bridge.refused, timeout=LONG) as refused:
+        bridge.start(sweep, "gpus")
+    assert refused.args == ["gpus is not connected."]
+    connect()
+    with qtbot.waitSignal(bridge.refused, timeout=LONG) as refused:
+        bridge.start(sweep, "gpus")
+    assert "batch_size does not fit" in refused.args[0]
+    gone = RunSpec(recipe=str(tmp_path / "x.py"), strategy="torch/single", devices=("cpu:0",))
+    with qtbot.waitSignal(bridge.refused, timeout=LONG) as refused:
+        bridge.start(Sweep(base=gone, ranges={"seed": Choices((1, 2))}, trials=2), "gpus")
+    assert "x.py" in refused.args[0]
+    assert not (other_home / sweeps.FOLDER).exists()
+
+
+def test_an_older_machine_is_named_once(
+    bridge: Sweeps, machines: Machines, connect: Callable[[], None], qtbot: QtBot
+) -> None:
+    connect()
+    said: list[str] = []
+    bridge.failed.connect(said.append)
+    bridge.set_watching(True)
+    _, listed = bridge._elsewhere._watches["gpus"]
+    for _ in range(2):
+        listed.refused("The Traindeck there cannot do this (watch_sweeps): update it.")
+    assert said == ["gpus: The Traindeck there cannot do this (watch_sweeps): update it."]
+    bridge.set_watching(False)
+
+
+def test_the_curves_of_a_sweep_there_come_also_after_a_break(
+    bridge: Sweeps,
+    machines: Machines,
+    connect: Callable[[], None],
+    make_there: Callable[..., Path],
+    qtbot: QtBot,
+) -> None:
+    make_there(5)
+    listed = Listed(bridge)
+    bridge.set_watching(True)
+    connect()
+    qtbot.waitUntil(lambda: len(listed.reports) == 1, timeout=LONG)
+    bridge.set_watching(False)
+    (report,) = listed.reports
+    best = report.summary.best
+    assert best is not None
+    machines.disconnect_from("gpus")
+    curves = SweepCurves(bridge._background)
+    arrived: list[SweepLines] = []
+    curves.arrived.connect(arrived.append)
+    curves.show(report)
+    qtbot.waitUntil(lambda: not curves.is_reading, timeout=LONG)
+    assert (arrived[-1].points, list(arrived[-1].others)) == (None, [])
+    connect()
+    curves.show(report)
+    qtbot.waitUntil(lambda: not curves.is_reading, timeout=LONG)
+    lines = arrived[-1]
+    assert (lines.sweep, lines.best, lines.unread) == ("gpus:1", best.run, 0)
+    assert lines.points is not None
+    assert lines.points.step.tolist() == [10, 20, 30]
+    assert len(lines.others) == 4
