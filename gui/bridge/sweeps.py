@@ -24,9 +24,10 @@ class Sweeps(QObject):
     What changes them is in their folders: several windows may.
     """
 
-    listed = Signal(list)
+    listed = Signal(list, list)
     """list[SweepReport]: those of this machine, newest first, and then those of each other one; a
-    report that has not changed is the same object."""
+    report that has not changed is the same object. And list[str]: the machines whose sweeps are
+    still to come."""
 
     started = Signal(str)
     """Number of a sweep that has been started or resumed."""
@@ -117,7 +118,8 @@ class Sweeps(QObject):
 
     def _report_all(self) -> None:
         if self._own is not None:  # the sweeps of this machine come first
-            self.listed.emit([*self._own, *self._elsewhere.reports()])
+            others = self._elsewhere.reports()
+            self.listed.emit([*self._own, *others], self._elsewhere.awaited())
 
     def _report_started(self, number: str) -> None:
         self.read()

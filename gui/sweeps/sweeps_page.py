@@ -104,8 +104,8 @@ class SweepsPage(QWidget):
         """The report that is shown."""
         return self._shown
 
-    def show_reports(self, reports: Sequence[SweepReport]) -> None:
-        """Update the sweeps, newest first."""
+    def show_reports(self, reports: Sequence[SweepReport], awaited: Sequence[str] = ()) -> None:
+        """Update the sweeps, newest first; those of the machines `awaited` are still to come."""
         self._reports = reports
         by_number = {each.summary.sweep: each for each in reports}
         report = by_number.get(self._wanted) or (reports[0] if reports else None)
@@ -115,13 +115,15 @@ class SweepsPage(QWidget):
             [each.summary for each in reports], report.summary.sweep if report else ""
         )
         self._pages.setCurrentIndex(1 if reports else 0)
-        self.none.setText(
-            self.tr(
-                "A sweep trains one recipe many times with other settings, and finds the best "
-                "ones. There is none yet."
-            )
+        text = self.tr(
+            "A sweep trains one recipe many times with other settings, and finds the best ones. "
+            "There is none yet."
         )
-        self.first.setVisible(True)
+        if awaited:
+            text = self.tr("Reading the sweeps of {machines}…")
+            text = text.format(machines=self.tr(", ").join(awaited))
+        self.none.setText(text)
+        self.first.setVisible(not awaited)
         if report is not self._shown:
             self._show(report)
         self._show_buttons()

@@ -50,7 +50,7 @@ class RemoteSweeps(QObject):
     """A sentence: why the sweeps of a machine are not followed."""
 
     _arrived = Signal(str, object, list)
-    _refused = Signal(str)
+    _refused = Signal(str, object, str)
 
     def __init__(self, machines: Machines, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -69,6 +69,14 @@ class RemoteSweeps(QObject):
         """Return the sweeps of all machines, each newest first, as they were known last."""
         names = [each.name for each in self._machines.machines]
         return [report for name in names for report in self._reports.get(name, ())]
+
+    def awaited(self) -> list[str]:
+        """Return the connected machines whose sweeps are not known yet."""
+        return [
+            name
+            for name in self._watches
+            if name not in self._reports and self._machines.is_connected(name)
+        ]
 
     def set_watching(self, watching: bool) -> None:
         """Follow the sweeps from now on, or no more."""
@@ -90,8 +98,8 @@ class RemoteSweeps(QObject):
             return
         if self._is_watching and name not in self._watches:
             self._watch(name)
-        if not self._machines.is_connected(name):
-            before = self._reports.get(name, [])
+        before = self._reports.get(name, [])
+        if before and not self._machines.is_connected(name):
             self._reports[name] = lost = [_lost(name, each, status.sentence) for each in before]
             if lost != before:
                 self.changed.emit()
@@ -105,7 +113,7 @@ class RemoteSweeps(QObject):
 
         def refuse(text: str) -> None:
             with contextlib.suppress(RuntimeError):
-                self._refused.emit(text if text.startswith(f"{name} ") else f"{name}: {text}")
+                self._refused.emit(name, connection, text)
 
         self._watches[name] = connection, connection.watch_sweeps(tell, refuse)
 
@@ -115,7 +123,9 @@ class RemoteSweeps(QObject):
             self._reports[name] = reports
             self.changed.emit()
 
-    def _tell_refusal(self, sentence: str) -> None:
+    def _tell_refusal(self, name: str, connection: Connection, text: str) -> None:
+        self._take(name, connection, self._reports.get(name, []))
+        sentence = f"{name}: {text}"
         if sentence != self._last_refusal:  # what cannot be read may come each second
             self._last_refusal = sentence
             self.failed.emit(sentence)

@@ -28,6 +28,9 @@ def page(qtbot: QtBot) -> SweepsPage:
 
 def test_without_sweeps_it_offers_to_make_one(page: SweepsPage, qtbot: QtBot) -> None:
     assert not page.first.isVisible(), "nothing is known yet"
+    page.show_reports([], ["gpus"])
+    assert page.none.text() == "Reading the sweeps of gpus…"
+    assert not page.first.isVisible()
     page.show_reports([])
     assert page.first.isVisible()
     with qtbot.waitSignal(page.new_wanted):

@@ -81,10 +81,12 @@ class Listed:
 
     def __init__(self, bridge: Sweeps) -> None:
         self.reports: list[SweepReport] = []
+        self.awaited: list[list[str]] = []
         bridge.listed.connect(self._take)
 
-    def _take(self, reports: list[SweepReport]) -> None:
+    def _take(self, reports: list[SweepReport], awaited: list[str]) -> None:
         self.reports = reports
+        self.awaited.append(awaited)
 
     def states(self) -> dict[str, str]:
         return {each.summary.sweep: each.summary.state for each in self.reports}
@@ -106,6 +108,7 @@ def test_the_sweeps_there_follow_those_of_this_machine_while_somebody_looks(
     assert listed.states() == {"1": "finished", "gpus:1": "stopped"}
     assert [each.run for each in listed.reports[1].trials] == ["gpus:1", "gpus:2", "gpus:3"]
     same = listed.reports[1]
+    assert listed.awaited[-1] == []
     make_there(2, with_runs=False)
     qtbot.waitUntil(lambda: len(listed.reports) == 3, timeout=LONG)
     assert [each.summary.sweep for each in listed.reports] == ["1", "gpus:2", "gpus:1"]
@@ -191,6 +194,7 @@ def test_an_older_machine_is_named_once(
     for _ in range(2):
         listed.refused("The Traindeck there cannot do this (watch_sweeps): update it.")
     assert said == ["gpus: The Traindeck there cannot do this (watch_sweeps): update it."]
+    assert bridge._elsewhere.awaited() == [], "it is not waited for"
     bridge.set_watching(False)
 
 
