@@ -88,6 +88,9 @@ class SweepsPage(QWidget):
         self.resume = QPushButton(self.tr("Resume"))
         self.use = QPushButton(self.tr("Best settings to the form"))
         self.problem = Label()
+        self.lost = ElidedLabel()
+        """Why only what was known last is shown."""
+
         self.parallel = ParallelPlot()
         self.passing = Label()
         self.importance = ImportanceBars()
@@ -180,9 +183,13 @@ class SweepsPage(QWidget):
         self.bar.setValue(summary.done)
         self.bar.setAccessibleDescription(progress_of(summary))
         self.best.setText(self._best_text(report))
+        has_trials = report is None or sweep is not None
         self.problem.setText(summary.problem)
-        self.problem.setVisible(bool(summary.problem))
-        self._splitter.setVisible(report is None or report.sweep is not None)
+        self.problem.setVisible(not has_trials)
+        self.lost.setText(summary.problem)
+        self.lost.setToolTip(plain_tip(summary.problem))
+        self.lost.setVisible(has_trials and bool(summary.problem))
+        self._splitter.setVisible(has_trials)
         self.parallel.show_trials(sweep, trials)
         best = summary.best.number if summary.best else -1
         self.table.show_trials(sweep, trials, best)
@@ -250,6 +257,7 @@ class SweepsPage(QWidget):
         self.progress.setObjectName("note")
         self.best.setObjectName("note")
         self.best.setProperty("tone", "best")
+        self.lost.setObjectName("note")
         self.problem.setObjectName("problem")
         self.problem.setWordWrap(True)
         self.problem.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -328,6 +336,7 @@ class SweepsPage(QWidget):
         right.setSpacing(8)
         right.addLayout(head)
         right.addWidget(self.problem)
+        right.addWidget(self.lost)
         right.addWidget(self._splitter, 1)
         whole = QWidget()
         columns = QHBoxLayout(whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from filelock import FileLock
@@ -9,9 +10,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from engine.sweeps.report import SweepIndex
+from engine.sweeps.report import SweepIndex, SweepReport
 from engine.sweeps.sweep import JOURNAL, LOCK
 from gui.bridge.background import Background
+from gui.bridge.machines.remote_sweeps import NOT_CONNECTED
 from gui.style.theme import DARK, LIGHT
 from gui.sweeps.sweeps_page import SweepsPage
 from tests.support.made_sweeps import make_sweep
@@ -133,6 +135,29 @@ def test_a_damaged_sweep_is_a_sentence_and_the_others_can_be_seen(page: SweepsPa
     page.choose("1")
     assert page.parallel.isVisible()
     assert not page.problem.isVisible()
+
+
+def test_a_sweep_whose_machine_is_not_connected_is_shown_as_it_was_known_last(
+    page: SweepsPage,
+) -> None:
+    make_sweep(3, trials=5, with_runs=False)
+    (report,) = SweepIndex().read()
+    why = "There is no connection to gpus. It is off."
+    lost = {"sweep": "gpus:1", "state": NOT_CONNECTED, "problem": why}
+    trials = tuple(msgspec.structs.replace(each, run=f"gpus:{each.run}") for each in report.trials)
+    page.show_reports(
+        [SweepReport(msgspec.structs.replace(report.summary, **lost), report.sweep, trials)]
+    )
+    assert page.title.text() == "Sweep gpus:1 · digits"
+    assert (page.progress.text(), page.lost.text()) == ("not connected", why)
+    assert page.lost.isVisible()
+    assert not page.problem.isVisible()
+    assert page.parallel.isVisible()
+    assert (page.stop.isHidden(), page.resume.isHidden()) == (True, True)
+    runs = [page.table.trials.text(each, "run") for each in page.table.trials.rows]
+    assert runs == ["gpus:1", "gpus:2", "gpus:3"]
+    page.show_reports([report])
+    assert not page.lost.isVisible()
 
 
 def test_a_sweep_that_is_gone_is_no_longer_shown(page: SweepsPage) -> None:
