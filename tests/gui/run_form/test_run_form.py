@@ -461,5 +461,7 @@ def test_nothing_starts_while_the_chosen_machine_is_not_connected(form: RunForm)
     assert form.machine.machine == "gpus"
     assert not form.start_button.isEnabled()
     assert "gpus is not connected now" in form.note.problem
+    assert not form.sweep_button.isEnabled()
     form.offer_machines({"gpus": True})
     assert "not connected" not in form.note.problem
+    assert form.sweep_button.isEnabled() == form.start_button.isEnabled()

@@ -27,10 +27,11 @@ def dialog(qtbot: QtBot) -> SweepDialog:
     return opened(qtbot, SPEC)
 
 
-def opened(qtbot: QtBot, spec: RunSpec) -> SweepDialog:
+def opened(qtbot: QtBot, spec: RunSpec, machine: str = "") -> SweepDialog:
     parent = QWidget()
     qtbot.addWidget(parent)
-    dialog = SweepDialog(spec, RECIPE, str, ["validation/loss", "validation/accuracy"], "", parent)
+    metrics = ["validation/loss", "validation/accuracy"]
+    dialog = SweepDialog(spec, RECIPE, str, metrics, machine, parent)
     dialog.keeper = parent  # type: ignore[attr-defined]
     dialog.show()
     return dialog
@@ -51,6 +52,16 @@ def test_every_field_and_recipe_setting_that_can_vary_has_a_row(dialog: SweepDia
     assert dialog.ranges["width"].line.placeholderText() == "48"
     assert all(each.line.accessibleName() for each in dialog.ranges.values())
     assert all(each.line.toolTip() for each in dialog.ranges.values())
+
+
+def test_it_says_on_which_machine_the_sweep_will_run(qtbot: QtBot) -> None:
+    dialog = opened(qtbot, SPEC, "gpus")
+    assert dialog.windowTitle() == "Sweep of digits on gpus"
+    dialog.ranges["width"].line.setText("16,32")
+    assert dialog.plan.text() == "On gpus: 20 runs, one at a time, on CPU 0."
+    with qtbot.waitSignal(dialog.start_wanted) as wanted:
+        dialog.start.click()
+    assert wanted.args[1] == "gpus"
 
 
 def test_nothing_starts_without_a_range(dialog: SweepDialog) -> None:
