@@ -497,6 +497,7 @@ class EmptyTrash(Request[int], frozen=True, tag="empty_trash"):
 class StartSweep(Request[str], frozen=True, tag="start_sweep"):
     """Start a sweep; returns its number. It goes on without the connection."""
 
+    acts: ClassVar[bool] = True
     answer: ClassVar[Any] = str
     sweep: PackedSweep
     code: Code | None = None
@@ -506,12 +507,14 @@ class StartSweep(Request[str], frozen=True, tag="start_sweep"):
 class ResumeSweep(Request[None], frozen=True, tag="resume_sweep"):
     """Let a sweep go on."""
 
+    acts: ClassVar[bool] = True
     sweep: str
 
 
 class StopSweep(Request[None], frozen=True, tag="stop_sweep"):
     """Ask a sweep to stop: its runs save and end."""
 
+    acts: ClassVar[bool] = True
     sweep: str
 
 
