@@ -10,7 +10,7 @@ from engine.runs.run_info import RunInfo
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import is_elsewhere
+from gui.bridge.machines.machines import place_of
 from gui.bridge.twins import Twins, told, twin_tag
 from gui.run_form.run_form import RunForm
 from gui.run_list.chosen_runs import ChosenRuns
@@ -37,6 +37,7 @@ class TwinsController(QObject):
     ) -> None:
         super().__init__(window)
         self._page, self._chosen, self._window = page, chosen, window
+        self._machine = form.machine
         self.twins = Twins(background, self)
         self._first = ""
         """Id of the first run of the pair that was started last; empty: none was."""
@@ -53,12 +54,12 @@ class TwinsController(QObject):
 
     def show_runs(self, infos: Sequence[RunInfo]) -> None:
         """Choose both runs as soon as they are listed; say what becomes of them."""
-        here = [info for info in infos if not is_elsewhere(info)]
-        first = next((info for info in here if info.id == self._first), None)
+        first = next((info for info in infos if info.id == self._first), None)
         if first is None:
             return
-        tag = twin_tag(first.notes)
-        others = [info.id for info in here if tag and twin_tag(info.notes) == tag]
+        machine, tag = place_of(first.id)[0], twin_tag(first.notes)
+        there = [info for info in infos if place_of(info.id)[0] == machine]
+        others = [info.id for info in there if tag and twin_tag(info.notes) == tag]
         pair = [first.id, *(each for each in reversed(others) if each != first.id)]
         if pair != self._pair:
             self._pair = pair
@@ -66,11 +67,13 @@ class TwinsController(QObject):
             self._page.set_comparing(self._window.page == "runs")
         if (text := told(first.notes)) and text != self._told:
             self._told = text
-            self.message.emit(text)
+            self.message.emit(f"{machine}: {text}" if machine else text)
 
     def _start(self, spec: RunSpec, recipe: RecipeInfo, tags: tuple[str, ...]) -> None:
-        self.message.emit(self.tr("Starting the twin run…"))
-        self.twins.start(spec, recipe, tags)
+        machine = self._machine.machine
+        text = self.tr("Starting the twin run on {machine}…") if machine else ""
+        self.message.emit(text.format(machine=machine) or self.tr("Starting the twin run…"))
+        self.twins.start(spec, recipe, tags, machine)
 
     def _follow(self, run_id: str) -> None:
         self._first, self._pair, self._told = run_id, [], ""

@@ -252,6 +252,15 @@ class Start(Request[str], frozen=True, tag="start"):
     code: Code | None = None
 
 
+class StartTwins(Request[str], frozen=True, tag="start_twins"):
+    """Start twin runs; returns the id of the first. A process there starts the second one."""
+
+    answer: ClassVar[Any] = str
+    spec: Spec
+    tags: tuple[str, ...] = ()
+    code: Code | None = None
+
+
 class Resume(Request[str], frozen=True, tag="resume"):
     """Let an ended run go on; returns the id of the run that goes on.
 
@@ -535,6 +544,7 @@ Question = (
     | Check
     | MeasuredBefore
     | Start
+    | StartTwins
     | Resume
     | Checkpoints
     | ReadCheckpoint

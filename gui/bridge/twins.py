@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
-
 from PySide6.QtCore import QObject, Signal
 
 from engine.client import CannotStart
@@ -20,7 +17,7 @@ class Twins(QObject):
     """A process that outlives the window starts the second run, and notes what comes of both."""
 
     started = Signal(str)
-    """Id of the first run."""
+    """Id of the first run, such as `12`, or `gpus:12`."""
 
     refused = Signal(str)
     """Sentences: why there is no twin run."""
@@ -30,12 +27,23 @@ class Twins(QObject):
         self._background = background
         self._is_starting = False
 
-    def start(self, spec: RunSpec, recipe: RecipeInfo, tags: Iterable[str] = ()) -> None:
-        """Start twin runs, both with `tags`. Emits `started` or `refused`."""
+    def start(
+        self, spec: RunSpec, recipe: RecipeInfo, tags: tuple[str, ...] = (), machine: str = ""
+    ) -> None:
+        """Start twin runs, both with `tags`, on this machine or on the one with this name, to which
+        the recipe is sent. Emits `started` or `refused`."""
         if self._is_starting:
             return  # the user has clicked twice
         self._is_starting = True
-        work = partial(start_twins, spec, recipe, tags)
+
+        def work() -> str:
+            if not machine:
+                return start_twins(spec, recipe, tags)
+            from gui.bridge.machines.remote_run import start_twins_elsewhere
+
+            connection = self._background.machines.connection(machine)
+            return start_twins_elsewhere(connection, spec, tags)
+
         self._background.run(work, self._report, self._refuse)
 
     def _report(self, run_id: str) -> None:

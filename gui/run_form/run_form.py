@@ -440,8 +440,6 @@ class RunForm(QFrame):
             return self.tr("A twin run needs a recipe for Keras, not a script.")
         if not self._is_new_run:
             return self.tr("A twin run trains two new runs: choose New run instead.")
-        if self.machine.machine:
-            return self.tr("A twin run trains on this machine only.")
         if self.source().framework != "keras":
             text = self.tr("A twin run needs a recipe for Keras, which {name} is not.")
             return text.format(name=self.source().name)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,8 +19,10 @@ from engine.messages.events import CheckpointSaved, Notice, RunEnded
 from engine.processes.process import PROJECT
 from engine.remote import machines, ssh
 from engine.remote.machines import RemoteMachine
+from engine.remote.requests import Request, StartTwins
 from engine.remote.sent_code import code_of
 from engine.runs import checkpoint_files
+from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.run_state import RunState
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec import catalog
@@ -684,3 +687,63 @@ def test_a_sweep_of_the_form_runs_there_and_its_best_settings_come_back(
     assert app.form.recipe_note.text().startswith(f"mine.py as run {best.run} has trained it")
     page.table.opened.emit(best.run)
     assert app.run_list.watched == best.run
+
+
+def said(app: AppController) -> str:
+    return app.window.statusBar().currentMessage()
+
+
+def test_twin_runs_there_are_chosen_and_what_is_noted_is_said_with_the_machine(
+    connected: Callable[[], AppController],
+    record_there: Callable[..., RecordedRun],
+    record: Callable[..., RecordedRun],
+    qtbot: QtBot,
+) -> None:
+    tagged = RunNotes(tags=("twin-1",), note="Twin: equal.")
+    for run in (record(), record_there(), record_there()):
+        write_notes(run.folder, tagged)
+    app = connected()
+    qtbot.waitUntil(lambda: len(listed(app)) == 3)
+    app.chosen.choose([])
+    app.twins_controller.twins.started.emit("gpus:1")
+    qtbot.waitUntil(lambda: app.chosen.ids() == ["gpus:1", "gpus:2"])  # and no run of this machine
+    qtbot.waitUntil(lambda: said(app) == "gpus: Twin: equal.")
+    assert app.runs_page.is_comparing
+
+
+def test_twins_are_asked_for_on_the_machine_of_the_form(
+    connected: Callable[[], AppController], qtbot: QtBot
+) -> None:
+    app = connected()
+    app.form.recipe.choose("digits_keras")
+    app.form.machine.setCurrentIndex(app.form.machine.findData("gpus"))
+    qtbot.waitUntil(app.form.planning.twin.isEnabled)
+    spec = app.form.spec()
+    assert spec is not None
+    other = msgspec.structs.replace(spec, recipe="digits")
+    app.form.twin_requested.emit(other, catalog.recipe("digits"), ())
+    qtbot.waitUntil(lambda: "gpus: Twin runs need a recipe" in said(app))
+
+
+def test_nobody_knows_whether_twins_were_started_when_the_connection_breaks(
+    connected: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    app = connected()
+    connection = app.machines.connection("gpus")
+    session = connection._session
+    assert session is not None
+    post = session.post
+
+    def break_after(request: Request[Any], *arguments: Any) -> Any:
+        posted = post(request, *arguments)
+        if isinstance(request, StartTwins):
+            os.kill(connection.pid, signal.SIGKILL)
+        return posted
+
+    monkeypatch.setattr(session, "post", break_after)
+    os.kill(connection.pid, signal.SIGSTOP)  # it takes the request, and does nothing
+    app.form.machine.setCurrentIndex(app.form.machine.findData("gpus"))
+    spec = RunSpec(recipe="digits_keras", strategy="tf/single", devices=("cpu:0",))
+    app.form.twin_requested.emit(spec, catalog.recipe("digits_keras"), ())
+    qtbot.waitUntil(lambda: "whether it was done there is not known" in said(app))
+    assert said(app).startswith("gpus: ")

@@ -19,6 +19,7 @@ from engine.files import log_tail
 from engine.files.disk_errors import disk_problem
 from engine.files.regular_file import read_regular
 from engine.planning import kept
+from engine.planning.twin import NoTwins, start_twins
 from engine.remote import packed_points, requests
 from engine.remote.downloads import offered_checkpoint, offered_files, piece_of
 from engine.remote.requests import (
@@ -43,6 +44,7 @@ from engine.runs.run_overview import read_diff, read_recipe, run_overview
 from engine.runs.settings_history import settings_history
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
+from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import UnreadableSpec, read_spec
 from engine.spec.validation import Problem
@@ -135,6 +137,9 @@ class Handlers:
             case requests.Start():
                 spec = _spec(request.spec, request.code)
                 return client.start(spec, request.tags, kept.measured_before(spec))
+            case requests.StartTwins():
+                spec = _spec(request.spec, request.code)
+                return start_twins(spec, catalog.recipe_of(spec), request.tags)
             case requests.Resume():
                 return _resume(request, job)
             case requests.Checkpoints():
@@ -261,7 +266,9 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(text, "command_failed")
         case Cancelled():
             return Refusal("It was cancelled.", "cancelled")
-        case Refused() | UnreadableSpec() | trash.CannotDelete() | device_queue.CannotMoveRun():
+        case Refused() | NoTwins() | UnreadableSpec():
+            return Refusal(text)
+        case trash.CannotDelete() | device_queue.CannotMoveRun():
             return Refusal(text)
         case NoSuchSweep() | SweepActive() | DamagedJournal():
             return Refusal(text)

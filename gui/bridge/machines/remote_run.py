@@ -85,15 +85,21 @@ def start_elsewhere(connection: Connection, spec: RunSpec, tags: tuple[str, ...]
     """Send the recipe or script of `spec` to a machine, and start a run there; return such as
     `gpus:12`.
 
-    It trains with the Python that the Traindeck there chooses. Raises CannotStart and NoAnswer.
+    Raises CannotStart and NoAnswer.
     """
-    spec = msgspec.structs.replace(spec, interpreter="")
     if spec.is_script:
         with _readable_here():
             spec, code = _with_script_there(connection, spec), None
     else:
         code = recipe_code(spec)
     number = call(connection, requests.Start(packed_spec(spec), tags, code), START_SECONDS)
+    return f"{connection.machine.name}:{number}"
+
+
+def start_twins_elsewhere(connection: Connection, spec: RunSpec, tags: tuple[str, ...]) -> str:
+    """Start twin runs of the recipe of `spec`, as `start_elsewhere`; return the first of both."""
+    request = requests.StartTwins(packed_spec(spec), tags, recipe_code(spec))
+    number = call(connection, request, START_SECONDS)
     return f"{connection.machine.name}:{number}"
 
 
@@ -120,7 +126,7 @@ def _readable_here() -> Iterator[None]:
 def _with_script_there(connection: Connection, spec: RunSpec) -> RunSpec:
     """Send the script of `spec`, and return the spec with which it runs in the folder there.
 
-    Raises OSError, UnfitCode, NoAnswer.
+    It runs with the Python that the Traindeck there chooses. Raises OSError, UnfitCode, NoAnswer.
     """
     code, at = script_code(spec.command, Path(spec.working_folder or Path(spec.recipe).parent))
     file = PurePosixPath(call(connection, requests.Keep(code), START_SECONDS))
@@ -129,6 +135,7 @@ def _with_script_there(connection: Connection, spec: RunSpec) -> RunSpec:
         recipe=str(file),
         command=(*spec.command[:at], file.name, *spec.command[at + 1 :]),
         working_folder=str(file.parent),
+        interpreter="",
     )
 
 

@@ -25,7 +25,7 @@ from engine.remote import packed_points, requests
 from engine.remote.downloads import offered_file
 from engine.remote.requests import FollowNews, Hello, RunsNews
 from engine.remote.run_rows import digest_of, encode, packed_spec, run_info, unpacked_history
-from engine.remote.serving import watches
+from engine.remote.serving import handlers, watches
 from engine.runs import trash
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import RunInfo, get_run
@@ -33,6 +33,7 @@ from engine.runs.run_notes import RunNotes, read_notes
 from engine.runs.run_overview import read_diff, run_overview
 from engine.runs.settings_history import SettingsHistory
 from engine.runs.store.store_reader import RunReader
+from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import replaced_spec
 from engine.system import paths
@@ -104,6 +105,34 @@ def test_a_spec_is_checked_there(peer: Peer) -> None:
     assert peer.ask(requests.Check(packed_spec(SPEC))) == []
     (problem,) = peer.ask(requests.Check(packed_spec(SPEC) | {"epochs": -1}))
     assert problem.field == "epochs"
+
+
+def test_twins_are_refused_as_the_engine_does(peer: Peer) -> None:
+    refusal = peer.refusal(requests.StartTwins(packed_spec(SPEC)))
+    assert (refusal.kind, "write it for Keras" in refusal.text) == ("", True)
+    keras = packed_spec(SPEC) | {"recipe": "digits_keras", "batch_size": 0}
+    refusal = peer.refusal(requests.StartTwins(keras))
+    assert refusal.kind == "cannot_start"
+    assert [problem.field for problem in refusal.problems] == ["batch_size"]
+    assert paths.run_ids() == []
+
+
+def test_twins_train_the_recipe_that_was_sent(
+    peer: Peer, traindeck_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[tuple[RunSpec, str, tuple[str, ...]]] = []
+
+    def start(spec: RunSpec, recipe: RecipeInfo, tags: tuple[str, ...]) -> str:
+        began.append((spec, recipe.path, tags))
+        return "12"
+
+    monkeypatch.setattr(handlers, "start_twins", start)
+    settings = packed_spec(SPEC) | {"interpreter": "/env/bin/python"}
+    code = requests.Code("mine.py", RECIPE, {"helper.py": b"f = 1\n"})
+    assert peer.ask(requests.StartTwins(settings, ("a",), code)) == "12"
+    ((spec, path, tags),) = began
+    assert Path(spec.recipe).is_relative_to(traindeck_home / "received")
+    assert (path, spec.interpreter, tags) == (spec.recipe, "/env/bin/python", ("a",))
 
 
 def test_the_curves_are_those_of_the_store(peer: Peer, run: RecordedRun) -> None:
