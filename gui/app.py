@@ -25,6 +25,7 @@ from gui.bridge.files.editor import Editor
 from gui.bridge.files.media_files import MediaFiles
 from gui.bridge.files.recent_forms import RecentForms
 from gui.bridge.files.settings_file import window_settings
+from gui.bridge.machines.environments_there import EnvironmentsThere
 from gui.bridge.machines.machines import Machines, place_of
 from gui.bridge.memory_owners import MemoryOwners
 from gui.bridge.overview_reader import OverviewReader
@@ -306,7 +307,10 @@ class AppController(QObject):
         self.devices = DeviceList()
         self.machine_cards, self.machines_page = MachineCards(settings), Place()
         self._race_place = Place()
-        self.form = RunForm(recent=RecentForms(settings))
+        self.form = RunForm(
+            recent=RecentForms(settings),
+            environments_there=EnvironmentsThere(self.background, self),
+        )
         self.chosen = ChosenRuns(settings, self)
         self.run_list = RunListView(theme)
         self.run_list_panel = RunListPanel(self.run_list, self.chosen, theme)

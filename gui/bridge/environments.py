@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 import threading
 import time
@@ -24,6 +25,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem
 from engine.spec.worker_python import interpreter_problems, python_of_run
+from engine.system.program import call
 from gui.bridge.machines.machines import is_elsewhere
 from gui.style.translation import translate
 
@@ -61,6 +63,23 @@ def choices(chosen: str) -> tuple[list[Choice], str]:
         problem = f"{str(error)[:1].upper()}{str(error)[1:]}."
     found.setdefault(chosen, Choice(chosen, chosen))
     return list(found.values()), problem
+
+
+def choices_there(machine: str, found: Sequence[Environment], chosen: str) -> list[Choice]:
+    """Return the same for another machine, which has `found` these environments."""
+    own = translate("Environments", "Traindeck's own on {machine}")
+    listed = {"": Choice("", own.format(machine=machine))}
+    for each in found:
+        listed[each.python] = Choice(each.python, _title(each))
+    listed.setdefault(chosen, Choice(chosen, chosen))
+    return list(listed.values())
+
+
+def how_to_make_there(machine: str, framework: str) -> str:
+    """Return the sentence with the command that makes an environment on another machine."""
+    words = f"env add {framework} --create {shlex.quote(requirement_of(framework))} --on {machine}"
+    text = translate("Environments", "An environment on {machine} is made in a terminal: {command}")
+    return text.format(machine=machine, command=call(words))
 
 
 def default_for(framework: str) -> str:

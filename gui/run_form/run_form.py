@@ -41,6 +41,7 @@ from gui.bridge.files.script_files import (
     script_problems,
     shown_command,
 )
+from gui.bridge.machines.environments_there import EnvironmentsThere
 from gui.bridge.machines.machines import is_elsewhere, place_of
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
 from gui.run_form.button_row import ButtonRow
@@ -108,8 +109,14 @@ class RunForm(QFrame):
     spec_changed = Signal(object)
     """The form has another RunSpec, or None: it has problems."""
 
-    def __init__(self, parent: QWidget | None = None, recent: RecentForms | None = None) -> None:
-        """`recent`: what was in the form for files of the user; None: nothing is remembered."""
+    def __init__(
+        self,
+        parent: QWidget | None = None,
+        recent: RecentForms | None = None,
+        environments_there: EnvironmentsThere | None = None,
+    ) -> None:
+        """`recent`: what was in the form for files of the user; None: nothing is remembered.
+        `environments_there`: asks other machines for their Pythons; None: none is asked."""
         super().__init__(parent)
         self._recent: RecentForms | None = None  # until the form shows what is remembered
         self._is_filling = False
@@ -129,7 +136,8 @@ class RunForm(QFrame):
         self.edit_button = IconButton("pencil", self.tr("Open in editor"), "")
         self.strategy = StrategyChoice()
         self.strategy_note = FieldNote()
-        self.environment = EnvironmentRow()
+        self._environments_there = environments_there or EnvironmentsThere(parent=self)
+        self.environment = EnvironmentRow(self._environments_there)
         self.environment_button = IconButton("gear", self.tr("Environment"), "")
         self.environment_button.setCheckable(True)
         self.machine = MachineChoice()
@@ -193,6 +201,7 @@ class RunForm(QFrame):
         self.environment.changed.connect(self._check)
         self.environment_button.toggled.connect(self._show_environment)
         self.environment.message.connect(self.message)
+        self._environments_there.checked.connect(self._check)
         self.devices.changed.connect(self._check)
         self.machine.chosen.connect(self._machine_chosen)
         for field in self._main_fields.values():
@@ -214,6 +223,7 @@ class RunForm(QFrame):
         self.edit_button.clicked.connect(self._edit)
         self._watch.changed.connect(self._file_changed)
         self.entered.connect(self._watch.check)
+        self.entered.connect(self._environments_there.ask)
         if isinstance(app := QApplication.instance(), QApplication):
             app.focusChanged.connect(self._focus_moved)
         self._show_kind(False)
@@ -253,8 +263,10 @@ class RunForm(QFrame):
     def remember(self) -> None:
         """Remember what is in the form for this recipe or script."""
         if self._recent is not None and self._entered and not isinstance(self._mode, Continuation):
-            tags = ", ".join(self.name_row.entered_tags())
-            self._recent.remember(self._entered, tags, self.machine.machine or self.machine.wanted)
+            tags, spec = ", ".join(self.name_row.entered_tags()), self._entered
+            if self.machine.machine:
+                spec = replace(spec, interpreter="")  # it is one of that machine
+            self._recent.remember(spec, tags, self.machine.machine or self.machine.wanted)
 
     def open_file(self) -> None:
         """Let the user choose a file; one that is no recipe is shown as a script."""
@@ -283,7 +295,7 @@ class RunForm(QFrame):
         self._set_mode(NewRun())
         if machine is not None:
             self.machine.choose(machine)
-        self._fill(spec)
+        self._fill_of(machine or "", spec)
         self.recipe_note.set_note(note)
 
     def continue_run(
@@ -478,6 +490,7 @@ class RunForm(QFrame):
     def _machine_chosen(self) -> None:
         self.devices.forget()
         self._lock_script_page()
+        self.environment.set_machine(self.machine.machine)
         self._check()
 
     def _lock_script_page(self) -> None:
@@ -513,7 +526,7 @@ class RunForm(QFrame):
             self.message.emit(str(error))
             return
         if not mode.recipe.builtin:
-            self._fill(spec)
+            self._fill_of(place_of(mode.info.id)[0], spec)
             choice.forget(mode.recipe)
             self.recipe_note.set_note(origin_of(mode.info, mode.recipe))
 
@@ -661,7 +674,21 @@ class RunForm(QFrame):
         if spec is not None:
             self._fill_known(replace(spec, devices=self.devices.devices()))
 
+    def _fill_of(self, machine: str, spec: RunSpec) -> None:
+        """Show `spec`, whose Python is one of `machine`, which need not be the chosen one."""
+        if machine == self.machine.machine:
+            self._fill(spec)
+        else:
+            self._fill(self._with_listed_python(spec), is_known=True)
+
+    def _with_listed_python(self, spec: RunSpec) -> RunSpec:
+        """Return `spec`, which may be one of another machine, with a Python of the chosen one."""
+        is_listed = self.environment.is_listed(spec.interpreter)
+        return spec if is_listed or spec.is_script else replace(spec, interpreter="")
+
     def _fill_known(self, spec: RunSpec) -> None:
+        if self.machine.machine:
+            spec = self._with_listed_python(spec)
         devices = self.devices
         spec, _ = adapt_preset(
             spec, devices.devices(), devices.known_gpus, self.strategy.all_names()
@@ -721,7 +748,8 @@ class RunForm(QFrame):
             given.refusal,
             is_in_cluster=self.devices.is_in_cluster,
         )
-        found += build_problems(spec, strategy, found)
+        if not self.machine.machine:  # the Traindeck there knows
+            found += build_problems(spec, strategy, found)
         if lost := self.devices.lost_machines():
             text = self.tr("{machines}: not in the cluster now. Choose other devices, or wait.")
             found.append(Problem("devices", text.format(machines=", ".join(lost))))
@@ -756,8 +784,7 @@ class RunForm(QFrame):
     def _show_environment(self) -> None:
         """Show the row of the environment where there is something to choose, or when asked."""
         is_shown = self.environment_button.isChecked() or self.environment.has_choice
-        is_here = not self.machine.machine
-        self._rows.setRowVisible(self.environment, is_shown and is_here and not self.is_script)
+        self._rows.setRowVisible(self.environment, is_shown and not self.is_script)
         text = self.tr("Environment: {name}").format(name=self.environment.combo.currentText())
         self.environment_button.setToolTip(plain_tip(text))
         self.environment_button.setEnabled(not self.environment.has_choice)
@@ -768,7 +795,8 @@ class RunForm(QFrame):
     ) -> list[Problem]:
         """Return why the chosen Python cannot train; offer a new environment where that helps."""
         if self.machine.machine:
-            return []  # the Traindeck there knows
+            self.environment.set_offer(False)
+            return [] if recipe.problem else self._environments_there.problems(spec, recipe)
         found = [] if recipe.problem else self._worker_checks.problems(spec, recipe, strategy)
         on_gpus = bool(spec.devices) and not all_on_cpu(spec.devices)
         self.environment.set_offer(bool(found) and on_gpus and package_of(strategy) == "tensorflow")

@@ -15,11 +15,14 @@ import pytest
 from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
+from engine.environments import registry
+from engine.environments.registry import Environment
 from engine.messages.events import CheckpointSaved, Notice, RunEnded
 from engine.processes.process import PROJECT
 from engine.remote import machines, ssh
+from engine.remote.connection import Connection
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import Request, StartTwins
+from engine.remote.requests import Request, Start, StartTwins
 from engine.remote.sent_code import code_of
 from engine.runs import checkpoint_files
 from engine.runs.run_notes import RunNotes, write_notes
@@ -253,7 +256,7 @@ def there_spec(theirs: Path) -> RunSpec:
         settings={"width": 16},
         devices=("cpu:0", "cpu:1"),
         strategy="torch/ddp",
-        interpreter="/envs/of/gpus/bin/python",
+        interpreter=sys.executable,
     )
 
 
@@ -280,12 +283,13 @@ def test_the_settings_and_the_recipe_of_a_run_there_come_into_the_form(
     assert form.machine.machine == "gpus"
     assert form.recipe_note.text().startswith("mine.py as run gpus:1 has trained it: on gpus")
     assert form.field("settings.width").value_or_default() == 16
+    qtbot.waitUntil(lambda: form.spec() is not None)
     spec = form.spec()
     assert spec is not None
     assert (spec.devices, spec.strategy, spec.interpreter) == (
         ("cpu:0", "cpu:1"),
         "torch/ddp",
-        "",
+        sys.executable,
     )
     here = Path(spec.recipe)
     assert here.is_relative_to(paths.home() / "received")
@@ -357,6 +361,7 @@ def test_a_run_there_goes_on_with_changed_settings_of_its_own_recipe(
     qtbot.waitUntil(lambda: form.heading.title.text() == "RESUME RUN gpus:1")
     assert not form.machine.isEnabled()
     form.field("settings.width").set_value(32)
+    qtbot.waitUntil(lambda: form.spec() is not None)
     asked: list[ResumeRequest] = []
     form.continue_requested.disconnect(app.engine_client.resume)
     form.continue_requested.connect(asked.append)
@@ -368,7 +373,7 @@ def test_a_run_there_goes_on_with_changed_settings_of_its_own_recipe(
     new = form.spec()
     assert new is not None
     assert Path(new.recipe).is_relative_to(paths.home() / "received")
-    assert (new.settings, new.interpreter) == ({"width": 32}, "")
+    assert (new.settings, new.interpreter) == ({"width": 32}, sys.executable)
     assert form.recipe.findData(spec.recipe) < 0
 
 
@@ -734,8 +739,8 @@ def test_nobody_knows_whether_twins_were_started_when_the_connection_breaks(
     assert session is not None
     post = session.post
 
-    def break_after(request: Request[Any], *arguments: Any) -> Any:
-        posted = post(request, *arguments)
+    def break_after(request: Request[Any], *arguments: Any, **more: Any) -> Any:
+        posted = post(request, *arguments, **more)
         if isinstance(request, StartTwins):
             os.kill(connection.pid, signal.SIGKILL)
         return posted
@@ -747,3 +752,36 @@ def test_nobody_knows_whether_twins_were_started_when_the_connection_breaks(
     app.form.twin_requested.emit(spec, catalog.recipe("digits_keras"), ())
     qtbot.waitUntil(lambda: "whether it was done there is not known" in said(app))
     assert said(app).startswith("gpus: ")
+
+
+def test_the_python_that_the_machine_uses_travels_with_the_settings(
+    connected: Callable[[], AppController],
+    other_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    qtbot: QtBot,
+) -> None:
+    with monkeypatch.context() as there:
+        there.setenv("TRAINDECK_HOME", str(other_home))
+        registry.add(Environment("mine", sys.executable, default_for=("torch",)))
+        registry.add(Environment("empty", "/nowhere/bin/python"))
+    app = connected()
+    form, combo = app.form, app.form.environment.combo
+    form.machine.setCurrentIndex(form.machine.findData("gpus"))
+    qtbot.waitUntil(lambda: form.spec() is not None)
+    asked: list[Start] = []
+    call = remote_run.call
+
+    def take_start(connection: Connection, request: Request[Any], seconds: float) -> Any:
+        if not isinstance(request, Start):
+            return call(connection, request, seconds)
+        asked.append(request)
+        return "7"
+
+    with monkeypatch.context() as double, qtbot.waitSignal(app.engine_client.started):
+        double.setattr(remote_run, "call", take_start)
+        form.start()
+    (request,) = asked
+    assert request.spec["interpreter"] == sys.executable
+    combo.activated.emit(combo.findText("empty"))
+    qtbot.waitUntil(lambda: "/nowhere" in form.environment.note.problem)  # it was checked there
+    assert form.spec() is None

@@ -65,14 +65,14 @@ class NotForTheForm(Exception):
 def settings_here(spec: RunSpec, recipe: RecipeInfo) -> RunSpec:
     """Return the settings for a new run of the `copy` here of a recipe or script of elsewhere.
 
-    It trains with the Python that its machine chooses. Raises NotForTheForm.
+    The Python of a recipe is one of that machine. Raises NotForTheForm.
     """
     if recipe.problem:
         raise NotForTheForm(recipe.problem)
     if recipe.builtin:
-        return replace(spec, interpreter="")
+        return spec
     if not spec.is_script:
-        return replace(spec, recipe=recipe.copy, interpreter="")
+        return replace(spec, recipe=recipe.copy)
     script = PurePosixPath(spec.recipe)
     folder = PurePosixPath(spec.working_folder or script.parent)
     at = next((place for place, word in enumerate(spec.command) if folder / word == script), None)

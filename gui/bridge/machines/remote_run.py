@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from engine.client import CannotStart, NoSuchRun
+from engine.environments.registry import Environment
 from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
 from engine.remote import packed_points, requests
@@ -103,6 +104,20 @@ def start_twins_elsewhere(connection: Connection, spec: RunSpec, tags: tuple[str
     return f"{connection.machine.name}:{number}"
 
 
+def environments_elsewhere(connection: Connection) -> list[Environment]:
+    """Return the Pythons that a machine has named. Raises NoAnswer."""
+    return call(connection, requests.Environments(), ANSWER_SECONDS)
+
+
+def check_elsewhere(connection: Connection, spec: RunSpec) -> list[Problem]:
+    """Return why a recipe with these settings cannot start on a machine now, to which it is sent.
+
+    Raises CannotStart if it cannot be read here, and NoAnswer.
+    """
+    request = requests.Check(packed_spec(spec), recipe_code(spec))
+    return call(connection, request, START_SECONDS)
+
+
 def recipe_code(spec: RunSpec) -> requests.Code | None:
     """Return the recipe of `spec` for a message, with its modules; None: every Traindeck has it.
 
@@ -126,7 +141,7 @@ def _readable_here() -> Iterator[None]:
 def _with_script_there(connection: Connection, spec: RunSpec) -> RunSpec:
     """Send the script of `spec`, and return the spec with which it runs in the folder there.
 
-    It runs with the Python that the Traindeck there chooses. Raises OSError, UnfitCode, NoAnswer.
+    It runs with Traindeck's own Python there. Raises OSError, UnfitCode, NoAnswer.
     """
     code, at = script_code(spec.command, Path(spec.working_folder or Path(spec.recipe).parent))
     file = PurePosixPath(call(connection, requests.Keep(code), START_SECONDS))

@@ -18,11 +18,14 @@ from engine.environments.registry import Environment
 from gui.bridge.environments import (
     EnvironmentMaker,
     choices,
+    choices_there,
     default_for,
     folder_of,
     framework_title,
+    how_to_make_there,
 )
 from gui.bridge.files.script_files import interpreter_in
+from gui.bridge.machines.environments_there import EnvironmentsThere
 from gui.run_form.environment.making_dialog import MakingDialog, stage_text
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.entry_fields import Combo, FieldNote, show_fault
@@ -39,8 +42,10 @@ class EnvironmentRow(QWidget):
     message = Signal(str)
     """A sentence for the status bar."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, there: EnvironmentsThere, parent: QWidget | None = None) -> None:
+        """`there`: those of the other machine that is chosen, if one is."""
         super().__init__(parent)
+        self._there = there
         self.label = Label(self.tr("P&ython"))
         self.combo = Combo()
         self.label.setBuddy(self.combo)
@@ -77,6 +82,7 @@ class EnvironmentRow(QWidget):
         self.maker.made.connect(self._made)
         self.maker.failed.connect(self._failed)
         self.maker.cancelled.connect(self._ended)
+        there.listed.connect(self._list_there)
 
     @property
     def has_choice(self) -> bool:
@@ -88,7 +94,18 @@ class EnvironmentRow(QWidget):
         """Return the path of the chosen Python; empty: the one of Traindeck."""
         if self._framework in self._chosen:
             return self._chosen[self._framework]
-        return default_for(self._framework)
+        there = self._there
+        return (there.default_for if there.machine else default_for)(self._framework)
+
+    def is_listed(self, interpreter: str) -> bool:
+        """Whether the machine that is chosen has named this Python, or it is chosen."""
+        return interpreter in self._listed or interpreter == self.interpreter()
+
+    def set_machine(self, machine: str) -> None:
+        """List the Pythons of another machine (empty: of this one), and forget what was chosen."""
+        self._chosen.clear()
+        self._there.follow(machine)
+        self.refresh()
 
     def follow(self, framework: str) -> None:
         """Show the environment for `framework`: the one that was chosen, or its default."""
@@ -112,8 +129,12 @@ class EnvironmentRow(QWidget):
 
     def refresh(self) -> None:
         """List the environments as they are now."""
-        chosen = self.interpreter()
-        found, problem = choices(chosen)
+        chosen, there = self.interpreter(), self._there
+        if there.machine:
+            found = choices_there(there.machine, there.environments or (), chosen)
+            problem = there.problem
+        else:
+            found, problem = choices(chosen)
         self.note.set_note(f"⚠ {problem}" if problem else "")
         self._listed = [each.interpreter for each in found]
         self.combo.clear()
@@ -122,10 +143,13 @@ class EnvironmentRow(QWidget):
             tip = plain_tip(each.interpreter or each.title)
             self.combo.setItemData(row, tip, Qt.ItemDataRole.ToolTipRole)
         self.combo.insertSeparator(self.combo.count())
-        self.combo.addItem(self.tr("Browse…"))
+        self._listed.append(None)
+        if not there.machine:
+            self.combo.addItem(self.tr("Browse…"))
+            self._listed.append(_BROWSE)
         text = self.tr("Make one for {framework}…")
         self.combo.addItem(text.format(framework=framework_title(self._framework)))
-        self._listed += [None, _BROWSE, _MAKE]
+        self._listed.append(_MAKE)
         self._select(chosen)
 
     def set_problem(self, text: str) -> None:
@@ -140,7 +164,11 @@ class EnvironmentRow(QWidget):
         self.offer.setVisible(is_shown and not self.maker.is_making)
 
     def make(self) -> None:
-        """Open the dialog that makes an environment for the shown framework."""
+        """Open the dialog that makes an environment for the shown framework, or say how it is made
+        on another machine."""
+        if machine := self._there.machine:
+            self.message.emit(how_to_make_there(machine, self._framework))
+            return
         if not self.maker.is_making:
             if self._dialog is not None:
                 self._dialog.deleteLater()
@@ -182,9 +210,14 @@ class EnvironmentRow(QWidget):
         text = f"{self.maker.name}: {stage_text(stage, time.monotonic() - self._begun)}"
         self.progress.setText(text)
 
+    def _list_there(self) -> None:
+        self.refresh()
+        self.changed.emit()
+
     def _made(self, environment: Environment) -> None:
         self._ended()
-        self._chosen[self._framework] = environment.python
+        if not self._there.machine:  # where it is
+            self._chosen[self._framework] = environment.python
         self.refresh()
         text = self.tr("The environment {name} is made.").format(name=environment.name)
         self.message.emit(" ".join([text, *environment.facts.problems]))

@@ -168,7 +168,7 @@ class ScriptPage(QWidget):
 
     def set_machine(self, machine: str) -> None:
         """Lock what has no meaning on another machine; empty: the script runs on this one."""
-        python = self.tr("The Python is the one that the Traindeck of {machine} chooses.")
+        python = self.tr("A script runs with Traindeck's own Python on {machine}.")
         self.interpreter.set_refusal(python.format(machine=machine) if machine else "")
         folder = self.tr("The script runs in the folder of {machine} to which it is sent.")
         self.working_folder.set_refusal(folder.format(machine=machine) if machine else "")

@@ -1,0 +1,159 @@
+"""The Pythons of another machine: who is asked when, and what is known meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QObject, Signal
+
+from engine.environments.registry import Environment
+from engine.remote.connection import LinkState, LinkStatus
+from engine.spec import catalog
+from engine.spec.validation import Problem
+from gui.bridge.machines import remote_run
+from gui.bridge.machines.environments_there import EnvironmentsThere
+from gui.bridge.machines.no_answer import NoAnswer
+from tests.support.recorded_runs import SPEC
+
+TORCH = Environment("torch", "/envs/torch/bin/python", default_for=("torch",))
+RECIPE = catalog.recipe(SPEC.recipe)
+CONNECTED, WAITING = LinkStatus(LinkState.CONNECTED), LinkStatus(LinkState.WAITING)
+
+
+class Link(QObject):
+    """Machines that are connected or not, and a background whose work is carried out by hand."""
+
+    status_changed = Signal(str, object)
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.machines = self
+        self.state = CONNECTED
+        self.answer: list[Environment] | Exception = [TORCH]
+        self.found: list[Problem] = []
+        self.work: list[Callable[[], None]] = []
+        monkeypatch.setattr(remote_run, "environments_elsewhere", lambda _: self._answered())
+        monkeypatch.setattr(remote_run, "check_elsewhere", lambda *_: self.found)
+
+    def _answered(self) -> list[Environment]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def is_connected(self, _: str) -> bool:
+        return self.state is CONNECTED
+
+    def connection(self, name: str) -> str:
+        return name
+
+    def run(self, work: Any, success: Any, failure: Any) -> None:
+        def carry_out() -> None:
+            try:
+                result = work()
+            except Exception as error:
+                return failure(error)
+            return success(result)
+
+        self.work.append(carry_out)
+
+    def carry_out(self) -> int:
+        """Carry out what waits; return how much that was."""
+        work, self.work = self.work, []
+        for each in work:
+            each()
+        return len(work)
+
+    def tell(self, state: LinkStatus) -> None:
+        self.state = state
+        self.status_changed.emit("gpus", state)
+
+
+@pytest.fixture
+def link(monkeypatch: pytest.MonkeyPatch) -> Link:
+    return Link(monkeypatch)
+
+
+@pytest.fixture
+def there(link: Link) -> EnvironmentsThere:
+    return EnvironmentsThere(link)  # type: ignore[arg-type]  # a double
+
+
+def test_until_it_has_answered_nothing_can_start_there(
+    there: EnvironmentsThere, link: Link
+) -> None:
+    there.follow("gpus")
+    (problem,) = there.problems(SPEC, RECIPE)
+    assert (problem.field, "gpus has not said" in problem.text) == ("interpreter", True)
+    link.carry_out()
+    assert there.problems(SPEC, RECIPE) == []
+    assert there.default_for("torch") == TORCH.python
+    assert there.default_for("tensorflow") == ""
+
+
+def test_a_machine_is_asked_again_when_it_is_connected_again_and_only_then(
+    there: EnvironmentsThere, link: Link
+) -> None:
+    link.state = WAITING
+    there.follow("gpus")
+    assert not link.work
+    link.tell(CONNECTED)
+    link.tell(CONNECTED)  # with each answer to a ping
+    assert link.carry_out() == 1
+    link.tell(WAITING)
+    link.answer = []
+    link.tell(CONNECTED)
+    assert there.environments == [TORCH], "it is known until the answer comes"
+    assert link.carry_out() == 1
+    assert there.environments == []
+
+
+def test_an_answer_of_another_machine_is_late(there: EnvironmentsThere, link: Link) -> None:
+    there.follow("lab")
+    there.follow("gpus")
+    link.work.pop()  # its own answer is still on the way
+    link.carry_out()
+    assert there.environments is None
+    there.follow("gpus")
+    there.follow("")
+    link.carry_out()
+    assert there.environments is None
+
+
+def test_what_cannot_be_read_there_is_said_and_a_broken_connection_is_waited_for(
+    there: EnvironmentsThere, link: Link
+) -> None:
+    link.answer = NoAnswer("gpus: The list is damaged.")
+    there.follow("gpus")
+    link.carry_out()
+    assert (there.environments, there.problem) == ([], "gpus: The list is damaged.")
+    there.follow("gpus")
+    link.tell(WAITING)
+    link.carry_out()
+    assert (there.environments, there.problem) == (None, "")
+    link.answer = [TORCH]
+    link.tell(CONNECTED)
+    link.carry_out()
+    assert there.environments == [TORCH]
+
+
+def test_a_python_is_checked_there_once_until_it_is_asked_again(
+    there: EnvironmentsThere, link: Link
+) -> None:
+    told: list[None] = []
+    there.checked.connect(lambda: told.append(None))
+    there.follow("gpus")
+    link.carry_out()
+    wrong = Problem("interpreter", "It lacks torch.")
+    link.found = [wrong, Problem("devices", "They are busy.")]
+    assert there.problems(SPEC, RECIPE) == []
+    assert there.problems(SPEC, RECIPE) == []
+    assert link.carry_out() == 1
+    assert there.problems(SPEC, RECIPE) == [wrong]
+    assert (len(told), link.carry_out()) == (1, 0)
+    link.found = []
+    there.ask()
+    assert there.problems(SPEC, RECIPE) == [wrong], "it is known until the answer comes"
+    link.carry_out()
+    assert there.problems(SPEC, RECIPE) == []
