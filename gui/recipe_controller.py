@@ -80,19 +80,27 @@ class RecipeController(QObject):
         elif self.recipe_check.is_checking:
             text = self.tr("A recipe is being checked already.")
         else:
-            self.recipe_check.start(spec)
-            text = self.tr("Checking {recipe} on one batch…").format(recipe=Path(spec.recipe).stem)
+            machine = self._form.machine.machine
+            self.recipe_check.start(spec, machine)
+            text = self.tr("Checking {recipe} on one batch…")
+            if machine:
+                text = self.tr("Checking {recipe} on one batch, on {machine}…")
+            text = text.format(recipe=Path(spec.recipe).stem, machine=machine)
         self.message.emit(text)
 
-    def show_result(self, result: CheckResult) -> None:
-        """Show what a check has found."""
+    def show_result(self, result: CheckResult, machine: str = "") -> None:
+        """Show what a check has found on a machine; empty: on this one."""
         self.message.emit("")
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(QMessageBox.Icon.Information if result.ok else QMessageBox.Icon.Warning)
-        box.setWindowTitle(self.tr("Check of {recipe}").format(recipe=Path(result.recipe).stem))
+        title = self.tr("Check of {recipe} on {machine}") if machine else ""
+        title = title or self.tr("Check of {recipe}")
+        box.setWindowTitle(title.format(recipe=Path(result.recipe).stem, machine=machine))
         box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setText(self.tr("One batch was trained.") if result.ok else result.problem)
+        done = self.tr("One batch was trained on {machine}.") if machine else ""
+        done = done.format(machine=machine) or self.tr("One batch was trained.")
+        box.setText(done if result.ok else result.problem)
         box.setInformativeText("\n".join(self._facts(result)))
         if result.details:
             box.setDetailedText(result.details)

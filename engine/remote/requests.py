@@ -16,6 +16,7 @@ from engine.environments.registry import Environment
 from engine.imports.csv_tables import ColumnNames
 from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
+from engine.planning.recipe_check import CheckResult
 from engine.remote.packed_points import PackedPoints
 from engine.runs.checkpoint_files import Manifest
 from engine.runs.run_notes import RunNotes
@@ -249,6 +250,14 @@ class Start(Request[str], frozen=True, tag="start"):
     answer: ClassVar[Any] = str
     spec: Spec
     tags: tuple[str, ...] = ()
+    code: Code | None = None
+
+
+class TryRecipe(Request[CheckResult], frozen=True, tag="try_recipe"):
+    """Train one batch, of which nothing is kept; it ends when the call is cancelled."""
+
+    answer: ClassVar[Any] = CheckResult
+    spec: Spec
     code: Code | None = None
 
 
@@ -545,6 +554,7 @@ Question = (
     | MeasuredBefore
     | Start
     | StartTwins
+    | TryRecipe
     | Resume
     | Checkpoints
     | ReadCheckpoint

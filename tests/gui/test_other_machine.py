@@ -34,6 +34,7 @@ from engine.spec.spec_file import replaced_spec
 from engine.system import paths
 from gui.app import AppController
 from gui.bridge.engine_client import ResumeRequest
+from gui.bridge.files.editor import Place
 from gui.bridge.machines import remote_run
 from gui.bridge.machines.no_answer import NoAnswer
 from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
@@ -785,3 +786,32 @@ def test_the_python_that_the_machine_uses_travels_with_the_settings(
     combo.activated.emit(combo.findText("empty"))
     qtbot.waitUntil(lambda: "/nowhere" in form.environment.note.problem)  # it was checked there
     assert form.spec() is None
+
+
+def test_a_recipe_is_tried_there_and_what_is_wrong_is_a_place_here(
+    connected: Callable[[], AppController],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    qtbot: QtBot,
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "mine.py").write_text(
+        "import nets, torch\n\ndef model():\n    nets.net()\n\ndef datasets(): ...\n"
+    )
+    (mine / "nets.py").write_text("def net():\n    raise ValueError('too deep')\n")
+    opened: list[Place] = []
+    app = connected()
+    monkeypatch.setattr(app.recipe_controller, "_open_editor", opened.append)
+    app.form.open_path(str(mine / "mine.py"))
+    app.form.machine.setCurrentIndex(app.form.machine.findData("gpus"))
+    qtbot.waitUntil(lambda: app.form.spec() is not None)
+    with qtbot.waitSignal(app.recipe_controller.recipe_check.checked, timeout=START_MS):
+        app.window.check_recipe.trigger()
+        assert "on gpus" in said(app)
+    box = app.window.findChildren(QMessageBox)[-1]
+    assert box.windowTitle() == "Check of mine on gpus"
+    assert "too deep" in box.text()
+    next(each for each in box.buttons() if "editor" in each.text()).click()
+    assert opened == [Place(mine / "nets.py", 2)]
+    box.close()

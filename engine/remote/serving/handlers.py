@@ -19,6 +19,7 @@ from engine.files import log_tail
 from engine.files.disk_errors import disk_problem
 from engine.files.regular_file import read_regular
 from engine.planning import kept
+from engine.planning.recipe_check import try_recipe
 from engine.planning.twin import NoTwins, start_twins
 from engine.remote import packed_points, requests
 from engine.remote.downloads import offered_checkpoint, offered_files, piece_of
@@ -140,6 +141,8 @@ class Handlers:
             case requests.StartTwins():
                 spec = _spec(request.spec, request.code)
                 return start_twins(spec, catalog.recipe_of(spec), request.tags)
+            case requests.TryRecipe():
+                return try_recipe(_spec(request.spec, request.code), job.cancelled)
             case requests.Resume():
                 return _resume(request, job)
             case requests.Checkpoints():

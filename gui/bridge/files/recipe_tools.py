@@ -1,43 +1,24 @@
-"""Writes a new recipe from a template, and tries a recipe on one batch in a process of its own."""
+"""Writes a new recipe from a template, and tries a recipe on one batch, here or elsewhere."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import threading
 from pathlib import Path
 
-import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from engine.facts.equivalent_command import train_arguments
+from engine.client import CannotStart
+from engine.planning.recipe_check import CheckResult, try_recipe
 from engine.spec.catalog import TEMPLATES, template_kinds
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
 from gui.style.translation import translate
 
-_MAIN = TEMPLATES.parents[2] / "main.py"
-
-CHECK_SECONDS = 120
-_END_SECONDS = 60
-"""Time for the check to end by itself after that, with what it has found."""
+__all__ = ["CannotWrite", "CheckResult", "RecipeCheck", "recipe_kinds", "write_recipe"]
 
 
 class CannotWrite(Exception):
     """The recipe was not written; the text is a sentence."""
-
-
-class CheckResult(msgspec.Struct, frozen=True):
-    """What a check has found; see `engine.cli.commands.check`."""
-
-    recipe: str = ""
-    ok: bool = False
-    problem: str = ""
-    where: str = ""
-    details: str = ""
-    notices: list[str] = []
-    parameters: int = 0
-    loss: float | None = None
-    seconds: float = 0.0
 
 
 def recipe_kinds() -> list[str]:
@@ -57,80 +38,43 @@ def write_recipe(file: Path, kind: str) -> None:
 class RecipeCheck(QObject):
     """Tries one recipe at a time."""
 
-    checked = Signal(object)
-    """The CheckResult."""
+    checked = Signal(object, str)
+    """The CheckResult, and the machine where it was tried; empty: this one."""
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._background = background
-        self._process: subprocess.Popen[str] | None = None
-
-    @property
-    def is_checking(self) -> bool:
+        self._cancelled = threading.Event()
+        self.is_checking = False
         """Whether a recipe is being tried."""
-        return self._process is not None
 
-    def start(self, spec: RunSpec) -> None:
-        """Try the recipe of `spec` on one batch. Emits `checked`."""
-        if self._process is not None:
+    def start(self, spec: RunSpec, machine: str = "") -> None:
+        """Try the recipe of `spec` on one batch, on this machine or on the one with this name, to
+        which it is sent. Emits `checked`."""
+        if self.is_checking:
             return
-        arguments = train_arguments(spec)
-        if "--recipe" in arguments:
-            place = arguments.index("--recipe")
-            del arguments[place : place + 2]
-        words = [sys.executable, str(_MAIN), "check", "--json", f"--seconds={CHECK_SECONDS}"]
-        try:
-            process = self._process = subprocess.Popen(
-                [*words, *arguments, spec.recipe], text=True, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            )  # fmt: skip
-        except OSError as error:
-            self.checked.emit(CheckResult(spec.recipe, problem=str(error)))
-            return
-        self._background.run(lambda: _result(process, spec.recipe), self._report, _unexpected)
+        self.is_checking = True
+        cancelled, machines = self._cancelled, self._background.machines
+
+        def work() -> CheckResult:
+            if not machine:
+                return try_recipe(spec, cancelled)
+            from gui.bridge.machines.remote_run import try_recipe_elsewhere
+
+            return try_recipe_elsewhere(machines.connection(machine), spec, cancelled)
+
+        def report(result: CheckResult) -> None:
+            self.is_checking = False
+            self.checked.emit(result, machine)
+
+        def fail(error: Exception) -> None:
+            self.is_checking = False
+            if not isinstance(error, CannotStart | OSError):
+                raise error
+            self.checked.emit(CheckResult(spec.recipe, problem=str(error)), machine)
+
+        self._background.run(work, report, fail)
 
     def stop(self) -> None:
         """End the check, because the window closes."""
-        if self._process is not None:
-            self._process.terminate()
-
-    def _report(self, result: CheckResult) -> None:
-        self._process = None
-        self.checked.emit(result)
-
-
-def _result(process: subprocess.Popen[str], recipe: str) -> CheckResult:
-    try:
-        printed, said = process.communicate(timeout=CHECK_SECONDS + _END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        printed, said = process.communicate()
-    try:
-        return msgspec.json.decode(printed, type=_Printed).result(recipe)
-    except msgspec.DecodeError:
-        lines = said.strip().splitlines()
-        text = translate("RecipeTools", "The check ended without a result: {why}")
-        why = lines[-1] if lines else str(process.returncode)
-        return CheckResult(recipe, problem=text.format(why=why))
-
-
-class _Refused(msgspec.Struct):
-    text: str
-
-
-class _Printed(CheckResult, frozen=True):
-    """What the command prints: a result, or why it was refused."""
-
-    problems: list[_Refused] = []
-
-    def result(self, recipe: str) -> CheckResult:
-        """Return the result; the sentences of a refusal are its problem."""
-        problem = " ".join([self.problem, *(each.text for each in self.problems)]).strip()
-        return CheckResult(
-            recipe, self.ok and not problem, problem, self.where, self.details, self.notices,
-            self.parameters, self.loss, self.seconds,
-        )  # fmt: skip
-
-
-def _unexpected(error: Exception) -> None:
-    raise error
+        self._cancelled.set()

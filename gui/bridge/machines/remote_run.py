@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from engine.client import CannotStart, NoSuchRun
 from engine.environments.registry import Environment
 from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
+from engine.planning.recipe_check import CHECK_SECONDS, END_SECONDS, CheckResult
 from engine.remote import packed_points, requests
 from engine.remote.connection import Connection
 from engine.remote.downloads import DownloadFailed, download_checkpoint
@@ -116,6 +118,37 @@ def check_elsewhere(connection: Connection, spec: RunSpec) -> list[Problem]:
     """
     request = requests.Check(packed_spec(spec), recipe_code(spec))
     return call(connection, request, START_SECONDS)
+
+
+def try_recipe_elsewhere(
+    connection: Connection, spec: RunSpec, cancelled: threading.Event
+) -> CheckResult:
+    """Train one batch of the recipe of `spec` on a machine, to which it is sent.
+
+    Places in the files that were sent are those of this machine in the result; `where` is empty if
+    it is another file. Raises CannotStart if the recipe cannot be read here, and NoAnswer.
+    """
+    code, seconds = recipe_code(spec), CHECK_SECONDS + 2 * END_SECONDS
+    request = requests.TryRecipe(packed_spec(spec), code)
+    found = call(connection, request, seconds, cancelled=cancelled)
+    if code is None:
+        return msgspec.structs.replace(found, recipe=spec.recipe, where="")
+    there, here = PurePosixPath(found.recipe).parent, Path(spec.recipe).parent
+    sent = {str(there / name): str(here / name) for name in (code.name, *code.modules)}
+    folders = re.compile("|".join(re.escape(path) for path in sent))
+
+    def told(text: str) -> str:
+        return folders.sub(lambda match: sent[match[0]], text)
+
+    file, colon, line = found.where.rpartition(":")
+    return msgspec.structs.replace(
+        found,
+        recipe=spec.recipe,
+        problem=told(found.problem),
+        where=f"{sent[file]}{colon}{line}" if file in sent else "",
+        details=told(found.details),
+        notices=[told(each) for each in found.notices],
+    )
 
 
 def recipe_code(spec: RunSpec) -> requests.Code | None:

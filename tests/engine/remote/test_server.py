@@ -21,6 +21,7 @@ from engine.environments import registry
 from engine.environments.registry import Environment
 from engine.messages.commands import SaveCheckpoint
 from engine.messages.events import Notice
+from engine.planning.recipe_check import CheckResult
 from engine.remote import packed_points, requests
 from engine.remote.downloads import offered_file
 from engine.remote.requests import FollowNews, Hello, RunsNews
@@ -133,6 +134,29 @@ def test_twins_train_the_recipe_that_was_sent(
     ((spec, path, tags),) = began
     assert Path(spec.recipe).is_relative_to(traindeck_home / "received")
     assert (path, spec.interpreter, tags) == (spec.recipe, "/env/bin/python", ("a",))
+
+
+def test_a_check_of_a_recipe_ends_when_it_is_cancelled(
+    peer: Peer, traindeck_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[RunSpec] = []
+    begun = threading.Event()
+
+    def try_recipe(spec: RunSpec, cancelled: threading.Event) -> CheckResult:
+        tried.append(spec)
+        begun.set()
+        cancelled.wait(60.0)
+        return CheckResult(spec.recipe, problem="It was interrupted.")
+
+    monkeypatch.setattr(handlers, "try_recipe", try_recipe)
+    number = peer.begin(requests.TryRecipe(packed_spec(SPEC), requests.Code("mine.py", RECIPE)))
+    assert begun.wait(60.0)
+    peer.send(requests.Cancel(number))
+    message = peer.read()
+    assert isinstance(message, requests.Answered)
+    found = msgspec.msgpack.decode(message.answer, type=CheckResult)
+    assert found.recipe == tried[0].recipe
+    assert Path(found.recipe).is_relative_to(traindeck_home / "received")
 
 
 def test_the_curves_are_those_of_the_store(peer: Peer, run: RecordedRun) -> None:

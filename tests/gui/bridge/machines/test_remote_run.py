@@ -1,0 +1,63 @@
+"""What comes back of another machine: places in files that were sent are places here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.planning.recipe_check import CheckResult
+from engine.remote.requests import TryRecipe
+from engine.spec.run_spec import RunSpec
+from gui.bridge.machines.remote_run import try_recipe_elsewhere
+
+THERE = "/data/received/0a1b"
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> RunSpec:
+    (tmp_path / "mine.py").write_text("import nets\ndef model(): ...\ndef datasets(): ...\n")
+    (tmp_path / "nets.py").write_text("SIZE = 8\n")
+    return RunSpec(recipe=str(tmp_path / "mine.py"), strategy="torch/single", devices=("cpu:0",))
+
+
+@pytest.fixture
+def tried() -> Callable[[RunSpec, CheckResult], CheckResult]:
+    """Returns what the window gets when a machine has found this."""
+
+    def try_(spec: RunSpec, found: CheckResult) -> CheckResult:
+        def call(request: TryRecipe, seconds: float, **_: Any) -> CheckResult:
+            return found
+
+        connection: Any = SimpleNamespace(call=call, machine=SimpleNamespace(name="gpus"))
+        return try_recipe_elsewhere(connection, spec, threading.Event())
+
+    return try_
+
+
+def test_a_place_in_a_file_that_was_sent_is_one_here(
+    spec: RunSpec, tried: Callable[[RunSpec, CheckResult], CheckResult]
+) -> None:
+    details = f'File "{THERE}/nets.py", line 2\nFile "{THERE}/mine.py", line 7'
+    where = f"{THERE}/nets.py:2"
+    found = CheckResult(f"{THERE}/mine.py", False, f"{where}: wrong", where, details, [details])
+    here = tried(spec, found)
+    folder = Path(spec.recipe).parent
+    assert here.recipe == spec.recipe
+    assert here.where == f"{folder}/nets.py:2"
+    assert here.problem == f"{folder}/nets.py:2: wrong"
+    mapped = f'File "{folder}/nets.py", line 2\nFile "{folder}/mine.py", line 7'
+    assert (here.details, here.notices) == (mapped, [mapped])
+
+
+@pytest.mark.parametrize("where", ["/usr/lib/torch/nn.py:7", f"{THERE}/other.py:1", ""])
+def test_no_other_file_there_is_taken_for_one_of_here(
+    spec: RunSpec, tried: Callable[[RunSpec, CheckResult], CheckResult], where: str
+) -> None:
+    assert tried(spec, CheckResult(f"{THERE}/mine.py", where=where)).where == ""
+    digits = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
+    assert tried(digits, CheckResult("digits", where=where)).where == ""
