@@ -197,6 +197,7 @@ class AppController(QObject):
             self.machines, self.machine_cards, machine_list, self.window
         )
         self.machines_controller.message.connect(self.show_message)
+        self.machines_controller.doctor_wanted.connect(self._show_doctor_of)
         self.window.add_machine.triggered.connect(lambda: self.machines_controller.add())
         self.window.page_changed.connect(self._read_machines)
         self.overview = OverviewPanel(OverviewReader(self.background, self))
@@ -506,7 +507,7 @@ class AppController(QObject):
         window.check_recipe.triggered.connect(self.recipe_controller.check)
         self.recipe_controller.message.connect(self.show_message)
         window.doctor.triggered.connect(self._show_doctor)
-        self.devices.doctor_wanted.connect(self._show_doctor)
+        self.devices.doctor_wanted.connect(lambda: self._show_doctor_of(""))
         self.doctor.odd.connect(self.devices.show_odd)
         window.choose_editor.triggered.connect(lambda: ask_for_editor(self.editor, window))
         window.toggle_theme.triggered.connect(self.theme_menu.toggle)
@@ -553,7 +554,9 @@ class AppController(QObject):
     def _offer_machines(self) -> None:
         machines = self.machines
         names = [each.name for each in machines.machines if machines.status(each.name)]
-        self.form.offer_machines({name: machines.is_connected(name) for name in names})
+        connections = {name: machines.is_connected(name) for name in names}
+        self.form.offer_machines(connections)
+        self.doctor_dialog.offer_machines(connections)
 
     def _read_machines(self, page: str) -> None:
         if page == "machines":
@@ -565,6 +568,10 @@ class AppController(QObject):
     def _export_watched(self) -> None:
         found = [info for info in self.run_list_panel.runs() if info.id == self.run_list.watched]
         self.exchange.export(found)
+
+    def _show_doctor_of(self, machine: str) -> None:
+        self.doctor_dialog.machine.choose(machine)
+        self._show_doctor()
 
     def _show_doctor(self) -> None:
         self.doctor_dialog.show()

@@ -25,6 +25,9 @@ class MachinesController(QObject):
     message = Signal(str)
     """A sentence for the status bar."""
 
+    doctor_wanted = Signal(str)
+    """Name of the machine that is to be examined."""
+
     def __init__(
         self, machines: Machines, cards: MachineCards, page: MachinesPage, window: QWidget
     ) -> None:
@@ -48,6 +51,7 @@ class MachinesController(QObject):
         page.disconnect_clicked.connect(machines.disconnect_from)
         page.remove_clicked.connect(self._ask_to_remove)
         page.copy_clicked.connect(self._copy)
+        page.doctor_clicked.connect(self.doctor_wanted)
         page.add_clicked.connect(self.add)
 
     def add(self) -> AddMachineDialog:

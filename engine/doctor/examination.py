@@ -26,6 +26,7 @@ from engine.doctor.machine import machine_checks
 from engine.doctor.probing import Answer, ask
 from engine.environments.gpu_builds import has_system_cuda
 from engine.environments.installed import Installed, TensorflowBuild, installed_for
+from engine.environments.registry import default_interpreter
 from engine.telemetry.given_gpus import VISIBLE, GivenGpus, given_gpus
 
 DRIVER_SECONDS = 20.0
@@ -52,6 +53,11 @@ class Pythons(NamedTuple):
 
 OURS = Pythons()
 """The Python of Traindeck."""
+
+
+def usual_pythons() -> Pythons:
+    """Return what recipes of each framework are trained with. Raises UnreadableRegistry."""
+    return Pythons(default_interpreter("torch"), default_interpreter("tensorflow"))
 
 
 class Examination:
@@ -169,6 +175,17 @@ class Examination:
         yield from self.machine()
         yield from self.imports()
         yield from self.on_gpus()
+
+    def checks(self, *, on_gpus: bool) -> Iterator[Check]:
+        """Yield all checks; without `on_gpus` those that import no framework and touch no GPU.
+
+        Raises Cancelled.
+        """
+        if on_gpus:
+            yield from self.thorough()
+        else:
+            yield from self.quick()
+            yield from self.machine()
 
     @cached_property
     def driver(self) -> DriverFacts:

@@ -365,6 +365,7 @@ class Connection:
         timeout: float = 20.0,
         *,
         progress: Callable[[int, int], None] | None = None,
+        on_part: Callable[[Packed], None] | None = None,
         cancelled: threading.Event | None = None,
     ) -> A:
         """Ask the other machine, wait for the answer and return it. Not for callbacks.
@@ -372,7 +373,9 @@ class Connection:
         Raises what `engine.client` raises for the same, and RemoteError: NotConnected,
         CallCancelled.
         """
-        return self._connected().call(request, timeout, progress=progress, cancelled=cancelled)
+        return self._connected().call(
+            request, timeout, progress=progress, on_part=on_part, cancelled=cancelled
+        )
 
     def begin(self, request: Request[A]) -> Callable[[float], A]:
         """Ask, and return a function that waits for the answer, as `call` does, so many seconds.

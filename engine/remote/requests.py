@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
+from engine.doctor import check as doctor
 from engine.environments.registry import Environment
 from engine.imports.csv_tables import ColumnNames
 from engine.messages.commands import Command
@@ -183,6 +184,30 @@ class Lines(Request[LogLines], frozen=True, tag="lines"):
     rank: int
     before: int = -1
     """-1: the end of the log."""
+
+
+class ExaminationPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part of an examination, as soon as it is there."""
+
+    check: doctor.Check | None = None
+    """One more result."""
+
+    doing: str = ""
+    """Or what is checked now, in a few words."""
+
+
+class Examine(Request[None], frozen=True, tag="examine"):
+    """Check whether that machine can train. Each `Progress` has an `ExaminationPart`."""
+
+    on_gpus: bool = False
+    """Whether frameworks are imported, and GPUs used."""
+
+
+class ReportChecks(Request[str], frozen=True, tag="report_checks"):
+    """The report of an examination, without names of the user of that machine."""
+
+    answer: ClassVar[Any] = str
+    checks: list[doctor.Check]
 
 
 class Send(Request[int], frozen=True, tag="send"):
@@ -555,6 +580,8 @@ Question = (
     | Start
     | StartTwins
     | TryRecipe
+    | Examine
+    | ReportChecks
     | Resume
     | Checkpoints
     | ReadCheckpoint
@@ -739,12 +766,14 @@ class Answered(msgspec.Struct, frozen=True, tag="answered", omit_defaults=True):
     refusal: Refusal | None = None
 
 
-class Progress(msgspec.Struct, frozen=True, tag="progress"):
+class Progress(msgspec.Struct, frozen=True, tag="progress", omit_defaults=True):
     """How far a call is carried out; the request says in what unit."""
 
     number: int
     done: int
     total: int
+    part: Packed = b""
+    """A part of what the call finds, if its request says so."""
 
 
 class Push(msgspec.Struct, frozen=True, tag="push"):

@@ -118,11 +118,13 @@ class Pending(threading.Event):
         self,
         request: Request[Any],
         progress: Callable[[int, int], None] | None,
+        on_part: Callable[[Packed], None] | None,
         on_answer: Callable[[Answered], None] | None,
     ) -> None:
         super().__init__()
         self.request = request
         self.progress = progress
+        self.on_part = on_part
         self.on_answer = on_answer
         self.answered: Answered | None = None
         """None: the connection broke before."""
@@ -236,12 +238,13 @@ class Session:
         request: Request[Any],
         progress: Callable[[int, int], None] | None = None,
         on_answer: Callable[[Answered], None] | None = None,
+        on_part: Callable[[Packed], None] | None = None,
     ) -> tuple[int, Pending]:
         """Send a request, and wait for nothing; return its number. Raises NotConnected.
 
-        `on_answer` is called in the thread that reads.
+        `on_answer` and `on_part` are called in the thread that reads.
         """
-        pending = Pending(request, progress, on_answer)
+        pending = Pending(request, progress, on_part, on_answer)
         number = next(self._numbers)
         with self._lock:
             if self._is_over:
@@ -283,14 +286,17 @@ class Session:
         timeout: float = 20.0,
         *,
         progress: Callable[[int, int], None] | None = None,
+        on_part: Callable[[Packed], None] | None = None,
         cancelled: threading.Event | None = None,
     ) -> A:
         """Send `request`, wait for the answer and return it.
 
-        `progress` gets what is done and the total, in the thread that reads. Raises what
-        `engine.client` raises for the same, and RemoteError: NotConnected, CallCancelled.
+        `progress` gets what is done and the total, and `on_part` the parts of a request that has
+        some, in the thread that reads. Raises what `engine.client` raises for the same, and
+        RemoteError: NotConnected, CallCancelled.
         """
-        answer: A = self._wait(*self.post(request, progress), timeout, cancelled)
+        posted = self.post(request, progress, on_part=on_part)
+        answer: A = self._wait(*posted, timeout, cancelled)
         return answer
 
     def begin(self, request: Request[A]) -> Callable[[float], A]:
@@ -352,7 +358,11 @@ class Session:
                         pending.on_answer(message)
             case Progress():
                 pending = self._pending.get(message.number)
-                if pending is not None and pending.progress is not None:
+                if pending is None:
+                    return
+                if message.part and pending.on_part is not None:
+                    pending.on_part(message.part)
+                elif pending.progress is not None:
                     pending.progress(message.done, message.total)
             case Push():
                 self._on_push(message.watch, message.news)

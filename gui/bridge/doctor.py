@@ -1,23 +1,28 @@
-"""Makes the checks of the doctor on another thread; each asks a process of its own."""
+"""Makes the checks of the doctor on another thread, or lets another machine make them."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from engine.doctor.check import Check
-from engine.doctor.examination import OURS, Examination, Pythons
+from engine.doctor.examination import OURS, Examination, Pythons, usual_pythons
 from engine.doctor.probing import Cancelled
 from engine.doctor.report import report_text
-from engine.environments.registry import default_interpreter
 from gui.bridge.background import Background
+from gui.bridge.machines.no_answer import NoAnswer
+from gui.style.translation import translate
+
+if TYPE_CHECKING:
+    from engine.remote.requests import ExaminationPart
 
 
 class Doctor(QObject):
-    """One examination at a time."""
+    """One examination at a time, of this machine or of another one."""
 
     begun = Signal(bool)
     """An examination begins; whether it uses the GPUs."""
@@ -30,6 +35,12 @@ class Doctor(QObject):
 
     ended = Signal(bool)
     """Whether the examination came to its end; it was stopped otherwise."""
+
+    failed = Signal(str)
+    """A sentence: why another machine did not answer."""
+
+    reported = Signal(str)
+    """The text of a report: the answer to `report`."""
 
     odd = Signal(list)
     """list[Check]: what `look` found wrong; empty: nothing."""
@@ -59,8 +70,9 @@ class Doctor(QObject):
 
         self._background.run(work, self.odd.emit, _unexpected)
 
-    def examine(self, *, on_gpus: bool) -> None:
-        """Make all checks, or without `on_gpus` those that import no framework and touch no GPU."""
+    def examine(self, *, on_gpus: bool, machine: str = "") -> None:
+        """Make all checks, or without `on_gpus` those that import no framework and touch no GPU, of
+        this machine or of the one with this name."""
         if self.is_running:
             return
         self.is_running = True
@@ -68,23 +80,44 @@ class Doctor(QObject):
         number = self._number
         cancelled = self._cancelled = threading.Event()
 
+        def tell(part: ExaminationPart) -> None:
+            self._heard.emit(number, part.check or part.doing)
+
         def work() -> bool:
+            if machine:
+                self._examine_there(machine, tell, cancelled, on_gpus=on_gpus)
+                return True
             examination = Examination(
                 _pythons(),
                 is_cancelled=cancelled.is_set,
                 progress=lambda what: self._heard.emit(number, what),
             )
-            try:
-                for check in _checks(examination, on_gpus):
-                    self._heard.emit(number, check)
-                    if cancelled.is_set():
-                        return False
-            except Cancelled:
-                return False
+            for check in examination.checks(on_gpus=on_gpus):
+                self._heard.emit(number, check)
+                if cancelled.is_set():
+                    raise Cancelled
             return True
 
         self.begun.emit(on_gpus)
         self._background.run(work, self._end, self._fail)
+
+    def _examine_there(
+        self,
+        machine: str,
+        tell: Callable[[ExaminationPart], None],
+        cancelled: threading.Event,
+        *,
+        on_gpus: bool,
+    ) -> None:
+        from gui.bridge.machines.remote_run import examine_elsewhere
+
+        connection = self._background.machines.connection(machine)
+        try:
+            examine_elsewhere(connection, tell, cancelled, on_gpus=on_gpus)
+        except NoAnswer:
+            if cancelled.is_set():
+                raise Cancelled from None
+            raise
 
     def stop(self) -> None:
         """End the examination, and the processes of its probes."""
@@ -95,9 +128,21 @@ class Doctor(QObject):
         self._look_cancelled.set()
         self._cancelled.set()
 
-    def report(self, checks: Iterable[Check]) -> str:
-        """Return the text of a report with `checks`, without names of the user."""
-        return report_text(checks, now=time.time())
+    def report(self, checks: Iterable[Check], machine: str = "") -> None:
+        """Write a report of `checks` of this machine or of the one with this name, without names of
+        its user. Emits `reported` or `failed`."""
+        found = list(checks)
+
+        def work() -> str:
+            if not machine:
+                return report_text(found, now=time.time())
+            from gui.bridge.machines.remote_run import report_elsewhere
+
+            text = report_elsewhere(self._background.machines.connection(machine), found)
+            title = translate("Doctor", "The machine {machine}")
+            return f"# {title.format(machine=machine)}\n\n{text}"
+
+        self._background.run(work, self.reported.emit, self._tell_failure)
 
     def _hear(self, number: int, what: Check | str) -> None:
         if number != self._number:
@@ -113,21 +158,19 @@ class Doctor(QObject):
 
     def _fail(self, error: Exception) -> None:
         self._end(False)
-        raise error
+        if not isinstance(error, Cancelled):
+            self._tell_failure(error)
 
-
-def _checks(examination: Examination, on_gpus: bool) -> Iterator[Check]:
-    if on_gpus:
-        yield from examination.thorough()
-    else:
-        yield from examination.quick()
-        yield from examination.machine()
+    def _tell_failure(self, error: Exception) -> None:
+        if not isinstance(error, NoAnswer):
+            raise error
+        self.failed.emit(str(error))
 
 
 def _pythons() -> Pythons:
     """Return what recipes are trained with."""
     try:
-        return Pythons(default_interpreter("torch"), default_interpreter("tensorflow"))
+        return usual_pythons()
     except OSError:
         return OURS
 

@@ -1,4 +1,4 @@
-"""The dialog Doctor: whether this machine can train, and what to do.
+"""The dialog Doctor: whether a machine can train, and what to do.
 
-Imports `bridge`, `widgets` and `style`.
+Imports `run_form` (the choice of the machine), `bridge`, `widgets` and `style`.
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QShowEvent
 from PySide6.QtWidgets import (
@@ -17,7 +19,8 @@ from PySide6.QtWidgets import (
 from engine.doctor.check import Check
 from gui.bridge.doctor import Doctor
 from gui.doctor.check_row import CheckRow
-from gui.widgets.plain_text import Label
+from gui.run_form.machine_choice import MachineChoice
+from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _SIZE = (680, 560)
 
@@ -30,16 +33,21 @@ class DoctorDialog(QDialog):
         super().__init__(parent)
         self._doctor = doctor
         self.rows: list[CheckRow] = []
-        self.setWindowTitle(self.tr("Doctor"))
+        self._must_begin = False
+        """Whether another machine was chosen while one is examined."""
+
         self.resize(*_SIZE)
-        about = Label(
-            self.tr(
-                "Whether this machine can train. Check all imports the frameworks and computes on "
-                "each GPU for a minute or two: runs on them are slower meanwhile."
-            )
-        )
-        about.setObjectName("note")
-        about.setWordWrap(True)
+        self.about = Label()
+        self.about.setObjectName("note")
+        self.about.setWordWrap(True)
+        self.machine = MachineChoice()
+        set_wrapped_tip(self.machine, self.tr("The machine that is examined"))
+        self._choice = QWidget()
+        choice = QHBoxLayout(self._choice)
+        choice.setContentsMargins(0, 0, 0, 0)
+        choice.addWidget(self.machine.label)
+        choice.addWidget(self.machine, 1)
+        self._choice.hide()
         self.state = Label()
         self.state.setWordWrap(True)
         self.run_button = QPushButton(self.tr("Check &all"))
@@ -50,8 +58,8 @@ class DoctorDialog(QDialog):
         close = QPushButton(self.tr("Close"))
         close.clicked.connect(self.close)
         close.setDefault(True)  # Enter must not begin to compute on the GPUs
-        self.run_button.clicked.connect(lambda: doctor.examine(on_gpus=True))
-        self.again_button.clicked.connect(lambda: doctor.examine(on_gpus=False))
+        self.run_button.clicked.connect(lambda: self._examine(on_gpus=True))
+        self.again_button.clicked.connect(lambda: self._examine(on_gpus=False))
         self.stop_button.clicked.connect(doctor.stop)
         self.copy_button.clicked.connect(self._copy)
         content = QWidget()
@@ -74,7 +82,8 @@ class DoctorDialog(QDialog):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 14, 18, 12)
         layout.setSpacing(10)
-        layout.addWidget(about)
+        layout.addWidget(self._choice)
+        layout.addWidget(self.about)
         layout.addWidget(self._scroll, 1)
         layout.addWidget(self.state)
         layout.addLayout(buttons)
@@ -82,6 +91,10 @@ class DoctorDialog(QDialog):
         doctor.checked.connect(self.add)
         doctor.progress.connect(self._show_progress)
         doctor.ended.connect(self._end)
+        doctor.failed.connect(self._show_failure)
+        doctor.reported.connect(self._copy_report)
+        self.machine.chosen.connect(self._machine_chosen)
+        self._show_machine()
         self._enable()
 
     @property
@@ -93,7 +106,13 @@ class DoctorDialog(QDialog):
         """Make the checks that touch no GPU, if none were made yet."""
         super().showEvent(event)
         if not self.rows:
-            self._doctor.examine(on_gpus=False)
+            self._examine(on_gpus=False)
+
+    def offer_machines(self, connections: Mapping[str, bool]) -> None:
+        """Offer other machines, by name: whether the connection stands now."""
+        self.machine.offer(connections)
+        self._choice.setVisible(self.machine.has_choice)
+        self._enable()
 
     def done(self, result: int) -> None:
         """A closed dialog computes nothing more."""
@@ -102,21 +121,64 @@ class DoctorDialog(QDialog):
 
     def add(self, check: Check) -> None:
         """Show one more result."""
+        if self._must_begin:  # it is one of another machine
+            return
         row = CheckRow(check)
         self.rows.append(row)
         self._column.insertWidget(self._column.count() - 1, row)
 
+    def _examine(self, *, on_gpus: bool) -> None:
+        if self.machine.problem:
+            self.state.setText(self.machine.problem)
+        else:
+            self._doctor.examine(on_gpus=on_gpus, machine=self.machine.machine)
+
+    def _machine_chosen(self) -> None:
+        """Show nothing of the machine before, and examine the chosen one without its GPUs."""
+        self._show_machine()
+        self._clear()
+        self._must_begin = self._doctor.is_running
+        if self._must_begin:
+            self._doctor.stop()
+        elif self.isVisible():
+            self._examine(on_gpus=False)
+
+    def _show_machine(self) -> None:
+        machine = self.machine.machine
+        title = self.tr("Doctor: {machine}") if machine else self.tr("Doctor")
+        self.setWindowTitle(title.format(machine=machine))
+        self.about.setText(
+            self.tr(
+                "Whether {machine} can train. Check all imports the frameworks and computes on "
+                "each GPU for a minute or two: runs on them are slower meanwhile."
+            ).format(machine=machine or self.tr("this machine"))
+        )
+
     def _begin(self) -> None:
+        self._clear()
+        self._enable()
+
+    def _clear(self) -> None:
         for row in self.rows:
             row.deleteLater()
         self.rows.clear()
         self.state.setText("")
-        self._enable()
 
     def _show_progress(self, what: str) -> None:
-        self.state.setText(self.tr("Now: {what} …").format(what=what))
+        if not self._must_begin:
+            self.state.setText(self.tr("Now: {what} …").format(what=what))
+
+    def _show_failure(self, sentence: str) -> None:
+        self.state.setText(f"{self.state.text()} {sentence}".strip())
 
     def _end(self, is_complete: bool) -> None:
+        if self._must_begin:
+            self._must_begin = False
+            self._clear()
+            self._enable()
+            if self.isVisible():
+                self._examine(on_gpus=False)
+            return
         bad = sum(check.ok is False for check in self.checks)
         text = self.tr("Checked {count}: no problem was found.")
         if bad:
@@ -129,10 +191,13 @@ class DoctorDialog(QDialog):
     def _enable(self) -> None:
         running = self._doctor.is_running
         for button in (self.run_button, self.again_button):
-            button.setEnabled(not running)
+            button.setEnabled(not running and not self.machine.problem)
         self.stop_button.setEnabled(running)
         self.copy_button.setEnabled(not running and bool(self.rows))
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._doctor.report(self.checks))
+        self._doctor.report(self.checks, self.machine.machine)
+
+    def _copy_report(self, text: str) -> None:
+        QGuiApplication.clipboard().setText(text)
         self.state.setText(self.tr("The report is on the clipboard: read it before you send it."))

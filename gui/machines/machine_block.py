@@ -47,6 +47,9 @@ class MachineBlock(QWidget):
     copy_clicked = Signal()
     """The user wants the command that opens a shell there."""
 
+    doctor_clicked = Signal()
+    """The user wants to know whether that machine can train."""
+
     def __init__(self, machine: RemoteMachine | None) -> None:
         super().__init__()
         self.machine = machine
@@ -68,10 +71,12 @@ class MachineBlock(QWidget):
         self.sentence.setWordWrap(True)
         self.button, self.copy = QPushButton(), QPushButton(self.tr("Copy SSH command"))
         self.disconnect_button = QPushButton(self.tr("Disconnect"))
+        self.doctor = QPushButton(self.tr("Doctor…"))
         self.remove = QPushButton(self.tr("Remove…"))
         self.button.clicked.connect(self.action_clicked)
         self.copy.clicked.connect(self.copy_clicked)
         self.disconnect_button.clicked.connect(self.disconnect_clicked)
+        self.doctor.clicked.connect(self.doctor_clicked)
         self.remove.clicked.connect(self.remove_clicked)
         for button in self._buttons:
             button.setObjectName("low")
@@ -130,7 +135,7 @@ class MachineBlock(QWidget):
 
     @property
     def _buttons(self) -> tuple[QPushButton, ...]:
-        return self.button, self.copy, self.disconnect_button, self.remove
+        return self.button, self.doctor, self.copy, self.disconnect_button, self.remove
 
     def _show_state(self) -> None:
         theme = theme_of(QGuiApplication.palette())
@@ -158,6 +163,7 @@ class MachineBlock(QWidget):
         self._details.setVisible(is_known)
         is_connected = status is not None and status.state.value == "connected"
         self._details.setEnabled(is_connected)
+        self.doctor.setVisible(is_connected)
 
     def _lay_out(self) -> None:
         top = QHBoxLayout()

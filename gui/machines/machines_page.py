@@ -32,6 +32,9 @@ class MachinesPage(QWidget):
     copy_clicked = Signal(str)
     """Name of the machine for which the user wants the command that opens a shell."""
 
+    doctor_clicked = Signal(str)
+    """Name of the machine that is to be examined."""
+
     def __init__(self) -> None:
         super().__init__()
         self.own = MachineBlock(None)
@@ -90,4 +93,5 @@ class MachinesPage(QWidget):
         block.disconnect_clicked.connect(partial(self.disconnect_clicked.emit, name))
         block.remove_clicked.connect(partial(self.remove_clicked.emit, name))
         block.copy_clicked.connect(partial(self.copy_clicked.emit, name))
+        block.doctor_clicked.connect(partial(self.doctor_clicked.emit, name))
         return block

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
@@ -815,3 +816,27 @@ def test_a_recipe_is_tried_there_and_what_is_wrong_is_a_place_here(
     next(each for each in box.buttons() if "editor" in each.text()).click()
     assert opened == [Place(mine / "nets.py", 2)]
     box.close()
+
+
+def test_the_doctor_examines_the_machine_and_ends_with_the_connection(
+    connected: Callable[[], AppController], qtbot: QtBot
+) -> None:
+    app = connected()
+    dialog, block = app.doctor_dialog, app.machine_list.blocks["gpus"]
+    with qtbot.waitSignal(app.doctor.ended, timeout=START_MS) as ended:
+        block.doctor.click()
+        assert dialog.machine.machine == "gpus"
+        assert dialog.windowTitle() == "Doctor: gpus"
+    assert ended.args == [True]
+    assert {"driver", "compiler"} & {check.check for check in dialog.checks}
+    with qtbot.waitSignal(app.doctor.reported):
+        dialog.copy_button.click()
+    assert QGuiApplication.clipboard().text().startswith("# The machine gpus\n\n## Traindeck ")
+    connection = app.machines.connection("gpus")
+    with qtbot.waitSignal(app.doctor.failed) as failed:
+        dialog.again_button.click()
+        os.kill(connection.pid, signal.SIGKILL)
+    assert failed.args is not None
+    assert "gpus" in failed.args[0]
+    assert not app.doctor.is_running
+    assert dialog.state.text().startswith("Stopped after")

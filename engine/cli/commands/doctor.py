@@ -16,9 +16,9 @@ from engine.cli.output import Exit, Interrupted, Refused, err, out, print_json
 from engine.cli.strategy_trials import trials
 from engine.doctor import report
 from engine.doctor.check import Check
-from engine.doctor.examination import OURS, Examination, Pythons
+from engine.doctor.examination import OURS, Examination, Pythons, usual_pythons
 from engine.doctor.probing import Cancelled
-from engine.environments.registry import UnreadableRegistry, default_interpreter
+from engine.environments.registry import UnreadableRegistry
 from engine.planning.own_data_folder import own_data_folder
 from engine.scripts.interpreters import NoInterpreter, interpreter_of
 from engine.system.program import call
@@ -70,7 +70,7 @@ def doctor(*, json: bool, full: bool, environment: str | None, output: Path | No
 def _pythons(environment: str | None) -> Pythons:
     try:
         if not environment:
-            return Pythons(default_interpreter("torch"), default_interpreter("tensorflow"))
+            return usual_pythons()
         python = interpreter_of(environment, Path.cwd())
     except NoInterpreter as error:
         raise Refused(str(error)) from error

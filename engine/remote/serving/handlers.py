@@ -14,6 +14,7 @@ import msgspec
 
 from engine import client
 from engine.client import CannotStart, CheckpointUnusable, CommandFailed, NoSuchRun, RecipeChanged
+from engine.doctor.report import report_text
 from engine.environments import registry
 from engine.files import log_tail
 from engine.files.disk_errors import disk_problem
@@ -26,6 +27,7 @@ from engine.remote.downloads import offered_checkpoint, offered_files, piece_of
 from engine.remote.requests import (
     Code,
     EarlierResults,
+    ExaminationPart,
     Exported,
     ImportedRuns,
     LogLines,
@@ -76,8 +78,15 @@ class Refused(Exception):
 class Job:
     """One call that is being carried out."""
 
-    def __init__(self, report: Callable[[int, int], None]) -> None:
+    def __init__(
+        self,
+        report: Callable[[int, int], None],
+        send_part: Callable[[Any], None] = lambda part: None,
+    ) -> None:
         self.cancelled = threading.Event()
+        self.send_part = send_part
+        """Sends a part of what is found at once. Raises OSError."""
+
         self._report = report
         self._reported = time.monotonic()
 
@@ -141,6 +150,10 @@ class Handlers:
             case requests.StartTwins():
                 spec = _spec(request.spec, request.code)
                 return start_twins(spec, catalog.recipe_of(spec), request.tags)
+            case requests.Examine():
+                return _examine(request, job)
+            case requests.ReportChecks():
+                return report_text(request.checks, now=time.time())
             case requests.TryRecipe():
                 return try_recipe(_spec(request.spec, request.code), job.cancelled)
             case requests.Resume():
@@ -324,6 +337,25 @@ def _resume(request: requests.Resume, job: Job) -> str:
         return client.resume_as_new(*arguments)
     client.resume(*arguments)
     return request.run
+
+
+def _examine(request: requests.Examine, job: Job) -> None:
+    from engine.doctor import examination, probing  # slow, and seldom needed
+
+    try:
+        pythons = examination.usual_pythons()
+    except OSError:  # `Environments` says why
+        pythons = examination.OURS
+    doctor = examination.Examination(
+        pythons,
+        is_cancelled=job.cancelled.is_set,
+        progress=lambda what: job.send_part(ExaminationPart(doing=what)),
+    )
+    try:
+        for check in doctor.checks(on_gpus=request.on_gpus):
+            job.send_part(ExaminationPart(check))
+    except probing.Cancelled:
+        raise Cancelled from None
 
 
 def _checkpoint(request: requests.ReadCheckpoint) -> Path:

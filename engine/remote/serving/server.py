@@ -176,7 +176,10 @@ class _Server:
         if len(self._jobs) >= MOST_CALLS or number in self._jobs:
             self._refuse(number, Refusal(f"More than {MOST_CALLS} requests wait there already."))
             return
-        job = Job(lambda done, total: self._send(Progress(number, done, total)))
+        job = Job(
+            lambda done, total: self._send(Progress(number, done, total)),
+            lambda part: self._send(Progress(number, 0, 0, encode(part))),
+        )
 
         def work() -> None:
             try:

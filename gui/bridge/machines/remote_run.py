@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from engine.client import CannotStart, NoSuchRun
+from engine.doctor.check import Check
 from engine.environments.registry import Environment
 from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
@@ -19,7 +20,7 @@ from engine.planning.recipe_check import CHECK_SECONDS, END_SECONDS, CheckResult
 from engine.remote import packed_points, requests
 from engine.remote.connection import Connection
 from engine.remote.downloads import DownloadFailed, download_checkpoint
-from engine.remote.requests import Request
+from engine.remote.requests import ExaminationPart, Request
 from engine.remote.run_rows import packed_spec, unpacked_history
 from engine.remote.sent_code import code_of, keep, script_code
 from engine.remote.session import CallCancelled, NotConnected, RemoteError
@@ -48,6 +49,9 @@ START_SECONDS = 120.0
 EMPTY_SECONDS = 600.0
 """For the deletion of many large files there."""
 
+EXAMINE_SECONDS = 3600.0
+"""For an examination with many GPUs; the user can stop it."""
+
 VERIFY_SECONDS = 3600.0
 """For a checkpoint that is read again there; the user can cancel it."""
 
@@ -56,6 +60,20 @@ def call(connection: Connection, request: Request[A], seconds: float, **more: An
     """Ask, and wait for the answer. Raises what `engine.client` raises, and NoAnswer."""
     try:
         return connection.call(request, seconds, **more)
+    except RemoteError as error:
+        raise _no_answer(connection, error) from error
+
+
+def call_while_connected(
+    connection: Connection, request: Request[A], seconds: float, **more: Any
+) -> A:
+    """Ask for what ends there with the connection; otherwise as `call`."""
+    try:
+        return connection.call(request, seconds, **more)
+    except NotConnected as error:
+        text = translate("Machines", "The connection to {machine} broke, and this ended there.")
+        text = text.format(machine=connection.machine.name)
+        raise NoAnswer(f"{text} {connection.status.sentence}".rstrip()) from error
     except RemoteError as error:
         raise _no_answer(connection, error) from error
 
@@ -130,7 +148,7 @@ def try_recipe_elsewhere(
     """
     code, seconds = recipe_code(spec), CHECK_SECONDS + 2 * END_SECONDS
     request = requests.TryRecipe(packed_spec(spec), code)
-    found = call(connection, request, seconds, cancelled=cancelled)
+    found = call_while_connected(connection, request, seconds, cancelled=cancelled)
     if code is None:
         return msgspec.structs.replace(found, recipe=spec.recipe, where="")
     there, here = PurePosixPath(found.recipe).parent, Path(spec.recipe).parent
@@ -149,6 +167,30 @@ def try_recipe_elsewhere(
         details=told(found.details),
         notices=[told(each) for each in found.notices],
     )
+
+
+def examine_elsewhere(
+    connection: Connection,
+    on_part: Callable[[ExaminationPart], None],
+    cancelled: threading.Event,
+    *,
+    on_gpus: bool,
+) -> None:
+    """Make the checks of the doctor on a machine. Raises NoAnswer.
+
+    `on_part` gets each one when it ends, in the thread of the connection.
+    """
+
+    def take(part: bytes) -> None:
+        on_part(msgspec.msgpack.decode(part, type=ExaminationPart))
+
+    request = requests.Examine(on_gpus)
+    call_while_connected(connection, request, EXAMINE_SECONDS, on_part=take, cancelled=cancelled)
+
+
+def report_elsewhere(connection: Connection, checks: list[Check]) -> str:
+    """Return the report of an examination of a machine. Raises NoAnswer."""
+    return call(connection, requests.ReportChecks(checks), ANSWER_SECONDS)
 
 
 def recipe_code(spec: RunSpec) -> requests.Code | None:

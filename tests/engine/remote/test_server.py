@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import client
+from engine.doctor import check as doctor
+from engine.doctor import probing
+from engine.doctor.examination import Examination
 from engine.environments import registry
 from engine.environments.registry import Environment
 from engine.messages.commands import SaveCheckpoint
@@ -157,6 +161,38 @@ def test_a_check_of_a_recipe_ends_when_it_is_cancelled(
     found = msgspec.msgpack.decode(message.answer, type=CheckResult)
     assert found.recipe == tried[0].recipe
     assert Path(found.recipe).is_relative_to(traindeck_home / "received")
+
+
+def test_the_checks_of_the_doctor_come_one_by_one(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = doctor.Check("driver", True, "It works.")
+
+    def checks(examination: Examination, *, on_gpus: bool) -> Iterator[doctor.Check]:
+        examination._progress(f"driver {on_gpus}")
+        yield good
+        while not examination._is_cancelled():
+            time.sleep(0.01)
+        raise probing.Cancelled
+
+    monkeypatch.setattr(Examination, "checks", checks)
+    number = peer.begin(requests.Examine(on_gpus=True))
+    parts = []
+    for _ in range(2):
+        progress = peer.read()
+        assert isinstance(progress, requests.Progress)
+        parts.append(msgspec.msgpack.decode(progress.part, type=requests.ExaminationPart))
+    assert parts == [
+        requests.ExaminationPart(doing="driver True"),
+        requests.ExaminationPart(good),
+    ]
+    peer.send(requests.Cancel(number))
+    message = peer.read()
+    assert isinstance(message, requests.Answered)
+    assert message.refusal is not None
+    assert message.refusal.kind == "cancelled"
+    report = peer.ask(requests.ReportChecks([good]))
+    assert "ok       driver: It works." in report
 
 
 def test_the_curves_are_those_of_the_store(peer: Peer, run: RecordedRun) -> None:

@@ -29,8 +29,8 @@ class AskedDoctor(Doctor):
         super().__init__(background)
         self.asked: list[bool | str] = []
 
-    def examine(self, *, on_gpus: bool) -> None:
-        self.asked.append(on_gpus)
+    def examine(self, *, on_gpus: bool, machine: str = "") -> None:
+        self.asked.append(f"{machine} {on_gpus}" if machine else on_gpus)
         self.is_running = True
         self.begun.emit(on_gpus)
 
@@ -81,8 +81,49 @@ def test_opened_it_touches_no_gpu_and_a_click_does(
     assert doctor.asked == [False, True, "stop"]  # what was found is still shown
 
 
-def test_each_check_has_its_state_sentence_and_remedy(
+def test_another_machine_is_examined_once_the_one_before_has_ended(
     dialog: DoctorDialog, doctor: AskedDoctor
+) -> None:
+    dialog.show()
+    assert not dialog.machine.isVisible()
+    dialog.offer_machines({"gpus": True})
+    assert dialog.machine.isVisible()
+    doctor.checked.emit(GOOD)
+    dialog.machine.choose("gpus")
+    assert (dialog.windowTitle(), "Whether gpus can train" in dialog.about.text()) == (
+        "Doctor: gpus",
+        True,
+    )
+    assert doctor.asked == [False, "stop"]
+    doctor.progress.emit("driver")
+    doctor.find(GOOD, complete=False)  # which is late, and of this machine
+    assert doctor.asked == [False, "stop", "gpus False"]
+    assert (dialog.checks, dialog.state.text()) == ([], "")
+    doctor.find(BAD)
+    assert dialog.checks == [BAD]
+    dialog.run_button.click()
+    assert doctor.asked[-1] == "gpus True"
+
+
+def test_a_machine_that_is_not_connected_any_more_is_not_examined(
+    dialog: DoctorDialog, doctor: AskedDoctor
+) -> None:
+    dialog.offer_machines({"gpus": True})
+    dialog.machine.choose("gpus")
+    dialog.show()
+    doctor.checked.emit(GOOD)
+    dialog.offer_machines({"gpus": False})
+    doctor.find(complete=False)
+    doctor.failed.emit("The connection to gpus broke.")
+    assert dialog.state.text() == "Stopped after 1. The connection to gpus broke."
+    assert not dialog.run_button.isEnabled()
+    dialog.offer_machines({"gpus": True})
+    assert dialog.run_button.isEnabled()
+    assert doctor.asked == ["gpus False"], "nothing is repeated by itself"
+
+
+def test_each_check_has_its_state_sentence_and_remedy(
+    dialog: DoctorDialog, doctor: AskedDoctor, qtbot: QtBot
 ) -> None:
     dialog.show()
     doctor.find(GOOD, BAD, UNKNOWN)
@@ -95,7 +136,8 @@ def test_each_check_has_its_state_sentence_and_remedy(
     assert good.accessibleName() == "driver: in order. It works."
     assert unknown.accessibleName() == "XLA: not checked. Not asked."
     assert bad.remedy.textInteractionFlags() & Qt.TextInteractionFlag.TextSelectableByMouse
-    dialog.copy_button.click()
+    with qtbot.waitSignal(doctor.reported):
+        dialog.copy_button.click()
     text = QGuiApplication.clipboard().text()
     assert "PROBLEM  NCCL: It hangs." in text
     assert "-> Set this." in text
