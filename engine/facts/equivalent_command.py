@@ -10,6 +10,7 @@ from engine.environments import registry
 from engine.environments.needs import package_of
 from engine.environments.registry import OWN, UnreadableRegistry
 from engine.facts.settings import RECIPE_DEFAULTS
+from engine.scripts.command import script_of
 from engine.scripts.secrets import looks_secret, shown_words
 from engine.spec import catalog
 from engine.spec.field_info import Setting
@@ -23,22 +24,31 @@ DEFAULT_RECIPE = "digits"
 DEFAULT_STRATEGY = "single"
 
 
-def train_command(spec: RunSpec, tags: Sequence[str] = ()) -> str:
+def train_command(spec: RunSpec, tags: Sequence[str] = (), machine: str = "") -> str:
     """Return the `train` or `run` command for `spec`, quoted for a shell. Raises UnknownName.
 
     It holds the devices, whose default depends on the machine, and all other non-default values.
+    `machine`: another one, to which the recipe or script is sent.
     """
+    where = _flag("on", machine) if machine else []
     if spec.is_script:
-        return shlex.join([*program_words(), "run", *_tags(tags), *run_arguments(spec)])
-    return shlex.join([*program_words(), "train", *train_arguments(spec), *_tags(tags)])
+        words = run_arguments(spec, is_sent=bool(machine))
+        return shlex.join([*program_words(), "run", *where, *_tags(tags), *words])
+    words = train_arguments(spec, is_elsewhere=bool(machine))
+    return shlex.join([*program_words(), "train", *where, *words, *_tags(tags)])
 
 
-def run_arguments(spec: RunSpec) -> list[str]:
+def run_arguments(spec: RunSpec, *, is_sent: bool = False) -> list[str]:
     """Return the arguments after `run` for a script, one per entry. The values of secret variables
-    come from the environment, and secrets in its command are left out."""
+    come from the environment, and secrets in its command are left out.
+
+    One that `is_sent` to another machine runs in a folder there, with the Python of Traindeck.
+    """
     arguments = [*_flag("strategy", spec.strategy), *_flag("devices", ",".join(spec.devices))]
-    arguments += _flag("folder", spec.working_folder or str(Path(spec.recipe).parent))
-    if spec.interpreter:
+    folder = Path(spec.working_folder or Path(spec.recipe).parent)
+    if not is_sent:
+        arguments += _flag("folder", str(folder))
+    if spec.interpreter and not is_sent:
         arguments += _environment(spec.interpreter)
     if spec.name:
         arguments += _flag("name", spec.name)
@@ -54,7 +64,9 @@ def run_arguments(spec: RunSpec) -> list[str]:
     for name, info in FIELDS.items():
         if name not in DECIDED_BY_SCRIPT and getattr(spec, name) != info.default:
             arguments += _option(name, getattr(spec, name))
-    return [*arguments, "--", *shown_words(spec.command)]
+    script = str(script_of(spec.command, folder)) if is_sent else ""
+    words = [script if str(folder / word) == script else word for word in spec.command]
+    return [*arguments, "--", *shown_words(words)]
 
 
 def resume_command(
@@ -98,14 +110,19 @@ def resume_command(
     return shlex.join([*program_words(), "resume", *arguments])
 
 
-def train_arguments(spec: RunSpec) -> list[str]:
-    """Return the arguments after `train`, one per entry. Raises UnknownName."""
+def train_arguments(spec: RunSpec, *, is_elsewhere: bool = False) -> list[str]:
+    """Return the arguments after `train`, one per entry. Raises UnknownName.
+
+    With `is_elsewhere`, the Python is one of another machine, whose default is not known here.
+    """
     recipe = catalog.recipe(spec.recipe)
     arguments = [] if spec.recipe == DEFAULT_RECIPE else _flag("recipe", spec.recipe)
     if spec.strategy != _default_strategy(spec):
         arguments += _flag("strategy", spec.strategy)
     arguments += _flag("devices", ",".join(spec.devices))
-    if spec.interpreter != _default_interpreter(spec):
+    if is_elsewhere:
+        arguments += _flag("env", spec.interpreter or OWN)
+    elif spec.interpreter != _default_interpreter(spec):
         arguments += _environment(spec.interpreter)
     if spec.name:
         arguments += _flag("name", spec.name)

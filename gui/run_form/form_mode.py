@@ -45,8 +45,8 @@ class FormMode(Protocol):
     def problems(self, spec: RunSpec) -> list[Problem]:
         """Return the problems of `spec` that exist in this mode only."""
 
-    def command(self, spec: RunSpec, tags: tuple[str, ...]) -> str:
-        """Return the equivalent command line; `tags` are those of a new run."""
+    def command(self, spec: RunSpec, tags: tuple[str, ...], machine: str) -> str:
+        """Return the equivalent command line; `tags` and `machine` are those of a new run."""
 
 
 class NewRun:
@@ -70,8 +70,8 @@ class NewRun:
     def problems(self, spec: RunSpec) -> list[Problem]:
         return []
 
-    def command(self, spec: RunSpec, tags: tuple[str, ...]) -> str:
-        return train_command(spec, tags)
+    def command(self, spec: RunSpec, tags: tuple[str, ...], machine: str) -> str:
+        return train_command(spec, tags, machine)
 
 
 class Continuation(NamedTuple):
@@ -128,7 +128,7 @@ class Continuation(NamedTuple):
         manifest = self.checkpoint.manifest if self.checkpoint else None
         return resume_rules.change_problems(self.info, spec, manifest)
 
-    def command(self, spec: RunSpec, tags: tuple[str, ...]) -> str:
+    def command(self, spec: RunSpec, tags: tuple[str, ...], machine: str) -> str:
         name = self.checkpoint.folder.name if self.checkpoint else ""
         before = self.info.spec
         return resume_command(

@@ -375,7 +375,8 @@ class RunForm(QFrame):
     def copy_command(self) -> None:
         """Copy the equivalent command line to the clipboard."""
         if self._spec is not None:
-            command = self._mode.command(self._spec, self.name_row.entered_tags())
+            tags, machine = self.name_row.entered_tags(), self.machine.machine
+            command = self._mode.command(self._spec, tags, machine)
             QGuiApplication.clipboard().setText(command)
             self.message.emit(self.tr("On the clipboard: {}").format(command))
 

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine import client
+from engine.environments import registry
+from engine.environments.registry import Environment
 from engine.facts.equivalent_command import train_command
 from engine.spec.run_spec import RunSpec
 from main import main
@@ -115,3 +118,28 @@ def test_a_recipe_of_the_users_brings_its_own_defaults(
     assert "--batch-size" not in command
     assert "--epochs 5" in command
     assert read_back(command, started) == spec
+
+
+def test_on_another_machine_it_names_that_and_the_python_there(traindeck_home: Path) -> None:
+    registry.add(Environment("mine", "/mine/bin/python", default_for=("torch",)))
+    command = train_command(PLAIN, (), "gpus")
+    assert "train --on gpus" in command
+    assert "--env traindeck" in command  # the default there is not known here
+    there = replace(PLAIN, interpreter="/mine/bin/python")
+    assert "--env /mine/bin/python" in train_command(there, (), "gpus")
+
+
+def test_a_script_that_is_sent_is_named_by_its_path_and_has_no_folder_there() -> None:
+    spec = RunSpec(
+        recipe="/s/t.py",
+        strategy="script/single",
+        devices=("cpu:0",),
+        command=("-u", "t.py", "--lr", "2"),
+        working_folder="/s",
+        interpreter="/here/python",
+    )
+    command = train_command(spec, (), "gpus")
+    assert "run --on gpus" in command
+    assert command.endswith("-- -u /s/t.py --lr 2")
+    assert "--folder" not in command
+    assert "--env" not in command
