@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtWidgets import QLineEdit, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from engine.environments import registry
 from engine.environments.registry import Environment
-from engine.messages.events import CheckpointSaved, Notice, RunEnded
+from engine.messages.events import CheckpointSaved, EpochEnded, Notice, RunEnded
 from engine.processes.process import PROJECT
 from engine.remote import machines, ssh
 from engine.remote.connection import Connection
@@ -30,8 +30,13 @@ from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.run_state import RunState
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec import catalog
+from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import replaced_spec
+from engine.sweeps.ranges import Choices
+from engine.sweeps.report import SweepReport, SweepSummary
+from engine.sweeps.study import TrialResult
+from engine.sweeps.sweep import Sweep
 from engine.system import paths
 from gui.app import AppController
 from gui.bridge.engine_client import ResumeRequest
@@ -632,6 +637,41 @@ def test_a_connection_that_breaks_leaves_nothing_of_a_checkpoint(
     dialog.begin.click()
     qtbot.waitUntil(lambda: not dialog.is_working)
     assert "The checkpoint is in" in dialog.outcome.text()
+
+
+def test_a_sweep_there_takes_metrics_and_recipe_from_that_machine(
+    connected: Callable[[], AppController],
+    record_there: Callable[..., RecordedRun],
+    theirs: Path,
+    qtbot: QtBot,
+) -> None:
+    spec = there_spec(theirs)
+    record_there(spec).add(EpochEnded(1, 10, {"validation/novelty": 0.5}))
+    app = connected()
+    qtbot.waitUntil(lambda: "gpus:1" in listed(app))
+    app.form.machine.choose("gpus")
+    recipe = RecipeInfo(name="mine", path="/elsewhere/mine.py", builtin=False)
+    dialog = app.sweeps_controller.ask(spec, recipe)
+    line = dialog.options["metric"].widget
+    assert isinstance(line, QLineEdit)
+    completer = line.completer()
+    completer.setCompletionPrefix("novel")
+    assert completer.currentCompletion() == "validation/novelty"
+    dialog.reject()
+    app.form.machine.choose("")
+    sweep = Sweep(base=spec, ranges={"seed": Choices((1, 2))}, trials=2)
+    for run in ("gpus:9", "gpus:1"):
+        best = TrialResult(0, run, "finished", {"seed": 2}, 0.5)
+        summary = SweepSummary(sweep="gpus:1", state="finished", best=best)
+        app.sweeps_page.form_wanted.emit(SweepReport(summary, sweep, (best,)))
+        if run == "gpus:9":
+            said = app.window.statusBar().currentMessage()
+            assert said == "Run gpus:9 was deleted, and its recipe with it."
+    qtbot.waitUntil(lambda: app.form.machine.machine == "gpus")
+    assert app.form.field("seed").value() == 2
+    filled = app.form.spec()
+    assert filled is not None
+    assert Path(filled.recipe).is_relative_to(paths.home() / "received")
 
 
 TRAINABLE = """import torch
