@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from engine.remote.connection import LinkStatus
 
 
+_KNOWN_SECONDS = 10.0
+"""How long an answer is taken as true, while a person goes in and out of the form."""
+
 _Asked = tuple[object, ...]
 
 
@@ -27,10 +31,10 @@ class EnvironmentsThere(QObject):
     """Asks one machine; what it has answered is known until it is asked again."""
 
     listed = Signal()
-    """The list is there, or why it is not."""
+    """There is another list, or why there is none."""
 
     checked = Signal()
-    """`problems` knows more."""
+    """`problems` knows more, or asks again."""
 
     def __init__(self, background: Background | None = None, parent: QObject | None = None) -> None:
         """`background`: asks the machines; None: no machine is asked."""
@@ -48,6 +52,7 @@ class EnvironmentsThere(QObject):
         self._number = 0
         """Of the newest question for a list; an older answer is late."""
 
+        self._asked_at = 0.0
         self._must_ask = False
         """Whether the machine is to be asked as soon as it is connected."""
 
@@ -66,8 +71,14 @@ class EnvironmentsThere(QObject):
         self._found = {}
         self.ask()
 
+    def ask_again(self) -> None:
+        """Ask, unless that was done a moment ago."""
+        if time.monotonic() > self._asked_at + _KNOWN_SECONDS:
+            self.ask()
+
     def ask(self) -> None:
         """Read the list again, and then check again."""
+        self._asked_at = time.monotonic()
         self._asked.clear()
         self._number += 1
         background, machine = self._background, self.machine
@@ -123,15 +134,19 @@ class EnvironmentsThere(QObject):
         background.run(work, take, fail)
 
     def _take(self, number: int, found: list[Environment]) -> None:
-        if number == self._number:
-            self.environments, self.problem = found, ""
-            self.listed.emit()
+        if number != self._number:
+            return
+        is_new = found != self.environments or bool(self.problem)
+        self.environments, self.problem = found, ""
+        told = self.listed if is_new else self.checked  # what is shown may be open
+        told.emit()
 
     def _fail(self, number: int, error: Exception) -> None:
         if not isinstance(error, OSError):
             raise error
-        is_refused = self._background and self._background.machines.is_connected(self.machine)
-        if number == self._number and is_refused:  # otherwise it is asked again
+        machines = self._background.machines if self._background is not None else None
+        is_broken = self._must_ask or machines is None or not machines.is_connected(self.machine)
+        if number == self._number and not is_broken:  # otherwise it is asked again
             self.environments, self.problem = self.environments or [], str(error)
             self.listed.emit()
 

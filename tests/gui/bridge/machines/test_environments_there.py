@@ -109,6 +109,19 @@ def test_a_machine_is_asked_again_when_it_is_connected_again_and_only_then(
     assert there.environments == []
 
 
+def test_a_list_that_is_as_before_is_not_shown_anew(there: EnvironmentsThere, link: Link) -> None:
+    told: list[str] = []
+    there.listed.connect(lambda: told.append("listed"))
+    there.checked.connect(lambda: told.append("checked"))
+    there.follow("gpus")
+    link.carry_out()
+    there.ask_again()
+    assert not link.work, "it was asked a moment ago"
+    there.ask()
+    link.carry_out()
+    assert told == ["listed", "checked"]
+
+
 def test_an_answer_of_another_machine_is_late(there: EnvironmentsThere, link: Link) -> None:
     there.follow("lab")
     there.follow("gpus")
