@@ -505,6 +505,7 @@ class AppController(QObject):
         window.open_recipe.triggered.connect(self.form.open_file)
         window.new_recipe.triggered.connect(self.recipe_controller.new_recipe)
         window.check_recipe.triggered.connect(self.recipe_controller.check)
+        self.recipe_controller.recipe_check.running.connect(window.show_checking)
         self.recipe_controller.message.connect(self.show_message)
         window.doctor.triggered.connect(self._show_doctor)
         self.devices.doctor_wanted.connect(lambda: self._show_doctor_of(""))

@@ -71,14 +71,15 @@ class RecipeController(QObject):
         self.message.emit(text.format(file=file.name))
 
     def check(self) -> None:
-        """Try the recipe in the form on one batch."""
+        """Try the recipe in the form on one batch; end the check, if one is going on."""
         spec = self._form.spec()
-        if self._form.is_script:
+        if self.recipe_check.is_checking:
+            self.recipe_check.stop()
+            text = self.tr("The check is being stopped.")
+        elif self._form.is_script:
             text = self.tr("A script runs as it is: only recipes are checked.")
         elif spec is None:
             text = self.tr("The form has problems: solve them first.")
-        elif self.recipe_check.is_checking:
-            text = self.tr("A recipe is being checked already.")
         else:
             machine = self._form.machine.machine
             self.recipe_check.start(spec, machine)

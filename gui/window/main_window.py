@@ -278,6 +278,11 @@ class MainWindow(QMainWindow):
         """Make the form visible, with the keyboard focus in it."""
         self.body.show_over(self._parts.form)
 
+    def show_checking(self, is_checking: bool) -> None:
+        """Let the action for a check of the recipe end the one that is going on."""
+        text = self.tr("Stop the check") if is_checking else self.tr("Check recipe")
+        self.check_recipe.setText(text)
+
     def show_on_screen(self) -> None:
         """Show the window within the usable area of its screen."""
         self._layout.show_on_screen()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 from PySide6.QtWidgets import QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
+from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
+from gui.bridge.files import recipe_tools
 from gui.bridge.files.editor import Place
 from gui.bridge.files.recipe_tools import CheckResult, recipe_kinds
 from gui.recipe_controller import RecipeController
@@ -103,3 +106,24 @@ def test_a_recipe_that_is_refused_is_said(scene: Scene, tmp_path: Path, qtbot: Q
         scene.controller.recipe_check.start(spec)
     assert "no recipe file" in told.args[0].problem
     scene.box().close()
+
+
+def test_a_second_click_ends_the_check_and_shows_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    def try_recipe(spec: RunSpec, cancelled: threading.Event) -> CheckResult:
+        assert cancelled.wait(60.0)
+        return CheckResult(spec.recipe, problem="It was interrupted.")
+
+    monkeypatch.setattr(recipe_tools, "try_recipe", try_recipe)
+    check = scene.controller.recipe_check
+    running: list[bool] = []
+    check.running.connect(running.append)
+    for _ in range(2):  # what was stopped once is not stopped for ever
+        with qtbot.assertNotEmitted(check.checked):
+            scene.controller.check()
+            assert check.is_checking
+            scene.controller.check()
+            assert "being stopped" in scene.said[-1]
+            qtbot.waitUntil(lambda: not check.is_checking)
+    assert running == [True, False, True, False]

@@ -39,7 +39,11 @@ class RecipeCheck(QObject):
     """Tries one recipe at a time."""
 
     checked = Signal(object, str)
-    """The CheckResult, and the machine where it was tried; empty: this one."""
+    """The CheckResult, and the machine where it was tried; empty: this one. Not of a check that was
+    stopped."""
+
+    running = Signal(bool)
+    """Whether a recipe is being tried from now on."""
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -53,8 +57,9 @@ class RecipeCheck(QObject):
         which it is sent. Emits `checked`."""
         if self.is_checking:
             return
-        self.is_checking = True
-        cancelled, machines = self._cancelled, self._background.machines
+        cancelled, machines = threading.Event(), self._background.machines
+        self._cancelled = cancelled
+        self._set_checking(True)
 
         def work() -> CheckResult:
             if not machine:
@@ -64,17 +69,21 @@ class RecipeCheck(QObject):
             return try_recipe_elsewhere(machines.connection(machine), spec, cancelled)
 
         def report(result: CheckResult) -> None:
-            self.is_checking = False
-            self.checked.emit(result, machine)
+            self._set_checking(False)
+            if not cancelled.is_set():
+                self.checked.emit(result, machine)
 
         def fail(error: Exception) -> None:
-            self.is_checking = False
+            report(CheckResult(spec.recipe, problem=str(error)))
             if not isinstance(error, CannotStart | OSError):
                 raise error
-            self.checked.emit(CheckResult(spec.recipe, problem=str(error)), machine)
 
         self._background.run(work, report, fail)
 
     def stop(self) -> None:
-        """End the check, because the window closes."""
+        """End the check, and what it has started."""
         self._cancelled.set()
+
+    def _set_checking(self, is_checking: bool) -> None:
+        self.is_checking = is_checking
+        self.running.emit(is_checking)
