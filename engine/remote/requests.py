@@ -289,6 +289,7 @@ class TryRecipe(Request[CheckResult], frozen=True, tag="try_recipe"):
 class StartTwins(Request[str], frozen=True, tag="start_twins"):
     """Start twin runs; returns the id of the first. A process there starts the second one."""
 
+    acts: ClassVar[bool] = True
     answer: ClassVar[Any] = str
     spec: Spec
     tags: tuple[str, ...] = ()

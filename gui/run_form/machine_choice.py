@@ -38,7 +38,7 @@ class MachineChoice(Combo):
     @property
     def machine(self) -> str:
         """The name of the chosen machine; empty: this one."""
-        return str(self.currentData())
+        return str(self.currentData() or "")
 
     @property
     def has_choice(self) -> bool:

@@ -95,6 +95,7 @@ def connected(
         words = ("env", f"TRAINDECK_HOME={other_home}", f"PYTHONPATH={PROJECT}", sys.executable)
         app.machines.connect_to("gpus", (*words, str(PROJECT / "main.py"), "serve", "NONCE"))
         qtbot.waitUntil(lambda: app.machines.is_connected("gpus"))
+        qtbot.waitUntil(lambda: app.form.machine.findData("gpus") > 0)  # the window knows it too
         return app
 
     return open
