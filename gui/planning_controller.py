@@ -382,7 +382,7 @@ class PlanningController(QObject):
                     spec,
                     self._form.source(),
                     self._form.devices.known_gpus,
-                    self._machine,
+                    self._form.environment.default_python,
                     all_strategies=choice.all_strategies,
                     batch_sizes=choice.batch_sizes,
                     precisions=choice.precisions,

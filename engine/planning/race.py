@@ -51,13 +51,15 @@ def entrants(
     batch_sizes: Sequence[int] = (),
     precisions: Sequence[str] = (),
     counts: Sequence[int] = (),
+    default_python: Callable[[str], str] = default_interpreter,
 ) -> tuple[RunSpec, ...]:
     """Return what a race of `strategies` consists of: `spec` in every combination, each once.
 
     Also what cannot run: the race says why. Nothing given means the value of `spec`, and for
     `counts` all its devices: then a strategy for one device gets the first one. A count takes the
     first devices of `spec`. A framework that is to use several devices gets one device too, to
-    compare with. Raises CannotRace.
+    compare with. `default_python` returns the Python that trains the recipes of a framework (a
+    package) on the machine of the race. Raises CannotRace.
     """
     available = len(spec.devices)
     if wrong := [count for count in counts if not 1 <= count <= available]:
@@ -75,8 +77,8 @@ def entrants(
                     if not counts and strategy.problems(devices):
                         one = devices[:1]
                         devices = devices if strategy.problems(one) else one
-                    found.append(with_strategy(variant, strategy, devices))
-    found += [each for spec in found for each in _references(spec, recipe, found)]
+                    found.append(with_strategy(variant, strategy, devices, default_python))
+    found += [each for spec in found for each in _references(spec, recipe, found, default_python)]
     return tuple(each for at, each in enumerate(found) if each not in found[:at])
 
 
@@ -123,16 +125,26 @@ def race(
     )
 
 
-def with_strategy(spec: RunSpec, strategy: Strategy, devices: tuple[str, ...]) -> RunSpec:
+def with_strategy(
+    spec: RunSpec,
+    strategy: Strategy,
+    devices: tuple[str, ...],
+    default_python: Callable[[str], str] = default_interpreter,
+) -> RunSpec:
     """Return `spec` with another strategy, in the Python that trains its framework."""
     own, _, _ = spec.strategy.partition("/")
-    is_default = spec.interpreter == default_interpreter(package_of(own))
-    other = default_interpreter(package_of(strategy.framework))
+    is_default = spec.interpreter == default_python(package_of(own))
+    other = default_python(package_of(strategy.framework))
     interpreter = other if is_default else spec.interpreter
     return replace(spec, strategy=strategy.name, devices=devices, interpreter=interpreter)
 
 
-def _references(spec: RunSpec, recipe: RecipeInfo, found: Sequence[RunSpec]) -> Iterator[RunSpec]:
+def _references(
+    spec: RunSpec,
+    recipe: RecipeInfo,
+    found: Sequence[RunSpec],
+    default_python: Callable[[str], str],
+) -> Iterator[RunSpec]:
     """Yield the run on one device that `spec` is compared with, unless `found` has one."""
     if len(spec.devices) == 1 or any(_is_reference(each, spec) for each in found):
         return
@@ -145,7 +157,7 @@ def _references(spec: RunSpec, recipe: RecipeInfo, found: Sequence[RunSpec]) -> 
     by_name = {strategy.short_name: strategy for strategy in usable}
     own = next((each for each in usable if each.name == spec.strategy), None)
     if strategy := by_name.get("single") or own:
-        yield with_strategy(spec, strategy, one)
+        yield with_strategy(spec, strategy, one, default_python)
 
 
 def _framework(spec: RunSpec) -> str:

@@ -62,7 +62,7 @@ class KeptResults(QObject):
             raise NoAnswer(text.format(machine=machine, why=error)) from error
 
         def as_here(other: RunSpec) -> RunSpec:
-            return replace(other, recipe=spec.recipe, interpreter=spec.interpreter)
+            return replace(other, recipe=spec.recipe)
 
         return Earlier(
             race and with_specs(race, as_here), preflight and with_specs(preflight, as_here)

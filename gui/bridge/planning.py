@@ -46,8 +46,8 @@ class Planning(QObject):
     """Measures one request at a time, over all machines; the others wait, one of a kind.
 
     Two at once would disturb each other's figures. A newer request takes the place of an older one
-    of its kind, of which nothing more is told. What comes from another machine has the recipe and
-    the Python of the request, and not their paths there.
+    of its kind, of which nothing more is told. What comes from another machine has the recipe of
+    the request, and not its path there.
     """
 
     begun = Signal(object)
@@ -290,7 +290,7 @@ class _MeasuredElsewhere(_Measurement):
         asked = Measure(packed_request(self.request), code)
 
         def as_here(spec: RunSpec) -> RunSpec:
-            return replace(spec, recipe=specs[0].recipe, interpreter=specs[0].interpreter)
+            return replace(spec, recipe=specs[0].recipe)
 
         def take(answer: Answer) -> None:
             tell(with_specs(answer, as_here))

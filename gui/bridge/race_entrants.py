@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-
-from msgspec.structs import replace
+from collections.abc import Callable, Collection, Sequence
 
 from engine.planning import race
 from engine.planning.race import CannotRace
@@ -12,29 +10,31 @@ from engine.spec import catalog
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import problems
+from gui.bridge.environments import default_for
 
 
 def race_entrants(
     spec: RunSpec,
     recipe: RecipeInfo,
     known_gpus: Collection[str],
-    machine: str = "",
+    default_python: Callable[[str], str] = default_for,
     *,
     all_strategies: bool,
     batch_sizes: Sequence[int] = (),
     precisions: Sequence[str] = (),
     device_counts: Sequence[int] = (),
 ) -> tuple[RunSpec, ...]:
-    """Return what would be raced on a machine (empty: this one): of `all_strategies` those that can
-    run with the settings. What is installed there, the race says.
+    """Return what would be raced: of `all_strategies` those that can run with the settings. What is
+    installed, the race says.
 
-    Something empty has the value of `spec`. Raises CannotRace, whose text is a sentence.
+    `default_python` returns that of a framework on the machine of the race. Something empty has
+    the value of `spec`. Raises CannotRace, whose text is a sentence.
     """
     own = catalog.strategy(spec.strategy)
     strategies = catalog.strategies_for(recipe) if all_strategies else (own,)
-    found = race.entrants(spec, recipe, strategies, batch_sizes, precisions, device_counts)
-    if machine:  # it has other environments than this one
-        found = tuple(replace(each, interpreter=spec.interpreter) for each in found)
+    found = race.entrants(
+        spec, recipe, strategies, batch_sizes, precisions, device_counts, default_python
+    )
     if not all_strategies:
         return found  # the race says why one cannot run
     return tuple(

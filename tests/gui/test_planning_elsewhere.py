@@ -53,8 +53,14 @@ def app(
     app.machines.connect_to("gpus", command)
     qtbot.waitUntil(lambda: app.machines.is_connected("gpus"), timeout=LONGEST_MS)
     qtbot.waitUntil(lambda: app.form.machine.offers("gpus"), timeout=LONGEST_MS)
-    app.form.machine.choose("gpus")
+    choose(app, "gpus", qtbot)
     return app
+
+
+def choose(app: AppController, machine: str, qtbot: QtBot) -> None:
+    """Choose a machine in the form, and wait until it has said which Pythons it has."""
+    app.form.machine.choose(machine)
+    qtbot.waitUntil(lambda: app.form.spec() is not None, timeout=LONGEST_MS)
 
 
 def test_a_race_there_is_named_kept_there_and_used_there(
@@ -75,12 +81,13 @@ def test_a_race_there_is_named_kept_there_and_used_there(
     assert kept.numbers() == []
     assert [each.name for each in (other_home / kept.FOLDER).glob("*.json")] == ["1.json"]
 
-    form.machine.choose("")
+    choose(app, "", qtbot)
     assert page.use.isEnabled()
     assert page.use.text().endswith(" on gpus")
     assert "gpus" in page.use.toolTip()
     page.use.click()
-    assert (form.machine.machine, form.spec()) == ("gpus", entry.spec)
+    assert form.machine.machine == "gpus"
+    qtbot.waitUntil(lambda: form.spec() == entry.spec)
     assert not page.use.isEnabled()
 
     results = KeptResults(app.background)
@@ -117,11 +124,11 @@ def test_findings_and_sizes_of_there_are_not_for_a_form_for_here(
     assert dialog.windowTitle() == "Find batch size on gpus"
     assert findings.fix.isEnabled()
 
-    form.machine.choose("")
+    choose(app, "", qtbot)
     assert form.planning.offer.isVisible()
     assert findings.other.isVisible()
     assert not findings.fix.isEnabled()
-    form.machine.choose("gpus")
+    choose(app, "gpus", qtbot)
     findings.fix.click()
     changed = replace(spec, batch_size=48)
     assert (form.machine.machine, form.spec()) == ("gpus", changed)
@@ -138,7 +145,7 @@ def test_predicted_memory_is_that_of_one_machine(app: AppController, qtbot: QtBo
         row.estimate_memory.trigger()
     assert ended.args[0].machine == "gpus"
     assert row.text.text() == "✓ Fits: about 1 of 2 GiB."
-    form.machine.choose("")
+    choose(app, "", qtbot)
     assert row.text.text() != "✓ Fits: about 1 of 2 GiB."
     spec = form.spec()
     assert spec is not None
@@ -161,7 +168,7 @@ def test_a_race_there_is_seen_everywhere_and_ends_with_the_connection(
     assert button.text() == "Race gpus 0/1"
     assert "A race is measured on gpus: 0/1" in button.toolTip()
     assert "would disturb the measurement" in form.devices.warning
-    form.machine.choose("")
+    choose(app, "", qtbot)
     assert form.devices.warning == ""
     below = psutil.Process(app.machines.connection("gpus").pid).children(recursive=True)
     assert below

@@ -94,8 +94,13 @@ class EnvironmentRow(QWidget):
         """Return the path of the chosen Python; empty: the one of Traindeck."""
         if self._framework in self._chosen:
             return self._chosen[self._framework]
+        return self.default_python(self._framework)
+
+    def default_python(self, framework: str) -> str:
+        """Return the Python that trains recipes of `framework` on the chosen machine; empty: the
+        one of Traindeck."""
         there = self._there
-        return (there.default_for if there.machine else default_for)(self._framework)
+        return (there.default_for if there.machine else default_for)(framework)
 
     def is_listed(self, interpreter: str) -> bool:
         """Whether the machine that is chosen has named this Python, or it is chosen."""

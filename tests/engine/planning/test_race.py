@@ -53,6 +53,22 @@ def test_keras_on_pytorch_is_compared_with_itself_on_one_device() -> None:
     ]
 
 
+def test_each_framework_has_its_default_python_of_the_machine_that_races() -> None:
+    pythons = {"torch": "/t/python", "tensorflow": "/f/python"}.__getitem__
+    recipe = catalog.recipe("digits_keras")
+    strategies = [catalog.strategy(name, recipe) for name in ("torch/keras_ddp", "tf/mirrored")]
+    spec = replace(SPEC, recipe="digits_keras", strategy="tf/mirrored", interpreter="/f/python")
+
+    for chosen, expected in (("/f/python", "/t/python"), ("/other", "/other")):
+        mine = replace(spec, interpreter=chosen)
+        found = entrants(mine, recipe, strategies, default_python=pythons)
+        assert {each.strategy: each.interpreter for each in found} == {
+            "torch/keras_ddp": expected,
+            "tf/mirrored": chosen,
+            "tf/single": chosen,
+        }
+
+
 def test_each_combination_is_there_once_also_what_cannot_run() -> None:
     found = _entrants("ddp", "torch/ddp", "single", counts=(1, 2, 2), precisions=("bf16",))
 
