@@ -162,14 +162,13 @@ class _Server:
             return
         try:
             watch = make()
-            self._watches[number] = watch
-            self._send(Answered(number, encode(None)))
-            watch.start()
+            watch.prepare()
         except OSError as error:
-            self._watches.pop(number, None)
-            if isinstance(error, BrokenPipeError):
-                raise
             self._refuse(number, refusal_of(error))
+            return
+        self._watches[number] = watch
+        self._send(Answered(number, encode(None)))
+        watch.start()
 
     def _begin(self, number: int, request: requests.Question) -> None:
         """Carry out a request in a thread of its own: it may wait for a disk or a supervisor."""

@@ -61,6 +61,9 @@ class Watch(ABC):
         self._arrived = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"watch {number}")
 
+    def prepare(self) -> None:  # noqa: B027  # most need nothing
+        """Start what the watch asks. Raises OSError."""
+
     def start(self) -> None:
         """Begin to push."""
         self._thread.start()
@@ -215,10 +218,8 @@ class DevicesWatch(Watch):
         self._there = threading.Event()
         self._stream: TelemetryStream | None = None
 
-    def start(self) -> None:
-        """Start the helper. Raises OSError."""
+    def prepare(self) -> None:
         self._stream = TelemetryStream(self._take)
-        super().start()
 
     def close(self) -> None:
         super().close()

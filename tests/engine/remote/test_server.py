@@ -374,6 +374,16 @@ def test_the_devices_come_from_the_telemetry_helper(peer: Peer) -> None:
     assert peer.news(requests.DevicesNews).snapshot.devices[-1].kind == "cpu"
 
 
+def test_a_helper_that_cannot_be_started_is_told(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise OSError("no process can be started")
+
+    monkeypatch.setattr(watches, "TelemetryStream", fail)
+    assert "no process can be started" in peer.refusal(requests.WatchDevices()).text
+
+
 def test_a_run_that_is_not_there_is_refused_as_the_engine_does(peer: Peer) -> None:
     for request in (
         requests.Checkpoints("7"),
