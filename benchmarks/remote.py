@@ -23,8 +23,9 @@ from pathlib import Path
 
 from engine.messages.events import Metrics, Points, Progress, TrainingStarted
 from engine.remote import requests, ssh
-from engine.remote.connection import Connection, LinkState, RemoteFollow
+from engine.remote.connection import Connection, LinkState
 from engine.remote.machines import RemoteMachine
+from engine.remote.watched import RemoteFollow
 from engine.runs.run_follower import RunNews
 from engine.runs.store.run_store import RunStore
 from engine.system.paths import HOME_VARIABLE

@@ -31,7 +31,8 @@ from gui.bridge.machines.machines import Machines
 from gui.bridge.machines.no_answer import NoAnswer
 
 if TYPE_CHECKING:
-    from engine.remote.connection import Connection, Measuring
+    from engine.remote.connection import Connection
+    from engine.remote.watched import Measuring
 
 _log = logging.getLogger(__name__)
 

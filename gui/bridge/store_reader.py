@@ -15,7 +15,7 @@ from engine.runs.run_state import RunState
 from gui.bridge.machines.machines import Machines, named, place_of
 
 if TYPE_CHECKING:
-    from engine.remote.connection import RemoteFollow
+    from engine.remote.watched import RemoteFollow
 
 _log = logging.getLogger(__name__)
 

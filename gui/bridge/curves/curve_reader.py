@@ -23,7 +23,7 @@ from gui.bridge.machines.machines import Machines, place_of
 from gui.style.translation import translate
 
 if TYPE_CHECKING:
-    from engine.remote.connection import RemoteFollow
+    from engine.remote.watched import RemoteFollow
 
 _POINTS = ((8, 20_000), (200, 2_000))
 """Up to so many runs, each curve is read with about so many points; a zoom reads more of them."""

@@ -20,14 +20,9 @@ from gui.bridge.machines.no_answer import NoAnswer
 from gui.style.translation import translate
 
 if TYPE_CHECKING:
-    from engine.remote.connection import (
-        Connection,
-        DevicesWatch,
-        LinkStatus,
-        ListedRuns,
-        RemoteFollow,
-    )
+    from engine.remote.connection import Connection, LinkStatus
     from engine.remote.machines import RemoteMachine
+    from engine.remote.watched import DevicesWatch, ListedRuns, RemoteFollow
     from engine.runs.run_follower import RunNews
     from gui.bridge.machines.run_access import RunAccess
 

@@ -8,8 +8,9 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from engine.remote import requests
-from engine.remote.connection import Connection, LinkStatus, ListedSweeps
+from engine.remote.connection import Connection, LinkStatus
 from engine.remote.sweep_rows import packed_sweep
+from engine.remote.watched import ListedSweeps
 from engine.sweeps.report import SweepReport
 from engine.sweeps.sweep import Sweep
 from gui.bridge.machines.machines import Machines

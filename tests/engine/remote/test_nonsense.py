@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.messages.events import Notice
-from engine.remote.connection import UNREADABLE, ListedRuns, _decode_follow, _run_news
 from engine.remote.requests import FollowNews, RunsNews
 from engine.remote.run_rows import encode, row_of, stored_event
 from engine.remote.sent_code import is_plain
+from engine.remote.watched import UNREADABLE, ListedRuns, _decode_follow, _run_news
 from engine.runs.run_info import UnreadableRun, get_run
 from tests.support.generated_values import sixty_examples, values_of
 from tests.support.recorded_runs import RecordedRun

@@ -14,8 +14,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.processes.process import PROJECT
 from engine.remote import machines as machine_list
-from engine.remote.connection import ListedSweeps
 from engine.remote.machines import RemoteMachine
+from engine.remote.watched import ListedSweeps
 from engine.spec.run_spec import RunSpec
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import Choices
