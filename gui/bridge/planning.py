@@ -134,25 +134,19 @@ class Planning(QObject):
     def _begin_next(self) -> None:
         while self._now is None and self._waiting and not self._is_closing:
             request = self._waiting.pop(next(iter(self._waiting)))
-            now: _Measurement
-            if request.machine:
-                now = _MeasuredElsewhere(request, self._machines)
-            else:
-                try:
-                    now = _MeasuredHere(request, self._arguments)
-                except OSError as error:
-                    text = self.tr(
-                        "Nothing was measured: the process could not be started ({why})."
-                    )
-                    self.refused.emit(request, text.format(why=error.strerror or error))
-                    self.ended.emit(request)
-                    continue
+            try:
+                now = self._measurement(request)
+            except OSError as error:
+                text = self.tr("Nothing was measured: the process could not be started ({why}).")
+                self.refused.emit(request, text.format(why=error.strerror or error))
+                self.ended.emit(request)
+                continue
             self._now = now
             threading.Thread(target=self._follow, args=(now,), daemon=True).start()
             self.begun.emit(request)
 
-    def _made(self, request: Request) -> _Measurement:
-        """Raises OSError."""
+    def _measurement(self, request: Request) -> _Measurement:
+        """Begin to measure; for another machine, `run` does. Raises OSError."""
         if request.machine:
             return _MeasuredElsewhere(request, self._machines)
         return _MeasuredHere(request, self._arguments)
