@@ -1,11 +1,10 @@
-"""The Pythons of the other machine that is chosen in the form, and why one cannot train there."""
+"""The Pythons of the other machines, for the form, and why one cannot train there."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
@@ -27,11 +26,18 @@ _KNOWN_SECONDS = 10.0
 _Asked = tuple[object, ...]
 
 
+class _Listed(NamedTuple):
+    """What a machine has answered."""
+
+    environments: list[Environment]
+    problem: str = ""
+
+
 class EnvironmentsThere(QObject):
-    """Asks one machine; what it has answered is known until it is asked again."""
+    """Asks each machine when it is connected, so that its list is known when it is chosen."""
 
     listed = Signal()
-    """There is another list, or why there is none."""
+    """The list of the chosen machine is another one, or there is a reason why there is none."""
 
     checked = Signal()
     """`problems` knows more, or asks again."""
@@ -43,19 +49,12 @@ class EnvironmentsThere(QObject):
         self.machine = ""
         """Empty: this machine, which is not asked."""
 
-        self.environments: list[Environment] | None = None
-        """Those that the machine has named; None: it has not answered yet."""
-
-        self.problem = ""
-        """Why they are not known, in a sentence."""
-
-        self._number = 0
-        """Of the newest question for a list; an older answer is late."""
+        self._lists: dict[str, _Listed] = {}
+        self._numbers: dict[str, int] = {}
+        """Of the newest question to each machine; the answer to an older one is late."""
 
         self._asked_at = 0.0
-        self._must_ask = False
-        """Whether the machine is to be asked as soon as it is connected."""
-
+        self._connected: set[str] = set()
         self._found: dict[_Asked, list[Problem]] = {}
         """Problems by what decides on them."""
 
@@ -65,10 +64,21 @@ class EnvironmentsThere(QObject):
         if background is not None:
             background.machines.status_changed.connect(self._connection_changed)
 
+    @property
+    def environments(self) -> list[Environment] | None:
+        """Those that the chosen machine has named; None: it has not answered yet."""
+        known = self._lists.get(self.machine)
+        return None if known is None else known.environments
+
+    @property
+    def problem(self) -> str:
+        """Why they are not known, in a sentence."""
+        known = self._lists.get(self.machine)
+        return "" if known is None else known.problem
+
     def follow(self, machine: str) -> None:
-        """Ask another machine from now on; empty: none."""
-        self.machine, self.environments, self.problem = machine, None, ""
-        self._found = {}
+        """Choose another machine; empty: none."""
+        self.machine, self._found = machine, {}
         self.ask()
 
     def ask_again(self) -> None:
@@ -77,24 +87,36 @@ class EnvironmentsThere(QObject):
             self.ask()
 
     def ask(self) -> None:
-        """Read the list again, and then check again."""
+        """Read the list of the chosen machine again, and then check again."""
         self._asked_at = time.monotonic()
         self._asked.clear()
-        self._number += 1
-        background, machine = self._background, self.machine
-        if background is None or not machine:
-            return
-        self._must_ask = not background.machines.is_connected(machine)
-        if self._must_ask:
-            return
-        number = self._number
+        if self.machine:
+            self._ask(self.machine)
+
+    def _ask(self, machine: str) -> None:
+        background = self._background
+        if background is None or not background.machines.is_connected(machine):
+            return  # it is asked when it is connected
+        number = self._numbers[machine] = self._numbers.get(machine, 0) + 1
 
         def work() -> list[Environment]:
             from gui.bridge.machines.remote_run import environments_elsewhere
 
             return environments_elsewhere(background.machines.connection(machine))
 
-        background.run(work, partial(self._take, number), partial(self._fail, number))
+        def take(found: list[Environment]) -> None:
+            if number == self._numbers[machine]:
+                self._take(machine, _Listed(found))
+
+        def fail(error: Exception) -> None:
+            if not isinstance(error, OSError):
+                raise error
+            is_connected = machine in self._connected and background.machines.is_connected(machine)
+            if number == self._numbers[machine] and is_connected:
+                known = self._lists.get(machine)
+                self._take(machine, _Listed(known.environments if known else [], str(error)))
+
+        background.run(work, take, fail)
 
     def default_for(self, framework: str) -> str:
         """Return the Python that trains recipes of `framework` there; empty: Traindeck's own."""
@@ -133,28 +155,19 @@ class EnvironmentsThere(QObject):
 
         background.run(work, take, fail)
 
-    def _take(self, number: int, found: list[Environment]) -> None:
-        if number != self._number:
-            return
-        is_new = found != self.environments or bool(self.problem)
-        self.environments, self.problem = found, ""
-        told = self.listed if is_new else self.checked  # what is shown may be open
-        told.emit()
-
-    def _fail(self, number: int, error: Exception) -> None:
-        if not isinstance(error, OSError):
-            raise error
-        machines = self._background.machines if self._background is not None else None
-        is_broken = self._must_ask or machines is None or not machines.is_connected(self.machine)
-        if number == self._number and not is_broken:  # otherwise it is asked again
-            self.environments, self.problem = self.environments or [], str(error)
-            self.listed.emit()
+    def _take(self, machine: str, found: _Listed) -> None:
+        is_new = found != self._lists.get(machine)
+        self._lists[machine] = found
+        if machine == self.machine:
+            told = self.listed if is_new else self.checked  # what is shown may be open
+            told.emit()
 
     def _connection_changed(self, machine: str, status: LinkStatus | None) -> None:
-        """Ask a machine again that was not connected."""
-        if machine != self.machine:
-            return
+        """Ask a machine that is connected now."""
+        if status is None:
+            self._lists.pop(machine, None)
         if status is None or status.state != "connected":
-            self._must_ask = True
-        elif self._must_ask:
-            self.ask()
+            self._connected.discard(machine)
+        elif machine not in self._connected:
+            self._connected.add(machine)
+            self._ask(machine)

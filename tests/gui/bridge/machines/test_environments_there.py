@@ -122,15 +122,24 @@ def test_a_list_that_is_as_before_is_not_shown_anew(there: EnvironmentsThere, li
     assert told == ["listed", "checked"]
 
 
-def test_an_answer_of_another_machine_is_late(there: EnvironmentsThere, link: Link) -> None:
+def test_an_answer_is_one_of_its_machine(there: EnvironmentsThere, link: Link) -> None:
     there.follow("lab")
     there.follow("gpus")
     link.work.pop()  # its own answer is still on the way
     link.carry_out()
     assert there.environments is None
+    there.follow("lab")
+    assert there.environments == [TORCH], "it is known until the answer comes"
+
+
+def test_the_list_is_known_before_the_machine_is_chosen(
+    there: EnvironmentsThere, link: Link
+) -> None:
+    link.tell(CONNECTED)
+    assert link.carry_out() == 1
     there.follow("gpus")
-    there.follow("")
-    link.carry_out()
+    assert there.environments == [TORCH]
+    link.status_changed.emit("gpus", None)  # it may be another one when it is connected again
     assert there.environments is None
 
 
@@ -139,16 +148,16 @@ def test_what_cannot_be_read_there_is_said_and_a_broken_connection_is_waited_for
 ) -> None:
     link.answer = NoAnswer("gpus: The list is damaged.")
     there.follow("gpus")
-    link.carry_out()
-    assert (there.environments, there.problem) == ([], "gpus: The list is damaged.")
-    there.follow("gpus")
     link.tell(WAITING)
     link.carry_out()
     assert (there.environments, there.problem) == (None, "")
-    link.answer = [TORCH]
     link.tell(CONNECTED)
     link.carry_out()
-    assert there.environments == [TORCH]
+    assert (there.environments, there.problem) == ([], "gpus: The list is damaged.")
+    link.answer = [TORCH]
+    there.ask()
+    link.carry_out()
+    assert (there.environments, there.problem) == ([TORCH], "")
 
 
 def test_a_python_is_checked_there_once_until_it_is_asked_again(

@@ -13,7 +13,7 @@ from engine.environments import registry
 from engine.environments.registry import Environment, Facts
 from engine.spec.run_spec import RunSpec
 from gui.bridge.files.recent_forms import RecentForms
-from gui.bridge.machines.environments_there import EnvironmentsThere
+from gui.bridge.machines.environments_there import EnvironmentsThere, _Listed
 from gui.run_form.run_form import RunForm
 
 HERE, THERE = "/here/bin/python", "/there/bin/python"
@@ -39,8 +39,8 @@ def go_there(form: RunForm, there: EnvironmentsThere, *defaults: str) -> None:
     """Choose the machine, which answers that it has one environment."""
     form.machine.setCurrentIndex(1)
     facts = Facts("3.12.4", {"torch": "2"})
-    there.environments = [Environment("big", THERE, default_for=defaults, facts=facts)]
-    there.listed.emit()
+    big = Environment("big", THERE, default_for=defaults, facts=facts)
+    there._take("gpus", _Listed([big]))
 
 
 def entries(form: RunForm) -> list[str]:
@@ -116,7 +116,6 @@ def test_a_new_one_there_is_made_by_a_command_that_is_named(
 
 def test_why_the_list_is_missing_is_beside_it(form: RunForm, there: EnvironmentsThere) -> None:
     form.machine.setCurrentIndex(1)
-    there.environments, there.problem = [], "gpus: The list is damaged."
-    there.listed.emit()
+    there._take("gpus", _Listed([], "gpus: The list is damaged."))
     assert form.environment.note.text() == "⚠ gpus: The list is damaged."
     assert interpreter(form) == ""
