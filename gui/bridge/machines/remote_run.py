@@ -64,20 +64,6 @@ def call(connection: Connection, request: Request[A], seconds: float, **more: An
         raise _no_answer(connection, error) from error
 
 
-def call_while_connected(
-    connection: Connection, request: Request[A], seconds: float, **more: Any
-) -> A:
-    """Ask for what ends there with the connection; otherwise as `call`."""
-    try:
-        return connection.call(request, seconds, **more)
-    except NotConnected as error:
-        text = translate("Machines", "The connection to {machine} broke, and this ended there.")
-        text = text.format(machine=connection.machine.name)
-        raise NoAnswer(f"{text} {connection.status.sentence}".rstrip()) from error
-    except RemoteError as error:
-        raise _no_answer(connection, error) from error
-
-
 def _no_answer(connection: Connection, error: Exception) -> NoAnswer:
     """Return what happened, in a sentence that names the machine."""
     name, text = connection.machine.name, str(error)
@@ -148,7 +134,7 @@ def try_recipe_elsewhere(
     """
     code, seconds = recipe_code(spec), CHECK_SECONDS + 2 * END_SECONDS
     request = requests.TryRecipe(packed_spec(spec), code)
-    found = call_while_connected(connection, request, seconds, cancelled=cancelled)
+    found = call(connection, request, seconds, cancelled=cancelled)
     if code is None:
         return msgspec.structs.replace(found, recipe=spec.recipe, where="")
     there, here = PurePosixPath(found.recipe).parent, Path(spec.recipe).parent
@@ -185,7 +171,7 @@ def examine_elsewhere(
         on_part(msgspec.msgpack.decode(part, type=ExaminationPart))
 
     request = requests.Examine(on_gpus)
-    call_while_connected(connection, request, EXAMINE_SECONDS, on_part=take, cancelled=cancelled)
+    call(connection, request, EXAMINE_SECONDS, on_part=take, cancelled=cancelled)
 
 
 def report_elsewhere(connection: Connection, checks: list[Check]) -> str:
