@@ -275,6 +275,7 @@ class PlanningController(QObject):
             case AskPreflight():
                 self._page.findings.show_problem(text)
             case AskMemory() if request.machine == self._machine:
+                self._follows = False  # nothing is begun again until the user asks
                 self._form.planning.show_estimate(MemoryEstimate(problem=text))
             case AskBatch() if self.batch_dialog is not None:
                 self.batch_dialog.show_refusal(text)
@@ -308,7 +309,8 @@ class PlanningController(QObject):
         self._follow_form(self._form.spec())
 
     def _follow_form(self, spec: RunSpec | None) -> None:
-        if self._estimated is None or not self._is_of_form(self._estimated):
+        is_lost = bool(self._form.machine.problem)  # what is known stays until it is back
+        if not is_lost and (self._estimated is None or not self._is_of_form(self._estimated)):
             self._estimated = None
             if not self._planning.is_asked(AskMemory):
                 self._form.planning.show_estimate(None)

@@ -53,6 +53,7 @@ class SweepsController(QObject):
         page.form_wanted.connect(self._fill_form)
         page.new_wanted.connect(self._ask_by_form)
         form.sweep_requested.connect(self.ask)
+        form.spec_changed.connect(lambda _: self._show_place_problem())
         window.sweep.triggered.connect(self._ask_by_form)
         window.visibility_changed.connect(self._set_visible)
 
@@ -80,6 +81,11 @@ class SweepsController(QObject):
         self._window.show_form()
         self._form.request_sweep()
 
+    def _show_place_problem(self) -> None:
+        """Tell the dialog whether its machine, which is that of the form, is connected."""
+        if self.dialog is not None:
+            self.dialog.set_place_problem(self._form.machine.problem)
+
     def _forget_dialog(self) -> None:
         self.dialog = None
 
@@ -104,27 +110,31 @@ class SweepsController(QObject):
             return
         spec = sweep.best_spec(best.settings)
         if not place_of(report.summary.sweep)[0]:
-            self._load(spec, "")
+            self._load(spec, report)
             return
         info = next((each for each in self._infos if each.id == best.run), None)
         if info is None:
             text = self.tr("Run {run} was deleted, and its recipe with it.")
             self.message.emit(text.format(run=best.run))
             return
-        self._recipes.read(info, partial(self._load_copy, spec, info))
+        self._recipes.read(info, partial(self._load_copy, spec, report, info))
 
-    def _load_copy(self, spec: RunSpec, info: RunInfo, recipe: RecipeInfo) -> None:
+    def _load_copy(
+        self, spec: RunSpec, report: SweepReport, info: RunInfo, recipe: RecipeInfo
+    ) -> None:
         try:
             here = settings_here(spec, recipe)
         except NotForTheForm as error:
             self.message.emit(str(error))
             return
-        self._load(here, place_of(info.id)[0], origin_of(info, recipe))
+        self._load(here, report, origin_of(info, recipe))
 
-    def _load(self, spec: RunSpec, machine: str, note: str = "") -> None:
-        self._form.load(spec, machine, note)
+    def _load(self, spec: RunSpec, report: SweepReport, note: str = "") -> None:
+        number = report.summary.sweep
+        self._form.load(spec, place_of(number)[0], note)
         self._window.show_form()
-        self.message.emit(self.tr("The form has the best settings of the sweep."))
+        text = self.tr("The form has the best settings of sweep {number}.")
+        self.message.emit(text.format(number=number))
 
     def _set_visible(self, visible: bool) -> None:
         self.sweeps.set_watching(visible and self._page.isVisible())

@@ -274,7 +274,11 @@ class Session:
         answered = pending.answered
         if answered is None:
             text = "The connection broke before the answer came"
-            unknown = ": whether it was done there is not known" if pending.request.acts else ""
+            unknown = (
+                ": whether it was done there is not known. Look before you do it again"
+                if pending.request.acts
+                else ""
+            )
             raise NotConnected(f"{text}{unknown}.")
         if answered.refusal is not None:
             raise _error(pending.request, answered.refusal)

@@ -232,6 +232,7 @@ class TrialsTable(QTableView):
         self.verticalHeader().setDefaultSectionSize(_ROW_HEIGHT)
         header = self.horizontalHeader()
         header.setHighlightSections(False)
+        header.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         header.setSectionsClickable(True)
         header.setStretchLastSection(True)
         header.sectionClicked.connect(self.trials.sort_by)

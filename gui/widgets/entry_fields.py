@@ -82,6 +82,7 @@ def _line(field: FieldInfo) -> Editor:
     def show(value: Setting) -> None:
         is_zero = field.zero and isinstance(value, int | float) and value == 0
         line.setText("" if is_zero else _as_text(value))
+        line.setCursorPosition(0)  # of a long number, the first digits are what counts
 
     return Editor(line, value, show, line.textChanged)
 

@@ -145,6 +145,11 @@ def test_predicted_memory_is_that_of_one_machine(app: AppController, qtbot: QtBo
         row.estimate_memory.trigger()
     assert ended.args[0].machine == "gpus"
     assert row.text.text() == "✓ Fits: about 1 of 2 GiB."
+    os.kill(app.machines.connection("gpus").pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: form.spec() is None, timeout=LONGEST_MS)
+    qtbot.waitUntil(lambda: form.spec() is not None, timeout=LONGEST_MS)
+    assert row.text.text() == "✓ Fits: about 1 of 2 GiB.", "it is known also after a break"
+    assert not app.planning_controller._still.isActive(), "nothing is begun again"
     choose(app, "", qtbot)
     assert row.text.text() != "✓ Fits: about 1 of 2 GiB."
     spec = form.spec()

@@ -60,6 +60,9 @@ class SweepDialog(QDialog):
         self._spec, self._recipe, self._device_name = spec, recipe, device_name
         self._known = sweepable(recipe)
         self._sweep: Sweep | None = None
+        self._place_problem = ""
+        """Why nothing can start on the machine now, in a sentence; empty: it can."""
+
         own = {info.name: info.default for info in recipe.fields}
         self.ranges = {
             name: RangeField(
@@ -94,6 +97,12 @@ class SweepDialog(QDialog):
         self._check()
         self.ranges["learning_rate"].line.setFocus()
 
+    def set_place_problem(self, sentence: str) -> None:
+        """Say why nothing can start on the machine now; empty: it can again."""
+        if sentence != self._place_problem:
+            self._place_problem = sentence
+            self._check()
+
     def show_refusal(self, sentence: str) -> None:
         """Say why the sweep was not started."""
         self.start.setEnabled(True)
@@ -120,6 +129,10 @@ class SweepDialog(QDialog):
             is_empty = not any(each.is_changed for each in self.ranges.values())
             hint = self.tr("Give at least one setting a range or a list.")
             self._say(hint if is_empty else str(error), is_problem=not is_empty)
+            return
+        if self._place_problem:
+            self._sweep = None
+            self._say(self._place_problem, is_problem=True)
             return
         self._say(self._plan_of(self._sweep), is_problem=False)
 
@@ -187,8 +200,8 @@ class SweepDialog(QDialog):
 
     def _start(self) -> None:
         if self._sweep is not None:
+            self._say(self.tr("Starting the sweep…"), is_problem=False)
             self.start.setEnabled(False)
-            self.plan.setText(self.tr("Starting the sweep…"))
             self.start_wanted.emit(self._sweep, self.machine)
 
     def _offer_metrics(self, metrics: Iterable[str]) -> None:

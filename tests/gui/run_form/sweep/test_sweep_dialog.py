@@ -64,6 +64,23 @@ def test_it_says_on_which_machine_the_sweep_will_run(qtbot: QtBot) -> None:
     assert wanted.args[1] == "gpus"
 
 
+def test_nothing_starts_while_the_machine_is_not_connected(qtbot: QtBot) -> None:
+    dialog = opened(qtbot, SPEC, "gpus")
+    dialog.ranges["width"].line.setText("16,32")
+    plan = dialog.plan.text()
+    dialog.show_refusal("gpus: no.")
+    dialog.set_place_problem("gpus is not connected now.")
+    assert dialog.plan.text() == "gpus is not connected now."
+    dialog.ranges["width"].line.setText("16,32,64")
+    dialog.ranges["width"].line.setText("16,32")
+    assert (dialog.plan.text(), dialog.start.isEnabled()) == ("gpus is not connected now.", False)
+    dialog.set_place_problem("")
+    assert (dialog.plan.text(), dialog.start.isEnabled()) == (plan, True)
+    dialog.show_refusal("gpus: no.")
+    dialog.start.click()
+    assert (dialog.plan.text(), dialog.plan.objectName()) == ("Starting the sweep…", "")
+
+
 def test_nothing_starts_without_a_range(dialog: SweepDialog) -> None:
     assert not dialog.start.isEnabled()
     assert dialog.plan.text() == "Give at least one setting a range or a list."
