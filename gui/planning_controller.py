@@ -108,6 +108,7 @@ class PlanningController(QObject):
         self._still.timeout.connect(self._estimate_again)
         self._count = QTimer(self, singleShot=True, interval=_COUNT_MS)
         self._count.timeout.connect(self.count_entrants)
+        planning.waits.connect(self._wait)
         planning.begun.connect(self._begin)
         planning.news.connect(self._hear)
         planning.found.connect(self._show)
@@ -116,6 +117,7 @@ class PlanningController(QObject):
         row = form.planning
         row.preflight.triggered.connect(self.preflight)
         row.estimate_memory.triggered.connect(self.estimate_memory)
+        row.stop_link.clicked.connect(lambda: planning.stop(AskMemory))
         row.find_batch_size.triggered.connect(self.find_batch_size)
         row.race.triggered.connect(self.race)
         window.race_strategies.triggered.connect(self.race)
@@ -206,6 +208,22 @@ class PlanningController(QObject):
     def _machine(self) -> str:
         """The machine that is chosen in the form; empty: this one."""
         return self._form.machine.machine
+
+    def _wait(self, request: Request) -> None:
+        """Say that another measurement comes first."""
+        text = self.tr("Waits for another measurement…")
+        match request:
+            case AskRace():
+                self._page.show_request(request)
+                self._page.show_doing(Doing(text))
+            case AskPreflight(spec):
+                self._page.findings.begin(spec, request.machine)
+                self._page.findings.show_doing(text)
+            case AskMemory():
+                self._form.planning.show_busy(text)
+            case AskBatch() if self.batch_dialog is not None:
+                self.batch_dialog.show_doing(Doing(text))
+        self._show_measured()
 
     def _begin(self, request: Request) -> None:
         match request:
@@ -336,7 +354,6 @@ class PlanningController(QObject):
             self._ask_memory(spec)
 
     def _ask_memory(self, spec: RunSpec) -> None:
-        self._form.planning.show_busy(self.tr("Waits for another measurement…"))
         self._planning.ask(AskMemory(spec, machine=self._machine))
 
     def _is_of_form(self, request: AskMemory) -> bool:

@@ -26,11 +26,11 @@ from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import grid_point
 from engine.sweeps.study import (
     HELD,
-    REASON,
     RESUMES,
     RUN,
     SLOT,
     DamagedJournal,
+    fail,
     open_study,
     suggest,
 )
@@ -53,6 +53,10 @@ MOST_REFUSALS = 3
 
 class NoValue(Exception):
     """Why a run that has finished has no value, as a sentence."""
+
+
+class NeverFinite(NoValue):
+    """Its metric was no number at any step."""
 
 
 class NoMetric(NoValue):
@@ -206,13 +210,14 @@ class Driver:
             return
         self._end(number)
         if info.state is not RunState.FINISHED:
-            self._fail(number, info.reason or f"The run is {info.state}.")
+            is_bad = info.state is RunState.FAILED
+            self._fail(number, info.reason or f"The run is {info.state}.", is_bad=is_bad)
             return
         try:
             value = self._value(info)
         except NoValue as error:
             self._without_metric += isinstance(error, NoMetric)
-            self._fail(number, str(error))
+            self._fail(number, str(error), is_bad=isinstance(error, NeverFinite))
         else:
             self._without_metric = 0
             self._study.tell(number, value, skip_if_finished=True)
@@ -227,12 +232,9 @@ class Driver:
         self._slots.pop(number, None)
         self._asked_to_stop.discard(number)
 
-    def _fail(self, number: int, reason: str) -> None:
-        import optuna
-
+    def _fail(self, number: int, reason: str, *, is_bad: bool = False) -> None:
         _log.info("trial %d fails: %s", number, reason)
-        self._trial(number).set_user_attr(REASON, reason)
-        self._study.tell(number, state=optuna.trial.TrialState.FAIL, skip_if_finished=True)
+        fail(self._study, self._trial(number), reason, is_bad=is_bad)
 
     def _resume(self, number: int) -> None:
         trial, run_id = self._trial(number), self._active[number]
@@ -297,7 +299,7 @@ class Driver:
         if best:
             return best[0]
         if self._series in known:
-            raise NoValue(f"{self._series} was never a finite number.")
+            raise NeverFinite(f"{self._series} was never a finite number.")
         names = ", ".join(sorted(each for each in known if each.startswith(_DATA_SETS)))
         raise NoMetric(f"The run has logged no {self._series}. There are: {names or 'none'}.")
 

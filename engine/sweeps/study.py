@@ -16,9 +16,9 @@ from engine.sweeps.sweep import JOURNAL, Sweep
 if TYPE_CHECKING:
     import optuna
 
-RUN, SLOT, REASON, HELD, RESUMES = "run", "slot", "reason", "held", "resumes"
+RUN, SLOT, REASON, HELD, RESUMES, FAILED = "run", "slot", "reason", "held", "resumes", "failed"
 """Attributes of a trial: its run, its place, why it has no value, that a stop of the sweep has
-ended its run, and how often it was resumed."""
+ended its run, how often it was resumed, and that it failed as a pruned one: see `fail`."""
 
 
 LEAST_TRIALS = 10
@@ -114,6 +114,21 @@ def suggest(trial: optuna.Trial, ranges: dict[str, Range]) -> dict[str, Setting]
     return values
 
 
+def fail(study: optuna.Study, trial: optuna.Trial, reason: str, *, is_bad: bool) -> None:
+    """End a trial without a value. `is_bad`: its settings may be the cause, such as for a loss that
+    is no number.
+
+    Optuna's samplers forget a trial that failed, and try its neighbours again and again; from one
+    that was pruned they keep away.
+    """
+    from optuna.trial import TrialState
+
+    trial.set_user_attr(REASON, reason)
+    trial.set_user_attr(FAILED, is_bad)
+    state = TrialState.PRUNED if is_bad else TrialState.FAIL
+    study.tell(trial.number, state=state, skip_if_finished=True)
+
+
 def results(study: optuna.Study | None) -> list[TrialResult]:
     """Return the trials by number. Raises DamagedJournal."""
     if study is None:
@@ -170,8 +185,10 @@ def _result(trial: Any) -> TrialResult:
     name = names.get(state, "running" if run else "waiting")
     if name == "running" and trial.user_attrs.get(HELD):
         name = "stopped"
+    if name == "pruned" and trial.user_attrs.get(FAILED):
+        name = "failed"
     value = trial.value if trial.state.is_finished() and trial.values else None
-    if state == "PRUNED" and trial.intermediate_values:
+    if name == "pruned" and trial.intermediate_values:
         value = trial.intermediate_values[max(trial.intermediate_values)]
     return TrialResult(trial.number, run, name, dict(trial.params), value, reason)
 

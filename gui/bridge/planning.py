@@ -51,6 +51,9 @@ class Planning(QObject):
     the request, and not its path there.
     """
 
+    waits = Signal(object)
+    """The Request that is measured as soon as another one is over."""
+
     begun = Signal(object)
     """The Request that is measured from now on."""
 
@@ -112,10 +115,12 @@ class Planning(QObject):
         self._waiting[kind] = request
         if now is None:
             self._begin_next()
-        elif isinstance(now.request, kind) and not now.is_replaced:
+            return
+        if isinstance(now.request, kind) and not now.is_replaced:
             now.is_replaced = True
             self.ended.emit(now.request)
             self._cancel(now)
+        self.waits.emit(request)
 
     def stop(self, kind: Kind) -> None:
         """End what is measured of this kind, with what it has found; forget one that waits."""

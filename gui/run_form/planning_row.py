@@ -33,6 +33,8 @@ class PlanningRow(QWidget):
         self.offer = _link(self.tr("Preflight"))
         self.offer.setAccessibleName(self.tr("Preflight on these devices"))
         self.estimate_link = _link(self.tr("Estimate memory"))
+        self.stop_link = _link(self.tr("Stop"))
+        self.stop_link.setAccessibleName(self.tr("Stop predicting the memory"))
         self.menu_button = IconButton(
             "dots-three-vertical",
             self.tr("More before a run"),
@@ -59,6 +61,7 @@ class PlanningRow(QWidget):
         row.addWidget(self.text, 1)
         row.addWidget(self.offer)
         row.addWidget(self.estimate_link)
+        row.addWidget(self.stop_link)
         row.addWidget(self.menu_button)
         self.setFixedHeight(_HEIGHT)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
@@ -109,6 +112,7 @@ class PlanningRow(QWidget):
             self.text.style().polish(self.text)
         self.offer.setVisible(is_offered)
         self.estimate_link.setVisible(not (self._busy or estimate or is_offered))
+        self.stop_link.setVisible(bool(self._busy))
 
 
 def _verdict(estimate: MemoryEstimate) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
 from engine.runs.run_info import RunInfo
+from engine.runs.run_notes import SWEEP_TAG, number_in
 from engine.runs.run_state import RunState
 from gui.widgets.plain_text import plain_tip
 
@@ -19,7 +20,10 @@ _FAILURES = frozenset({RunState.FAILED, RunState.INTERRUPTED})
 
 
 class DesktopNotices(QObject):
-    """Reports runs that were active in the last list of runs and are over now."""
+    """Reports runs that were active in the last list of runs and are over now.
+
+    The many runs of a sweep are on its page: one by one, they would hide everything else.
+    """
 
     ended = Signal(str)
     """A sentence about a run that has just ended."""
@@ -36,7 +40,8 @@ class DesktopNotices(QObject):
     def show_runs(self, infos: list[RunInfo]) -> None:
         """Compare the newest list of runs with the last one."""
         for info in infos:
-            if info.state.is_over and info.id in self._active:
+            is_trial = number_in(info.notes.tags, SWEEP_TAG) is not None
+            if info.state.is_over and info.id in self._active and not is_trial:
                 self._announce(info)
         self._active = {info.id for info in infos if not info.state.is_over}
 

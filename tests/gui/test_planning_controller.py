@@ -61,6 +61,24 @@ def test_other_pages_say_that_a_race_is_measured_and_the_form_warns(
     assert app.form.devices.warning == ""
 
 
+def test_what_waits_for_another_measurement_says_so_and_can_be_stopped(
+    app: AppController, qtbot: QtBot
+) -> None:
+    spec, row, findings = app.form.spec(), app.form.planning, app.race_page.findings
+    assert spec is not None
+    with qtbot.waitSignal(app.planning.news, timeout=60_000):
+        app.planning.ask(AskRace(entrants=(spec,), steps=1000))
+    row.preflight.trigger()
+    row.estimate_memory.trigger()
+    assert findings.note.text() == row.text.text() == "Waits for another measurement…"
+    row.stop_link.click()
+    assert row.stop_link.isHidden()
+    assert not app.planning.is_asked(AskMemory)
+    findings.again.click()
+    assert not app.planning.is_asked(AskPreflight)
+    assert app.planning.is_asked(AskRace)
+
+
 def test_a_preflight_is_offered_until_there_was_one(app: AppController, qtbot: QtBot) -> None:
     row = app.form.planning
     assert row.offer.isVisible()

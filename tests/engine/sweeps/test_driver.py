@@ -201,6 +201,22 @@ def test_a_metric_that_is_never_finite_is_said_and_ends_no_sweep(
     assert [each.reason for each in trials] == ["train/loss was never a finite number."] * 5
 
 
+def test_the_sampler_keeps_away_from_settings_that_diverge(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def value(driver: Driver, info: Any) -> float:
+        if info.spec.learning_rate > 1.0:
+            raise drivers.NeverFinite("train/loss was never a finite number.")
+        return abs(math.log10(info.spec.learning_rate) + 2.0)
+
+    monkeypatch.setattr(Driver, "_value", value)
+    ranges = {"learning_rate": Interval(1e-4, 1e12, log=True)}
+    trials = drive(new(trials=60, ranges=ranges))
+    late = [each.state for each in trials[40:]]
+    assert late.count("finished") > late.count("failed")
+    assert {each.value for each in trials if each.state == "failed"} == {None}
+
+
 class Killed(BaseException):
     """The driver is killed."""
 

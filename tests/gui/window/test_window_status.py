@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
 from engine.messages.heartbeat import Heartbeat
+from engine.runs.run_notes import RunNotes
 from engine.runs.run_state import RunState, RunStatus
 from gui.bridge.liveness import NO_SILENCE, Liveness, Silence
 from gui.run_view.progress_text import silence_text, time_left, window_title
@@ -204,6 +205,10 @@ def test_a_run_that_ends_is_announced_once(qtbot: QtBot, tmp_path: Path) -> None
     notices.show_runs([info(tmp_path, RunState.FAILED)])
     assert told == [("digits · single · #7 failed", "All is done.", True)]
     assert said == ["digits · single · #7 failed. All is done."]
+    for state in (RunState.RUNNING, RunState.FINISHED):
+        trial = info(tmp_path, state)
+        notices.show_runs([trial._replace(notes=RunNotes(tags=("sweep-3", "trial-0")))])
+    assert len(said) == len(told) == 1, "a sweep has many runs, and a page of its own"
 
 
 def test_a_desktop_without_a_tray_still_gets_the_sentence(qtbot: QtBot, tmp_path: Path) -> None:

@@ -66,14 +66,14 @@ def race_strategies(recipe: str, run: RunOptions, options: RaceOptions, *, json:
             )
     except (CannotRace, DevicesInUse) as error:
         raise Refused(str(error)) from error
-    ran = any(each.samples_per_second for each in found.entries)
+    ran = sum(bool(each.samples_per_second) for each in found.entries)
     number = kept.keep(found) if ran else 0
     if json:
         print_json([_as_json(each, number) for each in found.entries])
     else:
         _print(found, number)
     if found.is_stopped:
-        err().print(f"The race was stopped: {len(found.entries)} of {len(entering)} were measured.")
+        err().print(f"The race was stopped: {ran} of {len(entering)} were measured.")
         return Exit.STOPPED
     return Exit.DONE if ran else Exit.FAILED
 
