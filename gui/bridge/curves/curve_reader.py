@@ -56,6 +56,9 @@ class CurveNews(NamedTuple):
 class CurveReader(Protocol):
     """Reads new events of a run, and new points of the series that can be compared."""
 
+    def begin(self, most: int) -> None:
+        """Ask for what `read` will return, and wait for nothing."""
+
     def read(self, most: int) -> CurveNews:
         """Return what is new since the last call.
 
@@ -73,6 +76,9 @@ class OwnCurveReader(CurveReader):
         self._run_id = run_id
         self._directions: Mapping[str, str] = NO_OVERRIDES
         self._follower = StoreFollower(paths.run_folder(run_id))
+
+    def begin(self, most: int) -> None:
+        pass
 
     def read(self, most: int) -> CurveNews:
         try:
@@ -97,7 +103,11 @@ class OwnCurveReader(CurveReader):
 
 
 class RemoteCurveReader(CurveReader):
-    """Takes what the connection to another machine tells of a run."""
+    """Takes what the connection to another machine tells of a run.
+
+    A run that is over is followed until all of it has come: of hundreds that are compared, their
+    machine looks at those only that still change.
+    """
 
     def __init__(self, machines: Machines, run_id: str) -> None:
         self._machines, self._run_id = machines, run_id
@@ -108,11 +118,26 @@ class RemoteCurveReader(CurveReader):
         self._trouble = ""
         self._info: RunInfo | None = None
         self._series: list[str] | None = None
+        self._missing: set[str] = set()
+        """Series without any point yet."""
+
         self._is_there = threading.Event()
         self._follow: RemoteFollow | None = None
 
+    def begin(self, most: int) -> None:
+        if self._follow is not None or self._is_known:
+            return
+        with self._lock:
+            self._info = self._series = None
+            self._is_there.clear()
+            self._follow = self._machines.follow(self._run_id, (), self._take, most)
+        self._show()
+
     def read(self, most: int) -> CurveNews:
-        if self._follow is None and not self._begin(most):
+        self.begin(most)
+        if self._follow is None:
+            if self._is_known:
+                return CurveNews(self._run_id)
             text = translate("CurveReader", "The curves of run {run} cannot be read: {error}.")
             why = translate("CurveReader", "its machine is not connected")
             return CurveNews(self._run_id, trouble=text.format(run=self._run_id, error=why))
@@ -123,22 +148,32 @@ class RemoteCurveReader(CurveReader):
         with self._lock:
             curves, self._curves = self._curves, []
             events, self._events = self._events, []
-            info, trouble = self._info, self._trouble
+            info, trouble, is_whole = self._info, self._trouble, self._is_whole
+        if is_whole:
+            self.close()
         directions = info.status.metric_directions if info else NO_OVERRIDES
         best = self._machines.best(self._run_id) if curves else None
         return CurveNews(self._run_id, curves, events, best, directions, trouble)
 
     def close(self) -> None:
-        if self._follow is not None:
-            self._machines.unfollow(self._run_id, self._follow)
-
-    def _begin(self, most: int) -> bool:
-        """Follow the run; return whether that is possible."""
-        follow = self._machines.follow(self._run_id, (), self._take, most)
         with self._lock:
-            self._follow = follow
-        self._show()
-        return follow is not None
+            follow, self._follow = self._follow, None
+        if follow is not None:
+            self._machines.unfollow(self._run_id, follow)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the run was over, and all of it has come: the state is told after all events."""
+        is_over = self._info is not None and self._info.state.is_over
+        return is_over and self._series is not None and not self._missing
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether all has come, and the run was not resumed since then."""
+        now, info = self._machines.info(self._run_id), self._info
+        if now is None or info is None or not self._is_whole:
+            return False
+        return now.state.is_over and now.status.attempt == info.status.attempt
 
     def _show(self) -> None:
         """Ask for the points of the series that are known by now."""
@@ -155,10 +190,15 @@ class RemoteCurveReader(CurveReader):
                 self._events += [] if isinstance(part, Output) else part
             self._info, self._trouble = news.info or self._info, news.trouble
             if news.series is not None:
+                known = set(self._series or ())
                 self._series = [each for each in news.series if is_compared(each)]
+                self._missing |= set(self._series) - known
+            self._missing -= {each.series for each in news.curves}
+            is_over = self._info is not None and self._info.state.is_over
+            is_there = self._is_whole or bool(news.curves and not is_over)
         if news.series is not None:
             self._show()
-        if news.curves or news.trouble or self._series == []:
+        if is_there or news.trouble or self._series == []:
             self._is_there.set()
 
 
@@ -210,11 +250,13 @@ class CurveBatch(QObject):
             return
         count = len(self._readers)
         most = next((most for runs, most in _POINTS if count <= runs), _POINTS_OF_MANY)
-        self._background.run(
-            lambda: [(reader, reader.read(most)) for reader in readers],
-            self._report,
-            self._fail,
-        )
+
+        def work() -> list[tuple[CurveReader, CurveNews]]:
+            for reader in readers:
+                reader.begin(most)
+            return [(reader, reader.read(most)) for reader in readers]
+
+        self._background.run(work, self._report, self._fail)
 
     def _report(self, found: list[tuple[CurveReader, CurveNews]]) -> None:
         news = [each for reader, each in found if self._readers.get(each.run_id) is reader]

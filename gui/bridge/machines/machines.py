@@ -277,7 +277,7 @@ class Machines(QObject):
             return OwnRun(run_id)
         from gui.bridge.machines.remote_run import RemoteRun
 
-        return RemoteRun(self.connection(name), number, partial(self._find, run_id))
+        return RemoteRun(self.connection(name), number, partial(self.info, run_id))
 
     def connection(self, name: str) -> Connection:
         """Return the connection to a machine. For any thread. Raises NoAnswer."""
@@ -297,7 +297,7 @@ class Machines(QObject):
         """Follow a run of another machine; None: that is not connected.
 
         A curve comes in about `most` points. `on_news` is called in other threads. `unfollow` ends
-        it. For any thread, as are `show`, `unfollow` and `best`.
+        it. For any thread, as are `show`, `unfollow`, `best` and `info`.
         """
         name, number = place_of(run_id)
         link = self._links.get(name)
@@ -305,8 +305,14 @@ class Machines(QObject):
 
     def best(self, run_id: str) -> Mapping[str, BestFigure]:
         """Return the best value of each validation metric of a run of another machine."""
-        found = self._find(run_id)
+        found = self.info(run_id)
         return found.best if found else {}
+
+    def info(self, run_id: str) -> RunInfo | None:
+        """Return the newest known state of a run of another machine; None: it is not listed."""
+        link = self._links.get(place_of(run_id)[0])
+        runs = link.runs if link else []
+        return next((each for each in runs if each.id == run_id), None)
 
     def show(self, run_id: str, follow: RemoteFollow, series: Sequence[str]) -> None:
         """Get the points of these series from now on."""
@@ -317,11 +323,6 @@ class Machines(QObject):
         """Get no more news."""
         if link := self._links.get(place_of(run_id)[0]):
             link.connection.unwatch(follow)
-
-    def _find(self, run_id: str) -> RunInfo | None:
-        link = self._links.get(place_of(run_id)[0])
-        runs = link.runs if link else []
-        return next((each for each in runs if each.id == run_id), None)
 
     def _read_list(self, *, tells_always: bool = True) -> None:
         from engine.remote import machines
