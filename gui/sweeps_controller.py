@@ -114,7 +114,10 @@ class SweepsController(QObject):
             return
         info = next((each for each in self._infos if each.id == best.run), None)
         if info is None:
-            text = self.tr("Run {run} was deleted, and its recipe with it.")
+            text = self.tr(
+                "The recipe comes from run {run}, which is not listed: restore it from the trash, "
+                "or connect to its machine."
+            )
             self.message.emit(text.format(run=best.run))
             return
         self._recipes.read(info, partial(self._load_copy, spec, report, info))

@@ -34,6 +34,12 @@ class RunFiles(QObject):
     failed = Signal(str)
     """Sentences: what could not be done, and why."""
 
+    notes_written = Signal(object)
+    """What `write_notes` was given."""
+
+    notes_refused = Signal(object, str)
+    """What `write_notes` was given, and why it was not written, in a sentence; after `failed`."""
+
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._background = background
@@ -50,7 +56,15 @@ class RunFiles(QObject):
                     why = error.strerror or str(error).rstrip(".")
                     raise CannotWrite(text.format(run=run_id, why=why)) from error
 
-        self._background.run(work, lambda _: self.changed.emit(), self._fail)
+        def done(_: None) -> None:
+            self.notes_written.emit(notes)
+            self.changed.emit()
+
+        def fail(error: Exception) -> None:
+            self._fail(error)
+            self.notes_refused.emit(notes, str(error))
+
+        self._background.run(work, done, fail)
 
     def trashed(self) -> list[str]:
         """Return the ids of the runs in the trash of this machine, newest first, and of others."""

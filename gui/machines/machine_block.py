@@ -80,7 +80,8 @@ class MachineBlock(QWidget):
         self.remove.clicked.connect(self.remove_clicked)
         for button in self._buttons:
             button.setObjectName("low")
-            button.setVisible(machine is not None)
+            if machine is None:  # what is shown before it has its place is a window for a moment
+                button.hide()
         self.utilisation = DevicesChart("utilisation", self.tr("Utilisation"), "%", top=100.0)
         self.memory = DevicesChart("memory_used", self.tr("Memory"), "GiB", factor=1 / GIB)
         captions = (self.tr("Who"), self.tr("GPU"), self.tr("User"), self.tr("Process"))

@@ -144,6 +144,7 @@ class FindingsCard(QFrame):
         self._machine = self._form_machine = ""
         """Where they were found, and the machine of the form; empty: this one."""
 
+        self._is_about_form = True
         self._display: DisplayName = str
         self._is_running = False
         self._preflight: Preflight | None = None
@@ -287,7 +288,9 @@ class FindingsCard(QFrame):
         self.about.setVisible(bool(text))
         advised = [row.finding.change for row in self.rows if row.finding.change]
         is_there = measured is None or self._machine == self._form_machine
-        is_of_form = is_there and is_about(measured, advised, self._spec)
+        if measured is None or self._spec is not None:  # of a form with problems, it is as before
+            self._is_about_form = is_about(measured, advised, self._spec)
+        is_of_form = is_there and self._is_about_form
         self.other.setVisible(not is_of_form)
         for row in self.rows:
             row.show_spec(self._spec, is_of_form=is_of_form)

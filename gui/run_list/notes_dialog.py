@@ -17,16 +17,21 @@ from PySide6.QtWidgets import (
 
 from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import ChangedNotes, RunNotes, ordered_tags
+from gui.widgets.plain_text import Label
 from gui.widgets.tag_line import TagLine
 
 _SIZE = (440, 300)
 
 
 class NotesDialog(QDialog):
-    """Edits the notes of one run, or adds tags to several runs."""
+    """Edits the notes of one run, or adds tags to several runs.
 
-    written = Signal(object)
-    """dict[str, ChangedNotes], by run id."""
+    It stays open until they are written: what was typed is not lost to a full disk, or a machine
+    that does not answer.
+    """
+
+    wanted = Signal(object)
+    """dict[str, ChangedNotes], by run id: to be written; see `end` and `show_failure`."""
 
     def __init__(
         self, infos: Sequence[RunInfo], known_tags: Sequence[str], parent: QWidget | None = None
@@ -35,6 +40,9 @@ class NotesDialog(QDialog):
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._infos = infos
+        self._sent: object = None
+        """What is being written."""
+
         first = infos[0]
         self.name = QLineEdit(first.notes.name)
         self.name.setPlaceholderText(first._replace(notes=RunNotes()).name)
@@ -73,13 +81,39 @@ class NotesDialog(QDialog):
         self.buttons = QDialogButtonBox(roles.Save | roles.Cancel)
         self.buttons.button(roles.Save).setObjectName("go")
         layout = QVBoxLayout(self)
+        self.problem = Label()
+        self.problem.setObjectName("problem")
+        self.problem.setWordWrap(True)
+        self.problem.hide()
         layout.addLayout(form)
+        layout.addWidget(self.problem)
         layout.addWidget(self.buttons)
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
-        self.accepted.connect(self._write)
 
-    def _write(self) -> None:
+    def accept(self) -> None:
+        """Have the notes written; then it closes."""
+        self._show_writing(writing=True)
+        self._sent = self._changes()
+        self.wanted.emit(self._sent)
+
+    def end(self, notes: object) -> None:
+        """Close, if these `notes` that were written are those of this dialog."""
+        if notes is self._sent:
+            super().accept()
+
+    def show_failure(self, notes: object, sentence: str) -> None:
+        """Say why `notes` were not written, if they are those of this dialog."""
+        if notes is self._sent:
+            self._show_writing(writing=False)
+            self.problem.setText(sentence)
+            self.problem.show()
+
+    def _show_writing(self, *, writing: bool) -> None:
+        self.buttons.button(QDialogButtonBox.StandardButton.Save).setEnabled(not writing)
+        self.problem.hide()
+
+    def _changes(self) -> dict[str, ChangedNotes]:
         tags = self.tags.tags()
         if len(self._infos) == 1:
             name, note = self.name.text().strip(), self.note.toPlainText().strip()
@@ -89,7 +123,7 @@ class NotesDialog(QDialog):
             note = self.note.toPlainText().strip()
             new = {info.id: _changed(info.notes, tags, gone, note) for info in self._infos}
         before = {info.id: info.notes for info in self._infos}
-        self.written.emit({id: ChangedNotes(before[id], notes) for id, notes in new.items()})
+        return {id: ChangedNotes(before[id], notes) for id, notes in new.items()}
 
 
 def _changed(notes: RunNotes, tags: tuple[str, ...], gone: set[str], note: str) -> RunNotes:

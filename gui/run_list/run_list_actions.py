@@ -154,7 +154,9 @@ class RunListActions(QObject):
     def write_notes(self, infos: Sequence[RunInfo]) -> None:
         """Ask for the name, tags and note of a run, or for tags and a note of several."""
         dialog = NotesDialog(infos, self._panel.known_tags(), self._window)
-        dialog.written.connect(self._files.write_notes)
+        dialog.wanted.connect(self._files.write_notes)
+        self._files.notes_written.connect(dialog.end)
+        self._files.notes_refused.connect(dialog.show_failure)
         dialog.open()
 
     def _delete(self) -> None:

@@ -115,9 +115,11 @@ def group_text(column: Column, row: GroupRow) -> str:
             return mean
         text = translate("RunsTable", "mean {mean} ±{deviation}")
         return text.format(mean=mean, deviation=_deviation(column, known.deviation, mean))
+    if column.name == "id":
+        return run_text(column, row.runs[0]) if len(row.runs) == 1 else ""
     if known.least == known.most:
         return value_text(column, known.least)
-    if column.name in ("id", "created", "ended"):
+    if column.name in ("created", "ended"):
         return ""
     if column.kind is Kind.DURATION:
         text = translate("RunsTable", "mean {mean}")

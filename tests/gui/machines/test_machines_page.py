@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.remote.connection import LinkState, LinkStatus
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import MAJOR, MINOR, Hello
 from engine.telemetry.memory_attribution import memory_uses
+from gui.machines.machine_block import MachineBlock
 from gui.machines.machines_page import MachinesPage
 from tests.gui.devices.device_lists import gpu, snapshot
 from tests.support.device_states import GIB, cpu, process
@@ -34,6 +37,27 @@ def test_this_machine_has_curves_of_its_gpus_and_who_uses_them(page: MachinesPag
     texts = [page.own.users.topLevelItem(0).text(column) for column in range(5)]
     assert texts[1] == "0"
     assert texts[3] == "4242"
+
+
+def test_no_part_of_a_machine_is_a_window_of_its_own_for_a_moment(
+    qapp: QApplication, qtbot: QtBot
+) -> None:
+    shown: list[QWidget] = []
+
+    class Windows(QObject):
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # of Qt
+            if event.type() == QEvent.Type.Show and isinstance(watched, QWidget):
+                shown.extend([watched] if watched.isWindow() else [])
+            return False
+
+    windows = Windows()
+    qapp.installEventFilter(windows)
+    try:
+        for machine in (None, GPUS):
+            qtbot.addWidget(MachineBlock(machine))
+    finally:
+        qapp.removeEventFilter(windows)
+    assert shown == []
 
 
 def test_a_machine_without_gpus_shows_its_cpu(page: MachinesPage) -> None:

@@ -128,7 +128,10 @@ def test_findings_about_something_else_are_grey_and_fill_no_form(
     card.show_spec(replace(SPEC, **change))  # type: ignore[arg-type]
     assert card.other.isVisible()
     assert not any(each.isEnabled() for each in (*buttons, card.fix))
-    card.show_spec(None)  # the form has problems
+    card.show_spec(None)  # the form has problems, and is about the same
+    assert card.other.isVisible()
+    card.show_spec(SPEC)
+    card.show_spec(None)
     assert not card.other.isVisible()
 
 

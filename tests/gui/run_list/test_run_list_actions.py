@@ -186,6 +186,12 @@ def test_notes_on_a_missing_run_are_refused_with_a_sentence(room: Room, qtbot: Q
     with qtbot.waitSignal(room.actions.failed) as said:
         dialog.accept()
     assert said.args[0].startswith("The notes on run 1 cannot be written: ")
+    qtbot.waitUntil(lambda: dialog.problem.text() == said.args[0])
+    (folder.parent / "elsewhere").rename(folder)
+    dialog.note.setPlainText("it took me an hour")
+    with qtbot.waitSignal(dialog.accepted):
+        dialog.accept()
+    assert read_notes(folder).note == "it took me an hour"
 
 
 def test_the_run_below_is_shown_when_the_watched_one_is_deleted(room: Room) -> None:
