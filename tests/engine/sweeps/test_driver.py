@@ -281,19 +281,26 @@ def test_a_sweep_whose_processes_are_all_killed_goes_on_and_counts_each_trial_on
     while not any(each.state == "finished" for each in results(read_study(folder))):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    for process in psutil.process_iter(["cmdline"]):
-        if str(folder.parent.parent) in " ".join(process.info["cmdline"] or ()):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                for each in process.children(recursive=True):
-                    with contextlib.suppress(psutil.NoSuchProcess):
-                        each.kill()
-                process.kill()
+    kill_all(str(folder.parent.parent))
     done = call("sweep", "resume", "1", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert [each["state"] for each in found["trials"]] == ["finished"] * 4
     assert len({each["run"] for each in found["trials"]}) == 4
     assert found["best"]["value"] == min(each["value"] for each in found["trials"])
+
+
+def kill_all(home: str) -> None:
+    """Kill every process of a data folder at once, so that none notices the end of another."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter(["cmdline"]):
+        if home in " ".join(process.info["cmdline"] or ()):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found += [process, *process.children(recursive=True)]
+    for act in (psutil.Process.suspend, psutil.Process.kill):
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                act(process)
 
 
 def call(*words: str) -> subprocess.CompletedProcess[str]:
