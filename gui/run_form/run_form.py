@@ -797,7 +797,9 @@ class RunForm(QFrame):
         """Return why the chosen Python cannot train; offer a new environment where that helps."""
         if self.machine.machine:
             self.environment.set_offer(False)
-            return [] if recipe.problem else self._environments_there.problems(spec, recipe)
+            if recipe.problem or self.machine.problem:  # each says enough
+                return []
+            return self._environments_there.problems(spec, recipe)
         found = [] if recipe.problem else self._worker_checks.problems(spec, recipe, strategy)
         on_gpus = bool(spec.devices) and not all_on_cpu(spec.devices)
         self.environment.set_offer(bool(found) and on_gpus and package_of(strategy) == "tensorflow")

@@ -181,7 +181,7 @@ def test_a_stop_waits_for_a_slow_checkpoint_as_long_as_it_goes_on(
 ) -> None:
     path = tmp_path / "slow_save.py"
     path.write_text(SLOW_SAVE)
-    wanted = spec(str(path), "torch/single", epochs=1_000_000, stop_seconds=4.0)
+    wanted = spec(str(path), "torch/single", epochs=1_000_000, stop_seconds=8.0)
     runs = {}
     for grows in ("files", "synced", "nothing"):
         monkeypatch.setenv("TEST_GROWS", grows)

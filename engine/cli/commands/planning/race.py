@@ -67,11 +67,17 @@ def race_strategies(recipe: str, run: RunOptions, options: RaceOptions, *, json:
     except (CannotRace, DevicesInUse) as error:
         raise Refused(str(error)) from error
     ran = sum(bool(each.samples_per_second) for each in found.entries)
-    number = kept.keep(found) if ran else 0
+    number, not_kept = 0, ""
+    try:
+        number = kept.keep(found) if ran else 0
+    except OSError as error:
+        not_kept = f"This could not be kept: {error}."
     if json:
         print_json([_as_json(each, number) for each in found.entries])
     else:
         _print(found, number)
+    if not_kept:
+        err().print(not_kept, soft_wrap=True)
     if found.is_stopped:
         err().print(f"The race was stopped: {ran} of {len(entering)} were measured.")
         return Exit.STOPPED
@@ -208,7 +214,7 @@ def _memory(entry: Entry) -> str:
 
 
 def _command(spec: RunSpec, number: int) -> str:
-    words = [*train_arguments(spec), "--planned", str(number)]
+    words = [*train_arguments(spec), *(["--planned", str(number)] if number else [])]
     return call(shlex.join(["train", *map(name_of_sent, words)]))
 
 

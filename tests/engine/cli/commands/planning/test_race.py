@@ -112,6 +112,20 @@ def test_nothing_that_could_run_is_a_failure_and_is_not_kept(
     assert kept.numbers() == []
 
 
+def test_what_was_measured_is_printed_also_where_it_cannot_be_kept(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept, "keep", full)
+    assert main(["race", *DEVICES, "--strategies", "ddp"]) == 0
+    said = capsys.readouterr()
+    assert "200 samples/s" in said.out
+    assert "--planned" not in said.out
+    assert "This could not be kept: [Errno 28] No space left on device." in said.err
+
+
 def test_a_stopped_race_prints_what_is_known(
     asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,7 +133,7 @@ def test_a_stopped_race_prints_what_is_known(
     assert main(["race", *DEVICES, "--strategies", "ddp", "--json"]) == 3
     said = capsys.readouterr()
     assert len(json.loads(said.out)) == 2
-    assert "was stopped" in said.err
+    assert "was stopped: 2 of 2 were measured" in said.err
 
 
 def test_all_strategies_of_the_recipe_race_by_default(asked: dict[str, Any]) -> None:
