@@ -440,6 +440,9 @@ def _check_resume(
 
 def _check_copy(info: RunInfo) -> None:
     """Raise CannotStart if the run's copy of its recipe is not the one that it trained."""
+    has_begun = info.status.attempt > 0 or checkpoint_files.folders(info.folder)
+    if not has_begun:  # its supervisor was killed before it had a store
+        return
     try:
         with RunReader(info.folder) as reader:
             problem = recipe_copy.copy_problem(info.folder, reader.kept_files())

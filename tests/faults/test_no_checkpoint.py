@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from engine import client
 from engine.messages.commands import Stop
 from engine.messages.events import AttemptStarted, Queued, Rewound
+from engine.runs import run_info
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from tests.support.runs import (
@@ -71,3 +72,17 @@ def test_a_run_that_is_killed_before_its_first_checkpoint_trains_every_step_once
     assert_trained_once(ended)
     [rewound] = [event for event in events(ended) if isinstance(event, Rewound)]
     assert (rewound.step, rewound.checkpoint) == (0, "")
+
+
+def test_a_run_that_was_killed_before_it_had_a_store_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = spec("probe_torch", "torch/single", epochs=1_000_000)
+    info = wait_for(client.start(wanted), is_training)
+    kill_all(info)
+    for file in info.folder.glob("run.sqlite*"):
+        file.unlink()
+    monkeypatch.setattr(run_info, "LONGEST_START", -1.0)  # a new run may have no store yet
+    assert client.get_run(info.id).state is RunState.INTERRUPTED
+    assert client.resume(info.id, None, replace(wanted, epochs=2)) == "beginning"
+    assert_trained_once(wait_for_end(info.id))
