@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from engine.system.program import (
     IN_CHECKOUT,
+    MEASURES,
     answer_about,
     answer_to,
     call,
@@ -96,8 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer_to(*options.asked_from)
     if options.sent:
         answer_about(*options.sent)
-    if options.while_connected:
-        end_with_input()
+    if options.asked_from and options.command in MEASURES and not sys.stdin.isatty():
+        end_with_input()  # it lasts as long as the person's own command waits
     if options.version:
         from engine.cli.errors import report_errors
 
@@ -208,8 +209,6 @@ def _parser() -> Parser:
     )
     # What the person calls the recipe that was sent for the command, and its path here.
     parser.add_argument("--sent", nargs=2, metavar=("NAME", "PATH"), help=argparse.SUPPRESS)
-    # End when standard input does, which is as long as the person's own command waits.
-    parser.add_argument("--while-connected", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
 
     def add(name: str, about: str, *parents: Parser) -> Parser:

@@ -49,7 +49,6 @@ def run_there(
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     command = ["--asked-from", " ".join(program_words()), machine.name]
     command += ["--sent", *sent] if sent else []
-    command += ["--while-connected"] if while_connected and not has_terminal else []
     command += arguments
     goes_on = f" {goes_on}".rstrip()
     words = ssh.command_on(machine, command, Asking.here(), has_terminal=has_terminal)

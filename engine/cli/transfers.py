@@ -19,7 +19,7 @@ from engine.imports.import_runs import files_of
 from engine.remote import requests, uploads
 from engine.remote.downloads import DownloadFailed, download_checkpoint, download_export
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import Code, Exported, ImportedRuns, ImportSource
+from engine.remote.requests import Code, Exported, Hello, ImportedRuns, ImportSource
 from engine.remote.sent_code import UnfitCode, code_of, is_plain, script_code
 from engine.remote.session import NotConnected, RefusedThere, RemoteError, Session
 from engine.remote.short_session import open_session
@@ -35,12 +35,16 @@ LONGEST_IMPORT = 3600.0
 LONGEST_SENDING = 120.0
 """Seconds."""
 
+_FIRST_THAT_NAMES = 2
+"""The minor version of the protocol from which on a command takes `--sent`."""
+
 _MOST_NAMES = 5
 """Modules that are named."""
 
 
-def recipe_there(machine: RemoteMachine, recipe: str) -> str:
-    """Return what `recipe` is called there: a file is sent, with the modules that it imports.
+def recipe_there(machine: RemoteMachine, recipe: str) -> tuple[str, bool]:
+    """Return what `recipe` is called there: a file is sent, with the modules that it imports. And
+    whether the Traindeck there can be told what it is called here (`--sent`).
 
     Raises Refused, NoAnswer, UnknownName.
     """
@@ -53,7 +57,7 @@ def recipe_there(machine: RemoteMachine, recipe: str) -> str:
         code = code_of(info)
     except OSError as error:
         raise Refused(str(error)) from None
-    return recipe if code is None else _send_code(machine, code)
+    return (recipe, False) if code is None else _send_code(machine, code)
 
 
 def script_there(machine: RemoteMachine, command: Sequence[str]) -> tuple[str, list[str]]:
@@ -72,14 +76,15 @@ def script_there(machine: RemoteMachine, command: Sequence[str]) -> tuple[str, l
         raise Refused(f"{error} `--folder FOLDER` names it.") from None
     except OSError as error:
         raise Refused(f"{script} cannot be read: {error}.") from None
-    file = PurePosixPath(_send_code(machine, code))
+    file = PurePosixPath(_send_code(machine, code)[0])
     return str(file.parent), [*command[:at], file.name, *command[at + 1 :]]
 
 
-def _send_code(machine: RemoteMachine, code: Code) -> str:
-    """Send it, say so, and return the path of its file there. Raises NoAnswer."""
+def _send_code(machine: RemoteMachine, code: Code) -> tuple[str, bool]:
+    """Send it, say so, and return what `recipe_there` does. Raises NoAnswer."""
     with _connected(machine, "Nothing was started.") as link:
         path = link.session.call(requests.Keep(code), LONGEST_SENDING)
+        can_name = link.hello.minor >= _FIRST_THAT_NAMES
     names = list(code.modules)
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     modules = f" with {', '.join(names[:_MOST_NAMES])}{more}, which it imports" if names else ""
@@ -88,7 +93,7 @@ def _send_code(machine: RemoteMachine, code: Code) -> str:
         "there.",
         soft_wrap=True,
     )
-    return path
+    return path, can_name
 
 
 def export_from(
@@ -218,8 +223,9 @@ def _downloading() -> Iterator[Callable[[int, int], None]]:
 class _Link:
     """A session of one errand."""
 
-    def __init__(self, session: Session, if_lost: str) -> None:
+    def __init__(self, session: Session, hello: Hello, if_lost: str) -> None:
         self.session = session
+        self.hello = hello
         self.if_lost = if_lost
         """What it means now that the connection broke, in a sentence."""
 
@@ -229,8 +235,8 @@ def _connected(machine: RemoteMachine, if_lost: str) -> Iterator[_Link]:
     """Connect for an errand. Raises Refused, NoAnswer."""
     found: _Link | None = None
     try:
-        with open_session(machine) as (session, _):
-            found = _Link(session, if_lost)
+        with open_session(machine) as (session, hello):
+            found = _Link(session, hello, if_lost)
             yield found
     except RefusedThere as error:
         raise Refused(f"{machine.name}: {error}") from error

@@ -10,10 +10,7 @@ from engine.cli import on_machine, transfers
 from engine.cli.commands import checkpoints, doctor, exchange, script
 from engine.cli.output import err
 from engine.remote.machines import RemoteMachine, run_reference
-from engine.system.program import call
-
-MEASURES = ("race", "preflight", "memory", "batch-size")
-"""Commands of which nothing goes on when nobody waits for the answer."""
+from engine.system.program import MEASURES, call
 
 WITH_RECIPE = ("train", "check", "sweep", "twin", *MEASURES)
 """Commands whose recipe is one of this machine; it is sent."""
@@ -45,11 +42,11 @@ def carry_out(machine: RemoteMachine, options: argparse.Namespace, arguments: li
         case "doctor" if options.full:
             return _examine(machine, options.output, arguments)
         case command if command in WITH_RECIPE and getattr(options, "action", "start") == "start":
-            recipe = transfers.recipe_there(machine, options.recipe)
+            recipe, can_name = transfers.recipe_there(machine, options.recipe)
             if recipe != options.recipe:
                 flag = "" if command == "check" else "--recipe"
                 arguments = on_machine.replaced(arguments, flag, options.recipe, recipe)
-                sent = (options.recipe, recipe) if command in MEASURES else None
+                sent = (options.recipe, recipe) if can_name and command in MEASURES else None
         case "run":
             script.tell_of_input()
             if not options.folder:
