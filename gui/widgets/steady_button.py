@@ -13,6 +13,9 @@ from PySide6.QtWidgets import QMenu, QPushButton, QToolButton
 from gui.widgets.plain_text import plain_tip
 
 _SETTLE_SECONDS = 1.0
+_ICON_GAP = 4
+"""Between the icon and the text."""
+
 _PRESSING = (Qt.Key.Key_Space, Qt.Key.Key_Select)
 
 
@@ -84,7 +87,9 @@ class SteadyButton(QPushButton):
         """The width with the longest text, also where only the icon is shown."""
         longest = max(self._width(text) for text in (*self._texts, self._text))
         shown = self._width("" if self._is_compact else self._text)
-        return super().sizeHint().width() + longest - shown
+        # Qt forgets the room of an icon that the style sheet gives.
+        icon = self.iconSize().width() + _ICON_GAP if self.property("pictured") else 0
+        return super().sizeHint().width() + longest - shown + icon
 
     def sizeHint(self) -> QSize:
         """The size with the longest text, or with the icon."""
