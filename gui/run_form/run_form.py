@@ -482,11 +482,14 @@ class RunForm(QFrame):
 
     def offer_machines(self, connections: Mapping[str, bool]) -> None:
         """Offer other machines to start a run on, by name: whether the connection stands now."""
-        before = self.machine.problem
+        before, machine = self.machine.problem, self.machine.machine
         self.machine.offer(connections)
         self._rows.setRowVisible(self.machine, self.machine.has_choice)
         if self.machine.problem != before:
             self._check()
+        if machine and not self.machine.machine:  # a run must not start here unnoticed
+            text = self.tr("{machine} is disconnected: the form is for this machine now.")
+            self.message.emit(text.format(machine=machine))
 
     def _machine_chosen(self) -> None:
         self.devices.forget()

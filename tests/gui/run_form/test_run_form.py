@@ -465,3 +465,8 @@ def test_nothing_starts_while_the_chosen_machine_is_not_connected(form: RunForm)
     form.offer_machines({"gpus": True})
     assert "not connected" not in form.note.problem
     assert form.sweep_button.isEnabled() == form.start_button.isEnabled()
+    said: list[str] = []
+    form.message.connect(said.append)
+    form.offer_machines({})
+    assert form.machine.machine == ""
+    assert said == ["gpus is disconnected: the form is for this machine now."]
