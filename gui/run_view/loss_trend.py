@@ -52,6 +52,8 @@ class LossTrend:
         """Add new losses; `steps_per_epoch` is 0 if it is not known."""
         import numpy as np
 
+        if not len(points.step):  # after a rewind, a curve may have none left
+            return
         statistics = points.statistics
         values = points.value if statistics is None else statistics.mean
         if len(self._first) < _FIRST:
@@ -89,8 +91,7 @@ class LossTrend:
         """Keep only the losses of the last two epochs, of `size` steps."""
         import numpy as np
 
-        newest = self._losses[-1][0][-1] if len(self._losses[-1][0]) else 0
-        oldest = newest - 2 * size
+        oldest = self._losses[-1][0][-1] - 2 * size
         while len(self._losses) > 1 and size and self._losses[0][0][-1] <= oldest:
             self._losses.pop(0)
         if sum(len(steps) for steps, _ in self._losses) > MOST_LOSSES:
