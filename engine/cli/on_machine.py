@@ -56,7 +56,7 @@ def run_there(
         # Without a terminal no command reads it, and a loop of a shell may need what is in it.
         given = None if has_terminal else subprocess.DEVNULL
         if while_connected and not has_terminal:
-            given = subprocess.PIPE  # its end tells the command there that nobody waits any more
+            given = subprocess.PIPE  # when it closes, the command there ends
         with subprocess.Popen(words, stdin=given) as process:
             try:
                 code = process.wait()

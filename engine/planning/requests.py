@@ -23,7 +23,7 @@ class AskRace(msgspec.Struct, frozen=True, kw_only=True, tag="race"):
     """Where they are placed side by side; empty: the devices that they name."""
 
     machine: str = ""
-    """The name of the machine that measures, for whoever asks; empty: this one."""
+    """The machine that measures; empty: this one. Only the window uses it."""
 
 
 class AskPreflight(msgspec.Struct, frozen=True, tag="preflight"):

@@ -115,7 +115,7 @@ class Unwatch(Request[None], frozen=True, tag="unwatch"):
 class Measure(Request[None], frozen=True, tag="measure"):
     """Measure something before a run, and push `MeasureNews` of it until it is over.
 
-    It ends with the connection, and with `Unwatch`; nobody gets its result then.
+    The connection and `Unwatch` end it; its result is lost then.
     """
 
     asked: Asked

@@ -13,7 +13,7 @@ WITHOUT_ON = ("cluster", "machines", "new-recipe", "desktop-entry")
 """Commands that work on the machine of their terminal only: they have no `--on`."""
 
 MEASURES = ("race", "preflight", "memory", "batch-size")
-"""Commands of which nothing goes on when nobody waits for the answer."""
+"""Commands that end with the connection of the person who asks."""
 
 IN_CHECKOUT = (PROJECT / "pyproject.toml").is_file()
 """Whether this is a checkout of the source, which has `main.py` and `tools/`."""

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 class MeasureWatch(Watch):
     """Pushes the answers of a process that measures, and its end.
 
-    When it is closed, the process ends its workers and itself, and nobody waits for that.
+    When it is closed, the process ends its workers and then itself; `close` does not wait.
     """
 
     def __init__(self, number: int, push: Callable[[int, Any], None], request: Measure) -> None:
