@@ -4,8 +4,9 @@ run, which the disk cannot tell, is told by its supervisor."""
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from engine.runs.run_state import RunState
 from engine.runs.store.run_store import FILE_NAME
 from tests.support.broken_disk import BrokenDisk, ext4_disk
 from tests.support.runs import (
+    TIMEOUT_SECONDS,
     curve,
     events,
     is_training,
@@ -69,11 +71,24 @@ def test_a_run_on_a_disk_that_became_read_only_tells_its_state_and_its_end(
     wait_until_gone(ended)
 
 
+def _lock_between_two_transactions(store: sqlite3.Connection) -> None:
+    """Lock `store`, whose writer begins the next transaction at the first point after a commit.
+
+    SQLite's own patience looks ten times a second, and so may miss every gap.
+    """
+    store.execute("PRAGMA busy_timeout = 0")
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not store.in_transaction:
+        assert time.monotonic() < deadline, "the store was never free"
+        with suppress(sqlite3.OperationalError):
+            store.execute("BEGIN EXCLUSIVE")
+
+
 def test_a_locked_store_is_named_as_the_reason_and_the_training_goes_on_afterwards() -> None:
     run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     info = wait_for(run_id, is_training)
     with closing(sqlite3.connect(info.folder / FILE_NAME, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
+        _lock_between_two_transactions(other)
         paused = wait_for(run_id, is_told_to_be_paused)
         assert "another program has locked the store" in paused.status.troubles[SUPERVISOR]
         other.execute("ROLLBACK")
