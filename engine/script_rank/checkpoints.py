@@ -18,7 +18,7 @@ from engine.runs.checkpoint_files import Position
 from engine.script_rank.exchange import Exchange
 from engine.script_rank.frames import NotSaved, Saved
 from engine.spec.metric_direction import lower_is_better, split_direction
-from engine.training.checkpoint_retention import retain
+from engine.training.checkpoints.retention import retain
 from engine.worker.session import WorkerSession
 
 _log = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from engine.messages.channel import Alive
 from engine.messages.events import TrainingEnded, TrainingStarted
 from engine.runs.checkpoint_files import Position
 from engine.training import run_length
-from engine.training.checkpoint_saver import CheckpointSaver
-from engine.training.checkpoint_schedule import VALIDATION
+from engine.training.checkpoints.saver import CheckpointSaver
+from engine.training.checkpoints.schedule import VALIDATION
 from engine.training.early_end import EarlyEnd
 from engine.training.early_stopping import EarlyStopping
 from engine.training.measuring import measure_if_asked

@@ -6,7 +6,7 @@ import logging
 
 from engine.messages.events import CacheEmptied, Notice, Paused, Resumed
 from engine.runs.checkpoint_files import Position
-from engine.training.checkpoint_saver import CheckpointSaver
+from engine.training.checkpoints.saver import CheckpointSaver
 from engine.training.command_mailbox import CommandFlags
 from engine.training.errors import DevicesFull
 from engine.training.protocols import Session, Trainer, emit_once

@@ -12,7 +12,7 @@ from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, Notice
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
-from engine.training import checkpoint_saver
+from engine.training.checkpoints import saver
 from tests.support.loop_doubles import IN_VALIDATION, STEPS, Moment, Training
 
 
@@ -209,7 +209,7 @@ def test_without_a_supervisor_a_checkpoint_that_exists_gets_the_events(training:
 
 def test_a_slow_save_shows_that_it_gets_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the supervisor by signs of life, and without one to all by the folder's time."""
-    monkeypatch.setattr(checkpoint_saver, "MARK_SECONDS", 0.0)
+    monkeypatch.setattr(saver, "MARK_SECONDS", 0.0)
     training = Training(tmp_path)
     training.change_spec(epochs=1)
     seen: list[tuple[str, int, object]] = []

@@ -9,7 +9,7 @@ import pytest
 from engine.runs.checkpoint_files import Manifest, Position
 from engine.spec.metric_direction import direction_overrides, lower_is_better
 from engine.spec.run_spec import RunSpec
-from engine.training.checkpoint_schedule import CheckpointSchedule
+from engine.training.checkpoints.schedule import CheckpointSchedule
 
 RECIPE = {"novelty": "min"}
 

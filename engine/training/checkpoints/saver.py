@@ -15,8 +15,8 @@ from engine.messages.channel import Alive
 from engine.messages.events import CheckpointFailed, CheckpointSaved, Notice
 from engine.runs import checkpoint_files, checkpoint_place
 from engine.runs.checkpoint_files import CheckpointInfo, Position
-from engine.training.checkpoint_retention import retain
-from engine.training.checkpoint_schedule import CheckpointSchedule
+from engine.training.checkpoints.retention import retain
+from engine.training.checkpoints.schedule import CheckpointSchedule
 from engine.training.protocols import Session, Trainer
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.runs.checkpoint_files import CheckpointInfo, Manifest, Position
-from engine.training.checkpoint_retention import kind_changes
+from engine.training.checkpoints.retention import kind_changes
 
 
 def saved(*kinds: tuple[str, ...]) -> list[CheckpointInfo]:
