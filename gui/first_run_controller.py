@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 from engine.spec.validation import Problem
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.engine_client import EngineClient
-from gui.run_form.device_choice import DeviceChoice
+from gui.run_form.devices.device_choice import DeviceChoice
 from gui.run_view.welcome_page import WelcomePage, first_spec
 
 

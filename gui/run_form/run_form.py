@@ -46,8 +46,8 @@ from gui.bridge.machines.machines import is_elsewhere, place_of
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
 from gui.run_form.button_row import ButtonRow
 from gui.run_form.choices import RecipeChoice, ScriptChoice, StrategyChoice
-from gui.run_form.device_choice import DeviceChoice
-from gui.run_form.device_conflicts import measured_overlap, overlap
+from gui.run_form.devices.device_choice import DeviceChoice
+from gui.run_form.devices.device_conflicts import measured_overlap, overlap
 from gui.run_form.environment.environment_row import EnvironmentRow
 from gui.run_form.form_layout import OutlinedNote, ShowsProblem, align, beside, side_by_side
 from gui.run_form.form_mode import Continuation, FormMode, NewRun

@@ -6,7 +6,7 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QSpinBox
 
 from engine.spec.device_names import MOST_LOGICAL_CPUS
-from gui.run_form.device_chip import HEIGHT
+from gui.run_form.devices.device_chip import HEIGHT
 
 _WIDTH = 98
 """Logical pixels, enough for `64 workers`."""

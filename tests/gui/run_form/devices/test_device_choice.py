@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.telemetry.memory_attribution import Worker, memory_uses
 from engine.telemetry.snapshot import Link, Snapshot
 from gui.devices.link_matrix import LinksDialog
-from gui.run_form.device_choice import DeviceChoice
+from gui.run_form.devices.device_choice import DeviceChoice
 from gui.run_form.worker_spinbox import WorkerSpinBox
 from tests.support.device_states import (
     ASLEEP,

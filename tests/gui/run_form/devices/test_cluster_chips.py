@@ -7,7 +7,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.telemetry.snapshot import DeviceSnapshot
 from gui.bridge.cluster_devices import ClusterDevice, ClusterDevices
-from gui.run_form.device_choice import DeviceChoice
+from gui.run_form.devices.device_choice import DeviceChoice
 from tests.support.device_states import eight_gpus
 
 GPU = next(each for each in eight_gpus().devices if each.kind == "gpu")

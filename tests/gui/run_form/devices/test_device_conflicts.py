@@ -14,7 +14,7 @@ from engine.client import RunInfo
 from engine.runs.run_index import RunIndex
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
-from gui.run_form.device_conflicts import overlap
+from gui.run_form.devices.device_conflicts import overlap
 from gui.run_form.run_form import RunForm
 
 NAMES = {"g0": "GPU 0", "g1": "GPU 1"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gui.run_form.device_chip import DeviceChip
+from gui.run_form.devices.device_chip import DeviceChip
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import set_wrapped_tip
 
