@@ -16,7 +16,7 @@ from pathlib import Path
 from engine.processes import presence
 from engine.processes.held_folder import HELD
 from engine.processes.process import END_SIGNALS, ask_to_end, find_module
-from engine.processes.process_tree import Identity, is_alive, kill
+from engine.processes.process_tree import Identity, is_alive, send
 from engine.system.paths import workers_lock
 
 OVER = b"over"
@@ -69,7 +69,8 @@ def _end(supervisors: list[Identity]) -> None:
     deadline = time.monotonic() + END_SECONDS
     while any(map(is_alive, supervisors)) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
-    kill([each for each in supervisors if is_alive(each)])
+    for each in supervisors:
+        send(each, signal.SIGKILL)  # alone: below it may be the template of other runs
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from engine.templates import client as templates
 from tests.faults.soak_processes import left_in, left_of
-from tests.support.runs import processes_of, spec
+from tests.support.runs import processes_below, processes_of, spec
 
 MOMENTS = ("training", "checkpoint", "start", "training", "pause", "stop", "training", "queue")
 """The moments of the kills, and how often each is drawn."""
@@ -197,7 +197,7 @@ class KilledRun:
             return False
         time.sleep(self._rng.uniform(0.0, 1.0))
         with contextlib.suppress(psutil.Error):
-            self._processes = [new, *new.children(recursive=True)]
+            self._processes = [new, *processes_below(new.pid)]
         was_alive = self._kill(new.pid)
         resuming.join()
         self._look()

@@ -22,6 +22,7 @@ from engine.remote.machines import RemoteMachine
 from gui.app import AppController
 from gui.bridge.kept_results import KeptResults
 from tests.support.planning_program import program, serving
+from tests.support.runs import processes_below
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
 RECIPE = "import torch\n\ndef model(): ...\n\ndef datasets(): ...\n"
@@ -175,7 +176,7 @@ def test_a_race_there_is_seen_everywhere_and_ends_with_the_connection(
     assert "would disturb the measurement" in form.devices.warning
     choose(app, "", qtbot)
     assert form.devices.warning == ""
-    below = psutil.Process(app.machines.connection("gpus").pid).children(recursive=True)
+    below = processes_below(app.machines.connection("gpus").pid)
     assert below
     refusals: list[str] = []
     app.planning.refused.connect(lambda _, text: refusals.append(text))

@@ -127,8 +127,19 @@ def processes_of(info: RunInfo) -> list[psutil.Process]:
             found.append(process)
             for child in process.children():
                 if not is_template(child) and not _is_worker_of_another(child, info):
-                    found += [child, *child.children(recursive=True)]
+                    found += [child, *processes_below(child.pid)]
     return list(dict.fromkeys(found))
+
+
+def processes_below(pid: int) -> list[psutil.Process]:
+    """The descendants of a process, each after its parent, without those that serve other runs:
+    templates, which the tests of all xdist workers share, and what they have forked."""
+    found: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(pid).children():
+            if not is_template(child):
+                found += [child, *processes_below(child.pid)]
+    return found
 
 
 def _is_worker_of_another(process: psutil.Process, info: RunInfo) -> bool:

@@ -18,6 +18,7 @@ import psutil
 from engine.processes.process import PROJECT
 from engine.system.paths import HOME_VARIABLE
 from engine.templates.protocol import FOLDER_VARIABLE
+from tests.support.runs import processes_below
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 MISSING = (
@@ -138,7 +139,7 @@ class SshServer:
     def processes(self) -> list[psutil.Process]:
         """Return the processes of the connections, each before those that it has started."""
         assert self._sshd is not None
-        return list(psutil.Process(self._sshd.pid).children(recursive=True))
+        return processes_below(self._sshd.pid)
 
     def stop(self) -> None:
         """Kill the server and its connections, as if the machine had lost its power."""

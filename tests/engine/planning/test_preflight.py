@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,16 @@ def named(found: Preflight, name: str) -> Finding:
     return findings[0]
 
 
-def own_processes() -> list[str]:
+@pytest.fixture(autouse=True)
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A temporary folder for this test alone: preflights of other tests run at the same time."""
+    with tempfile.TemporaryDirectory(prefix="t") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+def own_processes(temporary: Path) -> list[str]:
     """The command lines of what a preflight has started, and of what that has started."""
     lines = []
     for process in psutil.process_iter():
@@ -48,7 +59,7 @@ def own_processes() -> list[str]:
             line = " ".join(process.cmdline())
         except psutil.Error:
             continue
-        if "traindeck-own-preflight" in line:
+        if f"{temporary}/traindeck-own-preflight" in line:
             lines.append(line)
     return lines
 
@@ -64,7 +75,7 @@ def without_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_two_ranks_are_measured_and_nothing_is_left(traindeck_home: Path) -> None:
+def test_two_ranks_are_measured_and_nothing_is_left(temporary: Path) -> None:
     news: list[News] = []
     found = preflight(spec("digits", "torch/ddp", 2, epochs=50), PATIENT, news.append)
 
@@ -82,23 +93,25 @@ def test_two_ranks_are_measured_and_nothing_is_left(traindeck_home: Path) -> Non
         "all_reduce/1048576",
     }
     assert found.expected_seconds > 0
-    assert own_processes() == []
+    assert own_processes(temporary) == []
     assert not paths.run_ids()
 
 
 @pytest.mark.slow
-def test_the_replicas_of_tensorflow_are_measured_too() -> None:
+def test_the_replicas_of_tensorflow_are_measured_too(temporary: Path) -> None:
     found = preflight(spec("digits_keras", "tf/mirrored", 2, epochs=20), PATIENT)
     assert [each for each in found.findings if each.level == "error"] == []
     assert "2 replicas sum 1.0 KiB in" in named(found, "all-reduce").text
     assert "of gradients of a step" in named(found, "all-reduce").text
     assert "no samples need to be fetched" in named(found, "sample loading").text
     assert found.expected_seconds > 0
-    assert own_processes() == []
+    assert own_processes(temporary) == []
 
 
 @pytest.mark.slow
-def test_a_slow_loader_gets_the_number_of_workers_that_ends_the_wait(tmp_path: Path) -> None:
+def test_a_slow_loader_gets_the_number_of_workers_that_ends_the_wait(
+    tmp_path: Path, temporary: Path
+) -> None:
     """Loading takes 320 ms and the step 200 ms: one worker is too few, and two are enough."""
     mine = recipe(
         tmp_path,
@@ -130,7 +143,7 @@ def datasets():
     # More than two only where pauses of the machine make the figures of two worse.
     assert loading.change.fields["loader_workers"] in (2, 4), loading
     assert "tried, it gave" in loading.advice
-    assert own_processes() == []
+    assert own_processes(temporary) == []
 
 
 @pytest.mark.slow
@@ -161,7 +174,7 @@ def datasets():
     assert named(found, "steps").level == "ok"  # the rest was measured with what fits
 
 
-def test_a_recipe_that_hangs_is_found_at_its_line(tmp_path: Path) -> None:
+def test_a_recipe_that_hangs_is_found_at_its_line(tmp_path: Path, temporary: Path) -> None:
     told = tmp_path / "told"
     mine = recipe(
         tmp_path,
@@ -180,10 +193,10 @@ def datasets():
     steps = named(found, "steps")
     assert "It did no step within" in steps.text
     assert "datasets (mine.py:" in steps.text
-    assert own_processes() == []
+    assert own_processes(temporary) == []
 
 
-def test_a_cancelled_preflight_returns_what_it_knows() -> None:
+def test_a_cancelled_preflight_returns_what_it_knows(temporary: Path) -> None:
     known: list[News] = []
 
     def is_cancelled() -> bool:
@@ -192,7 +205,7 @@ def test_a_cancelled_preflight_returns_what_it_knows() -> None:
     found = preflight(spec("digits", "torch/ddp", 2), PATIENT, known.append, is_cancelled)
     assert named(found, "disk").level == "ok"
     assert "because it was stopped before: steps" in named(found, "not made").text
-    assert own_processes() == []
+    assert own_processes(temporary) == []
 
 
 @pytest.mark.usefixtures("without_steps")

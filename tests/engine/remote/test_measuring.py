@@ -37,6 +37,7 @@ from engine.system import paths
 from tests.support.planning_program import SPEC, program, serving
 from tests.support.remote_followed import LONGEST, Followed
 from tests.support.remote_peer import Peer
+from tests.support.runs import processes_below
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -276,7 +277,7 @@ def test_a_connection_that_breaks_ends_it_and_it_is_not_begun_again(
     ended = Ended()
     connection.measure(Measure(packed_request(ENDLESS)), ended.answer, ended.end)
     assert ended.has_begun.wait(LONGEST)
-    below = psutil.Process(connection.pid).children(recursive=True)
+    below = processes_below(connection.pid)
     assert below
     told = len(followed.statuses)
     os.kill(connection.pid, signal.SIGKILL)
@@ -288,7 +289,7 @@ def test_a_connection_that_breaks_ends_it_and_it_is_not_begun_again(
     connection.measure(Measure(packed_request(RACE)), other.answer, other.end)
     assert other.is_over.wait(LONGEST)
     assert (other.ends, len(ended.ends)) == ([MeasuringEnd()], 1)
-    assert psutil.Process(connection.pid).children(recursive=True) == []
+    assert processes_below(connection.pid) == []
 
 
 OLDER = f"""
