@@ -22,6 +22,7 @@ from engine.runs.run_state import RunState
 from tests.support.runs import (
     curve,
     events,
+    helper_of,
     is_training,
     spec,
     wait_for,
@@ -225,15 +226,10 @@ def test_nothing_is_left_of_a_run_in_a_control_group_if_all_its_parents_are_kill
     group = own_group(info.status.worker_pids[0])
     assert group != own_group(info.status.supervisor_pid)
     left = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
-    guardians: list[psutil.Process] = []
-
-    def has_guardian(_: RunInfo) -> bool:  # it is started beside the workers
-        children = psutil.Process(info.status.supervisor_pid).children()
-        guardians[:] = [c for c in children if "engine.processes.guardian" in c.cmdline()]
-        return bool(guardians)
-
-    wait_for(run_id, has_guardian)
-    [guardian] = guardians
+    # It is started beside the workers.
+    wait_for(run_id, lambda info: helper_of(info, "engine.processes.guardian") is not None)
+    guardian = helper_of(info, "engine.processes.guardian")
+    assert guardian is not None
     guardian.suspend()  # it must not see what is below the worker
     template = json.loads((own_templates / "torch.json").read_text())["pid"]
     for pid in (info.status.supervisor_pid, template, info.status.worker_pids[0]):

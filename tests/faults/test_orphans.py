@@ -5,7 +5,6 @@ What they could not tell the supervisor lies beside the checkpoint, and the resu
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -28,6 +27,7 @@ from tests.support.runs import (
     TIMEOUT_SECONDS,
     curve,
     events,
+    helper_of,
     is_training,
     spec,
     wait_for,
@@ -257,14 +257,6 @@ def loss(outputs, targets):
         ctypes.PyDLL(None).sleep(1000)
     return ((outputs - targets) ** 2).mean()
 """
-
-
-def helper_of(info: RunInfo, module: str) -> psutil.Process | None:
-    for child in psutil.Process(info.status.supervisor_pid).children():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if module in child.cmdline():
-                return child
-    return None
 
 
 @pytest.mark.skipif(not ON_LINUX, reason="the guardian needs Linux")

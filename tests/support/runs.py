@@ -131,6 +131,15 @@ def processes_of(info: RunInfo) -> list[psutil.Process]:
     return list(dict.fromkeys(found))
 
 
+def helper_of(info: RunInfo, module: str) -> psutil.Process | None:
+    """The child of a run's supervisor that runs `module`."""
+    for child in psutil.Process(info.status.supervisor_pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if module in child.cmdline():
+                return child
+    return None
+
+
 def processes_below(pid: int) -> list[psutil.Process]:
     """The descendants of a process, each after its parent, without those that serve other runs:
     templates, which the tests of all xdist workers share, and what they have forked."""

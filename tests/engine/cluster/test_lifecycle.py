@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -85,9 +86,12 @@ def test_a_machine_of_another_cluster_is_told_so_also_while_its_node_runs(
 def test_the_token_is_in_no_other_file_and_in_no_command_line(cluster: Cluster) -> None:
     token = cluster[0].token
     for machine in cluster:
-        tree = [machine.node, *machine.node.children(recursive=True)]
-        assert len(tree) >= 3
-        assert not any(token in " ".join(each.cmdline()) for each in tree)
+        lines = []
+        for each in (machine.node, *machine.node.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):  # Ray ends some of them
+                lines.append(" ".join(each.cmdline()))
+        assert len(lines) >= 3
+        assert not any(token in line for line in lines)
         files = [each for each in machine.home.rglob("*") if each.is_file()]
         holding = [each.name for each in files if token.encode() in each.read_bytes()]
         assert holding == ["cluster-token"]
@@ -173,12 +177,11 @@ def test_who_leaves_leaves_no_process_no_folder_and_no_name(
     own = f"{first}-{first + 99}"
     assert third.join(head_of(desk), desk.token, "--ports", own).code == 0
     tree = [third.node, *third.node.children(recursive=True)]
-    ports = {
-        connection.laddr.port
-        for each in tree
-        for connection in each.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    }
+    ports = set()
+    for each in tree:
+        with contextlib.suppress(psutil.NoSuchProcess):  # Ray ends some of them
+            found = each.net_connections("inet")
+            ports |= {at.laddr.port for at in found if at.status == psutil.CONN_LISTEN}
     assert ports <= set(range(first, first + 100))
     assert third.call("cluster", "stop").code == 2  # it is not the head
     assert third.call("cluster", "leave").code == 0

@@ -681,6 +681,7 @@ def test_secrets_reach_the_script_and_no_file(
     info = scripts.run(source, variables={"MY_TOKEN": "hush-hush"})
     assert log(info).startswith("9\n")
     assert info.spec.secret_variables == ("MY_TOKEN",)
+    wait_until_gone(info)  # its supervisor removes files of its own
     found = [path for path in info.folder.rglob("*") if path.is_file()]
     assert not [path.name for path in found if b"hush-hush" in path.read_bytes()]
     with pytest.raises(CannotStart, match="needs the variables MY_TOKEN"):
