@@ -79,14 +79,18 @@ class Driver:
 
         self._pruned: set[int] = set()
         self._asked_to_stop: set[int] = set()
-        self._refusals = 0
-        self._without_metric = 0
-        """Runs that finished in turn and had no such metric."""
+        self._refusals: list[str] = []
+        """Why trials in turn could not be started."""
 
+        self._without_metric: list[str] = []
+        """What runs that finished in turn have logged in the place of the metric."""
+
+        self._noted = ""
         self._pause = threading.Event()
 
     def run(self) -> None:
         """Drive the sweep until all its trials are over, or it is to stop."""
+        sweeps.note_reason(self._folder, "")  # that of an earlier driver counts no more
         self._take_up()
         while True:
             is_stopping = (self._folder / STOP).exists()
@@ -94,6 +98,7 @@ class Driver:
                 self._look(number, is_stopping=is_stopping)
             if not is_stopping:
                 self._start_more()
+            self._note_reason()
             if not self._active and (is_stopping or self._is_done):
                 return
             self._pause.wait(LOOK_SECONDS)
@@ -102,11 +107,24 @@ class Driver:
     def _is_done(self) -> bool:
         trials = self._study.get_trials(deepcopy=False)
         over = sum(each.state.is_finished() for each in trials)
-        return over >= self._sweep.trials or self._is_hopeless
+        return over >= self._sweep.trials or bool(self._why_no_more)
 
     @property
-    def _is_hopeless(self) -> bool:
-        return max(self._refusals, self._without_metric) >= MOST_REFUSALS
+    def _why_no_more(self) -> str:
+        """Why no more trials are started, as a sentence; empty: they are."""
+        if len(self._refusals) >= MOST_REFUSALS:
+            what, reasons = "trials in turn could not be started", self._refusals
+        elif len(self._without_metric) >= MOST_REFUSALS:
+            what, reasons = "runs in turn have not logged the metric", self._without_metric
+        else:
+            return ""
+        last = reasons[-1].replace("\n", " ")
+        return f"{len(reasons)} {what}, so it starts no more. The last reason: {last}"
+
+    def _note_reason(self) -> None:
+        if self._noted != (reason := self._why_no_more):
+            self._noted = reason
+            sweeps.note_reason(self._folder, reason)
 
     def _take_up(self) -> None:
         """Go on with the trials that an earlier driver has left."""
@@ -149,7 +167,7 @@ class Driver:
         while (
             len(self._active) < self._sweep.parallel
             and sum(each.state.name != "WAITING" for each in trials) < self._sweep.trials
-            and not self._is_hopeless
+            and not self._why_no_more
         ):
             is_waiting = any(each.state.name == "WAITING" for each in trials)
             if self._sweep.sampler == "grid" and not is_waiting:
@@ -165,10 +183,10 @@ class Driver:
         try:
             run_id = client.start(spec, [tag_of(self._folder), f"{TRIAL_TAG}{trial.number}"])
         except client.CannotStart as error:
-            self._refusals += 1
+            self._refusals.append(str(error))
             self._fail(trial.number, str(error))
             return
-        self._refusals = 0
+        self._refusals.clear()
         trial.set_user_attr(RUN, run_id)
         self._slots[trial.number] = slot
         self._active[trial.number] = run_id
@@ -216,10 +234,11 @@ class Driver:
         try:
             value = self._value(info)
         except NoValue as error:
-            self._without_metric += isinstance(error, NoMetric)
+            if isinstance(error, NoMetric):
+                self._without_metric.append(str(error))
             self._fail(number, str(error), is_bad=isinstance(error, NeverFinite))
         else:
-            self._without_metric = 0
+            self._without_metric.clear()
             self._study.tell(number, value, skip_if_finished=True)
 
     def _hold(self, number: int) -> None:
@@ -322,11 +341,15 @@ def main(folder: Path) -> int:
         lock.unlink(missing_ok=True)  # of a driver that was killed: only one drives
     try:
         sweep = sweeps.read(folder)
-        study = open_study(folder, sweep)
+        Driver(folder, sweep, open_study(folder, sweep)).run()
     except (sweeps.NoSuchSweep, DamagedJournal) as error:
         print(error, file=sys.stderr)
         return 1
-    Driver(folder, sweep, study).run()
+    except OSError as error:  # above all of the journal, on a full disk
+        text = f"Its process has ended: {error}. Runs that train go on, and count after a resume."
+        sweeps.note_reason(folder, text)
+        print(f"Sweep {folder.name}: {text}", file=sys.stderr)
+        return 1
     lock_of_driver.release()
     return 0
 

@@ -12,7 +12,7 @@ from engine.spec.recipe_file import script_name
 from engine.sweeps import study as studies
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.study import OVER, DamagedJournal, TrialResult
-from engine.sweeps.sweep import FILE_NAME, JOURNAL, NoSuchSweep, Sweep
+from engine.sweeps.sweep import FILE_NAME, JOURNAL, REASON, NoSuchSweep, Sweep
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -36,6 +36,9 @@ class SweepSummary(msgspec.Struct, frozen=True, kw_only=True):
     best: TrialResult | None = None
     problem: str = ""
     """Why it cannot be read, as a sentence."""
+
+    reason: str = ""
+    """Why it starts no more trials, as a sentence; empty: it does, or was stopped."""
 
     @property
     def recipe_name(self) -> str:
@@ -71,7 +74,8 @@ class SweepReader:
         It is the same object as before if nothing has changed.
         """
         is_active = sweeps.is_active(self._folder)
-        mark = is_active, *map(_state_of, (self._folder / FILE_NAME, self._folder / JOURNAL))
+        files = (FILE_NAME, JOURNAL, REASON)
+        mark = is_active, *(_state_of(self._folder / each) for each in files)
         if self._report is None or mark != self._mark:
             try:
                 self._report = self._read(is_active=is_active)
@@ -106,6 +110,7 @@ class SweepReader:
             trials=sweep.trials,
             done=done,
             best=studies.best_of(trials, lowest=sweep.lowest),
+            reason=sweeps.reason_of(self._folder),
         )
         return SweepReport(summary, sweep, tuple(trials), self._importance)
 

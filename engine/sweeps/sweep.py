@@ -14,7 +14,7 @@ import msgspec
 import tomli_w
 
 from engine.files.atomic_file import write_atomically
-from engine.files.regular_file import read_toml
+from engine.files.regular_file import read_regular, read_toml
 from engine.processes import presence
 from engine.processes.process import start_module
 from engine.runs.run_notes import SWEEP_TAG
@@ -33,8 +33,15 @@ LOCK = "driver.lock"
 STOP = "stop"
 """A file that asks the driver to stop."""
 
+REASON = "reason"
+"""A file with the sentence why no more trials are started; empty: they are, or the user has stopped
+the sweep."""
+
 LOG = "driver.log"
 MOST_TRIALS = 10_000
+_LONGEST_REASON = 64 * 2**10
+"""Bytes."""
+
 LONGEST_START = 60.0
 """Seconds in which the driver imports Optuna and takes the lock."""
 
@@ -165,6 +172,7 @@ def create(sweep: Sweep) -> Path:
     write_atomically(
         folder / FILE_NAME, tomli_w.dumps(msgspec.to_builtins(sweep)), mode=0o600, sync=True
     )
+    note_reason(folder, "")  # takes the room
     return folder
 
 
@@ -214,6 +222,26 @@ def drive(folder: Path) -> int:
         raise OSError(f"The sweep could not be started: {lines[-1] if lines else 'see its log'}")
     threading.Thread(target=process.wait, daemon=True, name="reap").start()
     return process.pid
+
+
+def note_reason(folder: Path, reason: str) -> None:
+    """Keep why no more trials are started, as a sentence; empty: they are.
+
+    The file is written in its place, for which a full disk has room.
+    """
+    with contextlib.suppress(OSError):
+        (folder / REASON).touch(mode=0o600)
+        with (folder / REASON).open("r+b") as file:
+            file.write(f"{reason}\n".encode(errors="replace")[:_LONGEST_REASON])
+            file.truncate()
+
+
+def reason_of(folder: Path) -> str:
+    """Return what `note_reason` has kept; sweeps of older versions have nothing."""
+    try:
+        return read_regular(folder / REASON, _LONGEST_REASON).decode(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def ask_to_stop(folder: Path) -> None:

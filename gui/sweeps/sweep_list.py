@@ -80,11 +80,12 @@ class SweepList(QListWidget):
         if summary.best is not None and summary.best.value is not None:
             brief += f" · ★ {short(summary.best.value)}"
         theme = theme_of(QGuiApplication.palette())
+        said = title, progress, summary.problem, summary.reason
         item.setData(_NUMBER, summary.sweep)
         item.setText(f"{title}\n{brief}")
         item.setData(Qt.ItemDataRole.AccessibleTextRole, f"{title}, {progress}")
         item.setIcon(state_icon(mark_of(summary.state), colour_of(summary.state, theme)))
-        item.setToolTip(plain_tip("\n".join([title, progress, summary.problem]).strip()))
+        item.setToolTip(plain_tip("\n".join(filter(None, said))))
 
     def _choose(self) -> None:
         if not self._is_filling and (number := self.current()):

@@ -88,8 +88,8 @@ class SweepsPage(QWidget):
         self.resume = QPushButton(self.tr("Resume"))
         self.use = QPushButton(self.tr("Best settings to the form"))
         self.problem = Label()
-        self.lost = ElidedLabel()
-        """Why only what was known last is shown."""
+        self.remark = Label()
+        """Why only what was known last is shown, or why no more trials are started."""
 
         self.parallel = ParallelPlot()
         self.passing = Label()
@@ -186,9 +186,9 @@ class SweepsPage(QWidget):
         has_trials = report is None or sweep is not None
         self.problem.setText(summary.problem)
         self.problem.setVisible(not has_trials)
-        self.lost.setText(summary.problem)
-        self.lost.setToolTip(plain_tip(summary.problem))
-        self.lost.setVisible(has_trials and bool(summary.problem))
+        remark = "\n".join(filter(None, (summary.problem, summary.reason)))
+        self.remark.setText(remark)
+        self.remark.setVisible(has_trials and bool(remark))
         self._splitter.setVisible(has_trials)
         self.parallel.show_trials(sweep, trials)
         best = summary.best.number if summary.best else -1
@@ -257,7 +257,8 @@ class SweepsPage(QWidget):
         self.progress.setObjectName("note")
         self.best.setObjectName("note")
         self.best.setProperty("tone", "best")
-        self.lost.setObjectName("note")
+        self.remark.setObjectName("note")
+        self.remark.setWordWrap(True)
         self.problem.setObjectName("problem")
         self.problem.setWordWrap(True)
         self.problem.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -336,7 +337,7 @@ class SweepsPage(QWidget):
         right.setSpacing(8)
         right.addLayout(head)
         right.addWidget(self.problem)
-        right.addWidget(self.lost)
+        right.addWidget(self.remark)
         right.addWidget(self._splitter, 1)
         whole = QWidget()
         columns = QHBoxLayout(whole)

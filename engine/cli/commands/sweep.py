@@ -81,6 +81,8 @@ def show_all(*, json: bool) -> Exit:
     for row in rows:
         if row.problem:
             err().print(row.problem, soft_wrap=True)
+        if row.reason:
+            err().print(f"Sweep {row.sweep}: {row.reason}", soft_wrap=True)
     return Exit.DONE
 
 
@@ -191,6 +193,8 @@ def _print(report: SweepReport, *, json: bool) -> None:
         shares = report.importance.items()
         parts = ", ".join(f"{name} {100 * each:.0f} %" for name, each in shares)
         out().print(f"what mattered: {parts}", soft_wrap=True)
+    if reason := report.summary.reason:
+        out().print(f"{report.summary.state}: {reason}", soft_wrap=True)
 
 
 def _table(trials: Sequence[TrialResult], names: Sequence[str]) -> Table:

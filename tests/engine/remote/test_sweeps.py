@@ -174,6 +174,29 @@ def test_what_a_newer_version_has_added_costs_nothing() -> None:
     assert report.sweep == SWEEP
 
 
+def test_why_no_more_trials_start_there_is_told_with_the_sweep() -> None:
+    folder = make_sweep(2, trials=5, with_runs=False)
+    reader, begun, there = SweepReader(folder), SweepParts(), SweepsThere()
+
+    def now() -> str:
+        news = begun.news([reader.read()])
+        assert news is not None
+        (report,) = there.take(news, "gpus")
+        return report.summary.reason
+
+    assert now() == ""
+    sweeps.note_reason(folder, "No trial can be started.")
+    assert now() == "No trial can be started."
+
+
+def test_a_summary_of_another_minor_version_is_read() -> None:
+    sent = {"sweep": "1", "state": "stopped", "trials": 5, "done": 3}  # as 1.2 began
+    for more, reason in (({}, ""), ({"reason": "Full.", "mood": "sad"}, "Full.")):
+        packed = encode({"summary": sent | more, "sweep": packed_sweep(SWEEP), "is_whole": True})
+        (report,) = SweepsThere().take(SweepsNews(["1"], {"1": packed}), "gpus")
+        assert (report.summary.state, report.summary.reason) == ("stopped", reason)
+
+
 def test_only_numbers_are_taken_for_sweeps_and_runs() -> None:
     there = SweepsThere()
     odd = SweepsNews(["../7", "1", "2"], {"../7": part(), "1": part(run="../../7")})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import subprocess
@@ -27,6 +28,7 @@ from engine.sweeps import driver as drivers
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.driver import Driver
 from engine.sweeps.ranges import Choices, Interval
+from engine.sweeps.report import SweepReader
 from engine.sweeps.study import TrialResult, open_study, read_study, results
 from engine.sweeps.sweep import STOP, Sweep
 from tests.support.events import losses
@@ -167,11 +169,71 @@ def test_an_interrupted_run_is_resumed_and_counted_once(runs: Runs) -> None:
     assert len(runs.specs) == 5
 
 
+def reason(folder: Path) -> str:
+    """Return why a sweep starts no more trials."""
+    return SweepReader(folder).read().summary.reason
+
+
 def test_a_sweep_whose_runs_cannot_start_ends_with_the_reason(runs: Runs) -> None:
     runs.refused = set(range(100))
-    trials = drive(new(trials=50))
+    folder = new(trials=50)
+    trials = drive(folder)
     assert [each.state for each in trials] == ["failed"] * drivers.MOST_REFUSALS
     assert "There is no such device." in trials[0].reason
+    assert reason(folder) == (
+        "3 trials in turn could not be started, so it starts no more. "
+        "The last reason: There is no such device."
+    )
+
+
+def test_a_sweep_that_goes_on_is_no_longer_said_to_start_no_more(runs: Runs) -> None:
+    runs.refused = set(range(drivers.MOST_REFUSALS))
+    folder = new(trials=5)
+    drive(folder)
+    assert reason(folder)
+    told: set[str] = set()
+    runs.on_start = lambda run_id: told.add(reason(folder))
+    drive(folder)
+    assert told == {reason(folder)} == {""}
+
+
+def test_a_driver_that_cannot_write_its_journal_says_why_it_has_ended(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = new(trials=50)
+
+    def is_full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    journal = optuna.storages.journal.JournalFileBackend
+    runs.on_start = lambda run_id: monkeypatch.setattr(journal, "append_logs", is_full)
+    assert drivers.main(folder) == 1
+    assert "Its process has ended: [Errno 28] No space left on device." in reason(folder)
+    assert reason(folder) in capsys.readouterr().err
+
+
+def test_a_sweep_that_was_stopped_starts_no_more_for_no_other_reason(runs: Runs) -> None:
+    folder = new()
+    runs.on_start = lambda run_id: (folder / STOP).touch()
+    drive(folder)
+    assert reason(folder) == ""
+
+
+def test_why_no_more_trials_start_is_said_while_others_still_train(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.refused = set(range(1, 100))
+    folder = new(trials=50, parallel=2)
+    seen: list[str] = []
+    look = runs.get_run
+
+    def get_run(run_id: str) -> Any:
+        seen.append(reason(folder))
+        return look(run_id)
+
+    monkeypatch.setattr(client, "get_run", get_run)
+    drive(folder)
+    assert seen[-1] == reason(folder) != ""
 
 
 def logged(folder: Path, value: float) -> SimpleNamespace:
@@ -187,9 +249,14 @@ def test_a_metric_that_no_run_logs_ends_the_sweep_and_says_what_there_is(
 ) -> None:
     info, value = logged(tmp_path, 0.5), VALUE
     monkeypatch.setattr(Driver, "_value", lambda driver, _: value(driver, info))
-    trials = drive(new(trials=50, metric="acuracy"))
+    folder = new(trials=50, metric="acuracy")
+    trials = drive(folder)
     assert [each.state for each in trials] == ["failed"] * drivers.MOST_REFUSALS
     assert trials[0].reason == "The run has logged no acuracy. There are: train/loss."
+    assert reason(folder) == (
+        "3 runs in turn have not logged the metric, so it starts no more. "
+        "The last reason: The run has logged no acuracy. There are: train/loss."
+    )
 
 
 def test_a_metric_that_is_never_finite_is_said_and_ends_no_sweep(

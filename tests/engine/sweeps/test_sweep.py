@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import Choices, Interval
 from engine.sweeps.study import TrialResult, best_of
 from engine.sweeps.sweep import NoSuchSweep, Sweep
+from tests.support.full_disk import fill, small_disk
 
 
 def made(devices: tuple[str, ...] = ("cpu:0",), **changes: Any) -> Sweep:
@@ -93,3 +95,17 @@ def test_the_best_trial_is_a_finished_one() -> None:
     assert best_of(trials, lowest=True) == trials[2]
     assert best_of(trials, lowest=False) == trials[0]
     assert best_of(trials[3:], lowest=True) is None
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_full_disk_has_room_for_the_reason(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    with small_disk(disk, "64k"):
+        sweeps.note_reason(disk, "")
+        fill(disk / "big")
+        with pytest.raises(OSError, match="No space left"):
+            (disk / "more").write_text("more")
+        sweeps.note_reason(disk, "The disk is full.")
+        assert sweeps.reason_of(disk) == "The disk is full."
+        sweeps.note_reason(disk, "Full.")
+        assert sweeps.reason_of(disk) == "Full."

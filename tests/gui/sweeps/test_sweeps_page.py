@@ -149,15 +149,30 @@ def test_a_sweep_whose_machine_is_not_connected_is_shown_as_it_was_known_last(
         [SweepReport(msgspec.structs.replace(report.summary, **lost), report.sweep, trials)]
     )
     assert page.title.text() == "Sweep gpus:1 · digits"
-    assert (page.progress.text(), page.lost.text()) == ("not connected", why)
-    assert page.lost.isVisible()
+    assert (page.progress.text(), page.remark.text()) == ("not connected", why)
+    assert page.remark.isVisible()
     assert not page.problem.isVisible()
     assert page.parallel.isVisible()
     assert (page.stop.isHidden(), page.resume.isHidden()) == (True, True)
     runs = [page.table.trials.text(each, "run") for each in page.table.trials.rows]
     assert runs == ["gpus:1", "gpus:2", "gpus:3"]
     page.show_reports([report])
-    assert not page.lost.isVisible()
+    assert not page.remark.isVisible()
+
+
+def test_a_sweep_that_starts_no_more_trials_says_why(page: SweepsPage) -> None:
+    make_sweep(3, trials=5, with_runs=False)
+    (report,) = SweepIndex().read()
+    why = "3 trials in turn could not be started. The last reason: <b>There is no such device."
+    summary = msgspec.structs.replace(report.summary, sweep="gpus:1", reason=why)
+    page.show_reports([msgspec.structs.replace(report, summary=summary)])
+    assert (page.remark.text(), page.remark.isVisible()) == (why, True)
+    assert page.progress.text() == "stopped, 3 of 5"
+    assert not page.resume.isHidden()
+    assert page.parallel.isVisible()
+    assert "There is no such device" in page.list.item(0).toolTip()
+    page.show_reports([report])
+    assert not page.remark.isVisible()
 
 
 def test_a_sweep_that_is_gone_is_no_longer_shown(page: SweepsPage) -> None:
