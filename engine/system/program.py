@@ -43,6 +43,11 @@ def answer_to(program: str, machine: str) -> None:
     _asked_from = program, machine
 
 
+def name_of_this_machine() -> str:
+    """Return what the person calls this machine who asks from another one; empty: nobody does."""
+    return "" if _asked_from is None else _asked_from[1]
+
+
 _sent: tuple[str, str] = "", ""
 
 

@@ -68,6 +68,9 @@ class Column(NamedTuple):
     """The series of a metric."""
 
 
+ID = "id"
+"""Name of the column with the number of a run."""
+
 NO_NAMES: Mapping[str, str] = {}
 
 SETTINGS, OPTION = "settings/", "option/"
@@ -86,7 +89,7 @@ ALIASES: Mapping[str, str] = {
     "started": "created",
     "duration": "time",
     "wall_time": "time",
-    "number": "id",
+    "number": ID,
     "status": "state",
     "samples_per_second": "throughput",
     "model": "recipe",
@@ -219,7 +222,7 @@ def _run_columns(device_names: Mapping[str, str]) -> list[Column]:
     part = Part.RUN
     return [
         Column("name", "Name", Kind.TEXT, part, lambda info: info.name),
-        Column("id", "Number", Kind.NUMBER, part, lambda info: int(place_of_run(info)[1])),
+        Column(ID, "Number", Kind.NUMBER, part, lambda info: int(place_of_run(info)[1])),
         Column("machine", "Machine", Kind.TEXT, part, lambda info: place_of_run(info)[0] or None),
         Column("state", "State", Kind.TEXT, part, _state),
         Column("recipe", "Recipe", Kind.TEXT, part, lambda info: _recipe(info.spec.recipe)),

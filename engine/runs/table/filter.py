@@ -8,6 +8,8 @@ compare = operand { ("=" "==" "!=" "<" "<=" ">" ">=" "~" "!~" ":" "in" "not in")
 operand = name | best(name) | last(name) | number | duration | date | text | list
 ```
 
+The number of a run may have the name of its machine before it, as the table shows it: `gpus:27`.
+
 A text alone is searched in name, recipe, strategy, state, tags and note. A name alone says that the
 run has a value, or that it is yes. Names and texts are compared without regard to case.
 """
@@ -21,7 +23,16 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from engine.runs.run_info import RunInfo
-from engine.runs.table.columns import METRIC, Column, Kind, Value, is_missing, number_of
+from engine.runs.table.columns import (
+    ID,
+    METRIC,
+    Column,
+    Kind,
+    Value,
+    is_missing,
+    number_of,
+    place_of_run,
+)
 from engine.runs.table.names import UnknownName, find_column
 from engine.runs.table.tokens import FilterError, Token, TokenKind, day, tokens_of
 
@@ -65,22 +76,27 @@ class _Operand(NamedTuple):
 
 
 def compile_filter(
-    text: str, columns: Mapping[str, Column], now: Callable[[], float] = time.time
+    text: str,
+    columns: Mapping[str, Column],
+    now: Callable[[], float] = time.time,
+    here: str = "",
 ) -> RunTest:
     """Return the test that `text` describes; an empty text lets every run pass.
 
-    Raises FilterError, which names the place.
+    `here`: what the person who asks from another machine calls this one. Raises FilterError, which
+    names the place.
     """
     if not text.strip():
         return lambda info: True
-    return _Parser(text, columns, now()).whole()
+    return _Parser(text, columns, now(), here).whole()
 
 
 class _Parser:
-    def __init__(self, text: str, columns: Mapping[str, Column], now: float) -> None:
+    def __init__(self, text: str, columns: Mapping[str, Column], now: float, here: str) -> None:
         self._tokens = tokens_of(text)
         self._columns = columns
         self._now = now
+        self._here = here
         self._place = 0
         self._depth = 0
 
@@ -204,8 +220,10 @@ class _Parser:
             what = f"“{token.text}” stands" if token.text else "The filter ends"
             raise self._error(f"{what} where a name or a value is expected.")
         self._take()
-        if before is not None and before.column and before.column.kind in _WITH_TEXTS:
+        if before is not None and before.column and _takes_colons(before.column):
             token = self._with_colons(token)
+            if before.column.name == ID and _run_of_machine(token):
+                return _Operand(token, token.end)
         name = str(token.value)
         if not token.is_quoted and self._is_word("(") and name.lower() in ("best", "last"):
             return self._call(token)
@@ -317,7 +335,7 @@ class _Parser:
             return lambda info: not positive(info)
         if sign == "~":
             return self._match(left.column, right)
-        if sign == ":":
+        if sign == ":" and not (left.column.name == ID and _run_of_machine(right.token)):
             return self._has(left.column, right)
         if right.column is not None:
             return self._between_columns(left.column, sign, right)
@@ -326,6 +344,8 @@ class _Parser:
     def _with_value(self, column: Column, sign: str, token: Token) -> RunTest:
         match column.kind:
             case Kind.NUMBER:
+                if column.name == ID and (run := _run_of_machine(token)):
+                    return self._of_machine(column, sign, *run)
                 return _numbers(column, sign, self._number(column, token))
             case Kind.DURATION:
                 return _numbers(column, sign, self._seconds(column, token))
@@ -346,6 +366,15 @@ class _Parser:
                 return _texts(column, sign, _written(token))
             case Kind.SETTING:
                 return _settings(column, sign, token)
+
+    def _of_machine(self, column: Column, sign: str, machine: str, number: float) -> RunTest:
+        with_number = _numbers(column, sign, number)
+
+        def test(info: RunInfo) -> bool:
+            place = place_of_run(info)[0] or self._here
+            return place.casefold() == machine.casefold() and with_number(info)
+
+        return test
 
     def _number(self, column: Column, token: Token) -> float:
         if token.kind is not TokenKind.NUMBER or not isinstance(token.value, float):
@@ -444,6 +473,18 @@ _AFTER_COLON = frozenset((TokenKind.NAME, TokenKind.NUMBER))
 _WITH_TEXTS = frozenset((Kind.TEXT, Kind.LIST, Kind.SETTING))
 _VALUES = frozenset((TokenKind.TEXT, TokenKind.NUMBER, TokenKind.DURATION, TokenKind.DATE))
 _IN_LISTS = _VALUES | {TokenKind.NAME}
+
+
+def _takes_colons(column: Column) -> bool:
+    return column.kind in _WITH_TEXTS or column.name == ID
+
+
+def _run_of_machine(token: Token) -> tuple[str, float] | None:
+    """Return machine and number of `gpus:27`, also in quotes; None if a token is something else."""
+    if token.kind not in (TokenKind.NAME, TokenKind.TEXT):
+        return None
+    machine, colon, number = str(token.value).rpartition(":")
+    return (machine, float(number)) if colon and re.fullmatch("[0-9]+", number) else None
 
 
 def _same(one: object, two: object) -> bool:

@@ -42,6 +42,16 @@ def test_runs_are_filtered_sorted_and_printed_with_chosen_columns(
     assert capsys.readouterr().out == "No run passes the filter.\n"
 
 
+def test_a_number_may_name_the_machine_as_the_person_calls_it_who_asks_from_elsewhere(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.system.program._asked_from", None)
+    query = ("--columns", "id", "--filter", "number = gpus:2")
+    assert listed(capsys, *query) == [["id"]]
+    assert main(["--asked-from", "td", "gpus", "runs", "--csv", *query]) == 0
+    assert capsys.readouterr().out.split() == ["id", "2"]
+
+
 def test_runs_that_cannot_be_read_are_named_because_no_filter_finds_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -133,6 +133,40 @@ def test_an_expression_lets_the_right_runs_pass(text: str, expected: list[int]) 
     assert passing(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("number = 3", ["3", "gpus:3", "node-7.lab:3"]),
+        ("number = gpus:3", ["gpus:3"]),
+        ("number == GPUS:3", ["gpus:3"]),
+        ("id=node-7.lab:3", ["node-7.lab:3"]),
+        ('number = "gpus:3"', ["gpus:3"]),
+        ('"gpus:3" = number', ["gpus:3"]),
+        ("number:gpus:3", ["gpus:3"]),
+        ("number != gpus:3", ["2", "3", "gpus:4", "node-7.lab:3"]),
+        ("number > gpus:3", ["gpus:4"]),
+        ("3 < number <= gpus:4", ["gpus:4"]),
+        ("number in [2, gpus:4, node-7.lab:3]", ["2", "gpus:4", "node-7.lab:3"]),
+        ("number not in (gpus:3, gpus:4) and not number = 2", ["3", "node-7.lab:3"]),
+        ("number = gpus:3 or number = gpus:4", ["gpus:3", "gpus:4"]),
+        (f"number = gpus:{'9' * 3000}", []),
+    ],
+)
+def test_a_number_may_be_that_of_a_run_of_one_machine(text: str, expected: list[str]) -> None:
+    ids = ("2", "3", "gpus:3", "gpus:4", "node-7.lab:3")
+    runs = [made_run(int(each.rpartition(":")[2]))._replace(id=each) for each in ids]
+    columns = columns_of(runs)
+    test = compile_filter(text, columns)
+    assert [info.id for info in runs if test(info)] == expected
+
+
+def test_this_machine_has_the_name_that_a_person_elsewhere_gives_it() -> None:
+    columns = columns_of(RUNS)
+    there = compile_filter("number = gpus:3", columns, here="gpus")
+    assert [info.id for info in RUNS if there(info)] == ["3"]
+    assert passing("number = gpus:3") == []
+
+
 def test_a_day_lasts_to_its_end() -> None:
     text = datetime.fromtimestamp(NOW).strftime("%Y-%m-%d")
     start = datetime.strptime(text, "%Y-%m-%d").timestamp()
@@ -176,6 +210,9 @@ def test_a_day_lasts_to_its_end() -> None:
         ("best(train/loss) < 1", "train/loss", "only of validation metrics"),
         ("best(3) < 1", "3", "name of a metric"),
         ("lr < name", "name", "“learning_rate” is a number, and “name” is text"),
+        ("number = gpus:x", "gpus:x", "No run has “gpus:x”"),
+        ('number = "gpus:x"', '"gpus:x"', "“id” is a number"),
+        ("epoch = gpus:1", "gpus", "No run has “gpus”"),
     ],
 )
 def test_what_is_wrong_is_said_at_its_place(text: str, place: str, words: str) -> None:
