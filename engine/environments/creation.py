@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -73,13 +73,15 @@ def create(
     requirements: Sequence[str],
     *,
     base: str = "",
+    default_for: str = "",
     report: Report = lambda stage: None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Environment:
     """Make the environment `name` with `requirements`, check it, and add it to the list.
 
-    `base`: the Python that it is made with; empty: the one of Traindeck. `report` is called from
-    this thread a few times a second. Raises CannotChange, CreationFailed, Cancelled, OSError.
+    `base`: the Python that it is made with; empty: the one of Traindeck. `default_for`: a framework
+    whose recipes it trains from then on, if it has it. `report` is called from this thread a few
+    times a second. Raises CannotChange, CreationFailed, Cancelled, OSError.
     """
     if problem := registry.name_problem(name):
         raise CannotChange(problem)
@@ -113,6 +115,8 @@ def create(
         except OSError as error:
             reason = f"{short_reason(error)}: {error.filename or folder}"
             raise CreationFailed(f"The environment {name!r} was not made: {reason}.") from error
+    if default_for in made.facts.versions:
+        registry.use(name, [default_for])
     return made
 
 
@@ -162,10 +166,10 @@ def remove_leftovers() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def suggested_name(framework: str) -> str:
-    """Return a name that is free for an environment of `framework` on GPUs."""
+def suggested_name(framework: str, found: Iterable[Environment]) -> str:
+    """Return a name for an environment of `framework` on GPUs that none of `found` has."""
     name = f"{framework}-gpu"
-    taken = {each.name for each in registry.environments()}
+    taken = {each.name for each in found}
     return next(
         each for each in (name, *(f"{name}-{n}" for n in range(2, 1000))) if each not in taken
     )

@@ -25,7 +25,7 @@ from engine.runs.run_overview import RunOverview
 from engine.spec.validation import Problem
 from engine.telemetry.snapshot import Snapshot
 
-MAJOR, MINOR = 1, 2
+MAJOR, MINOR = 1, 3
 """The version of the protocol; see `docs/compatibility.md`."""
 
 PIECE = 256 * 2**10
@@ -55,6 +55,9 @@ class Request(msgspec.Struct, Generic[Answer], frozen=True):
 
     acts: ClassVar[bool] = False
     """Whether it changes something there, or starts it."""
+
+    cleans_up: ClassVar[bool] = False
+    """Whether it is answered also when it was cancelled, once nothing of it is left there."""
 
 
 class Ping(Request[None], frozen=True, tag="ping"):
@@ -455,6 +458,34 @@ class Environments(Request[list[Environment]], frozen=True, tag="environments"):
     answer: ClassVar[Any] = list[Environment]
 
 
+class CreationPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far the creation of an environment is."""
+
+    doing: str
+    """Such as `Downloading torch-2.13.0`."""
+
+    bytes: int
+    """What lies in its folder by now."""
+
+    output: str = ""
+    """What the installer has printed since the part before; the newest of it, if it is much."""
+
+
+class MakeEnvironment(Request[Environment], frozen=True, tag="make_environment"):
+    """Make an environment. Each `Progress` has a `CreationPart`.
+
+    The end of the connection ends the creation too; its folder is deleted then.
+    """
+
+    acts: ClassVar[bool] = True
+    cleans_up: ClassVar[bool] = True
+    answer: ClassVar[Any] = Environment
+    name: str
+    requirements: list[str]
+    default_for: str = ""
+    """A framework whose recipes it trains from then on, if it has it."""
+
+
 class Media(Request[bytes], frozen=True, tag="media"):
     """A picture that a script has logged."""
 
@@ -594,6 +625,7 @@ Question = (
     | Offered
     | Import
     | Environments
+    | MakeEnvironment
     | Media
     | Overview
     | ReadText

@@ -265,8 +265,11 @@ class Session:
         while not pending.wait(min(_SLICE, max(0.0, deadline - time.monotonic()))):
             has_to_end = time.monotonic() > deadline
             if has_to_end or (cancelled is not None and cancelled.is_set()):
-                self._pending.pop(number, None)
                 self._put(Cancel(number))
+                if pending.request.cleans_up and not has_to_end:
+                    cancelled = None  # it was told
+                    continue
+                self._pending.pop(number, None)
                 if has_to_end:
                     text = f"This machine has not answered within {timeout:g} s."
                     raise RemoteError(text)
@@ -434,6 +437,8 @@ def _error(request: Request[Any], refusal: Refusal) -> Exception:
             return client.NoSuchRun(refusal.text)
         case "command_failed":
             return client.CommandFailed(refusal.text)
+        case "cancelled":
+            return CallCancelled(refusal.text)
         case _:
             return RefusedThere(refusal.text)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import shlex
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
@@ -25,9 +24,12 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem
 from engine.spec.worker_python import interpreter_problems, python_of_run
-from engine.system.program import call
-from gui.bridge.machines.machines import is_elsewhere
+from gui.bridge.machines.machines import Machines, is_elsewhere
+from gui.bridge.machines.no_answer import NoAnswer
 from gui.style.translation import translate
+
+if TYPE_CHECKING:
+    from engine.remote.requests import CreationPart
 
 _log = logging.getLogger(__name__)
 
@@ -75,13 +77,6 @@ def choices_there(machine: str, found: Sequence[Environment], chosen: str) -> li
     return list(listed.values())
 
 
-def how_to_make_there(machine: str, framework: str) -> str:
-    """Return the sentence with the command that makes an environment on another machine."""
-    words = f"env add {framework} --create {shlex.quote(requirement_of(framework))} --on {machine}"
-    text = translate("Environments", "An environment on {machine} is made in a terminal: {command}")
-    return text.format(machine=machine, command=call(words))
-
-
 def default_for(framework: str) -> str:
     """Return the Python that trains recipes of `framework`; empty: the one of Traindeck."""
     try:
@@ -105,10 +100,12 @@ def requirement_of(framework: str) -> str:
     return ON_GPUS.get(framework) or FRAMEWORKS[framework][0]
 
 
-def suggested_name(framework: str) -> str:
-    """Return a free name for a new environment."""
+def suggested_name(framework: str, found: Sequence[Environment] | None = None) -> str:
+    """Return a free name for a new environment. `found`: those of another machine."""
     try:
-        return creation.suggested_name(framework)
+        return creation.suggested_name(
+            framework, registry.environments() if found is None else found
+        )
     except OSError:
         return framework
 
@@ -131,8 +128,12 @@ class WorkerChecks:
         return found
 
 
+_Make = Callable[[str, Sequence[str], str], Environment]
+"""Gets the name, the requirements, and the framework that it trains from then on."""
+
+
 class EnvironmentMaker(QObject):
-    """Makes one environment at a time, in a thread of its own."""
+    """Makes one environment at a time, here or on another machine, in a thread of its own."""
 
     progressed = Signal(object)
     """Stage"""
@@ -145,12 +146,20 @@ class EnvironmentMaker(QObject):
 
     cancelled = Signal()
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, machines: Machines | None = None, parent: QObject | None = None) -> None:
+        """`machines`: the other ones; None: there are none."""
         super().__init__(parent)
+        self._machines = machines
         self._thread: threading.Thread | None = None
         self._cancel = threading.Event()
         self.name = ""
         """Of the environment that is being made, or was made last."""
+
+        self.machine = ""
+        """Where that is; empty: here."""
+
+        self._output = ""
+        """The end of what pip has printed on another machine."""
 
         for signal in (self.made, self.failed, self.cancelled):
             signal.connect(self._ended)
@@ -160,14 +169,18 @@ class EnvironmentMaker(QObject):
         """Whether an environment is being made."""
         return self._thread is not None
 
-    def start(self, name: str, requirements: Sequence[str], default_for: str = "") -> None:
-        """Make the environment `name`; `default_for`: a framework that it trains from then on."""
+    def start(
+        self, name: str, requirements: Sequence[str], default_for: str = "", machine: str = ""
+    ) -> None:
+        """Make the environment `name`; `default_for`: a framework that it trains from then on;
+        `machine`: where; empty: here."""
         if self._thread is not None:
             return
-        self.name = name
+        self.name, self.machine, self._output = name, machine, ""
         self._cancel.clear()
+        make = self._make_there if machine else self._make_here
         self._thread = threading.Thread(
-            target=self._make, args=(name, requirements, default_for), name="environment"
+            target=self._make, args=(make, name, requirements, default_for), name="environment"
         )
         self._thread.start()
 
@@ -183,6 +196,8 @@ class EnvironmentMaker(QObject):
 
     def log(self) -> str:
         """Return the end of what pip has printed; empty if there is nothing."""
+        if self.machine:
+            return self._output
         try:
             with open_regular(creation.log_file(self.name)) as file:
                 size = file.seek(0, 2)
@@ -191,16 +206,12 @@ class EnvironmentMaker(QObject):
         except OSError:
             return ""
 
-    def _make(self, name: str, requirements: Sequence[str], default_for: str) -> None:
+    def _make(self, make: _Make, name: str, requirements: Sequence[str], default_for: str) -> None:
         try:
-            made = creation.create(
-                name, requirements, report=self._report, is_cancelled=self._cancel.is_set
-            )
-            if default_for in made.facts.versions:
-                registry.use(name, [default_for])
+            made = make(name, requirements, default_for)
         except Cancelled:
             self.cancelled.emit()
-        except (CannotChange, CreationFailed) as error:
+        except (CannotChange, CreationFailed, NoAnswer) as error:
             self.failed.emit(str(error))
         except OSError as error:
             text = translate("Environments", "The environment was not made: {why}.")
@@ -211,8 +222,30 @@ class EnvironmentMaker(QObject):
         else:
             self.made.emit(made)
 
-    def _report(self, stage: Stage) -> None:
-        self.progressed.emit(stage)
+    def _make_here(self, name: str, requirements: Sequence[str], default_for: str) -> Environment:
+        return creation.create(
+            name,
+            requirements,
+            default_for=default_for,
+            report=self.progressed.emit,
+            is_cancelled=self._cancel.is_set,
+        )
+
+    def _make_there(self, name: str, requirements: Sequence[str], default_for: str) -> Environment:
+        from engine.remote.requests import MakeEnvironment
+        from gui.bridge.machines.remote_run import make_environment_elsewhere
+
+        assert self._machines is not None
+        return make_environment_elsewhere(
+            self._machines.connection(self.machine),
+            MakeEnvironment(name, list(requirements), default_for),
+            self._take_part,
+            self._cancel,
+        )
+
+    def _take_part(self, part: CreationPart) -> None:
+        self._output = f"{self._output}{part.output}"[-_MOST_LOG:]
+        self.progressed.emit(Stage(part.doing, part.bytes))
 
     def _ended(self) -> None:
         self._thread = None

@@ -798,12 +798,12 @@ class RunForm(QFrame):
         self, spec: RunSpec, recipe: RecipeInfo, strategy: Strategy
     ) -> list[Problem]:
         """Return why the chosen Python cannot train; offer a new environment where that helps."""
-        if self.machine.machine:
-            self.environment.set_offer(False)
-            if recipe.problem or self.machine.problem:  # each says enough
-                return []
-            return self._environments_there.problems(spec, recipe)
-        found = [] if recipe.problem else self._worker_checks.problems(spec, recipe, strategy)
+        if recipe.problem or self.machine.problem:  # each says enough
+            found = []
+        elif self.machine.machine:
+            found = self._environments_there.problems(spec, recipe)
+        else:
+            found = self._worker_checks.problems(spec, recipe, strategy)
         on_gpus = bool(spec.devices) and not all_on_cpu(spec.devices)
         self.environment.set_offer(bool(found) and on_gpus and package_of(strategy) == "tensorflow")
         return found

@@ -16,6 +16,7 @@ from engine import client
 from engine.client import CannotStart, CheckpointUnusable, CommandFailed, NoSuchRun, RecipeChanged
 from engine.doctor.report import report_text
 from engine.environments import registry
+from engine.environments.registry import CannotChange, Environment
 from engine.files import log_tail
 from engine.files.disk_errors import disk_problem
 from engine.files.regular_file import read_regular
@@ -180,6 +181,8 @@ class Handlers:
                 return self._import(request, job)
             case requests.Environments():
                 return registry.environments()
+            case requests.MakeEnvironment():
+                return _make_environment(request, job)
             case requests.Media():
                 return _media(request)
             case requests.Overview():
@@ -356,6 +359,18 @@ def _examine(request: requests.Examine, job: Job) -> None:
             job.send_part(ExaminationPart(check))
     except probing.Cancelled:
         raise Cancelled from None
+
+
+def _make_environment(request: requests.MakeEnvironment, job: Job) -> Environment:
+    from engine.environments import creation  # seldom needed
+    from engine.remote.serving.making import make_environment
+
+    try:
+        return make_environment(request, job.send_part, job.cancelled.is_set)
+    except creation.Cancelled:
+        raise Cancelled from None
+    except (CannotChange, creation.CreationFailed) as error:
+        raise Refused(str(error)) from error
 
 
 def _checkpoint(request: requests.ReadCheckpoint) -> Path:

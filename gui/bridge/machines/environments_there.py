@@ -14,6 +14,7 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import Machines
 from gui.style.translation import translate
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ class EnvironmentsThere(QObject):
             background.machines.status_changed.connect(self._connection_changed)
 
     @property
+    def machines(self) -> Machines | None:
+        """The other machines; None: none is asked."""
+        return self._background.machines if self._background is not None else None
+
+    @property
     def environments(self) -> list[Environment] | None:
         """Those that the chosen machine has named; None: it has not answered yet."""
         known = self._lists.get(self.machine)
@@ -91,9 +97,10 @@ class EnvironmentsThere(QObject):
         self._asked_at = time.monotonic()
         self._asked.clear()
         if self.machine:
-            self._ask(self.machine)
+            self.ask_of(self.machine)
 
-    def _ask(self, machine: str) -> None:
+    def ask_of(self, machine: str) -> None:
+        """Read the list of a machine again."""
         background = self._background
         if background is None or not background.machines.is_connected(machine):
             return  # it is asked when it is connected
@@ -170,4 +177,4 @@ class EnvironmentsThere(QObject):
             self._connected.discard(machine)
         elif machine not in self._connected:
             self._connected.add(machine)
-            self._ask(machine)
+            self.ask_of(machine)

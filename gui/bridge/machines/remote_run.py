@@ -13,6 +13,7 @@ import msgspec
 
 from engine.client import CannotStart, NoSuchRun
 from engine.doctor.check import Check
+from engine.environments.creation import Cancelled
 from engine.environments.registry import Environment
 from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
@@ -20,7 +21,7 @@ from engine.planning.recipe_check import CHECK_SECONDS, END_SECONDS, CheckResult
 from engine.remote import packed_points, requests
 from engine.remote.connection import Connection
 from engine.remote.downloads import DownloadFailed, download_checkpoint
-from engine.remote.requests import ExaminationPart, Request
+from engine.remote.requests import CreationPart, ExaminationPart, Request
 from engine.remote.run_rows import packed_spec, unpacked_history
 from engine.remote.sent_code import code_of, keep, script_code
 from engine.remote.session import CallCancelled, NotConnected, RemoteError
@@ -51,6 +52,9 @@ EMPTY_SECONDS = 600.0
 
 EXAMINE_SECONDS = 3600.0
 """For an examination with many GPUs; the user can stop it."""
+
+MAKE_SECONDS = 24 * 3600.0
+"""For an environment, which may be downloaded slowly there; the user can cancel it."""
 
 VERIFY_SECONDS = 3600.0
 """For a checkpoint that is read again there; the user can cancel it."""
@@ -113,6 +117,36 @@ def start_twins_elsewhere(connection: Connection, spec: RunSpec, tags: tuple[str
 def environments_elsewhere(connection: Connection) -> list[Environment]:
     """Return the Pythons that a machine has named. Raises NoAnswer."""
     return call(connection, requests.Environments(), ANSWER_SECONDS)
+
+
+def make_environment_elsewhere(
+    connection: Connection,
+    request: requests.MakeEnvironment,
+    on_part: Callable[[CreationPart], None],
+    cancelled: threading.Event,
+) -> Environment:
+    """Make an environment on a machine; when this returns or raises, nothing is made any more.
+
+    `on_part` is called in the thread of the connection. Raises Cancelled and NoAnswer.
+    """
+
+    def take(part: bytes) -> None:
+        on_part(msgspec.msgpack.decode(part, type=CreationPart))
+
+    try:
+        return connection.call(request, MAKE_SECONDS, on_part=take, cancelled=cancelled)
+    except CallCancelled:
+        raise Cancelled from None
+    except NotConnected as error:
+        text = translate(
+            "Environments",
+            "There is no connection to {machine} any more: an environment that was not ready yet "
+            "is deleted there.",
+        )
+        text = text.format(machine=connection.machine.name)
+        raise NoAnswer(f"{text} {connection.status.sentence}".rstrip()) from error
+    except RemoteError as error:
+        raise _no_answer(connection, error) from error
 
 
 def check_elsewhere(connection: Connection, spec: RunSpec) -> list[Problem]:

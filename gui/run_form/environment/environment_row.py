@@ -22,7 +22,7 @@ from gui.bridge.environments import (
     default_for,
     folder_of,
     framework_title,
-    how_to_make_there,
+    suggested_name,
 )
 from gui.bridge.files.script_files import interpreter_in
 from gui.bridge.machines.environments_there import EnvironmentsThere
@@ -67,7 +67,7 @@ class EnvironmentRow(QWidget):
         layout.setSpacing(2)
         for widget in (self.combo, self.note, self.offer, self._making):
             layout.addWidget(widget)
-        self.maker = EnvironmentMaker(self)
+        self.maker = EnvironmentMaker(there.machines, self)
         self._dialog: MakingDialog | None = None
         self._begun = 0.0
         self._framework = ""
@@ -163,21 +163,25 @@ class EnvironmentRow(QWidget):
         show_fault(self.combo, text)
 
     def set_offer(self, is_shown: bool) -> None:
-        """Offer to make an environment in which TensorFlow uses GPUs."""
+        """Offer to make an environment in which TensorFlow uses GPUs, on a machine that has named
+        those that it has."""
         text = self.tr("Make an environment for {framework} on GPUs…")
         self.offer.setText(text.format(framework=framework_title(self._framework)))
-        self.offer.setVisible(is_shown and not self.maker.is_making)
+        is_known = not self._there.machine or self._there.environments is not None
+        self.offer.setVisible(is_shown and is_known and not self.maker.is_making)
 
     def make(self) -> None:
-        """Open the dialog that makes an environment for the shown framework, or say how it is made
-        on another machine."""
-        if machine := self._there.machine:
-            self.message.emit(how_to_make_there(machine, self._framework))
-            return
+        """Open the dialog that makes an environment for the shown framework on the chosen
+        machine."""
+        there = self._there
         if not self.maker.is_making:
             if self._dialog is not None:
                 self._dialog.deleteLater()
-            self._dialog = MakingDialog(self.maker, self._framework, self.window())
+            found = there.environments or () if there.machine else None
+            name = suggested_name(self._framework, found)
+            self._dialog = MakingDialog(
+                self.maker, self._framework, name, self.window(), there.machine
+            )
             self._begun = time.monotonic()
         self._show_dialog()
 
@@ -212,8 +216,8 @@ class EnvironmentRow(QWidget):
     def _progressed(self, stage: Stage) -> None:
         self._making.setVisible(True)
         self.offer.setVisible(False)
-        text = f"{self.maker.name}: {stage_text(stage, time.monotonic() - self._begun)}"
-        self.progress.setText(text)
+        text = stage_text(stage, time.monotonic() - self._begun)
+        self.progress.setText(f"{self._place()}: {text}")
 
     def _list_there(self) -> None:
         self.refresh()
@@ -221,12 +225,21 @@ class EnvironmentRow(QWidget):
 
     def _made(self, environment: Environment) -> None:
         self._ended()
-        if not self._there.machine:  # where it is
+        machine = self.maker.machine
+        if machine == self._there.machine:
             self._chosen[self._framework] = environment.python
+        if machine:
+            self._there.ask_of(machine)
         self.refresh()
-        text = self.tr("The environment {name} is made.").format(name=environment.name)
+        text = self.tr("The environment {name} is made.").format(name=self._place())
         self.message.emit(" ".join([text, *environment.facts.problems]))
         self.changed.emit()
+
+    def _place(self) -> str:
+        """Return what is made, such as `torch-gpu on gpus`."""
+        name, machine = self.maker.name, self.maker.machine
+        text = self.tr("{name} on {machine}")
+        return text.format(name=name, machine=machine) if machine else name
 
     def _failed(self, sentence: str) -> None:
         self._ended()

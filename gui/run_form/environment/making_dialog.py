@@ -25,7 +25,6 @@ from gui.bridge.environments import (
     EnvironmentMaker,
     framework_title,
     requirement_of,
-    suggested_name,
 )
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.entry_fields import FieldNote
@@ -38,26 +37,44 @@ _LOG_MILLISECONDS = 500
 class MakingDialog(QDialog):
     """Stays open beside the window, which goes on; closing it does not end the creation."""
 
-    def __init__(self, maker: EnvironmentMaker, framework: str, parent: QWidget) -> None:
+    def __init__(
+        self,
+        maker: EnvironmentMaker,
+        framework: str,
+        name: str,
+        parent: QWidget,
+        machine: str = "",
+    ) -> None:
+        """`name`: a free one. `machine`: where it is made; empty: here."""
         super().__init__(parent)
-        self._maker, self._framework = maker, framework
+        self._maker, self._framework, self._machine = maker, framework, machine
         self._begun = time.monotonic()
         title = framework_title(framework)
-        self.setWindowTitle(self.tr("Make an environment for {framework}").format(framework=title))
+        text = self.tr("Make an environment for {framework}")
+        if machine:
+            text = self.tr("Make an environment for {framework} on {machine}")
+        self.setWindowTitle(text.format(framework=title, machine=machine))
         self.setModal(False)
         self.resize(*_SIZE)
-        about = Label(
-            self.tr(
-                "A virtual environment with what is named here and what a worker needs. It is made "
-                "in the data folder with uv, or with pip; for GPUs it downloads several gigabytes."
-            )
+        text = self.tr(
+            "A virtual environment with what is named here and what a worker needs. It is made "
+            "in the data folder with uv, or with pip; for GPUs it downloads several gigabytes."
         )
+        if machine:
+            text = self.tr(
+                "A virtual environment on {machine} with what is named here and what a worker "
+                "needs. {machine} makes it in its data folder with uv, or with pip, while it is "
+                "connected; for GPUs it downloads several gigabytes."
+            )
+        about = Label(text.format(machine=machine))
         about.setObjectName("note")
         about.setWordWrap(True)
-        self.name = QLineEdit(suggested_name(framework))
+        self.name = QLineEdit(name)
         self.requirements = QLineEdit(requirement_of(framework))
         text = self.tr("Use it for all runs of {framework}")
-        self.is_default = QCheckBox(text.format(framework=title))
+        if machine:
+            text = self.tr("Use it for all runs of {framework} on {machine}")
+        self.is_default = QCheckBox(text.format(framework=title, machine=machine))
         self.is_default.setChecked(True)
         rows = QFormLayout()
         for label_text, field in (
@@ -116,7 +133,7 @@ class MakingDialog(QDialog):
         self.log.clear()
         self._begun = time.monotonic()
         default = self._framework if self.is_default.isChecked() else ""
-        self._maker.start(self.name.text().strip(), requirements, default)
+        self._maker.start(self.name.text().strip(), requirements, default, self._machine)
         self._show_state()
 
     def cancel(self) -> None:

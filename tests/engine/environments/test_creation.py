@@ -186,8 +186,8 @@ def test_what_pip_cannot_take_is_refused(text: str, is_taken: bool) -> None:
 
 
 def test_names_are_free(python: FakePython) -> None:
-    assert creation.suggested_name("tensorflow") == "tensorflow-gpu"
+    assert creation.suggested_name("tensorflow", []) == "tensorflow-gpu"
     registry.add(registry.Environment("tensorflow-gpu", "/nowhere/bin/python"))
-    assert creation.suggested_name("tensorflow") == "tensorflow-gpu-2"
+    assert creation.suggested_name("tensorflow", registry.environments()) == "tensorflow-gpu-2"
     with pytest.raises(CannotChange, match="already"):
         create("tensorflow-gpu", ["torch"], base=str(python.program))

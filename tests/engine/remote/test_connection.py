@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from engine.client import NoSuchRun
+from engine.environments import registry
 from engine.messages.events import Notice
 from engine.processes.process import PROJECT
 from engine.remote import requests
@@ -24,6 +25,7 @@ from engine.remote.run_rows import packed_spec
 from engine.remote.session import Broken, CallCancelled, NotConnected, RemoteError, Session
 from tests.support.recorded_runs import SPEC, RecordedRun
 from tests.support.remote_followed import LONGEST, Followed
+from tests.support.uv_double import UvDouble
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -157,6 +159,26 @@ def test_a_call_may_be_cancelled_or_take_too_long(connect: Connect) -> None:
         connection.call(requests.Ping(), LONGEST, cancelled=cancelled)
     with pytest.raises(RemoteError, match=r"has not answered within 0\.01 s"):
         connection.call(requests.Ping(), 0.01)
+
+
+def test_a_call_that_cleans_up_ends_when_that_is_done(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uv = UvDouble(tmp_path / "uv")
+    uv.does("print('half', flush=True); time.sleep(3600)")
+    monkeypatch.setenv("PATH", uv.path)
+    connection, followed = connect()
+    followed.wait_for_state(LinkState.CONNECTED)
+    cancelled = threading.Event()
+
+    def on_part(part: bytes) -> None:
+        if b"half" in part:
+            cancelled.set()
+
+    request = requests.MakeEnvironment("mine", ["torch"])
+    with pytest.raises(CallCancelled):
+        connection.call(request, LONGEST, on_part=on_part, cancelled=cancelled)
+    assert list(registry.folder().iterdir()) == []
 
 
 def test_a_silent_side_is_given_up_and_tried_again(connect: Connect) -> None:

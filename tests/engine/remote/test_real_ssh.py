@@ -10,17 +10,22 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
+from engine.environments import registry
 from engine.remote import ssh
 from engine.remote.askpass import Ask
 from engine.remote.connection import Connection, LinkState, Timing
 from engine.remote.machines import RemoteMachine
+from engine.remote.requests import CreationPart, Environments, MakeEnvironment
+from engine.remote.session import NotConnected
 from tests.support import ssh_server
 from tests.support.recorded_runs import RecordedRun
 from tests.support.remote_followed import LONGEST, Followed
 from tests.support.ssh_server import HOST, SshServer
+from tests.support.uv_double import UvDouble
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
@@ -263,3 +268,38 @@ def test_a_cable_that_is_pulled_is_noticed_and_nothing_is_lost(
         assert followed.steps["train/loss"] == list(range(9))
         connection.close()
         connection.join(seconds=LONGEST)
+
+
+def test_an_environment_is_made_there_and_one_whose_connection_breaks_is_deleted(
+    server: SshServer, connect: Connect, traindeck_home: Path, tmp_path: Path
+) -> None:
+    uv = UvDouble(tmp_path / "uv")
+    command = f"env PATH={uv.path} {server.command(traindeck_home)}"
+    connection, followed = connect(command)
+    followed.wait_for_state(LinkState.CONNECTED)
+    made = connection.call(MakeEnvironment("mine", ["torch==2.13.0"], "torch"), LONGEST)
+    (listed,) = connection.call(Environments(), LONGEST)
+    assert (listed.python, listed.default_for) == (made.python, ("torch",))
+    uv.does("print('half', flush=True); time.sleep(3600)")
+    outputs: list[str] = []
+    is_half, failed = threading.Event(), threading.Event()
+
+    def on_part(part: bytes) -> None:
+        outputs.append(msgspec.msgpack.decode(part, type=CreationPart).output)
+        if "half" in "".join(outputs):
+            is_half.set()
+
+    def make() -> None:
+        with pytest.raises(NotConnected):
+            connection.call(MakeEnvironment("half", ["torch==2.13.0"]), 3600.0, on_part=on_part)
+        failed.set()
+
+    threading.Thread(target=make, daemon=True).start()
+    assert is_half.wait(LONGEST)
+    there = server.processes()
+    assert any("uv" in " ".join(each.cmdline()) for each in there)
+    psutil.Process(connection.pid).kill()
+    assert failed.wait(LONGEST)
+    _, left = psutil.wait_procs(there, LONGEST)
+    assert left == []
+    assert {each.name for each in registry.folder().iterdir()} == {"mine", "mine.log"}

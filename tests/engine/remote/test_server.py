@@ -46,6 +46,7 @@ from tests.support.full_disk import small_disk
 from tests.support.generated_values import fifteen_examples
 from tests.support.recorded_runs import SPEC, RecordedRun, record_epochs
 from tests.support.remote_peer import Peer
+from tests.support.uv_double import UvDouble
 
 RECIPE = b"from helper import f\n\ndef model():\n    ...\n\ndef datasets():\n    ...\n"
 
@@ -456,6 +457,81 @@ def test_of_the_trash_only_the_named_runs_are_deleted_for_good(peer: Peer) -> No
 def test_the_environments_are_those_of_the_machine(peer: Peer) -> None:
     registry.add(Environment("cuda12", "/opt/env/bin/python"))
     assert peer.ask(requests.Environments()) == registry.environments()
+
+
+@pytest.fixture
+def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: None) -> UvDouble:
+    uv = UvDouble(tmp_path / "uv")
+    monkeypatch.setenv("PATH", uv.path)
+    return uv
+
+
+MAKE = requests.MakeEnvironment("mine", ["torch==2.13.0"], "torch")
+
+
+def parts_until(peer: Peer, number: int, output: str = "") -> list[requests.CreationPart]:
+    """Return the parts that come until the answer, or until this output."""
+    parts: list[requests.CreationPart] = []
+    while not output or output not in "".join(each.output for each in parts):
+        message = peer.read()
+        if isinstance(message, requests.Answered):
+            assert not output, message
+            return parts
+        assert isinstance(message, requests.Progress)
+        assert message.number == number
+        parts.append(msgspec.msgpack.decode(message.part, type=requests.CreationPart))
+    return parts
+
+
+def files_of_environments() -> list[str]:
+    return [each.name for each in registry.folder().iterdir()]
+
+
+def test_an_environment_is_made_there_with_news_on_the_way(peer: Peer, uv: UvDouble) -> None:
+    uv.does("print('x' * 20_000 + 'Installing torch', flush=True)")
+    number = peer.begin(MAKE)
+    parts = parts_until(peer, number)
+    assert parts[0].doing == "Making a virtual environment"
+    assert parts[-1].doing == "Checking the environment"
+    assert "".join(each.output for each in parts).endswith("xxxInstalling torch\n")
+    assert max(len(each.output) for each in parts) <= 8192
+    (made,) = registry.environments()
+    assert (made.name, made.facts.problems, made.default_for) == ("mine", (), ("torch",))
+    assert peer.refusal(MAKE).text.startswith("There is an environment 'mine' already")
+    assert peer.ask(msgspec.structs.replace(MAKE, name="other")).facts.python == "3.12.4"
+
+
+def test_why_an_environment_is_not_made_there_is_said_with_the_last_words(
+    peer: Peer, uv: UvDouble
+) -> None:
+    uv.does("print('error: No space left on device (os error 28)'); sys.exit(2)")
+    number = peer.begin(MAKE)
+    assert "No space left" in "".join(each.output for each in parts_until(peer, number))
+    refusal = peer.refusal(MAKE)
+    assert f"could not be installed: the disk of {registry.folder()} is full." in refusal.text
+    assert files_of_environments() == ["mine.log"]
+    assert "no requirement" in peer.refusal(requests.MakeEnvironment("a", ["-r x"])).text
+
+
+def test_a_creation_that_is_cancelled_is_answered_when_nothing_is_left_there(
+    peer: Peer, uv: UvDouble
+) -> None:
+    uv.does("Path('half').touch(); print('half', os.getppid(), flush=True); time.sleep(3600)")
+    number = peer.begin(MAKE)
+    parts_until(peer, number, output="half")
+    peer.send(requests.Cancel(number))
+    while not isinstance(message := peer.read(), requests.Answered):
+        pass
+    assert message.refusal is not None
+    assert message.refusal.kind == "cancelled"
+    assert files_of_environments() == []
+
+
+def test_a_creation_ends_with_the_connection_and_nothing_is_left_there(uv: UvDouble) -> None:
+    uv.does("Path('half').touch(); print('half', flush=True); time.sleep(3600)")
+    with closing(Peer()) as peer:
+        parts_until(peer, peer.begin(MAKE), output="half")
+    assert files_of_environments() == []
 
 
 def test_a_recipe_is_kept_with_its_modules_in_a_folder_of_its_content(peer: Peer) -> None:

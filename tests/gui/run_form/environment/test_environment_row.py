@@ -41,6 +41,7 @@ class Creation:
         name: str,
         requirements: Sequence[str],
         *,
+        default_for: str,
         report: Callable[[Stage], None],
         is_cancelled: Callable[[], bool],
     ) -> Environment:
@@ -53,6 +54,7 @@ class Creation:
             raise self.outcome
         made = Environment(name, TF, is_ours=True, facts=FACTS)
         registry.add(made)
+        registry.use(name, [default_for])
         return made
 
 

@@ -14,6 +14,7 @@ from engine.environments.registry import Environment, Facts
 from engine.spec.run_spec import RunSpec
 from gui.bridge.files.recent_forms import RecentForms
 from gui.bridge.machines.environments_there import EnvironmentsThere, _Listed
+from gui.run_form.environment.making_dialog import MakingDialog
 from gui.run_form.run_form import RunForm
 
 HERE, THERE = "/here/bin/python", "/there/bin/python"
@@ -102,16 +103,40 @@ def test_the_python_of_a_run_there_is_chosen_though_it_has_no_name(
     assert "/of/a/run/there" in entries(form)
 
 
-def test_a_new_one_there_is_made_by_a_command_that_is_named(
+def make_from_the_list(form: RunForm) -> MakingDialog:
+    combo = form.environment.combo
+    combo.activated.emit(combo.findText("Make one for PyTorch…"))
+    dialog = form.environment._dialog
+    assert dialog is not None
+    return dialog
+
+
+def test_the_dialog_for_a_new_one_there_proposes_a_name_that_is_free_there(
+    form: RunForm, there: EnvironmentsThere
+) -> None:
+    registry.add(Environment("torch-gpu-2", HERE))
+    form.machine.setCurrentIndex(1)
+    there._take("gpus", _Listed([Environment("torch-gpu", THERE)]))
+    dialog = make_from_the_list(form)
+    assert dialog.name.text() == "torch-gpu-2"
+    assert dialog.windowTitle() == "Make an environment for PyTorch on gpus"
+    assert dialog.is_default.text() == "Use it for all runs of PyTorch on gpus"
+    form.machine.setCurrentIndex(0)
+    assert make_from_the_list(form).windowTitle() == "Make an environment for PyTorch"
+
+
+def test_a_new_one_is_chosen_only_on_its_machine(
     form: RunForm, there: EnvironmentsThere, qtbot: QtBot
 ) -> None:
+    row, new = form.environment, Environment("new", "/there/new/bin/python")
+    row.maker.name, row.maker.machine = "new", "gpus"
+    with qtbot.waitSignal(row.message) as said:
+        row.maker.made.emit(new)
+    assert said.args == ["The environment new on gpus is made."]
+    assert interpreter(form) == "", "this machine is chosen"
     go_there(form, there)
-    combo = form.environment.combo
-    with qtbot.waitSignal(form.message) as said:
-        combo.activated.emit(combo.findText("Make one for PyTorch…"))
-    assert "env add torch --create" in said.args[0]
-    assert said.args[0].endswith("--on gpus")
-    assert combo.currentIndex() == 0
+    row.maker.made.emit(new)
+    assert interpreter(form) == new.python
 
 
 def test_why_the_list_is_missing_is_beside_it(form: RunForm, there: EnvironmentsThere) -> None:
