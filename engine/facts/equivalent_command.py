@@ -42,14 +42,14 @@ def run_arguments(spec: RunSpec, *, is_sent: bool = False) -> list[str]:
     """Return the arguments after `run` for a script, one per entry. The values of secret variables
     come from the environment, and secrets in its command are left out.
 
-    One that `is_sent` to another machine runs in a folder there, with the Python of Traindeck.
+    One that `is_sent` to another machine runs in a folder there, with a Python of that machine.
     """
     arguments = [*_flag("strategy", spec.strategy), *_flag("devices", ",".join(spec.devices))]
     folder = Path(spec.working_folder or Path(spec.recipe).parent)
     if not is_sent:
         arguments += _flag("folder", str(folder))
-    if spec.interpreter and not is_sent:
-        arguments += _environment(spec.interpreter)
+    if spec.interpreter:
+        arguments += _flag("env", spec.interpreter) if is_sent else _environment(spec.interpreter)
     if spec.name:
         arguments += _flag("name", spec.name)
     stored, secrets = without_secrets(spec)

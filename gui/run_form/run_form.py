@@ -202,6 +202,7 @@ class RunForm(QFrame):
         self.environment_button.toggled.connect(self._show_environment)
         self.environment.message.connect(self.message)
         self._environments_there.checked.connect(self._check)
+        self._environments_there.listed.connect(self._list_for_script)
         self.devices.changed.connect(self._check)
         self.machine.chosen.connect(self._machine_chosen)
         for field in self._main_fields.values():
@@ -493,15 +494,21 @@ class RunForm(QFrame):
 
     def _machine_chosen(self) -> None:
         self.devices.forget()
-        self._lock_script_page()
         self.environment.set_machine(self.machine.machine)
+        self._lock_script_page()
+        self._check()
+
+    def _list_for_script(self) -> None:
+        self._lock_script_page()
         self._check()
 
     def _lock_script_page(self) -> None:
         if isinstance(self._mode, Continuation) and self.goes_on_elsewhere:
             self.script_page.hold(self._mode.info.spec, self.machine.machine)
         else:
-            self.script_page.set_machine(self.machine.machine)
+            there, machine = self._environments_there, self.machine.machine
+            problem = there.problem if machine else ""
+            self.script_page.set_machine(machine, there.environments or (), problem)
 
     def _forget_copy(self, mode: Continuation) -> None:
         """Show the settings of the recipe's file, which a new run trains, and not of a copy.
@@ -687,8 +694,8 @@ class RunForm(QFrame):
 
     def _with_listed_python(self, spec: RunSpec) -> RunSpec:
         """Return `spec`, which may be one of another machine, with a Python of the chosen one."""
-        is_listed = self.environment.is_listed(spec.interpreter)
-        return spec if is_listed or spec.is_script else replace(spec, interpreter="")
+        choice = self.script_page.interpreter.choice if spec.is_script else self.environment
+        return spec if choice.is_listed(spec.interpreter) else replace(spec, interpreter="")
 
     def _fill_known(self, spec: RunSpec) -> None:
         if self.machine.machine:
@@ -734,8 +741,8 @@ class RunForm(QFrame):
         spec, found = entered_spec(*entry)
         if self.is_script:
             spec = self.script_page.fill(spec, found)
-            is_here = recipe.path and not self.goes_on_elsewhere
-            found += script_problems(spec) if is_here else []  # the Traindeck there knows
+            if recipe.path and not self.goes_on_elsewhere:  # the Traindeck there knows
+                found += self._script_problems(spec, recipe)
         else:
             self.environment.follow(package_of(strategy))
             spec = replace(spec, interpreter=self.environment.interpreter())
@@ -793,6 +800,15 @@ class RunForm(QFrame):
         self.environment_button.setToolTip(plain_tip(text))
         self.environment_button.setEnabled(not self.environment.has_choice)
         self.environment_button.setVisible(not self.is_script)
+
+    def _script_problems(self, spec: RunSpec, recipe: RecipeInfo) -> list[Problem]:
+        """Return why the command cannot be started, or the Python there cannot start it."""
+        if not (self.machine.machine and spec.interpreter):
+            return script_problems(spec)
+        found = script_problems(replace(spec, interpreter=""))
+        if not (found or recipe.problem or self.machine.problem):
+            found = self._environments_there.problems(spec, recipe)
+        return found
 
     def _environment_problems(
         self, spec: RunSpec, recipe: RecipeInfo, strategy: Strategy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import venv
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -327,7 +328,7 @@ def test_a_script_of_a_run_there_comes_into_the_form_with_its_options(
         devices=("cpu:0",),
         command=command,
         working_folder=str(theirs),
-        interpreter="/envs/of/gpus/bin/python",
+        interpreter=sys.executable,
     )
     for each in (spec, msgspec.structs.replace(spec, command=("-m", "theirs.train"))):
         record_there(each).add(RunEnded("stopped", ""))
@@ -337,9 +338,11 @@ def test_a_script_of_a_run_there_comes_into_the_form_with_its_options(
     form = app.form
     qtbot.waitUntil(lambda: form.is_script)
     assert form.field("options.lr").value_or_default() == 0.5
+    qtbot.waitUntil(lambda: form.spec() is not None)  # it has said which Pythons it has
     shown = form.spec()
     assert shown is not None
     assert (shown.command, shown.working_folder) == (command, "")
+    assert shown.interpreter == sys.executable
     assert (Path(shown.recipe).parent / "nets.py").exists()
     app.run_list.watch("gpus:2")
     with qtbot.waitSignal(app.run_list_controller.message) as said:
@@ -552,24 +555,43 @@ def test_runs_of_two_machines_are_compared(
     qtbot.waitUntil(lambda: compared() == {"1", "gpus:1"})
 
 
-def test_a_script_of_the_form_is_sent_with_its_modules_and_runs_there(
-    connected: Callable[[], AppController], other_home: Path, tmp_path: Path, qtbot: QtBot
+def test_a_script_of_the_form_is_sent_with_its_modules_and_runs_there_with_a_python_of_there(
+    connected: Callable[[], AppController],
+    other_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    qtbot: QtBot,
 ) -> None:
     mine = tmp_path / "früh & spät"
     mine.mkdir()
-    (mine / "train it.py").write_text("import helper, sys\nprint('sum', helper.ADD, sys.argv)\n")
+    code = "import helper, sys\nprint('sum', helper.ADD, sys.argv)\nprint('with', sys.prefix)\n"
+    (mine / "train it.py").write_text(code)
     (mine / "helper.py").write_text("ADD = 40\n")
+    environment = tmp_path / "environment there"
+    venv.create(environment, with_pip=False, symlinks=True)
+    python = str(environment / "bin" / "python")
+    with monkeypatch.context() as there:
+        there.setenv("TRAINDECK_HOME", str(other_home))
+        registry.add(Environment("mine", python))
+        registry.add(Environment("gone", "/nowhere/bin/python"))
     app = connected()
     form = app.form
     form.open_path(str(mine / "train it.py"))
     form.script_page.arguments.set_value("--lr 2")
     form.machine.setCurrentIndex(form.machine.findData("gpus"))
-    qtbot.waitUntil(lambda: form.spec() is not None)
+    field = form.script_page.interpreter
+    qtbot.waitUntil(lambda: field.choice.is_listed(python), timeout=START_MS)
+    field.choice.activated.emit(field.choice.findText("gone"))
+    qtbot.waitUntil(lambda: "/nowhere" in field.problem, timeout=START_MS)  # it was checked there
+    assert form.spec() is None
+    field.choice.activated.emit(field.choice.findText("mine"))
+    qtbot.waitUntil(lambda: form.spec() is not None, timeout=START_MS)
     with qtbot.waitSignal(app.engine_client.started, timeout=START_MS):
         form.start()
     qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.FINISHED}, timeout=START_MS)
     log = (other_home / "runs" / "1" / "logs" / "rank0.log").read_text()
     assert "sum 40 ['train it.py', '--lr', '2']" in log
+    assert f"with {environment}" in log
     qtbot.waitUntil(lambda: app.run_list.watched == "gpus:1")
 
 

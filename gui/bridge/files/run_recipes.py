@@ -65,7 +65,7 @@ class NotForTheForm(Exception):
 def settings_here(spec: RunSpec, recipe: RecipeInfo) -> RunSpec:
     """Return the settings for a new run of the `copy` here of a recipe or script of elsewhere.
 
-    The Python of a recipe is one of that machine. Raises NotForTheForm.
+    Its Python is one of that machine. Raises NotForTheForm.
     """
     if recipe.problem:
         raise NotForTheForm(recipe.problem)
@@ -84,4 +84,4 @@ def settings_here(spec: RunSpec, recipe: RecipeInfo) -> RunSpec:
         raise NotForTheForm(text.format(script=script))
     name = Path(recipe.copy).name
     command = (*spec.command[:at], name, *spec.command[at + 1 :])
-    return replace(spec, recipe=recipe.copy, command=command, working_folder="", interpreter="")
+    return replace(spec, recipe=recipe.copy, command=command, working_folder="")

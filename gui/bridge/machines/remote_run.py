@@ -98,11 +98,7 @@ def start_elsewhere(connection: Connection, spec: RunSpec, tags: tuple[str, ...]
 
     Raises CannotStart and NoAnswer.
     """
-    if spec.is_script:
-        with _readable_here():
-            spec, code = _with_script_there(connection, spec), None
-    else:
-        code = recipe_code(spec)
+    spec, code = _sent(connection, spec)
     number = call(connection, requests.Start(packed_spec(spec), tags, code), START_SECONDS)
     return f"{connection.machine.name}:{number}"
 
@@ -150,12 +146,13 @@ def make_environment_elsewhere(
 
 
 def check_elsewhere(connection: Connection, spec: RunSpec) -> list[Problem]:
-    """Return why a recipe with these settings cannot start on a machine now, to which it is sent.
+    """Return why a recipe or script with these settings cannot start on a machine now, to which it
+    is sent.
 
     Raises CannotStart if it cannot be read here, and NoAnswer.
     """
-    request = requests.Check(packed_spec(spec), recipe_code(spec))
-    return call(connection, request, START_SECONDS)
+    spec, code = _sent(connection, spec)
+    return call(connection, requests.Check(packed_spec(spec), code), START_SECONDS)
 
 
 def try_recipe_elsewhere(
@@ -227,25 +224,33 @@ def _readable_here() -> Iterator[None]:
     """Let a recipe or script that cannot be read here be a problem of its field."""
     try:
         yield
-    except NoAnswer:
-        raise
     except (OSError, ValueError, catalog.UnknownName) as error:
         raise CannotStart([Problem("recipe", str(error))]) from error
+
+
+def _sent(connection: Connection, spec: RunSpec) -> tuple[RunSpec, requests.Code | None]:
+    """Return `spec` as it runs there, and the recipe that goes with it; a script is sent at once.
+
+    Raises CannotStart if it cannot be read here, and NoAnswer.
+    """
+    if spec.is_script:
+        return _with_script_there(connection, spec), None
+    return spec, recipe_code(spec)
 
 
 def _with_script_there(connection: Connection, spec: RunSpec) -> RunSpec:
     """Send the script of `spec`, and return the spec with which it runs in the folder there.
 
-    It runs with Traindeck's own Python there. Raises OSError, UnfitCode, NoAnswer.
+    Raises CannotStart if it cannot be read here, and NoAnswer.
     """
-    code, at = script_code(spec.command, Path(spec.working_folder or Path(spec.recipe).parent))
+    with _readable_here():
+        code, at = script_code(spec.command, Path(spec.working_folder or Path(spec.recipe).parent))
     file = PurePosixPath(call(connection, requests.Keep(code), START_SECONDS))
     return msgspec.structs.replace(
         spec,
         recipe=str(file),
         command=(*spec.command[:at], file.name, *spec.command[at + 1 :]),
         working_folder=str(file.parent),
-        interpreter="",
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
+from engine.environments.registry import Environment as KnownEnvironment
 from engine.spec.field_info import FieldInfo, Setting
+from gui.bridge.environments import choices_there
 from gui.bridge.files.script_files import Environment, environment_of, environments, interpreter_in
 from gui.style.translation import translate
 from gui.widgets.entry_fields import Combo, Editor, Field
@@ -45,7 +48,8 @@ class FolderField(Field):
 
 
 class InterpreterChoice(Combo):
-    """Lists the environments that can run a script, and an entry for any other Python."""
+    """Lists the environments that can run a script, and on this machine an entry for any other
+    Python."""
 
     chosen = Signal()
 
@@ -54,19 +58,37 @@ class InterpreterChoice(Combo):
         self._last = 0
         self._script = ""
         self._chosen_by_user = False
-        self._fill([Environment("", translate("Environments", "Traindeck's own"))])
+        self._machine = ""
+        """Where the script runs; empty: on this machine."""
+
+        self._found_there: Sequence[KnownEnvironment] = ()
+        self._chosen_here = ""
+        """What the user has chosen on this machine, while another one is shown."""
+
+        self._fill([_own()])
         self.activated.connect(self._activated)
 
     def offer(self, script: str) -> None:
         """List the environments for `script`; choose one beside it until the user has chosen."""
         self._script = script
-        found = environments(script) if script else []
-        before = self.interpreter()
-        if before and all(each.interpreter != before for each in found):
-            found.append(environment_of(before))
-        self._fill(found or [Environment("", translate("Environments", "Traindeck's own"))])
-        usual = next((each.interpreter for each in found if each.is_usual), "")
-        self.choose(before if self._chosen_by_user or not usual else usual)
+        self._list(self.interpreter())
+
+    def go_to(self, machine: str, found: Sequence[KnownEnvironment]) -> None:
+        """List the Pythons that a machine has `found` (empty: those of this one). What was chosen
+        on this one is chosen again when it is back. Does not emit `chosen`."""
+        chosen = self.interpreter()
+        if machine != self._machine:
+            if not self._machine:
+                self._chosen_here = chosen if self._chosen_by_user else ""
+            chosen = "" if machine else self._chosen_here
+            self._chosen_by_user = bool(chosen)
+        self._machine, self._found_there = machine, found
+        with QSignalBlocker(self):
+            self._list(chosen)
+
+    def is_listed(self, interpreter: str) -> bool:
+        """Whether this Python can be chosen by its name."""
+        return self.findData(interpreter) >= 0
 
     def interpreter(self) -> str:
         """Return the path of the chosen Python; empty: the one of Traindeck."""
@@ -76,8 +98,8 @@ class InterpreterChoice(Combo):
         """Choose a Python by its path."""
         row = self.findData(interpreter)
         if row < 0:
-            row = self.count() - 1  # before the entry that opens a dialog
-            self._insert(row, environment_of(interpreter))
+            row = self.count() - (not self._machine)  # before the entry that opens a dialog
+            self._insert(row, self._other(interpreter))
         self._last = row
         self.setCurrentIndex(row)
         self.setToolTip(plain_tip(interpreter))
@@ -86,15 +108,35 @@ class InterpreterChoice(Combo):
     def set_by_user(self, is_chosen: bool) -> None:
         """Say whether the choice stays when another script is chosen."""
         self._chosen_by_user = is_chosen
+        if not is_chosen:
+            self._chosen_here = ""
+
+    def _list(self, before: str) -> None:
+        if self._machine:
+            choices = choices_there(self._machine, self._found_there, before)
+            found = [Environment(*each) for each in choices]
+        else:
+            found = environments(self._script) if self._script else []
+            if before and all(each.interpreter != before for each in found):
+                found.append(environment_of(before))
+        self._fill(found or [_own()])
+        usual = next((each.interpreter for each in found if each.is_usual), "")
+        self.choose(before if self._chosen_by_user or not usual else usual)
+
+    def _other(self, interpreter: str) -> Environment:
+        """Describe a Python that has no name on the machine."""
+        if self._machine:
+            return Environment(interpreter, interpreter)
+        return environment_of(interpreter)
 
     def _fill(self, found: list[Environment]) -> None:
-        self.blockSignals(True)
-        self.clear()
-        for each in found:
-            self._insert(self.count(), each)
-        self.addItem(translate("Environments", "Browse…"), None)
-        self._last = 0
-        self.blockSignals(False)
+        with QSignalBlocker(self):
+            self.clear()
+            for each in found:
+                self._insert(self.count(), each)
+            if not self._machine:
+                self.addItem(translate("Environments", "Browse…"), None)
+            self._last = 0
 
     def _insert(self, row: int, each: Environment) -> None:
         self.insertItem(row, each.title, each.interpreter)
@@ -134,3 +176,7 @@ class InterpreterField(Field):
             lambda value: choice.choose(str(value)),
             choice.chosen,
         )
+
+
+def _own() -> Environment:
+    return Environment("", translate("Environments", "Traindeck's own"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from engine.environments.registry import Environment
 from engine.scripts.options import resume_suggestion
 from engine.spec.field_info import FieldInfo
 from engine.spec.recipe_file import RecipeInfo
@@ -166,10 +168,12 @@ class ScriptPage(QWidget):
                 first = first or field
         return first
 
-    def set_machine(self, machine: str) -> None:
-        """Lock what has no meaning on another machine; empty: the script runs on this one."""
-        python = self.tr("A script runs with Traindeck's own Python on {machine}.")
-        self.interpreter.set_refusal(python.format(machine=machine) if machine else "")
+    def set_machine(self, machine: str, found: Sequence[Environment], problem: str = "") -> None:
+        """List the Pythons that a machine has `found`, or why it has none, and lock what has no
+        meaning there; an empty name: the script runs on this machine."""
+        self.interpreter.set_refusal("")
+        self.interpreter.choice.go_to(machine, found)
+        self.interpreter.set_note(f"⚠ {problem}" if problem else "")
         folder = self.tr("The script runs in the folder of {machine} to which it is sent.")
         self.working_folder.set_refusal(folder.format(machine=machine) if machine else "")
 

@@ -129,17 +129,21 @@ def test_on_another_machine_it_names_that_and_the_python_there(traindeck_home: P
     assert "--env /mine/bin/python" in train_command(there, (), "gpus")
 
 
-def test_a_script_that_is_sent_is_named_by_its_path_and_has_no_folder_there() -> None:
+def test_a_script_that_is_sent_is_named_by_its_path_and_has_no_folder_there(
+    traindeck_home: Path,
+) -> None:
+    registry.add(Environment("mine", "/there/python"))  # which is no name of that machine
     spec = RunSpec(
         recipe="/s/t.py",
         strategy="script/single",
         devices=("cpu:0",),
         command=("-u", "t.py", "--lr", "2"),
         working_folder="/s",
-        interpreter="/here/python",
+        interpreter="/there/python",
     )
     command = train_command(spec, (), "gpus")
     assert "run --on gpus" in command
     assert command.endswith("-- -u /s/t.py --lr 2")
     assert "--folder" not in command
-    assert "--env" not in command
+    assert "--env /there/python" in command
+    assert "--env" not in train_command(replace(spec, interpreter=""), (), "gpus")

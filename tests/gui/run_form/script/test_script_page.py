@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QCheckBox, QLineEdit
 from pytestqt.qtbot import QtBot
 
+from engine.environments.registry import Environment, Facts
 from engine.spec.run_spec import RunSpec
+from gui.bridge.machines.environments_there import EnvironmentsThere, _Listed
 from gui.run_form.run_form import RunForm
 from gui.run_form.script.command import name_of
 from gui.widgets.entry_fields import Combo
@@ -310,17 +314,52 @@ def test_a_recipe_that_has_become_a_script_says_so(qtbot: QtBot, tmp_path: Path)
 
 
 def test_what_has_no_meaning_on_another_machine_is_locked_and_says_why(form: RunForm) -> None:
-    folder, python = form.script_page.working_folder, form.script_page.interpreter
+    folder = form.script_page.working_folder
     folder.set_value("/elsewhere")
     form.offer_machines({"gpus": True})
     form.machine.setCurrentIndex(1)
-    for field in (folder, python):
-        assert "gpus" in field.refusal
-        assert not field.widget.isEnabled()
+    assert "gpus" in folder.refusal
+    assert not folder.widget.isEnabled()
     assert folder.value_or_default() == ""
     form.offer_machines({})  # it is not connected any more
     assert folder.value_or_default() == "/elsewhere"
-    assert python.widget.isEnabled()
+
+
+def test_a_script_runs_with_a_python_of_the_machine(qtbot: QtBot, tmp_path: Path) -> None:
+    there = EnvironmentsThere()
+    form = RunForm(environments_there=there)
+    qtbot.addWidget(form)
+    (tmp_path / "train.py").write_text("print('loss: 1')")
+    form.open_path(str(tmp_path / "train.py"))
+    choice = form.script_page.interpreter.choice
+    choice.set_by_user(True)
+    choice.choose(sys.executable)
+    form.offer_machines({"gpus": True})
+    form.machine.setCurrentIndex(1)
+    assert spec_of(form).interpreter == "", "the one of here is none of there"
+    big = Environment("big", "/there/bin/python", facts=Facts("3.12.4"))
+    there._take("gpus", _Listed([big]))
+    shown = [choice.itemText(row) for row in range(choice.count())]
+    assert shown == ["Traindeck's own on gpus", "big · Python 3.12.4"]
+    choice.activated.emit(1)
+    assert spec_of(form).interpreter == "/there/bin/python"
+    form.copy_command()
+    assert "--on gpus" in QGuiApplication.clipboard().text()
+    assert "--env /there/bin/python" in QGuiApplication.clipboard().text()
+    there._take("gpus", _Listed([], "gpus: The list is damaged."))
+    assert choice.interpreter() == "/there/bin/python", "what is chosen stays"
+    assert "damaged" in form.script_page.interpreter.note_label.text()
+    form.remember()
+    form.machine.setCurrentIndex(0)
+    assert form.script_page.interpreter.note_label.text() == ""
+    assert spec_of(form).interpreter == sys.executable, "as it was chosen here"
+
+
+def test_a_python_of_elsewhere_does_not_come_with_a_script(form: RunForm, script: Path) -> None:
+    line(form, "options.data").setText("in")
+    spec = replace(spec_of(form), interpreter="/there/bin/python")
+    form.load(spec, "gpus")  # which is not connected
+    assert spec_of(form).interpreter == ""
 
 
 @pytest.mark.parametrize(
