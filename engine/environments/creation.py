@@ -163,7 +163,7 @@ def leftovers() -> list[Path]:
 def remove_leftovers() -> None:
     """Delete what creations have left whose processes were killed."""
     for folder in leftovers():
-        shutil.rmtree(folder, ignore_errors=True)
+        _delete(folder)
 
 
 def suggested_name(framework: str, found: Iterable[Environment]) -> str:
@@ -344,8 +344,17 @@ def _folder_in_work(folder: Path) -> Iterator[int]:
         finally:
             os.close(lock)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        _delete(folder)
         raise
+
+
+def _delete(folder: Path) -> None:
+    """Delete what a creation has made, its mark last: if this is killed, the next one goes on."""
+    with contextlib.suppress(OSError):
+        for each in folder.iterdir():
+            if each.name != BEING_MADE:
+                shutil.rmtree(each, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_abandoned(lock: Path) -> bool:

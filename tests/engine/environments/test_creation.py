@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -92,6 +94,26 @@ def test_what_killed_processes_left_is_deleted_by_the_next_creation(python: Fake
     with creation._folder_in_work(registry.folder() / "in-work"):
         create("new", ["torch==2.13.0"], base=str(python.program))
         assert sorted(_left()) == ["in-work", "new", "of-another-kind"]
+
+
+def test_a_deletion_that_is_killed_is_gone_on_with(
+    python: FakePython, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    abandoned = registry.folder() / "abandoned"
+    (abandoned / "lib").mkdir(parents=True, mode=0o700)
+    (abandoned / registry.BEING_MADE).touch()
+
+    def killed(folder: Path, **_: bool) -> None:
+        shutil.rmtree(folder)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as double:
+        double.setattr(creation, "shutil", SimpleNamespace(rmtree=killed))
+        with pytest.raises(KeyboardInterrupt):
+            creation.remove_leftovers()
+    assert list(abandoned.iterdir()) == [abandoned / registry.BEING_MADE]
+    creation.remove_leftovers()
+    assert not abandoned.exists()
 
 
 def test_a_creation_that_is_killed_leaves_nothing_to_the_next_command(

@@ -131,7 +131,7 @@ def test_the_style_sheet_is_filled_in_and_its_pictures_exist(theme: Theme) -> No
     pictures = re.findall(r"url\(([^)]+)\)", sheet)
     assert pictures
     for picture in pictures:
-        on_accent = Path(picture).stem.startswith(("check", "play-fill-ffffff"))
+        on_accent = Path(picture).stem.startswith(("check-ffffff", "play-fill-ffffff"))
         is_disabled = Path(picture).stem == f"play-fill-{theme.faint.removeprefix('#')}"
         ink = theme.on_accent if on_accent else theme.faint if is_disabled else theme.muted
         file = QFile(picture)
