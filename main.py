@@ -6,9 +6,21 @@ import os
 import signal
 import sys
 
+_INTERRUPTED = 130
+"""`Exit.INTERRUPTED` of `engine.cli.output`, without its imports."""
+
+
+def _end(*_: object) -> None:
+    """Say that Ctrl-C has ended this process, by an exit code: it takes no import."""
+    os.write(2, b"The command was interrupted.\n")
+    os._exit(_INTERRUPTED)
+
+
 _IS_PROGRAM = __name__ == "__main__" or os.path.basename(sys.argv[0]) == "traindeck"  # noqa: PTH119
 if _IS_PROGRAM and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the imports is no traceback
+    # Ctrl-C in the imports is no traceback. `ssh` does not tell a command that a signal has ended
+    # from a connection that broke, so one of another machine ends by an exit code.
+    signal.signal(signal.SIGINT, _end if sys.argv[1:2] == ["--asked-from"] else signal.SIG_DFL)
 
 # ruff: noqa: E402
 import argparse
@@ -69,15 +81,28 @@ class Parser(argparse.ArgumentParser):
 
 def entry() -> int:
     """Run the program that the command line asks for, and return the exit code of the process."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, _end):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     open_closed_streams()
     if not sys.stderr.isatty():
         sys.stderr = lossy_stream(2, sys.stderr.encoding)  # progress must not end a command
     try:
-        return main()
+        code = main()
+        _keep_result()
     except KeyboardInterrupt:  # during the imports, which take half a second
-        return 130
+        _keep_result()
+        print("The command was interrupted.", file=sys.stderr)
+        code = _INTERRUPTED
+    return code
+
+
+def _keep_result() -> None:
+    """Ignore Ctrl-C from now on: it comes too late to change what a command has done.
+
+    The interpreter takes as long to end as the imports took, and the signal would end it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not that of the window
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -102,8 +102,11 @@ def test_ctrl_c_while_it_is_still_importing_is_no_traceback(
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", interrupted)
     monkeypatch.setattr(sys, "argv", ["main.py", "runs"])
-    with pytest.raises(SystemExit, match=r"^130$"):
-        runpy.run_path(str(ROOT / "main.py"), run_name="__main__")
+    try:
+        with pytest.raises(SystemExit, match=r"^130$"):
+            runpy.run_path(str(ROOT / "main.py"), run_name="__main__")
+    finally:  # a program that ends ignores it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.mark.usefixtures("processes")
@@ -325,20 +328,45 @@ def test_a_full_disk_loses_errors_and_progress_but_no_result() -> None:
 @pytest.mark.usefixtures("processes")
 @on_posix
 @pytest.mark.parametrize("module", ["argparse", "psutil", "engine.cli.errors", "rich.console"])
-def test_ctrl_c_during_the_imports_is_no_reason_for_a_traceback(module: str) -> None:
+@pytest.mark.parametrize("asked", [(), ("--asked-from", "traindeck", "gpus")])
+def test_ctrl_c_during_the_imports_is_no_reason_for_a_traceback(
+    module: str, asked: tuple[str, ...]
+) -> None:
+    """On another machine, it is an exit code at any time: `ssh` passes no signal on."""
     program = (
         "import os, runpy, signal, sys\n"
         "def hook(event, what):\n"
         f"    if event == 'import' and what[0] == {module!r}:\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.addaudithook(hook)\n"
-        "sys.argv = ['main.py', 'runs']\n"
+        f"sys.argv = {['main.py', *asked, 'runs']}\n"
         "sys.path.insert(0, '.')\n"
         "runpy.run_path('main.py', run_name='__main__')"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode in (-signal.SIGINT, 130)
-    assert done.stderr == ""
+    by_signal = done.returncode == -signal.SIGINT and not asked
+    assert by_signal or done.returncode == 130
+    assert done.stderr == ("" if by_signal else "The command was interrupted.\n")
+
+
+@pytest.mark.usefixtures("processes")
+@on_posix
+def test_ctrl_c_while_the_interpreter_ends_does_not_change_the_result() -> None:
+    program = (
+        "import atexit, os, runpy, signal, sys\n"
+        "class Late:\n"
+        "    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGINT):\n"
+        "        kill(pid, number)\n"
+        "sys.late = Late()\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+        "sys.argv = ['main.py', 'show', '77']\n"
+        "sys.path.insert(0, '.')\n"
+        "runpy.run_path('main.py', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("There is no run 77")
 
 
 @pytest.mark.usefixtures("processes")

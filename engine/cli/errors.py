@@ -24,9 +24,6 @@ from engine.repair.take_over import CannotTakeOver
 from engine.spec.catalog import UnknownName
 from engine.spec.validation import Problem
 
-INTERRUPTED = 130
-"""The exit code that a shell reports for a program that Ctrl-C ended."""
-
 
 def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
     """Run `action`, and return its exit code; print an expected error as sentences.
@@ -48,7 +45,7 @@ def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
     except NoAnswer as error:
         return _print_end("failed", str(error), Exit.FAILED, json=json and not error.is_printed)
     except Interrupted as error:
-        return _print_end("interrupted", str(error), INTERRUPTED, json=json)
+        return _print_end("interrupted", str(error), Exit.INTERRUPTED, json=json)
     except BrokenPipeError:
         _leave_output()  # the reader has closed the pipe
         return Exit.FAILED
@@ -61,9 +58,8 @@ def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
             _leave_output()
         return code
     except KeyboardInterrupt:
-        if json:
-            print_json(error_as_json("interrupted", "The command was interrupted."))
-        return INTERRUPTED
+        text = "The command was interrupted."
+        return _print_end("interrupted", text, Exit.INTERRUPTED, json=json)
 
 
 def _leave_output() -> None:

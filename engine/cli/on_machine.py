@@ -67,10 +67,13 @@ def run_there(
         raise NoAnswer(f"`ssh` cannot be started on this machine: {error}.") from error
     except KeyboardInterrupt:
         if has_terminal:
-            raise  # it reached the command there, or `ssh`, which has said so
+            raise  # it came before the command there had the terminal
         raise Interrupted(f"The connection to {machine.name} was ended.{goes_on}") from None
     if code == OF_SSH and has_terminal:  # `ssh` says it also of a command that a signal has ended
-        text = f"The command on {machine.name} was ended, or there is no connection: see above."
+        text = (
+            f"The command on {machine.name} was ended by a signal, such as Ctrl-C, or there is no "
+            "connection: see above."
+        )
         raise NoAnswer(f"{text}{goes_on}")
     if code == OF_SSH:
         raise NoAnswer(f"There is no connection to {machine.name}: see above.{goes_on}")

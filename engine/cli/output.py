@@ -52,6 +52,9 @@ class Exit(IntEnum):
     STOPPED = 3
     """The run was stopped before its last epoch."""
 
+    INTERRUPTED = 130
+    """Ctrl-C has ended the command: as a shell reports it of a program that has died of it."""
+
 
 class Refused(Exception):
     """A command that cannot be carried out; the text is a sentence."""

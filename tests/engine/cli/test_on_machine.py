@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -42,6 +42,8 @@ def datasets():
     data = torch.utils.data.TensorDataset(torch.zeros(8, 4), torch.zeros(8, dtype=torch.long))
     return data, data
 """
+
+with_terminal = pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
 
 Text = pytest.CaptureFixture[str]
 
@@ -131,31 +133,86 @@ def test_a_run_is_named_with_its_machine(
     assert "leave out `--on other`" in capfd.readouterr().err
 
 
-@with_ssh
-@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
-def test_ctrl_c_in_a_terminal_reaches_the_command_there(
-    gpus: SshServer, run_there: RecordedRun
-) -> None:
-    """It ends the following as it does here, and not `ssh`."""
+def in_terminal(
+    words: Sequence[str],
+    *presses: tuple[str, str],
+    before: Callable[[], object] = lambda: None,
+) -> tuple[str, int]:
+    """Call the program with a terminal; return what it showed, and its exit code.
+
+    `presses`: what is waited for, and what is typed then; `before` is called before that.
+    """
     import pty
 
     pid, terminal = pty.fork()
     if not pid:  # the child, whose terminal this is
-        words = [sys.executable, str(PROJECT / "main.py"), "attach", f"{HOST}:{run_there.id}"]
-        os.execv(words[0], words)
+        os.execv(sys.executable, [sys.executable, str(PROJECT / "main.py"), *words])
     shown = b""
     try:
         with suppress(OSError):  # the terminal of a program that has ended
-            while b"digits" not in shown:  # it follows the run
-                shown += os.read(terminal, 4096)
-            os.write(terminal, b"\x03")
+            for text, keys in presses:
+                while text.encode() not in shown:
+                    shown += os.read(terminal, 4096)
+                before()
+                os.write(terminal, keys.encode())
             while more := os.read(terminal, 4096):
                 shown += more
     finally:
         _, status = os.waitpid(pid, 0)
         os.close(terminal)
-    assert b"goes on" in shown
-    assert os.waitstatus_to_exitcode(status) == 0
+    return shown.decode(), os.waitstatus_to_exitcode(status)
+
+
+@with_ssh
+@with_terminal
+def test_ctrl_c_in_a_terminal_reaches_the_command_there(
+    gpus: SshServer, run_there: RecordedRun
+) -> None:
+    """It ends the following as it does here, and not `ssh`."""
+    shown, code = in_terminal(["attach", f"{HOST}:{run_there.id}"], ("digits", "\x03"))
+    assert "goes on" in shown
+    assert code == 0
+
+
+def is_template(process: psutil.Process) -> bool:
+    """Whether a process is a template, which stays for the next run."""
+    with suppress(psutil.NoSuchProcess):
+        return any("template" in word for word in process.cmdline())
+    return False
+
+
+@with_ssh
+@with_terminal
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "begins", "sentence", "code"),
+    [
+        ("twin --epochs 1000000", "trains with", "The twin runs were interrupted", 130),
+        ("race --strategies single --steps 1000000", "Trains", "The race was stopped", 3),
+        ("preflight --seconds 600", "of at most", "; it took", 0),
+        ("memory", "…", "nothing is predicted", 130),
+        ("batch-size", "…", "was stopped", 3),
+    ],
+)
+def test_two_ctrl_c_end_what_is_measured_there_as_one_does(
+    gpus: SshServer, command: str, begins: str, sentence: str, code: int
+) -> None:
+    """The second one comes when the command has said its last word, or just before it has."""
+    words = [*command.split(), "--devices", "cpu:0", "--on", HOST]
+    measuring: list[psutil.Process] = []
+    shown, ended = in_terminal(
+        words,
+        (begins, "\x03"),
+        (sentence, "\x03"),
+        before=lambda: measuring.extend(gpus.processes()),
+    )
+    assert sentence in shown
+    assert "no connection" not in shown
+    assert ended in (code, 130)
+    assert len(measuring) > 2, "the connection, the command and what it started"
+    passing = [each for each in measuring if not is_template(each)]
+    _, alive = psutil.wait_procs(passing, timeout=120)
+    assert not alive
 
 
 @with_ssh

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine import client
+from engine.cli.output import Exit
+from engine.messages.commands import Command, Stop
 from engine.messages.events import RunEnded
 from engine.planning import twin
 from engine.planning.twin import (
@@ -73,6 +75,36 @@ def test_a_recipe_of_one_framework_is_refused(capsys: pytest.CaptureFixture[str]
     assert main(["twin", "--recipe", "digits", "--devices", "cpu:0", "--json"]) == 2
     said = json.loads(capsys.readouterr().out)
     assert said["state"] == "refused"
+
+
+@pytest.mark.parametrize("state", ["", "finished"])
+def test_ctrl_c_ends_the_twin_runs_and_is_told(
+    state: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one that comes just when the first run has finished: no other one is started."""
+    sent: list[Command] = []
+    started: list[RecordedRun] = []
+
+    def start(*_: object) -> str:
+        run = RecordedRun()
+        run.begin()
+        if state:
+            run.add(RunEnded(state, ""))
+        started.append(run)
+        signal.raise_signal(signal.SIGINT)
+        return run.id
+
+    def send(_: str, command: Command) -> None:
+        sent.append(command)
+        started[-1].add(RunEnded("stopped", ""))
+
+    monkeypatch.setattr(client, "start", start)
+    monkeypatch.setattr(client, "send", send)
+    assert main(["twin", "--recipe", "digits_keras", "--devices", "cpu:0"]) == Exit.INTERRUPTED
+    assert "The twin runs were interrupted" in capsys.readouterr().err
+    assert sent == ([] if state else [Stop()])
+    (run,) = started
+    run.store.close()
 
 
 @pytest.mark.slow

@@ -47,13 +47,13 @@ def batch_size(recipe: str, options: RunOptions, *, limit_mib: int, json: bool) 
     _check(limit_mib)
     with CtrlC() as ctrl_c:
         found = search(spec, limit_mib, _tell, lambda: ctrl_c.count > 0)
-    for text in (found.problem, found.text):
-        if text:
-            err().print(text, soft_wrap=True)
-    if json:
-        print_json(found)
-    else:
-        _print_search(found)
+        for text in (found.problem, found.text):
+            if text:
+                err().print(text, soft_wrap=True)
+        if json:
+            print_json(found)
+        else:
+            _print_search(found)
     if ctrl_c.count:
         return Exit.STOPPED
     return Exit.DONE if found.largest and not found.problem else Exit.FAILED

@@ -28,23 +28,24 @@ def preflight(recipe: str, options: RunOptions, *, seconds: float, json: bool) -
     The exit code says whether there is an error. Raises CannotStart, UnknownName, Refused.
     """
     spec = make_spec(catalog.recipe(recipe), options)
-    with Status("", console=err()) as status, CtrlC() as ctrl_c:
+    with CtrlC() as ctrl_c:
+        with Status("", console=err()) as status:
 
-        def show(news: News) -> None:
-            match news:
-                case Doing(text, done, of):
-                    status.update(f"{text} ({done} of at most {of} s)")
-                case Found(finding) if not json:
-                    _print(finding)
-                case _:
-                    pass
+            def show(news: News) -> None:
+                match news:
+                    case Doing(text, done, of):
+                        status.update(f"{text} ({done} of at most {of} s)")
+                    case Found(finding) if not json:
+                        _print(finding)
+                    case _:
+                        pass
 
-        found = examine(spec, seconds, show, lambda: ctrl_c.count > 0)
-    number = _keep(found)
-    if json:
-        print_json(msgspec.to_builtins(found) | {"planned": number})
-    else:
-        out().print(summary(found, number), soft_wrap=True)
+            found = examine(spec, seconds, show, lambda: ctrl_c.count > 0)
+        number = _keep(found)
+        if json:
+            print_json(msgspec.to_builtins(found) | {"planned": number})
+        else:
+            out().print(summary(found, number), soft_wrap=True)
     has_error = any(finding.level == "error" for finding in found.findings)
     return Exit.FAILED if has_error else Exit.DONE
 

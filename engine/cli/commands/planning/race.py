@@ -46,16 +46,16 @@ def race_strategies(recipe: str, run: RunOptions, options: RaceOptions, *, json:
     info = catalog.recipe(recipe)
     strategies = _strategies(options.strategies, info)
     spec = make_spec(info, run._replace(strategy=strategies[0].name))
-    try:
-        entering = entrants(
-            spec,
-            info,
-            strategies,
-            _numbers("--batch-sizes", options.batch_sizes),
-            _precisions(options.precisions),
-            _numbers("--device-counts", options.counts),
-        )
-        with CtrlC() as ctrl_c:
+    with CtrlC() as ctrl_c:
+        try:
+            entering = entrants(
+                spec,
+                info,
+                strategies,
+                _numbers("--batch-sizes", options.batch_sizes),
+                _precisions(options.precisions),
+                _numbers("--device-counts", options.counts),
+            )
             found = race(
                 entering,
                 steps=options.steps,
@@ -64,8 +64,13 @@ def race_strategies(recipe: str, run: RunOptions, options: RaceOptions, *, json:
                 tell=_tell,
                 is_cancelled=lambda: ctrl_c.count > 0,
             )
-    except (CannotRace, DevicesInUse) as error:
-        raise Refused(str(error)) from error
+        except (CannotRace, DevicesInUse) as error:
+            raise Refused(str(error)) from error
+        return _report(found, len(entering), json=json)
+
+
+def _report(found: Race, entering: int, *, json: bool) -> Exit:
+    """Keep and print what was measured of so many entrants."""
     ran = sum(bool(each.samples_per_second) for each in found.entries)
     number, not_kept = 0, ""
     try:
@@ -79,7 +84,7 @@ def race_strategies(recipe: str, run: RunOptions, options: RaceOptions, *, json:
     if not_kept:
         err().print(not_kept, soft_wrap=True)
     if found.is_stopped:
-        err().print(f"The race was stopped: {ran} of {len(entering)} were measured.")
+        err().print(f"The race was stopped: {ran} of {entering} were measured.")
         return Exit.STOPPED
     return Exit.DONE if ran else Exit.FAILED
 

@@ -32,7 +32,8 @@ MOST_ROWS = 20
 def twin(recipe: str, options: RunOptions, *, json: bool) -> Exit:
     """Train twin runs, one after the other, and compare them step by step.
 
-    Raises CannotStart, UnknownName, Refused.
+    Ctrl-C ends the run that trains, as it does with `train`, and starts no other one. Raises
+    CannotStart, UnknownName, Refused.
     """
     info = catalog.recipe(recipe)
     spec = make_spec(info, options._replace(strategy="torch/keras_ddp"))
@@ -50,7 +51,7 @@ def twin(recipe: str, options: RunOptions, *, json: bool) -> Exit:
             err().print(f"Run {run_id} trains with {wanted.strategy}.", soft_wrap=True)
             follow_to_end(run_id, ctrl_c)
             runs.append(client.get_run(run_id))
-            if (code := exit_code(runs[-1])) is not Exit.DONE:
+            if (code := exit_code(runs[-1])) is not Exit.DONE or ctrl_c.count:
                 break
     found_twins = compared(*runs) if len(runs) == 2 else Twins()
     if json:
@@ -68,6 +69,9 @@ def twin(recipe: str, options: RunOptions, *, json: bool) -> Exit:
         _print(runs, found_twins, tag)
     for run in runs:
         print_failure(err(), run)
+    if ctrl_c.count and (len(runs) < 2 or code is not Exit.DONE):
+        err().print("The twin runs were interrupted: they are not compared to their end.")
+        return Exit.INTERRUPTED
     return code
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.errors import INTERRUPTED
 from engine.cli.output import Exit
 from engine.remote import downloads
 from engine.runs import checkpoint_files
@@ -79,7 +78,7 @@ def test_a_signal_that_ends_it_leaves_nothing(
     before = signal.getsignal(number)
     monkeypatch.setattr(downloads, "piece_of", lambda *_: signal.raise_signal(number))
     words = ["checkpoints", "1", "--copy", "newest", "-o", str(tmp_path / "copy")]
-    assert main(words) == INTERRUPTED
+    assert main(words) == Exit.INTERRUPTED
     assert "Nothing was kept" in capsys.readouterr().err
     assert not list(tmp_path.glob("*copy*"))
     assert not list(tmp_path.glob(".*copy*"))
