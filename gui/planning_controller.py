@@ -57,6 +57,10 @@ _NO_MEMORY = {"name": "", "epochs": 1, "steps": 0, "learning_rate": 0.0, "seed":
 """Fields of a spec on which the memory does not depend."""
 
 
+_Place = tuple[str, str, tuple[str, ...]]
+"""What was tried where: machine, recipe and devices."""
+
+
 class _Devices(NamedTuple):
     """The devices of one machine."""
 
@@ -87,10 +91,13 @@ class PlanningController(QObject):
         super().__init__(window)
         self._kept = kept
         kept.found.connect(self._show_earlier)
+        kept.not_found.connect(self._forget_look)
         kept.failed.connect(self.message)
         planning.not_kept.connect(self.message)
         self._planning, self._page, self._form, self._window = planning, page, form, window
-        self._tried: set[tuple[str, str, tuple[str, ...]]] = set()
+        self._tried: dict[_Place, bool | None] = {}
+        """Whether something was tried; None: what is kept of it is looked for."""
+
         self._devices: dict[str, _Devices] = {}
         """By the name of the machine; empty: this one."""
 
@@ -183,9 +190,8 @@ class PlanningController(QObject):
         """Learn from all runs what was tried on which devices, and what trains now."""
         runs = list(runs)
         self._active = [info for info in runs if not info.state.is_over]
-        self._tried |= {
-            _place(info.spec, place_of(info.id)[0]) for info in runs if info.status.step
-        }
+        trained = (_place(info.spec, place_of(info.id)[0]) for info in runs if info.status.step)
+        self._tried |= dict.fromkeys(trained, True)
         self._offer_preflight()
 
     def show_snapshot(self, machine: str, snapshot: Snapshot) -> None:
@@ -270,7 +276,7 @@ class PlanningController(QObject):
                 self._page.show_race(result, request.machine)
             case Preflight():
                 self._keep(request, result)
-                self._tried.add(_place(result.spec, request.machine))
+                self._tried[_place(result.spec, request.machine)] = True
                 self._page.findings.show_preflight(result, request.machine)
                 self._offer_preflight()
             case MemoryEstimate():
@@ -336,6 +342,7 @@ class PlanningController(QObject):
                 self._still.start()
         if self.batch_dialog is not None:
             self.batch_dialog.show_spec(spec, self._machine)
+        self._look_for_preflight(spec)
         self._offer_preflight()
         self._page.show_spec(spec, self._machine)
         self._count.start()
@@ -371,22 +378,41 @@ class PlanningController(QObject):
         if spec is not None and self._page.is_empty:
             self._kept.look(spec, self._machine)
 
-    def _show_earlier(self, earlier: Earlier, machine: str) -> None:
-        """Show what was measured before for what is in the form, unless there is news."""
-        if machine != self._machine:
-            return  # another one was chosen meanwhile
+    def _show_earlier(self, earlier: Earlier, spec: RunSpec, machine: str) -> None:
+        """Learn what was measured before. Show it if it is for what is in the form and the page is
+        open, unless there is news."""
+        place, now = _place(spec, machine), self._form.spec()
+        self._tried[place] = self._tried.get(place) or earlier.preflight is not None
+        self._offer_preflight()
+        if self._window.page != "race" or now is None or place != _place(now, self._machine):
+            return
         if earlier.race is not None and self._page.is_empty:
             self._page.show_race(earlier.race, machine)
         findings = self._page.findings
         if earlier.preflight is not None and findings.is_empty:
-            self._tried.add(_place(earlier.preflight.spec, machine))
             findings.show_preflight(earlier.preflight, machine)
-            self._offer_preflight()
         self._name_devices()
 
+    def _look_for_preflight(self, spec: RunSpec | None) -> None:
+        """Look once for what is kept about the recipe and the devices of the form."""
+        if spec is None or self._form.is_script:
+            return
+        place = _place(spec, self._machine)
+        if place not in self._tried:
+            self._tried[place] = None
+            self._kept.look(spec, self._machine, quietly=True)
+
+    def _forget_look(self, spec: RunSpec, machine: str) -> None:
+        """Look again for what is kept, such as when the machine is back."""
+        place = _place(spec, machine)
+        if self._tried.get(place) is None:
+            self._tried.pop(place, None)
+
     def _offer_preflight(self) -> None:
+        """Offer one for what is known not to be tried."""
         spec = self._form.spec()
-        self._form.planning.set_tried(spec is None or _place(spec, self._machine) in self._tried)
+        is_untried = spec is not None and self._tried.get(_place(spec, self._machine)) is False
+        self._form.planning.set_tried(not is_untried)
 
     def count_entrants(self) -> None:
         """Find out what would be raced, for the page; without the page nobody asks."""
@@ -464,8 +490,8 @@ class PlanningController(QObject):
         self.message.emit(self.tr("The form has the settings of this entry: Start run uses them."))
 
 
-def _place(spec: RunSpec, machine: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return what was tried where: machine, recipe and devices.
+def _place(spec: RunSpec, machine: str) -> _Place:
+    """Return what of `spec` says what was tried where.
 
     On another machine, a recipe has another path; there it is known by the name of its file.
     """

@@ -19,8 +19,11 @@ class KeptResults(QObject):
     """Reads and writes the files of the data folder on another thread; another machine keeps what
     it has measured itself."""
 
-    found = Signal(object, str)
-    """Earlier, and the name of the machine that was asked: the answer to `look`."""
+    found = Signal(object, object, str)
+    """Earlier, the spec, and the name of the machine that was asked: the answer to `look`."""
+
+    not_found = Signal(object, str)
+    """The spec and the machine of a `look` that has no answer."""
 
     failed = Signal(str)
     """A sentence: what could not be kept or found, and why."""
@@ -34,14 +37,19 @@ class KeptResults(QObject):
         if kept.says_something(result):
             self._background.run(lambda: kept.keep(result), lambda _: None, self._fail)
 
-    def look(self, spec: RunSpec, machine: str = "") -> None:
+    def look(self, spec: RunSpec, machine: str = "", *, quietly: bool = False) -> None:
         """Find the newest results of a machine (empty: this one) for the recipe of `spec` on its
-        devices. Emits `found`."""
+        devices. Emits `found`; or `not_found`, and `failed` unless nobody waits (`quietly`)."""
 
         def work() -> Earlier:
             return self._kept_elsewhere(spec, machine) if machine else kept.earlier(spec)
 
-        self._background.run(work, lambda found: self.found.emit(found, machine), self._fail)
+        def fail(error: Exception) -> None:
+            self.not_found.emit(spec, machine)
+            if not (quietly and isinstance(error, NoAnswer | CannotStart)):
+                self._fail(error)
+
+        self._background.run(work, lambda found: self.found.emit(found, spec, machine), fail)
 
     def _kept_elsewhere(self, spec: RunSpec, machine: str) -> Earlier:
         """Ask another machine. Raises CannotStart, NoAnswer."""

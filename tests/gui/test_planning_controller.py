@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
-from engine.planning import measuring_process
+from engine.planning import kept, measuring_process
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
-from engine.planning.results import BatchSearch, Change, Sized, Tried
+from engine.planning.results import BatchSearch, Change, Preflight, Sized, Tried
 from gui.app import AppController
-from tests.support.planning_program import program
+from tests.support.planning_program import FINDING, program
 
 
 @pytest.fixture
@@ -81,11 +81,32 @@ def test_what_waits_for_another_measurement_says_so_and_can_be_stopped(
 
 def test_a_preflight_is_offered_until_there_was_one(app: AppController, qtbot: QtBot) -> None:
     row = app.form.planning
-    assert row.offer.isVisible()
+    qtbot.waitUntil(row.offer.isVisible)
     with qtbot.waitSignal(app.planning.ended, timeout=60_000):
         row.offer.click()
     assert app.window.page == "race"
     assert [each.finding.level for each in app.race_page.findings.rows] == ["ok"]
+
+
+def test_no_preflight_is_offered_after_one_that_is_kept(
+    open_app: Callable[[], AppController], qtbot: QtBot
+) -> None:
+    """From the start of the window on, before its page was open; for other devices there is one."""
+    spec = open_app().form.spec()
+    assert spec is not None
+    kept.keep(Preflight(spec=spec, findings=(FINDING,)))
+    app = open_app()
+    form, offer = app.form, app.form.planning.offer
+    assert form.spec() == spec
+    assert not offer.isVisible()
+    form.load(replace(spec, devices=("cpu:0", "cpu:1"), strategy="torch/ddp"))
+    qtbot.waitUntil(offer.isVisible)
+    form.load(spec)
+    qtbot.waitUntil(lambda: None not in app.planning_controller._tried.values())
+    assert not offer.isVisible()
+    assert app.race_page.findings.is_empty, "it is shown when the page is opened"
+    app.window.show_page("race")
+    qtbot.waitUntil(lambda: not app.race_page.findings.is_empty)
 
 
 def test_a_prediction_follows_the_form_once_it_was_asked_for(

@@ -21,7 +21,7 @@ from engine.remote import machines
 from engine.remote.machines import RemoteMachine
 from gui.app import AppController
 from gui.bridge.kept_results import KeptResults
-from tests.support.planning_program import program, serving
+from tests.support.planning_program import FINDING, program, serving
 from tests.support.runs import processes_below
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
@@ -94,12 +94,15 @@ def test_a_race_there_is_named_kept_there_and_used_there(
     results = KeptResults(app.background)
     with qtbot.waitSignal(results.found, timeout=LONGEST_MS) as found:
         results.look(entry.spec, "gpus")
-    assert found.args == [Earlier(Race(entries=(entry,), steps=60), None), "gpus"]
+    earlier = Earlier(Race(entries=(entry,), steps=60), None)
+    assert found.args == [earlier, entry.spec, "gpus"]
     app.machines.disconnect_from("gpus")
     qtbot.waitUntil(lambda: form.machine.machine == "")
     with qtbot.waitSignal(results.failed) as failed:
         results.look(entry.spec, "gpus")
     assert failed.args == ["gpus is not connected."]
+    with qtbot.assertNotEmitted(results.failed), qtbot.waitSignal(results.not_found):
+        results.look(entry.spec, "gpus", quietly=True)
     with qtbot.waitSignal(app.planning_controller.message) as said:
         page.use.click()
     assert said.args == ["gpus is not connected now: its settings are not in the form."]
@@ -110,6 +113,7 @@ def test_findings_and_sizes_of_there_are_not_for_a_form_for_here(
     app: AppController, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     form, findings = app.form, app.race_page.findings
+    qtbot.waitUntil(form.planning.offer.isVisible, timeout=LONGEST_MS)
     with qtbot.waitSignal(app.planning.ended, timeout=LONGEST_MS):
         form.planning.offer.click()
     assert not form.planning.offer.isVisible(), "it was tried there"
@@ -126,7 +130,7 @@ def test_findings_and_sizes_of_there_are_not_for_a_form_for_here(
     assert findings.fix.isEnabled()
 
     choose(app, "", qtbot)
-    assert form.planning.offer.isVisible()
+    qtbot.waitUntil(form.planning.offer.isVisible)
     assert findings.other.isVisible()
     assert not findings.fix.isEnabled()
     choose(app, "gpus", qtbot)
@@ -138,6 +142,26 @@ def test_findings_and_sizes_of_there_are_not_for_a_form_for_here(
     dialog.end()
     dialog.run.click()
     assert asked == [AskBatch(changed, 0, "gpus")]
+
+
+def test_no_preflight_is_offered_after_one_that_is_kept_there(
+    app: AppController, other_home: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    form, offer = app.form, app.form.planning.offer
+    qtbot.waitUntil(offer.isVisible, timeout=LONGEST_MS)
+    spec = form.spec()
+    assert spec is not None
+    tried = replace(spec, devices=("cpu:0", "cpu:1"), strategy="torch/ddp")
+    with monkeypatch.context() as patch:
+        patch.setenv("TRAINDECK_HOME", str(other_home))
+        kept.keep(Preflight(spec=tried, findings=(FINDING,)))
+    form.load(tried)
+    qtbot.waitUntil(lambda: form.spec() == tried, timeout=LONGEST_MS)
+    look = app.planning_controller
+    qtbot.waitUntil(lambda: None not in look._tried.values(), timeout=LONGEST_MS)
+    assert not offer.isVisible()
+    choose(app, "", qtbot)
+    qtbot.waitUntil(offer.isVisible)
 
 
 def test_predicted_memory_is_that_of_one_machine(app: AppController, qtbot: QtBot) -> None:

@@ -43,7 +43,7 @@ def test_what_was_measured_is_found_for_the_same_recipe_and_devices(
     ):
         with qtbot.waitSignal(results.found) as found:
             results.look(spec)
-        assert found.args == [earlier, ""]
+        assert found.args == [earlier, spec, ""]
 
 
 def test_a_run_gets_what_was_measured_for_it(traindeck_home: Path) -> None:
