@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from engine.spec.run_spec import RunSpec
 
@@ -211,19 +210,18 @@ News = Doing | Raced | Found | Sized
 A = TypeVar("A")
 
 
-def with_specs(answer: A, change: Callable[[RunSpec], RunSpec]) -> A:
-    """Return news or a result with every spec in it as `change` returns it."""
-    changed: Any = answer
-    match answer:
-        case Race(entries=entries):
-            changed = replace(answer, entries=tuple(_with_spec(each, change) for each in entries))
-        case Raced(entry):
-            changed = replace(answer, entry=_with_spec(entry, change))
-        case Preflight(spec=spec):
-            changed = replace(answer, spec=change(spec))
-    found: A = changed
-    return found
+def with_texts(answer: A, change: Callable[[str], str]) -> A:
+    """Return news or a result with every text in it, also of its specs, as `change` returns it."""
+    return msgspec.convert(_changed(msgspec.to_builtins(answer), change), type(answer))
 
 
-def _with_spec(entry: Entry, change: Callable[[RunSpec], RunSpec]) -> Entry:
-    return replace(entry, spec=change(entry.spec))
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return change(value)
+        case list() | tuple():
+            return [_changed(each, change) for each in value]
+        case dict():
+            return {name: _changed(each, change) for name, each in value.items()}
+        case _:
+            return value

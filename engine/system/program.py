@@ -52,15 +52,15 @@ _sent: tuple[str, str] = "", ""
 
 
 def answer_about(name: str, path: str) -> None:
-    """Let messages call the file `path`, which was sent here for this command, by the `name` that
+    """Let messages call the recipe `path`, which was sent here for this command, by the `name` that
     the asking person gave."""
     global _sent
-    _sent = path, name
+    _sent = name, path
 
 
-def name_of_sent(path: str) -> str:
-    """Return what the person who asks calls the recipe `path`, for a command in a message."""
-    return _sent[1] if path and path == _sent[0] else path
+def sent_recipe() -> tuple[str, str]:
+    """Return the name and the path that `answer_about` was told; empty: no recipe was sent."""
+    return _sent
 
 
 def call(arguments: str) -> str:

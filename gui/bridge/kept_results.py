@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeVar
+
 import msgspec
-from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from engine.client import CannotStart
 from engine.planning import kept
 from engine.planning.kept import Earlier
-from engine.planning.results import Preflight, Race, with_specs
+from engine.planning.results import Preflight, Race, with_texts
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
 from gui.bridge.machines.no_answer import NoAnswer
+
+if TYPE_CHECKING:
+    from engine.remote.requests import Code
+
+A = TypeVar("A", Race, Preflight)
 
 
 class KeptResults(QObject):
@@ -58,7 +64,8 @@ class KeptResults(QObject):
         from gui.bridge.machines.remote_run import ANSWER_SECONDS, call, recipe_code
 
         connection = self._background.machines.connection(machine)
-        request = MeasuredBefore(packed_spec(spec), recipe_code(spec))
+        code = recipe_code(spec)
+        request = MeasuredBefore(packed_spec(spec), code)
         found = call(connection, request, ANSWER_SECONDS)
         try:
             race = msgspec.msgpack.decode(found.race, type=Race) if found.race else None
@@ -69,11 +76,11 @@ class KeptResults(QObject):
             text = self.tr("{machine}: what was measured before cannot be read here: {why}.")
             raise NoAnswer(text.format(machine=machine, why=error)) from error
 
-        def as_here(other: RunSpec) -> RunSpec:
-            return replace(other, recipe=spec.recipe)
-
+        if code is None:
+            return Earlier(race, preflight)
         return Earlier(
-            race and with_specs(race, as_here), preflight and with_specs(preflight, as_here)
+            race and _as_here(race, code, race.entries[0].spec.recipe, spec.recipe),
+            preflight and _as_here(preflight, code, preflight.spec.recipe, spec.recipe),
         )
 
     def _fail(self, error: Exception) -> None:
@@ -85,6 +92,13 @@ class KeptResults(QObject):
                 self.failed.emit(text.format(why=error.strerror or error))
             case _:
                 raise error
+
+
+def _as_here(result: A, code: Code, there: str, here: str) -> A:
+    """Return a result that names the files that were sent as they are called here."""
+    from engine.remote.sent_code import SentFiles
+
+    return with_texts(result, SentFiles(code, there, here).told)
 
 
 __all__ = ["Earlier", "KeptResults"]

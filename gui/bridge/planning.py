@@ -22,11 +22,11 @@ from engine.planning.requests import (
     AskRace,
     Refusal,
     Request,
+    about,
     specs_of,
 )
-from engine.planning.results import News, Result, with_specs
+from engine.planning.results import News, Result, with_texts
 from engine.processes.process import signal_name
-from engine.spec.run_spec import RunSpec
 from gui.bridge.machines.machines import Machines
 from gui.bridge.machines.no_answer import NoAnswer
 
@@ -47,8 +47,8 @@ class Planning(QObject):
     """Measures one request at a time, over all machines; the others wait, one of a kind.
 
     Two at once would disturb each other's figures. A newer request takes the place of an older one
-    of its kind, of which nothing more is told. What comes from another machine has the recipe of
-    the request, and not its path there.
+    of its kind, of which nothing more is told. What comes from another machine names the files
+    that were sent as they are called here.
     """
 
     waits = Signal(object)
@@ -278,22 +278,21 @@ class _MeasuredElsewhere(_Measurement):
         self._is_over.set()
 
     def _begin(self, tell: Callable[[Answer], None]) -> None:
-        """Send the request with its recipe. Raises CannotStart, NoAnswer."""
+        """Send the recipe, and then the request. Raises CannotStart, NoAnswer."""
         from engine.remote.requests import Measure
         from engine.remote.run_rows import packed_request
         from engine.remote.session import NotConnected
-        from gui.bridge.machines.remote_run import recipe_code
+        from gui.bridge.machines.remote_run import send_recipe
 
-        specs = specs_of(self.request)
-        code = recipe_code(specs[0]) if specs else None
-        connection = self._machines.connection(self.request.machine)
-        asked = Measure(packed_request(self.request), code)
-
-        def as_here(spec: RunSpec) -> RunSpec:
-            return replace(spec, recipe=specs[0].recipe)
+        specs, connection = specs_of(self.request), self._machines.connection(self.request.machine)
+        sent = send_recipe(connection, specs[0]) if specs else None
+        request = self.request
+        if sent is not None:
+            request = about(request, lambda spec: replace(spec, recipe=sent.there))
+        asked = Measure(packed_request(request))
 
         def take(answer: Answer) -> None:
-            tell(with_specs(answer, as_here))
+            tell(answer if sent is None else with_texts(answer, sent.told))
 
         with self._lock:
             if self._is_over.is_set():  # the window closes

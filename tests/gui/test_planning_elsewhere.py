@@ -144,6 +144,31 @@ def test_findings_and_sizes_of_there_are_not_for_a_form_for_here(
     assert asked == [AskBatch(changed, 0, "gpus")]
 
 
+def test_a_place_in_a_recipe_that_was_sent_is_one_here(
+    app: AppController, other_home: Path, tmp_path: Path, qtbot: QtBot
+) -> None:
+    """Also in what is kept there."""
+    form, findings = app.form, app.race_page.findings
+    recipe = tmp_path / "mine.py"
+    recipe.write_text(RECIPE)
+    program(tmp_path, Finding(name="steps", level="error", text="It did not train (RECIPE:3)."))
+    form.open_path(str(recipe))
+    qtbot.waitUntil(lambda: form.spec() is not None, timeout=LONGEST_MS)
+    with qtbot.waitSignal(app.planning.ended, timeout=LONGEST_MS):
+        form.planning.preflight.trigger()
+    text = f"It did not train ({recipe}:3)."
+    assert [each.finding.text for each in findings.rows] == [text]
+    (file,) = (other_home / kept.FOLDER).glob("*.json")
+    assert f"({other_home}/received/" in file.read_text()
+    spec = form.spec()
+    assert spec is not None
+    results = KeptResults(app.background)
+    with qtbot.waitSignal(results.found, timeout=LONGEST_MS) as found:
+        results.look(spec, "gpus")
+    preflight = found.args[0].preflight
+    assert (preflight.spec, preflight.findings[0].text) == (spec, text)
+
+
 def test_no_preflight_is_offered_after_one_that_is_kept_there(
     app: AppController, other_home: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:

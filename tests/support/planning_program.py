@@ -53,7 +53,8 @@ kind = request["type"]
 if kind == "race" and not request["entrants"]:
     print(answers["nothing"])
     sys.exit()
-lines = [json.loads(line) for line in answers[kind]]
+spec = request["entrants"][0] if kind == "race" else request["spec"]
+lines = [json.loads(line.replace("RECIPE", spec["recipe"])) for line in answers[kind]]
 for line in lines:
     if "entry" in line:
         line["entry"]["spec"] = request["entrants"][0]
@@ -84,11 +85,11 @@ def serving(folder: Path) -> tuple[str, ...]:
     return (sys.executable, "-c", _SERVE, "NONCE", *program(folder))
 
 
-def program(folder: Path) -> tuple[str, ...]:
+def program(folder: Path, finding: Finding = FINDING) -> tuple[str, ...]:
     """Write the program to `folder`; return its arguments for Python.
 
-    Its answers are about the first spec of the request. A race of 1000 steps ends when its input is
-    closed.
+    RECIPE in `finding`, that of a preflight, stands for the path of the recipe. Its answers are
+    about the first spec of the request. A race of 1000 steps ends when its input is closed.
     """
     answers: dict[str, list[Answer]] = {
         "race": [
@@ -98,8 +99,8 @@ def program(folder: Path) -> tuple[str, ...]:
         ],
         "preflight": [
             Doing("gradients"),
-            Found(FINDING),
-            Preflight(spec=SPEC, findings=(FINDING,)),
+            Found(finding),
+            Preflight(spec=SPEC, findings=(finding,)),
         ],
         "memory": [ESTIMATE],
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from engine.remote.connection import Connection
 from engine.remote.downloads import DownloadFailed, download_checkpoint
 from engine.remote.requests import CreationPart, ExaminationPart, Request
 from engine.remote.run_rows import packed_spec, unpacked_history
-from engine.remote.sent_code import code_of, keep, script_code
+from engine.remote.sent_code import SentFiles, code_of, keep, script_code
 from engine.remote.session import CallCancelled, NotConnected, RemoteError
 from engine.runs.checkpoint_files import CheckpointInfo, Watch
 from engine.runs.device_queue import Move
@@ -168,21 +167,14 @@ def try_recipe_elsewhere(
     found = call(connection, request, seconds, cancelled=cancelled)
     if code is None:
         return msgspec.structs.replace(found, recipe=spec.recipe, where="")
-    there, here = PurePosixPath(found.recipe).parent, Path(spec.recipe).parent
-    sent = {str(there / name): str(here / name) for name in (code.name, *code.modules)}
-    folders = re.compile("|".join(re.escape(path) for path in sent))
-
-    def told(text: str) -> str:
-        return folders.sub(lambda match: sent[match[0]], text)
-
-    file, colon, line = found.where.rpartition(":")
+    sent = SentFiles(code, found.recipe, spec.recipe)
     return msgspec.structs.replace(
         found,
         recipe=spec.recipe,
-        problem=told(found.problem),
-        where=f"{sent[file]}{colon}{line}" if file in sent else "",
-        details=told(found.details),
-        notices=[told(each) for each in found.notices],
+        problem=sent.told(found.problem),
+        where=sent.place(found.where),
+        details=sent.told(found.details),
+        notices=[sent.told(each) for each in found.notices],
     )
 
 
@@ -217,6 +209,17 @@ def recipe_code(spec: RunSpec) -> requests.Code | None:
     """
     with _readable_here():
         return code_of(catalog.recipe_of(spec))
+
+
+def send_recipe(connection: Connection, spec: RunSpec) -> SentFiles | None:
+    """Send the recipe of `spec` to a machine; return None for one that every Traindeck has.
+
+    Raises CannotStart, NoAnswer.
+    """
+    if (code := recipe_code(spec)) is None:
+        return None
+    there = call(connection, requests.Keep(code), START_SECONDS)
+    return SentFiles(code, there, spec.recipe)
 
 
 @contextmanager

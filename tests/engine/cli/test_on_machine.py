@@ -482,6 +482,20 @@ def test_a_race_there_names_the_recipe_as_it_is_called_here(
 
 
 @with_ssh
+def test_a_preflight_there_names_the_place_in_the_recipe_of_here(
+    gpus: SshServer, tmp_path: Path, capfd: Text
+) -> None:
+    recipe = tmp_path / "nets.py"
+    recipe.write_text(RECIPE)
+    (tmp_path / "helper.py").write_text("WIDTH = 3\nraise ValueError('no width')\n")
+    command = ["preflight", "--recipe", str(recipe), "--strategy", "single", "--devices", "cpu:0"]
+    assert main([*command, "--on", HOST]) == 1
+    printed = capfd.readouterr().out
+    assert f"no width ({tmp_path}/helper.py:2)" in printed
+    assert "received" not in printed
+
+
+@with_ssh
 def test_a_measurement_there_ends_with_the_command_here(
     gpus: SshServer,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.system import program
-from engine.system.program import call, name_of_sent, program_words
+from engine.system.program import call, program_words
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,3 @@ def test_a_command_of_another_machine_is_named_so_that_it_works(
 ) -> None:
     monkeypatch.setattr(program, "_asked_from", ("td", "gpus"))
     assert call(arguments) == named
-
-
-def test_a_recipe_that_was_sent_is_called_as_the_person_calls_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(program, "_sent", ("", ""))
-    assert name_of_sent("") == ""
-    program.answer_about("nets.py", "/there/received/1/nets.py")
-    assert name_of_sent("/there/received/1/nets.py") == "nets.py"
-    assert name_of_sent("digits") == "digits"

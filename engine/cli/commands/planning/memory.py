@@ -7,6 +7,7 @@ from rich.table import Table
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Interrupted, Refused, err, out, print_json
+from engine.cli.sent_names import as_asked
 from engine.planning.memory.batch_search import search
 from engine.planning.memory.memory_estimate import estimate
 from engine.planning.results import BatchSearch, Doing, MemoryEstimate, News, Sized, Tried
@@ -26,7 +27,7 @@ def memory(recipe: str, options: RunOptions, *, limit_mib: int, json: bool) -> E
     _check(limit_mib)
     with CtrlC() as ctrl_c:
         try:
-            found = estimate(spec, limit_mib, _tell, lambda: ctrl_c.count > 0)
+            found = as_asked(estimate(spec, limit_mib, _tell, lambda: ctrl_c.count > 0))
         except Cancelled:
             raise Interrupted("The measurement was interrupted: nothing is predicted.") from None
     if found.text or found.problem:
@@ -46,7 +47,7 @@ def batch_size(recipe: str, options: RunOptions, *, limit_mib: int, json: bool) 
     spec = make_spec(catalog.recipe(recipe), options)
     _check(limit_mib)
     with CtrlC() as ctrl_c:
-        found = search(spec, limit_mib, _tell, lambda: ctrl_c.count > 0)
+        found = as_asked(search(spec, limit_mib, _tell, lambda: ctrl_c.count > 0))
         for text in (found.problem, found.text):
             if text:
                 err().print(text, soft_wrap=True)
@@ -70,7 +71,7 @@ def _tell(news: News) -> None:
             err().print(f"{text} …", soft_wrap=True)
         case Sized(tried):
             end = f"{tried.samples_per_second:,.0f} samples/s, {byte_size(tried.memory)}"
-            err().print(f"  {end if tried.fits else tried.problem}", soft_wrap=True)
+            err().print(f"  {end if tried.fits else as_asked(tried.problem)}", soft_wrap=True)
         case _:
             return
 

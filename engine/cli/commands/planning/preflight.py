@@ -11,6 +11,7 @@ from rich.status import Status
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, err, out, print_json
+from engine.cli.sent_names import as_asked
 from engine.facts.equivalent_command import change_flags
 from engine.planning import kept
 from engine.planning.preflight import preflight as examine
@@ -36,12 +37,13 @@ def preflight(recipe: str, options: RunOptions, *, seconds: float, json: bool) -
                     case Doing(text, done, of):
                         status.update(f"{text} ({done} of at most {of} s)")
                     case Found(finding) if not json:
-                        _print(finding)
+                        _print(as_asked(finding))
                     case _:
                         pass
 
             found = examine(spec, seconds, show, lambda: ctrl_c.count > 0)
         number = _keep(found)
+        found = as_asked(found)
         if json:
             print_json(msgspec.to_builtins(found) | {"planned": number})
         else:

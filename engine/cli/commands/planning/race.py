@@ -12,6 +12,7 @@ from rich.table import Table
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Refused, err, format_bytes, format_number, out, print_json
+from engine.cli.sent_names import as_asked
 from engine.facts.equivalent_command import train_arguments
 from engine.planning import kept
 from engine.planning.device_claim import DevicesInUse
@@ -21,7 +22,7 @@ from engine.spec import catalog
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.spec.strategy import Strategy
-from engine.system.program import call, name_of_sent
+from engine.system.program import call
 
 ALL = "all"
 _BAR = 24
@@ -133,7 +134,7 @@ def _tell(news: News) -> None:
             rate = _rate(entry.samples_per_second)
             err().print(f"  {_name(entry)}: {rate} samples/s", soft_wrap=True)
         case Raced(entry):
-            err().print(f"  {_name(entry)}: {entry.problem}", soft_wrap=True)
+            err().print(f"  {_name(entry)}: {as_asked(entry.problem)}", soft_wrap=True)
 
 
 def _print(found: Race, number: int) -> None:
@@ -143,7 +144,7 @@ def _print(found: Race, number: int) -> None:
         console.print(_table(able))
     for each in found.entries:
         if not each.samples_per_second:
-            console.print(f"{_name(each)}: {each.problem}", style="red", soft_wrap=True)
+            console.print(f"{_name(each)}: {as_asked(each.problem)}", style="red", soft_wrap=True)
     for notice in found.notices:
         console.print(notice, style="yellow", soft_wrap=True)
     if not able:
@@ -220,7 +221,7 @@ def _memory(entry: Entry) -> str:
 
 def _command(spec: RunSpec, number: int) -> str:
     words = [*train_arguments(spec), *(["--planned", str(number)] if number else [])]
-    return call(shlex.join(["train", *map(name_of_sent, words)]))
+    return call(shlex.join(["train", *map(as_asked, words)]))
 
 
 def _as_json(entry: Entry, number: int) -> dict[str, Any]:
@@ -238,7 +239,7 @@ def _as_json(entry: Entry, number: int) -> dict[str, Any]:
         "first_step_seconds": entry.first_step_seconds,
         "joules_per_sample": entry.joules,
         "shares": entry.shares,
-        "problem": entry.problem,
+        "problem": as_asked(entry.problem),
         "command": "" if entry.problem else _command(entry.spec, number),
         "planned": number or None,
     }
