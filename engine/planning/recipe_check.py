@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import msgspec
 
@@ -24,18 +25,35 @@ _LOOK_SECONDS = 0.1
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """What a check has found; see `engine.cli.commands.check`."""
+    """What a check has found, as `check --json` prints it."""
 
     recipe: str = ""
     """The path of its file, or the name of a built-in one."""
 
+    framework: str = ""
+    strategy: str = ""
+    devices: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    settings: dict[str, Any] = {}
     ok: bool = False
     problem: str = ""
+    """Why it cannot train, in a sentence; empty: it can."""
+
     where: str = ""
+    """File and line of the problem, if they are known."""
+
     details: str = ""
-    notices: list[str] = []
+    notices: tuple[str, ...] = ()
+    """What should be known, though it trains: one sentence each."""
+
     parameters: int = 0
+    steps_per_epoch: int = 0
     loss: float | None = None
+    """Of the first batch."""
+
+    metrics: tuple[str, ...] = ()
+    """The series that it gave."""
+
     seconds: float = 0.0
 
 
@@ -63,11 +81,14 @@ def try_recipe(spec: RunSpec, cancelled: threading.Event) -> CheckResult:
         return CheckResult(spec.recipe, problem=str(error))
     printed, said = _outcome(process, cancelled)
     try:
-        return msgspec.json.decode(printed, type=_Printed).result(spec.recipe)
+        found = msgspec.json.decode(printed, type=CheckResult)
+        refused = msgspec.json.decode(printed, type=_Refused)
     except msgspec.DecodeError:
         lines = said.decode(errors="replace").strip().splitlines()
         why = lines[-1] if lines else str(process.returncode)
         return CheckResult(spec.recipe, problem=f"The check ended without a result: {why}")
+    problem = " ".join([found.problem, *(each.text for each in refused.problems)]).strip()
+    return msgspec.structs.replace(found, recipe=spec.recipe, problem=problem)
 
 
 def _outcome(process: subprocess.Popen[bytes], cancelled: threading.Event) -> tuple[bytes, bytes]:
@@ -84,19 +105,11 @@ def _outcome(process: subprocess.Popen[bytes], cancelled: threading.Event) -> tu
                 process.kill()  # a process of its own ends its workers then
 
 
-class _Refused(msgspec.Struct):
+class _Problem(msgspec.Struct):
     text: str
 
 
-class _Printed(CheckResult, frozen=True):
-    """What the command prints: a result, or why it was refused."""
+class _Refused(msgspec.Struct):
+    """What the command prints in the place of a result."""
 
-    problems: list[_Refused] = []
-
-    def result(self, recipe: str) -> CheckResult:
-        """Return the result; the sentences of a refusal are its problem."""
-        problem = " ".join([self.problem, *(each.text for each in self.problems)]).strip()
-        return CheckResult(
-            recipe, self.ok and not problem, problem, self.where, self.details, self.notices,
-            self.parameters, self.loss, self.seconds,
-        )  # fmt: skip
+    problems: list[_Problem] = []

@@ -75,7 +75,7 @@ def test_a_failed_check_says_why_and_opens_the_place(scene: Scene) -> None:
 
 def test_a_check_says_what_was_found(scene: Scene) -> None:
     result = CheckResult(
-        "digits", ok=True, notices=["The loss is a sum."], parameters=1234, loss=2.3
+        "digits", ok=True, notices=("The loss is a sum.",), parameters=1234, loss=2.3
     )
     scene.controller.show_result(result)
     text = scene.box().informativeText()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
 
 import msgspec
 
@@ -12,10 +11,11 @@ from engine import client
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Interrupted, err, format_number, out, print_json
-from engine.cli.watch import Update, updates
+from engine.cli.watch import updates
 from engine.messages import commands
-from engine.messages.events import Failure, Notice, TrainingStarted
+from engine.messages.events import Notice, TrainingStarted
 from engine.planning.own_data_folder import own_data_folder
+from engine.planning.recipe_check import CheckResult
 from engine.runs.run_info import failure_of
 from engine.runs.run_state import TRAINING_LOSS, RunState
 from engine.spec import catalog
@@ -27,37 +27,6 @@ END_SECONDS = 20.0
 """Time for the workers to end once they were told to."""
 
 
-class _Found(msgspec.Struct):
-    """What was found, as `--json` prints it."""
-
-    recipe: str
-    framework: str
-    strategy: str
-    devices: tuple[str, ...]
-    functions: tuple[str, ...]
-    settings: dict[str, Any]
-    ok: bool = False
-    problem: str = ""
-    """Why it cannot train, in a sentence; empty: it can."""
-
-    where: str = ""
-    """File and line of the problem, if they are known."""
-
-    details: str = ""
-    notices: list[str] = []
-    """What should be known, though it trains: one sentence each."""
-
-    parameters: int = 0
-    steps_per_epoch: int = 0
-    loss: float | None = None
-    """Of the first batch."""
-
-    metrics: tuple[str, ...] = ()
-    """The series that it gave."""
-
-    seconds: float = 0.0
-
-
 def check(recipe: str, options: RunOptions, *, seconds: float, json: bool) -> Exit:
     """Import the recipe in workers, build model and data, do one step and one batch of validation.
 
@@ -66,7 +35,7 @@ def check(recipe: str, options: RunOptions, *, seconds: float, json: bool) -> Ex
     info = catalog.recipe(recipe)
     spec = make_spec(info, options)
     asked = msgspec.structs.replace(spec, steps=1, max_restarts=0, on_disk_full="stop")
-    found = _Found(
+    untried = CheckResult(
         recipe=info.path,
         framework=info.framework,
         strategy=spec.strategy,
@@ -75,7 +44,7 @@ def check(recipe: str, options: RunOptions, *, seconds: float, json: bool) -> Ex
         settings={field.name: field.default for field in info.fields} | spec.settings,
     )
     with CtrlC() as ctrl_c, own_data_folder("check", **{ONE_BATCH: "1"}):
-        _try(asked, found, ctrl_c, seconds)
+        found = _try(asked, untried, ctrl_c, seconds)
     if json:
         print_json(found)
     else:
@@ -83,12 +52,20 @@ def check(recipe: str, options: RunOptions, *, seconds: float, json: bool) -> Ex
     return Exit.DONE if found.ok else Exit.FAILED
 
 
-def _try(spec: RunSpec, found: _Found, ctrl_c: CtrlC, seconds: float) -> None:
+def _try(spec: RunSpec, untried: CheckResult, ctrl_c: CtrlC, seconds: float) -> CheckResult:
+    """Return `untried` with what was found. Raises CannotStart, Interrupted."""
     begun = time.monotonic()
     run_id = client.start(spec)
     stopped = ""
+    notices: list[str] = []
+    training: TrainingStarted | None = None
     for update in updates(run_id, after=0, attempt=1):
-        _note(update, found)
+        for stored in update.events:
+            match stored.event:
+                case Notice(text) if text not in notices:
+                    notices.append(text)
+                case TrainingStarted():
+                    training = stored.event
         if update.state.is_over:
             break
         late = time.monotonic() - begun - seconds
@@ -97,42 +74,37 @@ def _try(spec: RunSpec, found: _Found, ctrl_c: CtrlC, seconds: float) -> None:
             client.send(run_id, commands.Stop(now=True))
         elif late > END_SECONDS:
             break
-    found.seconds = time.monotonic() - begun
+    taken = time.monotonic() - begun
     if stopped == "interrupted":
         raise Interrupted("The check was interrupted.")
     run = client.get_run(run_id)
-    found.loss = run.status.metrics.get(TRAINING_LOSS)
-    found.metrics = tuple(sorted(run.status.metrics.keys() - {TRAINING_LOSS}))
-    failure = failure_of(run)
+    failure = None if stopped else failure_of(run)
+    problem = ""
     if stopped:
-        found.problem = (
+        problem = (
             f"It was not done with one batch within {seconds:.0f} s: `--seconds` gives it more "
             "time."
         )
     elif failure:
-        _note_failure(failure, found)
+        problem = failure.message
     elif run.state is not RunState.FINISHED:
-        found.problem = run.reason
-    found.ok = not found.problem
+        problem = run.reason
+    return msgspec.structs.replace(
+        untried,
+        ok=not problem,
+        problem=problem,
+        where=failure.where if failure else "",
+        details=failure.details if failure else "",
+        notices=tuple(notices),
+        parameters=training.parameters if training else 0,
+        steps_per_epoch=training.steps_per_epoch if training else 0,
+        loss=run.status.metrics.get(TRAINING_LOSS),
+        metrics=tuple(sorted(run.status.metrics.keys() - {TRAINING_LOSS})),
+        seconds=taken,
+    )
 
 
-def _note(update: Update, found: _Found) -> None:
-    for stored in update.events:
-        match stored.event:
-            case Notice(text) if text not in found.notices:
-                found.notices.append(text)
-            case TrainingStarted():
-                found.parameters = stored.event.parameters
-                found.steps_per_epoch = stored.event.steps_per_epoch
-            case _:
-                continue
-
-
-def _note_failure(failure: Failure, found: _Found) -> None:
-    found.problem, found.where, found.details = failure.message, failure.where, failure.details
-
-
-def _print(info: RecipeInfo, spec: RunSpec, found: _Found) -> None:
+def _print(info: RecipeInfo, spec: RunSpec, found: CheckResult) -> None:
     console = out()
     what = {"torch": "PyTorch", "keras": "Keras"}.get(info.framework, info.framework)
     names = ", ".join(f"{name}()" for name in found.functions)

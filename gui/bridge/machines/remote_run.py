@@ -174,7 +174,7 @@ def try_recipe_elsewhere(
         problem=sent.told(found.problem),
         where=sent.place(found.where),
         details=sent.told(found.details),
-        notices=[sent.told(each) for each in found.notices],
+        notices=tuple(map(sent.told, found.notices)),
     )
 
 

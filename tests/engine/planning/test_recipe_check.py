@@ -39,6 +39,22 @@ def test_what_is_refused_is_the_problem() -> None:
     assert "cpu:99" in found.problem
 
 
+def test_all_that_the_command_prints_is_known() -> None:
+    spec = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), batch_size=64)
+    found = try_recipe(spec, threading.Event())
+    assert (found.ok, found.problem, found.recipe) == (True, "", "digits")
+    assert (found.framework, found.strategy, found.devices) == (
+        "torch",
+        spec.strategy,
+        spec.devices,
+    )
+    assert found.parameters > 0
+    assert found.steps_per_epoch > 0
+    assert "validation/loss" in found.metrics
+    assert "model" in found.functions
+    assert "width" in found.settings
+
+
 def test_a_check_that_is_cancelled_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

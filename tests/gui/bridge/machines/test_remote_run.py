@@ -44,14 +44,20 @@ def test_a_place_in_a_file_that_was_sent_is_one_here(
 ) -> None:
     details = f'File "{THERE}/nets.py", line 2\nFile "{THERE}/mine.py", line 7'
     where = f"{THERE}/nets.py:2"
-    found = CheckResult(f"{THERE}/mine.py", False, f"{where}: wrong", where, details, [details])
+    found = CheckResult(
+        f"{THERE}/mine.py",
+        problem=f"{where}: wrong",
+        where=where,
+        details=details,
+        notices=(details,),
+    )
     here = tried(spec, found)
     folder = Path(spec.recipe).parent
     assert here.recipe == spec.recipe
     assert here.where == f"{folder}/nets.py:2"
     assert here.problem == f"{folder}/nets.py:2: wrong"
     mapped = f'File "{folder}/nets.py", line 2\nFile "{folder}/mine.py", line 7'
-    assert (here.details, here.notices) == (mapped, [mapped])
+    assert (here.details, here.notices) == (mapped, (mapped,))
 
 
 @pytest.mark.parametrize("where", ["/usr/lib/torch/nn.py:7", f"{THERE}/other.py:1", ""])
