@@ -24,10 +24,11 @@ class Sweeps(QObject):
     What changes them is in their folders: several windows may.
     """
 
-    listed = Signal(list, list)
+    listed = Signal(list, list, list)
     """list[SweepReport]: those of this machine, newest first, and then those of each other one; a
-    report that has not changed is the same object. And list[str]: the machines whose sweeps are
-    still to come."""
+    report that has not changed is the same object. Then list[str]: the machines whose sweeps are
+    still to come. And list[str]: sentences that say of which machines sweeps are missing, and why.
+    """
 
     started = Signal(str)
     """Number of a sweep that has been started or resumed."""
@@ -46,7 +47,6 @@ class Sweeps(QObject):
         self._own: list[SweepReport] | None = None
         self._elsewhere = RemoteSweeps(self._machines, self)
         self._elsewhere.changed.connect(self._report_all)
-        self._elsewhere.failed.connect(self.failed)
         self._is_reading = self._read_again = False
         self._timer = QTimer(self)
         self._timer.setInterval(READ_MS)
@@ -119,7 +119,8 @@ class Sweeps(QObject):
     def _report_all(self) -> None:
         if self._own is not None:  # the sweeps of this machine come first
             others = self._elsewhere.reports()
-            self.listed.emit([*self._own, *others], self._elsewhere.awaited())
+            awaited, missing = self._elsewhere.awaited(), self._elsewhere.missing()
+            self.listed.emit([*self._own, *others], awaited, missing)
 
     def _report_started(self, number: str) -> None:
         self.read()

@@ -72,6 +72,7 @@ class SweepsPage(QWidget):
         super().__init__(parent)
         self._settings = PanelSettings(settings, "sweeps")
         self._reports: Sequence[SweepReport] = ()
+        self._missing: Sequence[str] = ()
         self._wanted = ""
         """Number of the sweep that the user has chosen, or that has just been started."""
 
@@ -80,6 +81,9 @@ class SweepsPage(QWidget):
         """Sweeps that were asked to stop."""
 
         self.list = SweepList()
+        self.missing = Label()
+        """Of which machines sweeps are missing, and why."""
+
         self.mark, self.title, self.progress = Label(), Label(), Label()
         self.bar = QProgressBar()
         self.best = ElidedLabel()
@@ -107,9 +111,17 @@ class SweepsPage(QWidget):
         """The report that is shown."""
         return self._shown
 
-    def show_reports(self, reports: Sequence[SweepReport], awaited: Sequence[str] = ()) -> None:
-        """Update the sweeps, newest first; those of the machines `awaited` are still to come."""
-        self._reports = reports
+    def show_reports(
+        self,
+        reports: Sequence[SweepReport],
+        awaited: Sequence[str] = (),
+        missing: Sequence[str] = (),
+    ) -> None:
+        """Update the sweeps, newest first; those of the machines `awaited` are still to come.
+
+        `missing`: sentences that say of which machines sweeps are missing, and why.
+        """
+        self._reports, self._missing = reports, missing
         by_number = {each.summary.sweep: each for each in reports}
         report = by_number.get(self._wanted) or (reports[0] if reports else None)
         active = {each.summary.sweep for each in reports if each.summary.state == "running"}
@@ -125,7 +137,9 @@ class SweepsPage(QWidget):
         if awaited:
             text = self.tr("Reading the sweeps of {machines}…")
             text = text.format(machines=self.tr(", ").join(awaited))
-        self.none.setText(text)
+        self.none.setText("\n\n".join((text, *missing)))
+        self.missing.setText("\n".join(missing))
+        self.missing.setVisible(bool(missing))
         self.first.setVisible(not awaited)
         if report is not self._shown:
             self._show(report)
@@ -135,7 +149,7 @@ class SweepsPage(QWidget):
         """Show this sweep, now or as soon as it is known."""
         self._wanted = number
         if self._reports:
-            self.show_reports(self._reports)
+            self.show_reports(self._reports, missing=self._missing)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply the colours of `theme`; what is painted by hand follows the palette."""
@@ -257,6 +271,10 @@ class SweepsPage(QWidget):
         self.progress.setObjectName("note")
         self.best.setObjectName("note")
         self.best.setProperty("tone", "best")
+        self.missing.setObjectName("note")
+        self.missing.setWordWrap(True)
+        self.missing.setContentsMargins(4, 0, 4, 0)
+        self.missing.hide()
         self.remark.setObjectName("note")
         self.remark.setWordWrap(True)
         self.problem.setObjectName("problem")
@@ -280,6 +298,7 @@ class SweepsPage(QWidget):
         below = QVBoxLayout()
         below.setSpacing(6)
         below.addWidget(left, 1)
+        below.addWidget(self.missing)
         below.addWidget(self.new)
         side = QWidget()
         side.setLayout(below)

@@ -45,10 +45,7 @@ class RemoteSweeps(QObject):
     """Follows the sweeps of all machines to which there is a connection, also when it breaks."""
 
     changed = Signal()
-    """`reports` returns others than before."""
-
-    failed = Signal(str)
-    """A sentence: why the sweeps of a machine are not followed."""
+    """`reports` or `missing` returns others than before."""
 
     _arrived = Signal(str, object, list)
     _refused = Signal(str, object, str)
@@ -61,9 +58,11 @@ class RemoteSweeps(QObject):
         self._reports: dict[str, list[SweepReport]] = {}
         """The last known ones, by machine."""
 
-        self._last_refusal = ""
+        self._missing: dict[str, str] = {}
+        """By machine: why its sweeps are not followed."""
+
         self._arrived.connect(self._take)
-        self._refused.connect(self._tell_refusal)
+        self._refused.connect(self._take_refusal)
         machines.status_changed.connect(self._take_status)
 
     def reports(self) -> list[SweepReport]:
@@ -79,9 +78,14 @@ class RemoteSweeps(QObject):
             if name not in self._reports and self._machines.is_connected(name)
         ]
 
+    def missing(self) -> list[str]:
+        """Return the sentences that say of which machines sweeps are missing, and why."""
+        text = translate("Machines", "Sweeps of {machine} are missing here. {why}")
+        return [text.format(machine=name, why=why) for name, why in self._missing.items()]
+
     def set_watching(self, watching: bool) -> None:
         """Follow the sweeps from now on, or no more."""
-        self._is_watching, self._last_refusal = watching, ""
+        self._is_watching = watching
         if not watching:
             for connection, listed in self._watches.values():
                 connection.unwatch(listed)
@@ -94,7 +98,8 @@ class RemoteSweeps(QObject):
     def _take_status(self, name: str, status: LinkStatus | None) -> None:
         if status is None:
             self._watches.pop(name, None)
-            if self._reports.pop(name, None):
+            why = self._missing.pop(name, "")
+            if self._reports.pop(name, None) or why:
                 self.changed.emit()
             return
         if self._is_watching and name not in self._watches:
@@ -118,18 +123,18 @@ class RemoteSweeps(QObject):
 
         self._watches[name] = connection, connection.watch_sweeps(tell, refuse)
 
-    def _take(self, name: str, connection: Connection, reports: list[SweepReport]) -> None:
+    def _take(
+        self, name: str, connection: Connection, reports: list[SweepReport], why: str = ""
+    ) -> None:
         watched = self._watches.get(name)
         if watched is not None and watched[0] is connection and self._machines.is_connected(name):
             self._reports[name] = reports
+            self._missing.pop(name, None)
+            self._missing |= {name: why} if why else {}
             self.changed.emit()
 
-    def _tell_refusal(self, name: str, connection: Connection, text: str) -> None:
-        self._take(name, connection, self._reports.get(name, []))
-        sentence = f"{name}: {text}"
-        if sentence != self._last_refusal:  # what cannot be read may come each second
-            self._last_refusal = sentence
-            self.failed.emit(sentence)
+    def _take_refusal(self, name: str, connection: Connection, why: str) -> None:
+        self._take(name, connection, self._reports.get(name, []), why)
 
 
 def _lost(machine: str, report: SweepReport, why: str) -> SweepReport:

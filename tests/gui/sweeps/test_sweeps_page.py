@@ -39,6 +39,23 @@ def test_without_sweeps_it_offers_to_make_one(page: SweepsPage, qtbot: QtBot) ->
         page.first.click()
 
 
+def test_it_says_of_which_machines_sweeps_are_missing(page: SweepsPage) -> None:
+    why = "Sweeps of gpus are missing here. The Traindeck there is older."
+    page.show_reports([], (), [why])
+    assert page.none.isVisible()
+    assert page.none.text().endswith(why)
+    make_sweep(3, with_runs=False)
+    make_sweep(3, with_runs=False)
+    reports = SweepIndex().read()
+    page.show_reports(reports, (), [why, why.replace("gpus", "node-7")])
+    assert page.missing.isVisible()
+    assert page.missing.text().splitlines() == [why, why.replace("gpus", "node-7")]
+    page.choose("1")
+    assert page.missing.isVisible(), "also of another sweep"
+    page.show_reports(reports)
+    assert not page.missing.isVisible()
+
+
 def test_it_shows_the_newest_sweep_until_another_one_is_chosen(page: SweepsPage) -> None:
     make_sweep(12, failed=(2,), with_runs=False)
     make_sweep(3, trials=8, with_runs=False)

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.processes.process import PROJECT
 from engine.remote import machines as machine_list
+from engine.remote import requests
 from engine.remote.machines import RemoteMachine
 from engine.remote.watched import ListedSweeps
 from engine.spec.run_spec import RunSpec
@@ -82,10 +83,11 @@ class Listed:
     def __init__(self, bridge: Sweeps) -> None:
         self.reports: list[SweepReport] = []
         self.awaited: list[list[str]] = []
+        self.missing: list[str] = []
         bridge.listed.connect(self._take)
 
-    def _take(self, reports: list[SweepReport], awaited: list[str]) -> None:
-        self.reports = reports
+    def _take(self, reports: list[SweepReport], awaited: list[str], missing: list[str]) -> None:
+        self.reports, self.missing = reports, missing
         self.awaited.append(awaited)
 
     def states(self) -> dict[str, str]:
@@ -183,18 +185,49 @@ def test_a_sweep_whose_runs_could_not_start_there_is_refused(
     assert not (other_home / sweeps.FOLDER).exists()
 
 
-def test_an_older_machine_is_named_once(
+class WatchDreams(requests.Request[None], frozen=True, tag="watch_dreams"):
+    """A request that the Traindeck there does not know."""
+
+
+def test_an_older_machine_is_named_with_what_is_missing(
+    bridge: Sweeps,
+    machines: Machines,
+    connect: Callable[[], None],
+    make_there: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    qtbot: QtBot,
+) -> None:
+    make_sweep(1, with_runs=False)
+    make_there(1, with_runs=False)
+    listed = Listed(bridge)
+    with monkeypatch.context() as older:
+        older.setattr(ListedSweeps, "request", lambda self: WatchDreams())
+        connect()
+        bridge.set_watching(True)
+        qtbot.waitUntil(lambda: bool(listed.missing), timeout=LONG)
+    (sentence,) = listed.missing
+    assert sentence.startswith("Sweeps of gpus are missing here. The Traindeck there (")
+    assert "cannot do this (watch_dreams): update it" in sentence
+    assert listed.states() == {"1": "finished"}
+    assert listed.awaited[-1] == [], "it is not waited for"
+    os.kill(machines.connection("gpus").pid, signal.SIGKILL)  # it was updated
+    qtbot.waitUntil(lambda: "gpus:1" in listed.states(), timeout=LONG)
+    assert listed.missing == []
+    bridge.set_watching(False)
+
+
+def test_nothing_is_missing_of_a_machine_that_was_disconnected(
     bridge: Sweeps, machines: Machines, connect: Callable[[], None], qtbot: QtBot
 ) -> None:
+    listed = Listed(bridge)
     connect()
-    said: list[str] = []
-    bridge.failed.connect(said.append)
     bridge.set_watching(True)
-    _, listed = bridge._elsewhere._watches["gpus"]
-    for _ in range(2):
-        listed.refused("The Traindeck there cannot do this (watch_sweeps): update it.")
-    assert said == ["gpus: The Traindeck there cannot do this (watch_sweeps): update it."]
-    assert bridge._elsewhere.awaited() == [], "it is not waited for"
+    qtbot.waitUntil(lambda: listed.awaited[-1:] == [[]], timeout=LONG)
+    _, watch = bridge._elsewhere._watches["gpus"]
+    watch.refused("What comes from gpus cannot be read: it is noise.")
+    qtbot.waitUntil(lambda: bool(listed.missing), timeout=LONG)
+    machines.disconnect_from("gpus")
+    assert listed.missing == []
     bridge.set_watching(False)
 
 
