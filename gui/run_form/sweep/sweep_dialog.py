@@ -105,7 +105,6 @@ class SweepDialog(QDialog):
 
     def show_refusal(self, sentence: str) -> None:
         """Say why the sweep was not started."""
-        self.start.setEnabled(True)
         self._say(sentence, is_problem=True)
 
     def _check(self) -> None:
@@ -196,12 +195,20 @@ class SweepDialog(QDialog):
         self.plan.setObjectName("problem" if is_problem else "")
         self.plan.style().polish(self.plan)
         self.plan.setText(sentence)
-        self.start.setEnabled(self._sweep is not None)
+        self._enable_start(self._sweep is not None)
+
+    def _enable_start(self, is_possible: bool) -> None:
+        """Let the focus wait for the button: Qt would give it to a heading, which is next."""
+        if not is_possible and self.focusWidget() is self.start:
+            self.start.clearFocus()
+        self.start.setEnabled(is_possible)
+        if is_possible and self.focusWidget() is None:
+            self.start.setFocus()
 
     def _start(self) -> None:
         if self._sweep is not None:
             self._say(self.tr("Starting the sweep…"), is_problem=False)
-            self.start.setEnabled(False)
+            self._enable_start(False)
             self.start_wanted.emit(self._sweep, self.machine)
 
     def _offer_metrics(self, metrics: Iterable[str]) -> None:

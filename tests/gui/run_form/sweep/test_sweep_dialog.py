@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QPushButton, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.spec import catalog
@@ -11,6 +16,7 @@ from engine.spec.run_spec import FIELDS, RunSpec
 from engine.sweeps.ranges import FIXED, Choices, Interval
 from engine.sweeps.sweep import Sweep
 from gui.run_form.sweep.sweep_dialog import SweepDialog
+from gui.style.theme import DARK, ThemeController
 
 RECIPE = catalog.recipe("digits")
 SPEC = RunSpec(
@@ -193,3 +199,88 @@ def test_a_refusal_of_the_engine_is_shown_and_it_can_be_tried_again(
     dialog.show_refusal("There is no such device.")
     assert dialog.plan.text() == "There is no such device."
     assert dialog.start.isEnabled()
+
+
+@pytest.fixture
+def active(qtbot: QtBot, qapp: QApplication) -> Iterator[SweepDialog]:
+    """The dialog with the colours of the dark theme; it has the keyboard, and can start."""
+    theme = ThemeController(qapp)
+    before = theme.current.name
+    theme.set_choice("dark")
+    dialog = opened(qtbot, SPEC)
+    dialog.ranges["width"].line.setText("16,32")
+    dialog.activateWindow()
+    qtbot.waitUntil(dialog.isActiveWindow)
+    yield dialog
+    theme.set_choice(before)
+
+
+def headings(dialog: SweepDialog) -> list[QToolButton]:
+    return [each for each in dialog.findChildren(QToolButton) if each.objectName() == "group"]
+
+
+def ringed(dialog: SweepDialog) -> list[str]:
+    """Return the headings with a ring, as they are painted."""
+    ring = QColor(DARK.accent)
+    found = []
+    for heading in headings(dialog):
+        image = heading.grab().toImage()
+        if image.pixelColor(image.width() // 2, 0) == ring:
+            found.append(heading.text())
+    return found
+
+
+def test_tab_reaches_everything_once_and_only_what_has_the_focus_has_a_ring(
+    active: SweepDialog,
+) -> None:
+    begin = active.focusWidget()
+    assert begin is active.ranges["learning_rate"].line
+    reached: list[QWidget] = []
+    while not reached or reached[-1] is not begin:
+        QTest.keyClick(active.focusWidget(), Qt.Key.Key_Tab)
+        widget = active.focusWidget()
+        assert isinstance(widget, QLineEdit | QComboBox | QPushButton | QToolButton)
+        assert widget not in reached, "Tab goes round"
+        assert widget.hasFocus()
+        reached.append(widget)
+        assert ringed(active) == ([widget.text()] if isinstance(widget, QToolButton) else [])
+    assert set(headings(active)) <= set(reached), "a folded group opens without a mouse"
+    folded = [each for each in headings(active) if not each.isChecked()]
+    assert folded
+    for heading in folded:
+        heading.setFocus()
+        QTest.keyClick(heading, Qt.Key.Key_Space)
+        assert heading.isChecked()
+
+
+def test_a_heading_under_the_mouse_has_no_ring_but_another_colour(active: SweepDialog) -> None:
+    heading = headings(active)[1]
+    usual = heading.grab().toImage()
+    heading.setAttribute(Qt.WidgetAttribute.WA_UnderMouse)
+    assert ringed(active) == []
+    assert heading.grab().toImage() != usual
+    heading.setFocus()
+    assert ringed(active) == [heading.text()]
+
+
+@pytest.mark.parametrize("key", [None, Qt.Key.Key_Space])
+def test_a_start_gives_its_focus_to_no_heading_and_has_it_again_when_it_is_refused(
+    active: SweepDialog, qtbot: QtBot, key: Qt.Key | None
+) -> None:
+    active.start.setFocus()
+    with qtbot.waitSignal(active.start_wanted):
+        if key is None:
+            QTest.mouseClick(active.start, Qt.MouseButton.LeftButton)
+        else:
+            QTest.keyClick(active.start, key)
+    assert active.focusWidget() is None
+    assert ringed(active) == []
+    active.show_refusal("gpus: no.")
+    assert active.focusWidget() is active.start
+    active.set_place_problem("gpus is not connected now.")
+    assert active.focusWidget() is None
+    active.set_place_problem("")
+    assert active.focusWidget() is active.start
+    active.ranges["width"].line.setFocus()
+    active.show_refusal("gpus: no.")
+    assert active.focusWidget() is active.ranges["width"].line, "nobody is interrupted"
