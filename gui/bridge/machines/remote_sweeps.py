@@ -21,6 +21,9 @@ NOT_CONNECTED = "elsewhere"
 """The state of a sweep, and of a trial, that was running when the connection to its machine broke:
 only the window gives it."""
 
+_FIRST_WITH_SWEEPS = 2
+"""The minor version of the protocol from which on a machine tells of its sweeps."""
+
 
 def start_sweep(connection: Connection, sweep: Sweep) -> str:
     """Send the recipe of a sweep to a machine, and start it there; return such as `gpus:3`.
@@ -134,6 +137,12 @@ class RemoteSweeps(QObject):
             self.changed.emit()
 
     def _take_refusal(self, name: str, connection: Connection, why: str) -> None:
+        status = self._machines.status(name)
+        if status and status.hello and status.hello.minor < _FIRST_WITH_SWEEPS:
+            why = translate(
+                "Machines",
+                "The Traindeck there is older and has no sweeps: update it on that machine.",
+            )
         self._take(name, connection, self._reports.get(name, []), why)
 
 

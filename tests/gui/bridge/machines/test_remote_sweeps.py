@@ -216,6 +216,31 @@ def test_an_older_machine_is_named_with_what_is_missing(
     bridge.set_watching(False)
 
 
+def test_a_machine_from_before_sweeps_is_named_in_plain_words(
+    bridge: Sweeps,
+    machines: Machines,
+    other_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    qtbot: QtBot,
+) -> None:
+    monkeypatch.setattr(ListedSweeps, "request", lambda self: WatchDreams())
+    older = (
+        "import sys\nfrom engine.remote import requests\nrequests.MINOR = 1\n"
+        "from main import main\nsys.exit(main(sys.argv[1:]))"
+    )
+    words = ("env", f"TRAINDECK_HOME={other_home}", f"PYTHONPATH={PROJECT}", sys.executable)
+    machines.connect_to("gpus", (*words, "-c", older, "serve", "NONCE"))
+    qtbot.waitUntil(lambda: machines.is_connected("gpus"), timeout=LONG)
+    listed = Listed(bridge)
+    bridge.set_watching(True)
+    qtbot.waitUntil(lambda: bool(listed.missing), timeout=LONG)
+    assert listed.missing == [
+        "Sweeps of gpus are missing here. The Traindeck there is older and has no sweeps: "
+        "update it on that machine."
+    ]
+    bridge.set_watching(False)
+
+
 def test_nothing_is_missing_of_a_machine_that_was_disconnected(
     bridge: Sweeps, machines: Machines, connect: Callable[[], None], qtbot: QtBot
 ) -> None:
