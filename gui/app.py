@@ -29,7 +29,7 @@ from gui.bridge.machines.environments_there import EnvironmentsThere
 from gui.bridge.machines.machines import Machines, place_of
 from gui.bridge.memory_owners import MemoryOwners
 from gui.bridge.overview_reader import OverviewReader
-from gui.bridge.planning import Planning
+from gui.bridge.planning.planning import Planning
 from gui.bridge.run_files import RunFiles
 from gui.bridge.telemetry_reader import TelemetryReader
 from gui.bridge.template_keeper import TemplateKeeper, TemplateStatus
@@ -147,7 +147,7 @@ class AppController(QObject):
     def complete(self) -> None:
         """Make what shows a run, and look for runs."""
         _log.info("the window is painted")
-        from gui.bridge.kept_results import KeptResults
+        from gui.bridge.planning.kept_results import KeptResults
         from gui.curves import Curves  # takes longer than the window needs to appear
         from gui.machines.machines_page import MachinesPage
         from gui.machines_controller import MachinesController

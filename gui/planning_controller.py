@@ -34,10 +34,10 @@ from engine.planning.results import (
 from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import RunSpec
 from engine.telemetry.snapshot import Snapshot
-from gui.bridge.kept_results import Earlier, KeptResults
 from gui.bridge.machines.machines import place_of
-from gui.bridge.planning import Planning
-from gui.bridge.race_entrants import CannotRace, race_entrants
+from gui.bridge.planning.kept_results import Earlier, KeptResults
+from gui.bridge.planning.planning import Planning
+from gui.bridge.planning.race_entrants import CannotRace, race_entrants
 from gui.planning.batch_dialog import BatchDialog
 from gui.planning.race_page import RacePage
 from gui.run_form.run_form import RunForm

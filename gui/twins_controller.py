@@ -11,7 +11,7 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import place_of
-from gui.bridge.twins import Twins, told, twin_tag
+from gui.bridge.planning.twins import Twins, told, twin_tag
 from gui.run_form.run_form import RunForm
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.runs_table.runs_page import RunsPage

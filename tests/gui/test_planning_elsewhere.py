@@ -20,7 +20,7 @@ from engine.planning.results import Change, Finding, Preflight, Race
 from engine.remote import machines
 from engine.remote.machines import RemoteMachine
 from gui.app import AppController
-from gui.bridge.kept_results import KeptResults
+from gui.bridge.planning.kept_results import KeptResults
 from tests.support.planning_program import FINDING, program, serving
 from tests.support.runs import processes_below
 

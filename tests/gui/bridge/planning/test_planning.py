@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.planning.requests import AskMemory, AskPreflight, AskRace
 from engine.planning.results import Doing, MemoryEstimate, Race, Raced
-from gui.bridge.planning import Planning, _MeasuredHere
+from gui.bridge.planning.planning import Planning, _MeasuredHere
 from tests.gui.conftest import SPEC
 from tests.support.planning_program import ENTRY, program
 

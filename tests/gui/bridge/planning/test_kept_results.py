@@ -13,7 +13,7 @@ from engine.planning import kept
 from engine.planning.kept import Earlier, measured_before
 from engine.planning.results import Preflight, Race
 from gui.bridge.background import Background
-from gui.bridge.kept_results import KeptResults
+from gui.bridge.planning.kept_results import KeptResults
 from tests.gui.conftest import SPEC
 from tests.support.planning_program import ENTRY, FINDING
 

@@ -10,7 +10,7 @@ from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from gui.bridge.background import Background
-from gui.bridge.twins import Twins
+from gui.bridge.planning.twins import Twins
 
 SPEC = RunSpec(recipe="digits_keras", strategy="tf/single", devices=("cpu:0",))
 
