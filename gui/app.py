@@ -473,6 +473,7 @@ class AppController(QObject):
         self.cluster_devices.changed.connect(self._offer_cluster)
         self.window.visibility_changed.connect(self.cluster_devices.set_visible)
         self.machines.status_changed.connect(lambda *_: self._offer_machines())
+        self.form.entered.connect(self.machines.read_again)
         self.window.visibility_changed.connect(self.machines.set_watching)
         snapshot.connect(self.first_run_controller.show_snapshot)
         self.telemetry.stale.connect(self.devices.set_stale)

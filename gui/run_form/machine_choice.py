@@ -32,7 +32,9 @@ class MachineChoice(Combo):
         user chooses before."""
 
         self.activated.connect(lambda _: self._forget_wanted())
-        self._connected: frozenset[str] = frozenset()
+        self.connections: Mapping[str, bool] = {}
+        """What was offered last."""
+
         self.currentIndexChanged.connect(lambda _: self._tell())
 
     @property
@@ -58,7 +60,7 @@ class MachineChoice(Combo):
     @property
     def problem(self) -> str:
         """Why nothing can start on the chosen machine now, in a sentence; empty: it can."""
-        if not self.machine or self.machine in self._connected:
+        if not self.machine or self.connections.get(self.machine):
             return ""
         text = self.tr("{machine} is not connected now.")
         if self.isEnabled():
@@ -67,10 +69,13 @@ class MachineChoice(Combo):
 
     def offer(self, connections: Mapping[str, bool]) -> None:
         """List the machines with a connection. The value: whether it stands now; while it is tried
-        again, its machine stays only if it is chosen."""
-        self._connected = frozenset(name for name, stands in connections.items() if stands)
+        again, its machine stays only if it is chosen. One without a connection stays while there
+        is no choice: a run goes on where it is, or nowhere."""
+        self.connections = dict(connections)
         chosen = (self.machine, self.wanted)
-        kept = [name for name in connections if name in self._connected or name in chosen]
+        kept = [name for name, stands in connections.items() if stands or name in chosen]
+        if self.machine and not self.isEnabled():
+            kept = list(dict.fromkeys([*kept, self.machine]))
         if self.machine not in kept:
             self.setCurrentIndex(0)
         for row in reversed(range(1, self.count())):
@@ -80,7 +85,7 @@ class MachineChoice(Combo):
         for row, name in enumerate(kept, 1):
             if self.findData(name) < 0:
                 self.insertItem(row, name, name)
-            text = name if name in self._connected else broken.format(machine=name)
+            text = name if connections.get(name) else broken.format(machine=name)
             self.setItemText(self.findData(name), text)
         if self.wanted in kept:
             self.choose(self.wanted)

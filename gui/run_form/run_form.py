@@ -479,6 +479,7 @@ class RunForm(QFrame):
         self.start_button.setText(mode.start_text)
         self._source.setEnabled(not isinstance(mode, Continuation))
         self._rows_below.setRowVisible(self.name_row, self._is_new_run)
+        self.offer_machines(self.machine.connections)  # one that is gone stays for a continuation
         self._check()
 
     def offer_machines(self, connections: Mapping[str, bool]) -> None:

@@ -49,6 +49,7 @@ from gui.plots.data.run_timeline import MarkerKind
 from gui.plots.data.series_style import LOSS
 from gui.plots.export.exporter import PlotExport
 from gui.plots.plot.menu import PlotAction
+from main import main
 from tests.support.recorded_runs import SPEC, RecordedRun, save_checkpoint
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
@@ -213,6 +214,63 @@ def test_all_points_of_one_plot_come_as_csv(
     with qtbot.waitSignal(export.message) as said:
         export.export(PlotAction.COPY_CSV, plot, ["train/loss"])
     assert "gpus is not connected" in said.args[0]
+
+
+def test_a_machine_that_a_command_removes_leaves_the_form_as_it_is(
+    connected: Callable[[], AppController], qtbot: QtBot
+) -> None:
+    app = connected()
+    form = app.form
+    said: list[str] = []
+    form.message.connect(said.append)
+    form.machine.choose("gpus")
+    qtbot.waitUntil(lambda: form.spec() is not None, timeout=START_MS)
+    spec = form.spec()
+    assert spec is not None
+    form.load(
+        msgspec.structs.replace(
+            spec, devices=("cpu:0", "cpu:1"), strategy="torch/fsdp", settings={"width": 77}
+        )
+    )
+    form.field("epochs").set_value(9)
+    form.name_row.name.setText("mine")
+    qtbot.waitUntil(lambda: form.spec() is not None, timeout=START_MS)
+    entered = form.spec()
+    assert entered is not None
+    assert (entered.name, entered.epochs, entered.settings["width"]) == ("mine", 9, 77)
+    assert main(["machines", "remove", "gpus"]) == 0
+    form.entered.emit()  # the user comes back from the terminal
+    assert form.machine.machine == ""
+    assert said == ["gpus is disconnected: the form is for this machine now."]
+    qtbot.waitUntil(lambda: form.spec() == entered)
+
+
+def test_a_run_of_a_machine_that_is_removed_goes_on_nowhere_else(
+    connected: Callable[[], AppController], record_there: Callable[[], RecordedRun], qtbot: QtBot
+) -> None:
+    run = record_there()
+    run.add(RunEnded("stopped", ""))
+    app = connected()
+    form = app.form
+    said: list[str] = []
+    form.message.connect(said.append)
+    qtbot.waitUntil(lambda: listed(app).get("gpus:1") is RunState.STOPPED)
+    (info,) = app.run_list_panel.runs()
+    form.continue_run(info, None, catalog.recipe("digits"))
+    form.field("epochs").set_value(9)
+    qtbot.waitUntil(form.start_button.isEnabled, timeout=START_MS)
+    assert main(["machines", "remove", "gpus"]) == 0
+    form.entered.emit()
+    assert form.machine.machine == "gpus"
+    assert not form.start_button.isEnabled()
+    assert form.note.problem == "gpus is not connected now."
+    assert form.field("epochs").value() == 9
+    assert said == []
+    form.heading.new_run_button.click()
+    assert form.machine.machine == ""
+    assert said == ["gpus is disconnected: the form is for this machine now."]
+    assert form.field("epochs").value() == 9
+    qtbot.waitUntil(form.start_button.isEnabled)
 
 
 def test_settings_that_were_changed_there_are_marked_in_the_plots(

@@ -144,7 +144,8 @@ class Machines(QObject):
                 self.connect_to(name)
 
     def read_again(self) -> None:
-        """Follow what a command or another window has added or removed."""
+        """Follow what a command or another window has added or removed; a list that cannot be read
+        now changes nothing."""
         before = self._machines
         self._read_list(tells_always=False)
         for name in {each.name for each in before} - {each.name for each in self._machines}:
@@ -331,6 +332,8 @@ class Machines(QObject):
         try:
             self._machines = machines.machines()
         except OSError as error:
+            if not tells_always:
+                return
             self._machines = []
             text = translate("Machines", "No other machine is shown: {why}.")
             self.failed.emit(text.format(why=error))

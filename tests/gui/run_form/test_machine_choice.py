@@ -51,6 +51,21 @@ def test_the_chosen_one_that_was_disconnected_gives_way_to_this_machine(
     assert (choice.machine, told) == ("", [""])
 
 
+def test_where_there_is_no_choice_a_machine_without_a_connection_stays(
+    choice: MachineChoice,
+) -> None:
+    choice.offer({"a": True, "gpus": True})
+    choice.setCurrentIndex(2)
+    choice.setEnabled(False)
+    choice.offer({"a": True})
+    assert (choice.machine, choice.problem) == ("gpus", "gpus is not connected now.")
+    assert texts(choice) == ["This machine", "a", "gpus (not connected)"]
+    choice.setEnabled(True)
+    choice.offer(choice.connections)
+    assert texts(choice) == ["This machine", "a"]
+    assert choice.machine == ""
+
+
 def test_the_machine_of_the_last_window_is_chosen_before_it_is_connected(
     choice: MachineChoice,
 ) -> None:

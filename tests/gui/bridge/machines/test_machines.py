@@ -105,6 +105,17 @@ def test_what_a_command_has_added_and_removed_is_followed(machines: Machines, qt
     assert machines.status("gpus") is None
 
 
+def test_a_list_that_cannot_be_read_for_once_ends_no_connection(
+    machines: Machines, traindeck_home: Path, qtbot: QtBot
+) -> None:
+    machines.connect_to("gpus", SLEEPS)
+    (traindeck_home / machine_list.FILE_NAME).write_text("noise")
+    with qtbot.assertNotEmitted(machines.failed), qtbot.assertNotEmitted(machines.listed):
+        machines.read_again()
+    assert [each.name for each in machines.machines] == ["gpus"]
+    assert machines.status("gpus") is not None
+
+
 def test_a_list_that_cannot_be_read_is_said(traindeck_home: Path, qtbot: QtBot) -> None:
     traindeck_home.mkdir(exist_ok=True)
     (traindeck_home / machine_list.FILE_NAME).write_text("noise")
