@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 _INTERRUPTED = 130
 """`Exit.INTERRUPTED` of `engine.cli.output`, without its imports."""
+
+try:
+    import signal
+except KeyboardInterrupt:  # this import has some of its own
+    sys.stderr.write("The command was interrupted.\n")
+    sys.exit(_INTERRUPTED)
 
 
 def _end(*_: object) -> None:

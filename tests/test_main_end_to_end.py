@@ -327,17 +327,20 @@ def test_a_full_disk_loses_errors_and_progress_but_no_result() -> None:
 
 @pytest.mark.usefixtures("processes")
 @on_posix
-@pytest.mark.parametrize("module", ["argparse", "psutil", "engine.cli.errors", "rich.console"])
+@pytest.mark.parametrize(
+    "module", ["signal", "argparse", "psutil", "engine.cli.errors", "rich.console"]
+)
 @pytest.mark.parametrize("asked", [(), ("--asked-from", "traindeck", "gpus")])
 def test_ctrl_c_during_the_imports_is_no_reason_for_a_traceback(
     module: str, asked: tuple[str, ...]
 ) -> None:
     """On another machine, it is an exit code at any time: `ssh` passes no signal on."""
     program = (
-        "import os, runpy, signal, sys\n"
+        "import os, runpy, sys\n"
+        "sys.modules.pop('signal', None)\n"
         "def hook(event, what):\n"
         f"    if event == 'import' and what[0] == {module!r}:\n"
-        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        f"        os.kill(os.getpid(), {int(signal.SIGINT)})\n"
         "sys.addaudithook(hook)\n"
         f"sys.argv = {['main.py', *asked, 'runs']}\n"
         "sys.path.insert(0, '.')\n"
