@@ -352,6 +352,7 @@ class AppController(QObject):
             media_bar=self.media.bar,
         )
         self.window = window = MainWindow(parts, settings)
+        window.keeps_open = self.form.environment.asks_before_close
         self.doctor_dialog = DoctorDialog(self.doctor, window)
         self.theme_menu = ThemeMenu(self.theme, settings, window.theme_choices, self)
         self.log_controller = LogController(self.log_bar, self.log, self.events, window)

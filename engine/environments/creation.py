@@ -135,7 +135,7 @@ def delete(environment: Environment) -> bool:
 def requirements_problem(requirements: Sequence[str]) -> str:
     """Return why `requirements` cannot share an environment, in a sentence; empty: they can."""
     if not requirements:
-        return f"Say what to install, such as {needs.ON_GPUS['tensorflow']!r}."
+        return f"Say what to install, such as 'torch' or {needs.ON_GPUS['tensorflow']!r}."
     for text in requirements:
         if not Requirement(text).is_valid:
             return f"{text!r} is no requirement of pip, such as 'torch>=2.13,<2.14'."

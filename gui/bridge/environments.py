@@ -158,6 +158,9 @@ class EnvironmentMaker(QObject):
         self.machine = ""
         """Where that is; empty: here."""
 
+        self.default_for = ""
+        """The framework whose recipes it was to train from then on; empty: none."""
+
         self._output = ""
         """The end of what pip has printed on another machine."""
 
@@ -176,7 +179,8 @@ class EnvironmentMaker(QObject):
         `machine`: where; empty: here."""
         if self._thread is not None:
             return
-        self.name, self.machine, self._output = name, machine, ""
+        self.name, self.machine, self.default_for = name, machine, default_for
+        self._output = ""
         self._cancel.clear()
         make = self._make_there if machine else self._make_here
         self._thread = threading.Thread(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QSettings, Qt, Signal
 from PySide6.QtGui import (
     QAction,
     QCloseEvent,
+    QGuiApplication,
     QHideEvent,
     QKeySequence,
     QPaintEvent,
@@ -96,6 +98,9 @@ class MainWindow(QMainWindow):
         self._parts = parts
         self._was_painted = False
         self._lone_alt = LoneAlt()
+        self.keeps_open: Callable[[], bool] = lambda: False
+        """Asked when the user closes the window: whether it stays, and the user is asked first."""
+
         self.menus: list[QMenu] = []
         """What the menu button opens, from the first to the last."""
 
@@ -215,6 +220,11 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Save size and layout. The runs continue: they do not depend on the window."""
+        app = QGuiApplication.instance()
+        is_logout = isinstance(app, QGuiApplication) and app.isSavingSession()
+        if not is_logout and self.keeps_open():
+            event.ignore()
+            return
         self._layout.save()
         super().closeEvent(event)
 

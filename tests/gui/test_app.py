@@ -30,6 +30,7 @@ from gui.app import NO_DISPLAY, AppController, run
 from gui.bridge import template_keeper
 from gui.bridge.liveness import Silence
 from gui.bridge.telemetry_reader import TelemetryReader
+from gui.run_form.environment.environment_row import EnvironmentRow
 from gui.run_list.run_list_model import DETAIL
 from gui.window.application import has_display
 from gui.window.body import DEFAULT_WIDTH
@@ -252,6 +253,24 @@ def test_the_layout_of_all_plots_is_reset(open_app: Callable[[], AppController])
         bar.log_y.click()
     app.window.reset_layout.trigger()
     assert not any(bar.log_y.isChecked() for bar in bars)
+
+
+def test_the_window_stays_while_the_user_is_asked_whether_to_end_a_creation(
+    open_app: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[EnvironmentRow] = []
+
+    def ask_once(row: EnvironmentRow) -> bool:
+        asked.append(row)
+        return len(asked) == 1
+
+    monkeypatch.setattr(EnvironmentRow, "asks_before_close", ask_once)
+    app = open_app()
+    app.window.close()
+    assert app.window.isVisible()
+    assert asked == [app.form.environment]
+    app.window.close()
+    assert not app.window.isVisible()
 
 
 def test_the_open_tab_is_remembered_and_reset_too(open_app: Callable[[], AppController]) -> None:

@@ -136,7 +136,7 @@ def make_environment_elsewhere(
         text = translate(
             "Environments",
             "There is no connection to {machine} any more: an environment that was not ready yet "
-            "is deleted there.",
+            "is deleted there, at the latest by the next command `env` there.",
         )
         text = text.format(machine=connection.machine.name)
         raise NoAnswer(f"{text} {connection.status.sentence}".rstrip()) from error

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFileDialog,
     QHBoxLayout,
+    QMessageBox,
     QPushButton,
     QVBoxLayout,
     QWidget,
@@ -70,6 +71,7 @@ class EnvironmentRow(QWidget):
         self.maker = EnvironmentMaker(there.machines, self)
         self._dialog: MakingDialog | None = None
         self._begun = 0.0
+        self._may_close = False
         self._framework = ""
         self._chosen: dict[str, str] = {}
         """What was chosen for each framework, by a person or by a spec."""
@@ -185,6 +187,30 @@ class EnvironmentRow(QWidget):
             self._begun = time.monotonic()
         self._show_dialog()
 
+    def asks_before_close(self) -> bool:
+        """Ask whether the window is to close if that ends a creation; return whether it asks."""
+        if self._may_close or not self.maker.is_making:
+            return False
+        box = QMessageBox(self.window())
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setIcon(QMessageBox.Icon.Question)
+        box.setWindowTitle(self.tr("Close Traindeck"))
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        text = self.tr(
+            "The environment {name} is being made. If the window closes now, this ends, and what "
+            "is there is deleted."
+        )
+        box.setText(text.format(name=self._place()))
+        box.setStandardButtons(QMessageBox.StandardButton.Cancel)
+        close = box.addButton(self.tr("End it and close"), QMessageBox.ButtonRole.AcceptRole)
+        close.clicked.connect(self._close_window)
+        box.open()
+        return True
+
+    def _close_window(self) -> None:
+        self._may_close = True
+        self.window().close()
+
     def _show_dialog(self) -> None:
         if self._dialog is not None:
             self._dialog.show()
@@ -231,8 +257,12 @@ class EnvironmentRow(QWidget):
         if machine:
             self._there.ask_of(machine)
         self.refresh()
-        text = self.tr("The environment {name} is made.").format(name=self._place())
-        self.message.emit(" ".join([text, *environment.facts.problems]))
+        said = [self.tr("The environment {name} is made.").format(name=self._place())]
+        wanted = self.maker.default_for
+        if wanted and wanted not in environment.facts.versions:
+            text = self.tr("It has no {framework}, so it is not used for the runs of {framework}.")
+            said.append(text.format(framework=framework_title(wanted)))
+        self.message.emit(" ".join([*said, *environment.facts.problems]))
         self.changed.emit()
 
     def _place(self) -> str:

@@ -49,6 +49,7 @@ class MakingDialog(QDialog):
         super().__init__(parent)
         self._maker, self._framework, self._machine = maker, framework, machine
         self._begun = time.monotonic()
+        self._has_begun = False
         title = framework_title(framework)
         text = self.tr("Make an environment for {framework}")
         if machine:
@@ -95,7 +96,6 @@ class MakingDialog(QDialog):
         self.log.setPlaceholderText(self.tr("What pip says is shown here."))
         self.make_button = QPushButton(self.tr("Make it"))
         self.make_button.setObjectName("go")
-        self.make_button.setDefault(True)
         self.cancel_button = QPushButton(self.tr("Cancel"))
         self.cancel_button.setAutoDefault(False)
         self.cancel_button.setToolTip(plain_tip(self.tr("End it, and delete what is there")))
@@ -130,8 +130,10 @@ class MakingDialog(QDialog):
             self.note.set_problem(self.tr("This cannot be read: {why}.").format(why=error))
             return
         self.note.set_problem("")
+        self.note.set_note("")
         self.log.clear()
-        self._begun = time.monotonic()
+        self.log.setFocus()  # not the next button, *Cancel*: the key or click may come twice
+        self._begun, self._has_begun = time.monotonic(), True
         default = self._framework if self.is_default.isChecked() else ""
         self._maker.start(self.name.text().strip(), requirements, default, self._machine)
         self._show_state()
@@ -146,8 +148,8 @@ class MakingDialog(QDialog):
         is_making = self._maker.is_making
         for widget in (self.name, self.requirements, self.is_default, self.make_button):
             widget.setEnabled(not is_making)
-        self.cancel_button.setVisible(is_making)
         self.cancel_button.setEnabled(is_making)
+        self.make_button.setDefault(not is_making)
         self.bar.setVisible(is_making)
         self.bar.setRange(0, 0)
         self.stage.setVisible(is_making)
@@ -164,7 +166,7 @@ class MakingDialog(QDialog):
         self.stage.setToolTip(plain_tip(stage.doing))
 
     def _show_log(self) -> None:
-        text = self._maker.log()
+        text = self._maker.log() if self._has_begun else ""  # not that of an earlier one
         if text and text != self.log.toPlainText():
             self.log.setPlainText(text)
             self.log.moveCursor(self.log.textCursor().MoveOperation.End)

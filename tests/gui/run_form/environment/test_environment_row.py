@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
 from engine.environments import creation, registry
@@ -206,6 +207,65 @@ def test_a_creation_is_cancelled_and_the_dialog_says_so(
     assert "nothing of it is left" in dialog.note.text()
     assert dialog.make_button.isEnabled()
     assert form.environment.progress.isHidden() or not form.environment._making.isVisible()
+
+
+def test_a_click_or_key_that_comes_twice_does_not_cancel(
+    form: RunForm, maker_double: Creation, qtbot: QtBot
+) -> None:
+    form.environment.make()
+    dialog = form.environment._dialog
+    assert isinstance(dialog, MakingDialog)
+    place = dialog.make_button.geometry()
+    QTest.mouseClick(dialog.make_button, Qt.MouseButton.LeftButton)
+    dialog.layout().activate()
+    assert (dialog.make_button.geometry(), dialog.make_button.isVisible()) == (place, True)
+    assert dialog.focusWidget() is dialog.log
+    with qtbot.waitSignal(form.environment.maker.cancelled):
+        dialog.cancel_button.click()
+    assert dialog.note.text()
+    dialog.make()
+    assert dialog.note.text() == "", "it was about the one before"
+
+
+def test_a_new_dialog_shows_nothing_of_the_environment_before(
+    form: RunForm, maker_double: Creation, qtbot: QtBot
+) -> None:
+    maker_double.outcome = CreationFailed("The disk is full.")
+    maker_double.may_end.set()
+    creation.log_file("old").parent.mkdir(parents=True, mode=0o700)
+    creation.log_file("old").write_text("of the old one\n")
+    with qtbot.waitSignal(form.environment.maker.failed):
+        form.environment.maker.start("old", ["torch"])
+    form.environment.make()
+    dialog = form.environment._dialog
+    assert isinstance(dialog, MakingDialog)
+    assert dialog.log.toPlainText() == ""
+
+
+def test_an_environment_without_the_framework_is_told_not_to_be_its_default(
+    form: RunForm, qtbot: QtBot
+) -> None:
+    maker = form.environment.maker
+    maker.name, maker.default_for = "mine", "torch"
+    with qtbot.waitSignal(form.environment.message) as said:
+        maker.made.emit(Environment("mine", TF, facts=FACTS))
+    [text] = said.args
+    assert text.endswith("It has no PyTorch, so it is not used for the runs of PyTorch.")
+
+
+def test_the_user_is_asked_before_a_closed_window_ends_a_creation(
+    form: RunForm, maker_double: Creation
+) -> None:
+    row = form.environment
+    assert not row.asks_before_close()
+    row.maker.start("mine", ["torch"])
+    assert row.asks_before_close()
+    [box] = form.findChildren(QMessageBox)
+    assert "The environment mine is being made." in box.text()
+    [end] = [each for each in box.buttons() if each.text() == "End it and close"]
+    end.click()
+    assert not form.isVisible()
+    assert not row.asks_before_close(), "the answer was given"
 
 
 def test_a_failed_creation_says_why_and_shows_the_log(
