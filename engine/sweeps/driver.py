@@ -26,6 +26,7 @@ from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import grid_point
 from engine.sweeps.study import (
     HELD,
+    REASON,
     RESUMES,
     RUN,
     SLOT,
@@ -79,8 +80,13 @@ class Driver:
 
         self._pruned: set[int] = set()
         self._asked_to_stop: set[int] = set()
-        self._refusals: list[str] = []
-        """Why trials in turn could not be started."""
+        self._unstarted: list[int] = []
+        """Trials that an earlier driver has left without a run."""
+
+        self._has_started = False
+        self._refused: dict[int, str] = {}
+        """Trials in turn that could not be started, and why. Whether that is due to their settings
+        is known once another one starts: until then they have not failed."""
 
         self._without_metric: list[str] = []
         """What runs that finished in turn have logged in the place of the metric."""
@@ -112,8 +118,8 @@ class Driver:
     @property
     def _why_no_more(self) -> str:
         """Why no more trials are started, as a sentence; empty: they are."""
-        if len(self._refusals) >= MOST_REFUSALS:
-            what, reasons = "trials in turn could not be started", self._refusals
+        if len(self._refused) >= MOST_REFUSALS:
+            what, reasons = "trials in turn could not be started", list(self._refused.values())
         elif len(self._without_metric) >= MOST_REFUSALS:
             what, reasons = "runs in turn have not logged the metric", self._without_metric
         else:
@@ -134,10 +140,10 @@ class Driver:
                 continue
             trial = self._trial(frozen.number)
             run_id = str(frozen.user_attrs.get(RUN, "")) or started.get(frozen.number, "")
-            if not run_id:
-                self._start(trial)
-                continue
-            self._follow(trial, run_id)
+            if run_id:
+                self._follow(trial, run_id)
+            else:
+                self._unstarted.append(frozen.number)
 
     def _follow(self, trial: optuna.Trial, run_id: str) -> None:
         trial.set_user_attr(RUN, run_id)
@@ -163,17 +169,18 @@ class Driver:
         return found
 
     def _start_more(self) -> None:
-        trials = self._study.get_trials(deepcopy=False)
-        while (
-            len(self._active) < self._sweep.parallel
-            and sum(each.state.name != "WAITING" for each in trials) < self._sweep.trials
-            and not self._why_no_more
-        ):
+        while len(self._active) < self._sweep.parallel and not self._why_no_more:
+            trials = self._study.get_trials(deepcopy=False)
+            if sum(each.state.name != "WAITING" for each in trials) >= self._sweep.trials:
+                if not self._unstarted:
+                    self._fail_refused()
+                    return
+                self._start(self._trial(self._unstarted.pop(0)))
+                continue
             is_waiting = any(each.state.name == "WAITING" for each in trials)
             if self._sweep.sampler == "grid" and not is_waiting:
                 self._study.enqueue_trial(grid_point(self._sweep.ranges, len(trials)))
             self._start(self._study.ask())
-            trials = self._study.get_trials(deepcopy=False)
 
     def _start(self, trial: optuna.Trial) -> None:
         values = suggest(trial, self._sweep.ranges)
@@ -183,14 +190,25 @@ class Driver:
         try:
             run_id = client.start(spec, [tag_of(self._folder), f"{TRIAL_TAG}{trial.number}"])
         except client.CannotStart as error:
-            self._refusals.append(str(error))
-            self._fail(trial.number, str(error))
+            if self._has_started and trial.user_attrs.get(REASON):
+                self._fail(trial.number, str(error))  # for a second time, and others start
+                return
+            self._refused[trial.number] = str(error)
+            trial.set_user_attr(REASON, str(error))
             return
-        self._refusals.clear()
+        self._has_started = True
+        self._fail_refused()
+        trial.set_user_attr(REASON, "")  # it may have been refused before
         trial.set_user_attr(RUN, run_id)
         self._slots[trial.number] = slot
         self._active[trial.number] = run_id
         _log.info("trial %d: run %s with %s", trial.number, run_id, values)
+
+    def _fail_refused(self) -> None:
+        """Others start, or there are no others: those that were refused have failed."""
+        for number, reason in self._refused.items():
+            self._fail(number, reason)
+        self._refused.clear()
 
     def _free_slot(self) -> int:
         used = {self._slots[number] for number in self._active}

@@ -178,7 +178,7 @@ def test_a_sweep_whose_runs_cannot_start_ends_with_the_reason(runs: Runs) -> Non
     runs.refused = set(range(100))
     folder = new(trials=50)
     trials = drive(folder)
-    assert [each.state for each in trials] == ["failed"] * drivers.MOST_REFUSALS
+    assert [each.state for each in trials] == ["waiting"] * drivers.MOST_REFUSALS
     assert "There is no such device." in trials[0].reason
     assert reason(folder) == (
         "3 trials in turn could not be started, so it starts no more. "
@@ -191,10 +191,36 @@ def test_a_sweep_that_goes_on_is_no_longer_said_to_start_no_more(runs: Runs) -> 
     folder = new(trials=5)
     drive(folder)
     assert reason(folder)
+    runs.refused.clear()
     told: set[str] = set()
     runs.on_start = lambda run_id: told.add(reason(folder))
     drive(folder)
     assert told == {reason(folder)} == {""}
+
+
+def test_what_keeps_all_trials_from_starting_costs_none_of_them(runs: Runs) -> None:
+    """Such as a Python or a disk that is away, also over several resumes."""
+    folder = new(trials=5)
+    runs.refused = set(range(1, 100))
+    drive(folder)
+    drive(folder)
+    assert [each.state for each in drive(folder)] == ["finished"] + ["waiting"] * 4
+    runs.refused.clear()
+    trials = drive(folder)
+    assert [each.state for each in trials] == ["finished"] * 5
+    assert {each.reason for each in trials} == {""}
+    assert runs.most_at_once == 1
+
+
+def test_settings_that_cannot_be_trained_end_no_sweep_and_fail(runs: Runs) -> None:
+    folder = new(trials=8)
+    runs.refused = {0, 1, 2, 5, 7}
+    drive(folder)
+    assert reason(folder), "the first three looked like a reason for all"
+    trials = drive(folder)
+    failed = [each.number for each in trials if each.state == "failed"]
+    assert failed == [0, 1, 2, 5, 7]
+    assert reason(folder) == ""
 
 
 def test_a_driver_that_cannot_write_its_journal_says_why_it_has_ended(
