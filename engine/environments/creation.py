@@ -92,6 +92,8 @@ def create(
     paths.prepare_home()
     make_private_folder(registry.folder())
     remove_leftovers()  # the window calls this function too
+    if (registry.folder() / _slug(name) / BEING_MADE).exists():
+        raise CannotChange(f"An environment {name!r} is being made now: choose another name.")
     folder = _free_folder(name)
     log = log_file(name)
     log.unlink(missing_ok=True)

@@ -364,7 +364,7 @@ class SweepsPage(QWidget):
         columns.setSpacing(8)
         columns.addWidget(side)
         columns.addLayout(right, 1)
-        self._pages = QStackedWidget()
+        self._pages = _Pages()
         self._pages.addWidget(self._empty_page())
         self._pages.addWidget(whole)
         layout = QVBoxLayout(self)
@@ -408,6 +408,13 @@ class SweepsPage(QWidget):
         if event.type() is QEvent.Type.PaletteChange and self._shown:
             self._show_mark(self._shown.summary)
         return super().event(event)
+
+
+class _Pages(QStackedWidget):
+    def hasHeightForWidth(self) -> bool:
+        """It has texts that wrap, for which a scroll area would give plots and table the height
+        that they prefer: more than the window has."""
+        return False
 
 
 def _card(content: QWidget) -> QFrame:

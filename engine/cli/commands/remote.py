@@ -69,6 +69,9 @@ def _what_goes_on(machine: RemoteMachine, options: argparse.Namespace) -> str:
         case "sweep" if options.action in ("start", "resume"):
             listed = call(f"sweep list --on {machine.name}")
             return f"A sweep that was started there goes on: `{listed}` lists it."
+        case "env" if options.action == "add" and options.create:
+            listed = call(f"env list --on {machine.name}")
+            return f"An environment that is being made there goes on: `{listed}` lists it then."
         case _:
             return ""
 

@@ -187,5 +187,6 @@ class MakingDialog(QDialog):
 
 
 def stage_text(stage: Stage, seconds: float) -> str:
-    """Return how far a creation is, such as `Downloading torch-2.13.0 · 1.2 GiB · 0:40`."""
-    return " · ".join([stage.doing, byte_size(stage.bytes), short_duration(seconds)])
+    """Return how far a creation is, such as `0:40 · 1.2 GiB · Downloading torch-2.13.0`; its end
+    may be cut off."""
+    return " · ".join([short_duration(seconds), byte_size(stage.bytes), stage.doing])

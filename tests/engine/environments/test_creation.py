@@ -96,6 +96,15 @@ def test_what_killed_processes_left_is_deleted_by_the_next_creation(python: Fake
         assert sorted(_left()) == ["in-work", "new", "of-another-kind"]
 
 
+def test_a_name_of_which_one_is_being_made_is_refused(python: FakePython) -> None:
+    registry.folder().mkdir(parents=True, mode=0o700)
+    with (
+        creation._folder_in_work(registry.folder() / "new"),
+        pytest.raises(CannotChange, match="'new' is being made now"),
+    ):
+        create("new", ["torch==2.13.0"], base=str(python.program))
+
+
 def test_a_deletion_that_is_killed_is_gone_on_with(
     python: FakePython, monkeypatch: pytest.MonkeyPatch
 ) -> None:

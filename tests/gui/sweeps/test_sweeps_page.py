@@ -8,6 +8,7 @@ import pytest
 from filelock import FileLock
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
 from engine.sweeps.report import SweepIndex, SweepReport
@@ -54,6 +55,24 @@ def test_it_says_of_which_machines_sweeps_are_missing(page: SweepsPage) -> None:
     assert page.missing.isVisible(), "also of another sweep"
     page.show_reports(reports)
     assert not page.missing.isVisible()
+
+
+def test_sentences_that_wrap_do_not_make_it_higher_than_the_window(qtbot: QtBot) -> None:
+    area = QScrollArea()
+    page = SweepsPage(Background(), DARK)
+    area.setWidget(page)
+    area.setWidgetResizable(True)
+    qtbot.addWidget(area)
+    area.resize(980, 600)
+    area.show()
+    make_sweep(3, with_runs=False)
+    [report] = SweepIndex().read()
+    why = "3 trials in turn could not be started. The last reason: there is no such Python. " * 2
+    summary = msgspec.structs.replace(report.summary, reason=why)
+    page.show_reports([msgspec.structs.replace(report, summary=summary)], (), [why])
+    QApplication.processEvents()
+    assert page.remark.height() >= page.remark.heightForWidth(page.remark.width())
+    assert page.height() == area.viewport().height()
 
 
 def test_it_shows_the_newest_sweep_until_another_one_is_chosen(page: SweepsPage) -> None:
