@@ -252,6 +252,8 @@ class EnvironmentMaker(QObject):
         self.progressed.emit(Stage(part.doing, part.bytes))
 
     def _ended(self) -> None:
+        if self._thread is not None:
+            self._thread.join()  # this was its last word
         self._thread = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, Qt
@@ -15,7 +16,9 @@ from pytestqt.qtbot import QtBot
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy, WorkerPlan, one_process_per_device
 from gui.app import AppController
+from gui.bridge.background import Background
 from gui.bridge.files import gpu_builds
+from gui.bridge.planning.planning import Planning
 from gui.style.theme import ThemeController
 from tests.support.recorded_runs import RecordedRun
 
@@ -42,6 +45,32 @@ def windows_end_with_their_test() -> Iterator[None]:
     if isinstance(app, QApplication) and app.styleSheet():
         app.setStyleSheet("")  # the theme of this test is not the next one's
         app.setPalette(QPalette())
+
+
+@pytest.fixture(autouse=True)
+def threads_end_with_their_test(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """What a thread has found belongs to the test that has started it. A thread must not be the
+    last one to hold a QObject either: this would be deleted in it, which Qt does not allow."""
+    if "qtbot" in request.fixturenames:
+        request.getfixturevalue("qtbot")  # it closes the widgets after this has ended
+    made: list[Background | Planning] = []
+    for kind in (Background, Planning):
+
+        def note(
+            self: Any, *args: Any, init: Callable[..., None] = kind.__init__, **named: Any
+        ) -> None:
+            init(self, *args, **named)
+            made.append(self)
+
+        monkeypatch.setattr(kind, "__init__", note)
+    yield
+    for each in made:
+        if isinstance(each, Background):
+            each.finish()
+        else:
+            each.shut_down()
 
 
 @pytest.fixture(autouse=True)

@@ -90,6 +90,7 @@ class Planning(QObject):
         self._arguments = tuple(arguments)
         self._machines = machines or Machines(parent=self)
         self._now: _Measurement | None = None
+        self._thread: threading.Thread | None = None
         self._waiting: dict[Kind, Request] = {}
         self._is_closing = False
         self._answered.connect(self._hear)
@@ -135,6 +136,8 @@ class Planning(QObject):
         self._waiting.clear()
         if self._now is not None:
             self._now.leave()
+        if self._thread is not None:
+            self._thread.join(CLOSE_SECONDS)  # it uses this object
 
     def _begin_next(self) -> None:
         while self._now is None and self._waiting and not self._is_closing:
@@ -147,7 +150,8 @@ class Planning(QObject):
                 self.ended.emit(request)
                 continue
             self._now = now
-            threading.Thread(target=self._follow, args=(now,), daemon=True).start()
+            self._thread = threading.Thread(target=self._follow, args=(now,), daemon=True)
+            self._thread.start()
             self.begun.emit(request)
 
     def _measurement(self, request: Request) -> _Measurement:

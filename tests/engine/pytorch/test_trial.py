@@ -34,6 +34,7 @@ class Tried:
             recipe="r", strategy="torch/single", devices=("cpu:0",), accumulation=accumulation
         )
         rank = Rank(0, 1, (CPU,), SingleProcess(), spec)
+        torch.manual_seed(0)  # by chance, the parts of a batch could have the same loss
         self.module = nn.Sequential(
             nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3)
         )

@@ -65,7 +65,8 @@ def test_what_is_made_there_is_told_with_the_end_of_the_output(qtbot: QtBot) -> 
         (
             NotConnected("The connection broke before the answer came."),
             "There is no connection to gpus any more: an environment that was not ready yet is "
-            "deleted there. There is no SSH server on gpus.",
+            "deleted there, at the latest by the next command `env` there. There is no SSH server "
+            "on gpus.",
         ),
     ],
 )
