@@ -18,6 +18,7 @@ from engine.spec.strategy import Strategy, WorkerPlan, one_process_per_device
 from gui.app import AppController
 from gui.bridge.background import Background
 from gui.bridge.files import gpu_builds
+from gui.bridge.machines.machines import Machines
 from gui.bridge.planning.planning import Planning
 from gui.style.theme import ThemeController
 from tests.support.recorded_runs import RecordedRun
@@ -55,8 +56,8 @@ def threads_end_with_their_test(
     last one to hold a QObject either: this would be deleted in it, which Qt does not allow."""
     if "qtbot" in request.fixturenames:
         request.getfixturevalue("qtbot")  # it closes the widgets after this has ended
-    made: list[Background | Planning] = []
-    for kind in (Background, Planning):
+    made: list[Background | Machines | Planning] = []
+    for kind in (Background, Machines, Planning):
 
         def note(
             self: Any, *args: Any, init: Callable[..., None] = kind.__init__, **named: Any
@@ -66,7 +67,7 @@ def threads_end_with_their_test(
 
         monkeypatch.setattr(kind, "__init__", note)
     yield
-    for each in made:
+    for each in reversed(made):
         if isinstance(each, Background):
             each.finish()
         else:

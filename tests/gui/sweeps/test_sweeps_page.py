@@ -57,14 +57,21 @@ def test_it_says_of_which_machines_sweeps_are_missing(page: SweepsPage) -> None:
     assert not page.missing.isVisible()
 
 
-def test_sentences_that_wrap_do_not_make_it_higher_than_the_window(qtbot: QtBot) -> None:
+@pytest.fixture
+def scrolled(page: SweepsPage, qtbot: QtBot) -> QScrollArea:
+    """The page as the window has it."""
     area = QScrollArea()
-    page = SweepsPage(Background(), DARK)
     area.setWidget(page)
     area.setWidgetResizable(True)
     qtbot.addWidget(area)
     area.resize(980, 600)
     area.show()
+    return area
+
+
+def test_sentences_that_wrap_do_not_make_it_higher_than_the_window(
+    page: SweepsPage, scrolled: QScrollArea
+) -> None:
     make_sweep(3, with_runs=False)
     [report] = SweepIndex().read()
     why = "3 trials in turn could not be started. The last reason: there is no such Python. " * 2
@@ -72,7 +79,7 @@ def test_sentences_that_wrap_do_not_make_it_higher_than_the_window(qtbot: QtBot)
     page.show_reports([msgspec.structs.replace(report, summary=summary)], (), [why])
     QApplication.processEvents()
     assert page.remark.height() >= page.remark.heightForWidth(page.remark.width())
-    assert page.height() == area.viewport().height()
+    assert page.height() == scrolled.viewport().height()
 
 
 def test_it_shows_the_newest_sweep_until_another_one_is_chosen(page: SweepsPage) -> None:

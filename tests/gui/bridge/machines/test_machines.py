@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,12 @@ SLEEPS = ("sleep", "3600")
 
 
 @pytest.fixture
-def machines(qtbot: QtBot) -> Machines:
+def machines(qtbot: QtBot) -> Iterator[Machines]:
     machine_list.add(RemoteMachine(name="gpus", destination="me@gpus"))
     found = Machines()
     found.begin()
-    return found
+    yield found
+    found.shut_down()  # a connection would be tried again and again in later tests
 
 
 def info(id: str, state: RunState = RunState.RUNNING) -> RunInfo:
