@@ -198,7 +198,8 @@ class Driver:
             return
         self._has_started = True
         self._fail_refused()
-        trial.set_user_attr(REASON, "")  # it may have been refused before
+        if trial.user_attrs.get(REASON):
+            trial.set_user_attr(REASON, "")  # it was refused before
         trial.set_user_attr(RUN, run_id)
         self._slots[trial.number] = slot
         self._active[trial.number] = run_id

@@ -44,7 +44,8 @@ def answer_to(program: str, machine: str) -> None:
 
 
 def name_of_this_machine() -> str:
-    """Return what the person calls this machine who asks from another one; empty: nobody does."""
+    """Return the name that this machine has where the command comes from; empty: it comes from
+    this machine."""
     return "" if _asked_from is None else _asked_from[1]
 
 

@@ -45,7 +45,11 @@ class KeptResults(QObject):
 
     def look(self, spec: RunSpec, machine: str = "", *, quietly: bool = False) -> None:
         """Find the newest results of a machine (empty: this one) for the recipe of `spec` on its
-        devices. Emits `found`; or `not_found`, and `failed` unless nobody waits (`quietly`)."""
+        devices.
+
+        Emits `found`. If there is no answer, it emits `not_found`, and `failed` too unless
+        `quietly`.
+        """
 
         def work() -> Earlier:
             return self._kept_elsewhere(spec, machine) if machine else kept.earlier(spec)

@@ -283,4 +283,4 @@ def test_a_start_gives_its_focus_to_no_heading_and_has_it_again_when_it_is_refus
     assert active.focusWidget() is active.start
     active.ranges["width"].line.setFocus()
     active.show_refusal("gpus: no.")
-    assert active.focusWidget() is active.ranges["width"].line, "nobody is interrupted"
+    assert active.focusWidget() is active.ranges["width"].line, "the focus stays in the field"
