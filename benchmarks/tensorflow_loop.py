@@ -118,7 +118,7 @@ def ours(trainer: TfTrainer) -> Clocks:
     """Milliseconds per step of one round."""
     begin = clocks()
     for first in range(0, STEPS, CHUNK):
-        losses = trainer.run_steps(Position(0, first, first), CHUNK)["loss"]
+        losses = trainer.run_steps(Position(0, first, first), CHUNK).read()["loss"]
         assert len(losses) == CHUNK
     return per_step(begin, clocks(), STEPS)
 

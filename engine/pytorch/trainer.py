@@ -46,7 +46,7 @@ from engine.training import run_length
 from engine.training.errors import CheckpointMisfit, DevicesFull, OutOfMemory, TrainingFailed
 from engine.training.measuring import Measurements
 from engine.training.memory_record import RankRecord, is_asked
-from engine.training.protocols import emit_once
+from engine.training.protocols import DoneSteps, emit_once
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
 from engine.worker.initial_weights import share_initial_weights
 from engine.worker.model_outline import model_facts
@@ -170,7 +170,8 @@ class TorchTrainer:
         self._turn = Turn()
         self._value_names: tuple[str, ...] = ()
         self.epoch_ended = False
-        self.samples = 0.0
+        self._samples = 0.0
+        self._on_gpus = not any(device.startswith("cpu") for device in spec.devices)
         self._sums: dict[tuple[str, str], float] = {}
         self._amounts: dict[tuple[str, str], float] = {}
         self._validated: str | None = None
@@ -179,9 +180,8 @@ class TorchTrainer:
         self._steps, self._step_seconds = 0, 0.0
         self._probe = MemoryProbe(devices, session.plan.devices) if is_asked() else None
 
-    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
-        begin = time.perf_counter()
-        self.samples = 0.0
+    def run_steps(self, position: Position, count: int) -> DoneSteps:
+        begin, self._samples = time.perf_counter(), 0.0
         if self._average:
             self._average.take_back()
         if not self._is_first_step and not self._has_saving_checked:
@@ -198,13 +198,21 @@ class TorchTrainer:
                     break
                 for name, value in step.items():
                     figures.setdefault(name, []).append(value)
-        if not figures:
+        copies = {name: _HostCopy(values) for name, values in figures.items()}
+        done = len(figures.get("loss", ()))
+        self._step_seconds += time.perf_counter() - begin
+        return DoneSteps(done, self._samples, lambda: self._read(position, copies), self._on_gpus)
+
+    def _read(self, position: Position, copies: dict[str, _HostCopy]) -> dict[str, list[float]]:
+        """Return the values of the steps from `position`; all ranks call it."""
+        if not copies:
             return {"loss": []}
-        # One copy from the device per curve, and one all-reduce for the whole chunk.
-        shared = [_to_host(figures.pop(name)) for name in self._value_names]
+        begin = time.perf_counter()
+        # One all-reduce for the whole chunk.
+        shared = [copies.pop(name).read() for name in self._value_names]
         sums = self._rank.group.all_reduce_sum(torch.cat(shared)).view(len(shared), -1)
         means = dict(zip(self._value_names, sums.tolist(), strict=True))
-        on_host = {name: _to_host(values).tolist() for name, values in figures.items()}
+        on_host = {name: copy.read().tolist() for name, copy in copies.items()}
         self._add_to_epoch(position, means)
         self._explain_not_finite(position, means["loss"])
         self._steps += len(means["loss"])
@@ -459,7 +467,7 @@ class TorchTrainer:
             values, metrics = self._step_of_one(total, is_first_step=is_first_step)
         if not values:
             return {}
-        self.samples += self._batch_size
+        self._samples += self._batch_size
         self._update_average()
         return self._noted(values) | metrics
 
@@ -869,11 +877,29 @@ def _group(session: WorkerSession, strategy: TorchStrategy, device: torch.device
     return ProcessGroup(session.rank, session.world_size, device, backend)
 
 
-def _to_host(values: list[Any]) -> torch.Tensor:
-    """Return numbers or 0-d tensors of one device as a float64 tensor on the CPU, in one copy."""
-    if isinstance(values[0], torch.Tensor):
-        return torch.stack(values).double().cpu()
-    return torch.tensor(values, dtype=torch.float64)
+class _HostCopy:
+    """A copy of numbers or 0-d tensors of one device to the host, as float64 on the CPU.
+
+    It begins at once, and the host does not wait for it before `read`.
+    """
+
+    def __init__(self, values: list[Any]) -> None:
+        self._copied: Any = None
+        if not isinstance(values[0], torch.Tensor):
+            self._numbers = torch.tensor(values, dtype=torch.float64)
+            return
+        stacked = torch.stack(values).double()
+        self._numbers = stacked.to("cpu", non_blocking=True)
+        if stacked.is_cuda:
+            event: Any = torch.cuda.Event
+            self._copied = event(blocking=True)  # whoever waits leaves the processor to others
+            self._copied.record(torch.cuda.current_stream(stacked.device))
+
+    def read(self) -> torch.Tensor:
+        """Return the numbers, once they are there."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        return self._numbers
 
 
 def _numbers(values: list[Value]) -> list[float]:

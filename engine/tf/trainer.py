@@ -37,6 +37,7 @@ from engine.tf.tf_strategy import TfStrategy
 from engine.training.errors import OutOfMemory, TrainingFailed
 from engine.training.measuring import Measurements
 from engine.training.memory_record import RankRecord
+from engine.training.protocols import DoneSteps
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
 from engine.worker.initial_weights import share_initial_weights
 from engine.worker.model_outline import model_facts
@@ -141,21 +142,18 @@ class TfTrainer(NoHostOffload):
         return replica.model, replica.optimizer, replica.objective.more_variables
 
     @property
-    def samples(self) -> float:
-        return sum(self._loop.sizes)
-
-    @property
     def epoch_ended(self) -> bool:
         return self._loop.epoch_ended
 
-    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
+    def run_steps(self, position: Position, count: int) -> DoneSteps:
         self._epochs.begin(position)
         during = "" if count == 1 else f"one of {count} steps from there on"
         self._done = position.step
         with self._explain_out_of_memory(during):
             found = self._loop.run_steps(position, count)
-        self._epochs.count(position, found, self._loop.sizes)
-        return found
+        sizes = self._loop.sizes
+        self._epochs.count(position, found, sizes)
+        return DoneSteps(len(found["loss"]), sum(sizes), lambda: found)
 
     def rank_metrics(self) -> dict[str, float]:
         return memory_metrics()

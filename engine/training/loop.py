@@ -3,7 +3,8 @@
 ```
 for every epoch:
     for every chunk of K steps (about 100 ms):    <- all ranks agree here on K and on the commands
-        run the steps, copy their metrics from the device once
+        run the steps, begin to copy their metrics from the device
+        report the chunk before, which the device has done meanwhile
     for every chunk of validation batches:        <- and here
         add up loss and metrics
 ```
@@ -11,6 +12,7 @@ for every epoch:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
@@ -24,7 +26,7 @@ from engine.training.early_end import EarlyEnd
 from engine.training.early_stopping import EarlyStopping
 from engine.training.measuring import measure_if_asked
 from engine.training.pace import MOST_STEPS, Pace
-from engine.training.protocols import UNKNOWN, Session, Trainer, emit_once
+from engine.training.protocols import UNKNOWN, DoneSteps, Session, Trainer, emit_once
 from engine.training.reporter import Reporter
 from engine.training.step_boundary import StepBoundary
 
@@ -49,15 +51,22 @@ class Loop:
         self._reporter = Reporter(trainer, session, self._pace)
         self._saver = CheckpointSaver(trainer, session, position)
         self._boundary = StepBoundary(trainer, session, self._saver)
+        ranks = int(os.environ.get("WORLD_SIZE", "1"))
+        self._is_alone = ranks == 1
         self._early_end = EarlyEnd(
             session.rank,
-            int(os.environ.get("WORLD_SIZE", "1")),
+            ranks,
             lambda: session.mailbox.has_commands,
         )
         trainer.goes_on = self._early_end.goes_on
         self._early_stopping = EarlyStopping.of_worker(session.spec, session.metric_directions)
         self._has_validated = False
         self._end_reason = ""
+        self._unread: DoneSteps | None = None
+        """The last steps, while the device computes them; `_position` is the one after them."""
+
+        self._since = 0.0, 0.0
+        """When the device began with them: seconds since the epoch, and by the clock."""
 
     def run(self) -> None:
         """Train, save a last checkpoint if the disk has room for it, and send `TrainingEnded`.
@@ -110,21 +119,50 @@ class Loop:
             due = self._is_rank_zero and self._saver.request_due(position)
             wanted = min(left, self._pace.chunk, self._saver.steps_until_due(position.step))
             flags, count = self._boundary.agree(wanted, due=due)
+            if flags:
+                self._report_unread()
             if not self._boundary.act(flags, position):
                 return False
             self._session.alive = Alive("training", position.step)
-            begin, clock = time.time(), time.perf_counter()
-            self._early_end.begin(count)
-            step_metrics = self._trainer.run_steps(position, count)
-            if done := len(step_metrics["loss"]):
-                self._pace.trained(done, self._trainer.samples, time.perf_counter() - clock)
-                self._position = Position(
-                    position.epoch, position.batch + done, position.step + done
-                )
-                self._reporter.trained(self._position, step_metrics, begin, time.time())
+            self._run_steps(count)
             if self._trainer.epoch_ended:
                 break
+        self._report_unread()
         return True
+
+    def _run_steps(self, count: int) -> None:
+        """Do at most `count` steps, and report those before, for which the device has had time."""
+        begin, position = _now(), self._position
+        self._early_end.begin(count)
+        try:
+            done = self._trainer.run_steps(position, count)
+        except Exception:
+            if self._is_alone:  # no other rank has to take part
+                with contextlib.suppress(Exception):
+                    self._report_unread()
+            raise
+        if self._unread is None:
+            self._since = begin
+        self._report_unread()
+        if not done.count:
+            return
+        self._position = Position(
+            position.epoch, position.batch + done.count, position.step + done.count
+        )
+        self._unread = done
+        if not done.waits:
+            self._report_unread()
+
+    def _report_unread(self) -> None:
+        """Read and report the last steps, if that is not done; all ranks call it."""
+        done, self._unread = self._unread, None
+        if done is None:
+            return
+        metrics = done.read()
+        (begin, clock), self._since = self._since, _now()
+        end, read = self._since
+        self._pace.trained(done.count, done.samples, read - clock)
+        self._reporter.trained(self._position, metrics, begin, end)
 
     def _steps_left(self) -> int:
         """Return the steps until the end of the epoch or of the run, or many if it is not known."""
@@ -174,3 +212,8 @@ class Loop:
         self._reporter.validated(self._position, metrics, ends_epoch=ends_epoch)
         self._saver.validated(self._position.epoch, metrics)
         return True
+
+
+def _now() -> tuple[float, float]:
+    """Return the seconds since the epoch, and those of a clock that nobody sets."""
+    return time.time(), time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,25 @@ from engine.training.command_mailbox import CommandMailbox
 
 UNKNOWN = -1
 """In the place of a number of validation batches."""
+
+
+@dataclass(frozen=True)
+class DoneSteps:
+    """Steps that a trainer has done; their values may still be on the device."""
+
+    count: int
+    samples: float
+    """Those that all replicas together have trained on. A last batch may have fewer than others.
+    Only rank 0 needs it."""
+
+    read: Callable[[], dict[str, list[float]]]
+    """Returns one value per step for each metric, the same on every rank: always `loss` (the mean
+    over the global batch), and perhaps `learning_rate` and `gradient_norm`. All ranks call it once,
+    in the order of the steps."""
+
+    waits: bool = False
+    """Whether `read` waits for the device, the same on every rank. The loop then reads the values
+    when the next steps are on their way, so that the device always has work."""
 
 
 class Trainer(Protocol):
@@ -32,10 +52,6 @@ class Trainer(Protocol):
     epoch_ended: bool
     """Whether the data ended in the last `run_steps`, which may be before `steps_per_epoch`."""
 
-    samples: float
-    """Those that all replicas together have trained on in the last `run_steps`. A last batch may
-    have fewer than others. Only rank 0 needs it."""
-
     replicas: int
     parameters: int
     goes_on: Callable[[int], bool]
@@ -49,12 +65,8 @@ class Trainer(Protocol):
     input_problem: str
     """Which inputs are not finite, in a sentence, if a loss was not finite because of them."""
 
-    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
-        """Train on `count` global batches from `position`, all of the same epoch, or on fewer.
-
-        Return one value per step for each metric, the same on every rank: always `loss` (the mean
-        over the global batch), and perhaps `learning_rate` and `gradient_norm`.
-        """
+    def run_steps(self, position: Position, count: int) -> DoneSteps:
+        """Train on `count` global batches from `position`, all of the same epoch, or on fewer."""
 
     def rank_metrics(self) -> dict[str, float]:
         """Return metrics of this rank since the last call, such as {"data_share": 0.1}."""

@@ -50,11 +50,14 @@ PER_STEP = (
     ),
 )
 
-PER_CHUNK = (
+PER_CHUNK: tuple[Allowed, ...] = ()
+
+PER_READ = (
     Allowed(
-        "copy to the host: pytorch/trainer.py _to_host",
+        "event: pytorch/trainer.py read",
         _curves,
-        "The values of the steps of a chunk (100 ms) go into the curves: one copy per curve.",
+        "The values of the steps of a chunk go into the curves: one copy per curve, for which the "
+        "host waits when the next chunk is on its way.",
     ),
 )
 

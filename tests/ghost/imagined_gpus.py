@@ -191,9 +191,10 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             source, target = first, torch.device(kwargs.get("device") or first.device)
             lazily = bool(kwargs.get("non_blocking"))
         if source.is_cuda and target.type == "cpu":
-            self.note("copy to the host")
-            if lazily and name == "_to_copy":
+            if lazily and name == "_to_copy":  # the host waits for it when it needs the values
                 self.pinned_by_copies += source.numel() * source.element_size()
+            else:
+                self.note("copy to the host")
         elif source.is_cpu and target.type == "cuda":
             if not lazily:
                 self.note("blocking copy to the GPU")

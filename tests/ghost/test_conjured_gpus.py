@@ -16,6 +16,7 @@ from tests.ghost.allowed import (
     LEFT,
     PER_BATCH,
     PER_CHUNK,
+    PER_READ,
     PER_STEP,
     PER_VALIDATION,
     Allowed,
@@ -86,6 +87,10 @@ def test_the_host_waits_in_a_step_only_for_what_is_allowed(results: Results) -> 
 
 def test_the_host_waits_in_a_chunk_only_for_what_is_allowed(results: Results) -> None:
     assert results.differences("per_chunk", PER_CHUNK) == {}
+
+
+def test_the_host_waits_for_the_values_of_steps_only_when_they_are_read(results: Results) -> None:
+    assert results.differences("per_read", PER_READ) == {}
 
 
 def test_the_host_waits_in_a_validation_only_for_what_is_allowed(results: Results) -> None:

@@ -183,13 +183,17 @@ def run(trial: Trial) -> Found:
     """Run a trial."""
     with trainer_of(trial) as (trainer, observer):
         found = Found()
-        trainer.run_steps(Position(0, 0, 0), 1)  # the optimizer makes its state
-        trainer.run_steps(Position(0, 1, 1), 1)  # and a checkpoint is tried
+        trainer.run_steps(Position(0, 0, 0), 1).read()  # the optimizer makes its state
+        trainer.run_steps(Position(0, 1, 1), 1).read()  # and a checkpoint is tried
         observer.taken_waits()
-        trainer.run_steps(Position(0, 2, 2), 1)
+        trainer.run_steps(Position(0, 2, 2), 1).read()
         short = observer.taken_waits()
-        trainer.run_steps(Position(0, 3, 3), 2)
-        found.per_step, found.per_chunk = _divided(short, observer.taken_waits())
+        done = trainer.run_steps(Position(0, 3, 3), 2)
+        begun = observer.taken_waits()
+        done.read()
+        found.per_read = observer.taken_waits()
+        short = {k: n for k, n in short.items() if k not in found.per_read}
+        found.per_step, found.per_chunk = _divided(short, begun)
         found.computed_in = sorted(
             {str(dtype).removeprefix("torch.") for _, dtype in observer.computed_in}
         )
@@ -214,7 +218,7 @@ def run(trial: Trial) -> Found:
         found.left = observer.device_memory()
         try:
             trainer.restore_devices()
-            trainer.run_steps(Position(0, 5, 5), 1)
+            trainer.run_steps(Position(0, 5, 5), 1).read()
         except Exception as error:
             found.error = f"after the pause: {type(error).__name__}: {error}"
         return found

@@ -69,6 +69,9 @@ class Found(msgspec.Struct, kw_only=True):
 
     per_step: dict[str, int] = {}
     per_chunk: dict[str, int] = {}
+    per_read: dict[str, int] = {}
+    """When the values of a chunk are read."""
+
     per_batch: dict[str, int] = {}
     """Of validation."""
 

@@ -18,6 +18,7 @@ from engine.spec.metric_direction import direction_overrides
 from engine.spec.run_spec import RunSpec
 from engine.training.command_mailbox import CommandMailbox
 from engine.training.loop import Loop
+from engine.training.protocols import DoneSteps
 
 STEPS = 4
 """Steps per epoch."""
@@ -70,14 +71,18 @@ class CountingTrainer:
     input_problem = ""
     goes_on: Callable[[int], bool]
     progress: Callable[[int], None]
-    samples = 0.0
+    waits = False
 
     def __init__(
         self, peers: SingleProcess | ThreadedRanks, rank: int = 0, replicas: int = 1
     ) -> None:
         self.replicas = replicas
         self.done: list[Moment] = []
+        self.read: list[int] = []
+        """After which steps values were read."""
+
         self.after: Callable[[Moment], None] = lambda moment: None
+        self.on_read: Callable[[], None] = lambda: None
         self.loss: Callable[[int], float] = lambda step: 1 / step
         self.validation: Callable[[int], dict[str, float]] = lambda epoch: {"loss": 0.5}
         self.end_reason: Callable[[int], str] = lambda epoch: ""
@@ -89,17 +94,23 @@ class CountingTrainer:
         self.ends_after = 0
         """The batches after which the data of each epoch end; 0: they do not end early."""
 
-    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
+    def run_steps(self, position: Position, count: int) -> DoneSteps:
         assert self._is_on_devices
         if self.ends_after:
             left = self.ends_after - position.batch
             self.epoch_ended = left < count
             count = min(left, count)
-        self.samples = 32.0 * count
-        return {
+        values = {
             "loss": [self._step(position, number) for number in range(count)],
             "learning_rate": [0.1] * count,
         }
+
+        def read() -> dict[str, list[float]]:
+            self.read.append(position.step + count)
+            self.on_read()
+            return values
+
+        return DoneSteps(count, 32.0 * count, read, self.waits)
 
     def rank_metrics(self) -> dict[str, float]:
         return {"batches": float(len(self.done))}

@@ -90,11 +90,9 @@ def test_it_counts_the_samples_that_a_step_had(
     one = trainer(data, **options)
     found = []
     for number in range(len(samples)):
-        one.run_steps(Position(0, number, number), 1)
-        found.append(one.samples)
+        found.append(one.run_steps(Position(0, number, number), 1).samples)
     assert found == samples
-    one.run_steps(Position(1, 0, len(samples)), len(samples))
-    assert one.samples == sum(samples)
+    assert one.run_steps(Position(1, 0, len(samples)), len(samples)).samples == sum(samples)
     one.close()
 
 
@@ -124,10 +122,10 @@ class SlowLinear(nn.Linear):
 def test_waiting_for_data_and_computing_add_up_to_the_steps(data: Callable[[], Any]) -> None:
     """A sleep never ends early, so these bounds hold on a machine of any speed."""
     one = trainer(lambda: data, lambda: SlowLinear(3, 2), batch_size=4)
-    one.run_steps(Position(0, 0, 0), 1)
+    one.run_steps(Position(0, 0, 0), 1).read()
     one.rank_metrics()
     begin = time.perf_counter()
-    one.run_steps(Position(0, 1, 1), 1)
+    one.run_steps(Position(0, 1, 1), 1).read()
     seconds = time.perf_counter() - begin
     parts = {name: share * seconds for name, share in one.rank_metrics().items()}
     assert parts["data_share"] >= 0.02
@@ -191,7 +189,7 @@ def test_a_repeated_step_is_that_of_smaller_parts(
             on_oom="shrink",
         )
         one._is_first_step = False  # its trial would be a forward pass
-        losses = one.run_steps(Position(0, 0, 0), 1)["loss"]
+        losses = one.run_steps(Position(0, 0, 0), 1).read()["loss"]
         state = one._parallel.module.state_dict()
         found.append([losses[0], *(float(value.double().sum()) for value in state.values())])
         one.close()

@@ -248,7 +248,7 @@ def ours(
         found: dict[str, list[float]] = {}
         for first, count in ((0, 3), (3, one.steps_per_epoch - 3)):
             position = Position(epoch, first, epoch * one.steps_per_epoch + first)
-            for name, values in one.run_steps(position, count).items():
+            for name, values in one.run_steps(position, count).read().items():
                 found[name] = [*found.get(name, []), *values]
         one.begin_validation()
         one.validate(0, 1)
@@ -277,9 +277,9 @@ def resumed_metrics() -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             one.run_steps(Position(), 2)
             one.save(Path(folder))
-            wanted = one.run_steps(Position(0, 2, 2), 2)
+            wanted = one.run_steps(Position(0, 2, 2), 2).read()
             other.restore(Path(folder))
-            curves = other.run_steps(Position(0, 2, 2), 2)
+            curves = other.run_steps(Position(0, 2, 2), 2).read()
         apart = max(np.abs(np.subtract(wanted[name], curves[name])).max() for name in wanted)
         found[kind] = [sorted(wanted), float(apart), difference(weights_of(one), weights_of(other))]
     return found
@@ -402,7 +402,7 @@ def read_through(
         wanted = stop[1] - batch if epoch == stop[0] else 3
         if one.steps_per_epoch:
             wanted = min(wanted, one.steps_per_epoch - batch)
-        found = one.run_steps(Position(epoch, batch, epoch * 4 + batch), wanted)["loss"]
+        found = one.run_steps(Position(epoch, batch, epoch * 4 + batch), wanted).read()["loss"]
         losses += found
         batch += len(found)
         if one.epoch_ended or batch == one.steps_per_epoch:
@@ -482,7 +482,7 @@ def callbacks_at_epochs() -> dict[str, Any]:
                 given.callbacks = lambda: [ours[0], *some()[1:]]
                 one = made("tf/single", given, epochs=9)
                 one.restore(Path(folder))
-        rates += one.run_steps(Position(epoch, 0, 4 * epoch), 4)["learning_rate"]
+        rates += one.run_steps(Position(epoch, 0, 4 * epoch), 4).read()["learning_rate"]
         one.begin_validation()
         one.validate(0, 4)
         metrics = {f"validation/{name}": value for name, value in one.end_validation().items()}
@@ -604,7 +604,7 @@ def own_train_steps() -> dict[str, Any]:
             half.run_steps(Position(1, 0, 4), 2)
             half.save(Path(folder))
             other.restore(Path(folder))
-        last = other.run_steps(Position(1, 2, 6), 2)
+        last = other.run_steps(Position(1, 2, 6), 2).read()
         found[make.__name__] = {
             "names": sorted(curves),
             "missing": sorted(wanted.keys() - curves.keys()),
@@ -708,7 +708,7 @@ def own_steps() -> dict[str, Any]:
     found, reached = [], []
     for kind in ("tf/single", "tf/mirrored"):
         one = made(kind, given, accumulation=1 if kind == "tf/single" else 2)
-        curves = one.run_steps(Position(), 4)
+        curves = one.run_steps(Position(), 4).read()
         one.begin_validation()
         one.validate(0, 4)
         found.append([curves["loss"], curves["other"], *one.end_validation().items()])

@@ -29,7 +29,7 @@ def overflow() -> dict[str, Any]:
     given = recipe(dense(3), datasets=lambda: ((inputs, targets), (inputs, targets)))
     one = made("tf/mirrored", given, precision="fp16", gradient_norm=True)
     scale = float(one._replica.optimizer.dynamic_scale.numpy())
-    norms = one.run_steps(Position(), 4)["gradient_norm"]
+    norms = one.run_steps(Position(), 4).read()["gradient_norm"]
     kernel = one._replica.variables[0]
     return {
         "scales": [scale, float(one._replica.optimizer.dynamic_scale.numpy())],
@@ -58,7 +58,7 @@ def left_out() -> dict[str, Any]:
             steps = []
             for batch in range(3):
                 before = weights(one)
-                [loss] = one.run_steps(Position(0, batch, batch), 1)["loss"]
+                [loss] = one.run_steps(Position(0, batch, batch), 1).read()["loss"]
                 steps.append([math.isfinite(loss), difference(before, weights(one))])
             found[f"{kind}, {precision}"] = steps
     return found

@@ -204,7 +204,7 @@ def schedules() -> dict[str, Any]:
         return keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(rate, 1, 0.5))
 
     given = recipe(dense(3), optimizer=own)
-    rates = made("tf/single", given).run_steps(Position(), 3)["learning_rate"]
+    rates = made("tf/single", given).run_steps(Position(), 3).read()["learning_rate"]
     try:
         made("tf/single", given, schedule="cosine")
     except TrainingFailed as error:
@@ -217,9 +217,8 @@ def samples() -> dict[str, list[float]]:
     found = {}
     for kind in ("tf/single", "tf/mirrored", "tf/central_storage"):
         one, large = made(kind, recipe(dense(3))), made(kind, recipe(dense(3)), batch_size=500)
-        one.run_steps(Position(), one.steps_per_epoch)
-        large.run_steps(Position(), 1)
-        found[kind] = [one.samples, large.samples]
+        epoch = one.run_steps(Position(), one.steps_per_epoch)
+        found[kind] = [epoch.samples, large.run_steps(Position(), 1).samples]
     return found
 
 
