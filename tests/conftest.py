@@ -26,6 +26,7 @@ from engine.runs.run_state import RunState
 from engine.templates import client as templates
 from engine.templates.import_environment import read_at_import
 from engine.templates.protocol import FOLDER_VARIABLE
+from tests.support import tiers
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # Several workers with several threads each wait for one another on a machine with two cores.
@@ -66,7 +67,9 @@ sys.addaudithook(_note_start)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let all tests, also those of another xdist worker, fork their workers from one template."""
+    """Choose the tier. Let all tests, also those of another xdist worker, fork their workers from
+    one template."""
+    config.pluginmanager.register(tiers)
     if not hasattr(config, "workerinput"):
         os.environ[FOLDER_VARIABLE] = tempfile.mkdtemp(prefix="traindeck-templates-")
 
