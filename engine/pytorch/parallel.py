@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import distributed, nn
 
+from engine.pytorch.compilation import compile_forward
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import Group
 from engine.pytorch.recipe.torch_recipe import (
@@ -304,25 +305,20 @@ def _with_turn(step: Step, turn: Turn) -> RecipeFunction:
 class WholeModel(Parallel):
     """A rank that computes all layers: a replica, or the only process."""
 
-    def __init__(self, module: nn.Module, rank: Rank) -> None:
+    def __init__(
+        self, module: nn.Module, rank: Rank, parts: Sequence[nn.Module] | None = None
+    ) -> None:
+        """`parts` of `module` are compiled one by one if the spec says so; None: it as a whole."""
         self.module = module
         self.device = rank.device
         self.replica = rank.number
         self.replicas = rank.world_size
         self.can_repeat_steps = self.replicas == 1
-        self._compile = rank.spec.compile
-        self._forward = self.maybe_compiled(module)
+        self._forward: Callable[[Any], Any] = module
         self._recipe_call = RecipeCall(module, self.recipe_model())
-        self._training_call: Any = self._recipe_call
-        if self._compile:
-            self._training_call = RecipeCall(module, torch.compile(self.recipe_model()))
-
-    def maybe_compiled(self, module: nn.Module) -> Callable[[Any], Any]:
-        """Return `module` for the training forward pass, compiled if the spec says so.
-
-        `module.compile()` is not used, because it has no effect on an nn.Sequential.
-        """
-        return torch.compile(module) if self._compile else module
+        if rank.spec.compile:
+            for part in [module] if parts is None else parts:
+                compile_forward(part)
 
     def train_batch(
         self, batch: Any, weight: float, objective: Objective, *, sync: bool, turn: Turn = ONLY
@@ -358,7 +354,7 @@ class WholeModel(Parallel):
 
     def call_in_training(self, function: RecipeFunction, batch: Any, optimizer: str) -> Values:
         """Call a function of the recipe with the model and `batch`, in training."""
-        values: Values = self._training_call(function, batch)
+        values: Values = self._recipe_call(function, batch)
         return values
 
     def call_in_validation(self, function: RecipeFunction, batch: Any) -> Values:

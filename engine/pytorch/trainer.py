@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_map
 
 from engine.messages.events import Notice, Shrunk
 from engine.pytorch import measurements, memory, training_state, weight_average
+from engine.pytorch.compilation import fix_size, graph_count
 from engine.pytorch.devices import own_devices
 from engine.pytorch.memory_probe import MemoryProbe
 from engine.pytorch.optimizer_step import OptimizerStep, chosen_optimizer
@@ -461,12 +462,15 @@ class TorchTrainer:
                 carried.state = None
         self._turn = Turn(epoch=start.epoch, batch=batch, step=step)
         is_first_step, self._is_first_step = self._is_first_step, False
+        graphs = graph_count()
         if self._recipe.has_several_optimizers:
             values, metrics = self._steps_of_several(total, is_first_step=is_first_step)
         else:
             values, metrics = self._step_of_one(total, is_first_step=is_first_step)
         if not values:
             return {}
+        if is_first_step and self._spec.compile and graph_count() == graphs:
+            self._trial.say_once(_NO_GRAPH)
         self._samples += self._batch_size
         self._update_average()
         return self._noted(values) | metrics
@@ -537,7 +541,12 @@ class TorchTrainer:
                 with NamesBatch(self._turn.batch, "the epoch", first.batch):
                     self._trial.inputs(first)
                     self._trial.loss(first, self._first_turn())
-        return self._shares(chain([first], local_batches))
+        local_batches = chain([first], local_batches)
+        is_last = self._turn.batch + 1 == self._train.batches
+        if self._spec.compile and is_last and self._batch_size < self._largest_batch:
+            self._trial.say_once(_SMALLER_BATCH)
+            local_batches = map(_with_fixed_size, local_batches)
+        return self._shares(local_batches)
 
     def _apply(self, optimizer: str, total: int, values: Values) -> dict[str, Any]:
         """Update the weights; return the metrics of the step."""
@@ -860,6 +869,18 @@ class TorchTrainer:
 
 _READING = "reading its samples"
 
+_NO_GRAPH = (
+    "torch.compile has compiled nothing in the first step, so the training is as fast as without "
+    "it. It compiles what a call of the model itself computes: step() of the recipe calls parts of "
+    "it only, or PyTorch cannot trace it."
+)
+
+_SMALLER_BATCH = (
+    "The last batch of an epoch is smaller, and torch.compile now compiles the model for it, too: "
+    "this step takes about as long as the first one, once. A batch size that divides the number "
+    "of samples avoids it."
+)
+
 _Share = tuple[LocalBatch, float]
 """A local batch, and the weight of its values in the means over the global batch."""
 
@@ -917,6 +938,11 @@ def _numbers(values: list[Value]) -> list[float]:
         for index, number in zip(indices, read, strict=True):
             numbers[index] = number
     return numbers
+
+
+def _with_fixed_size(local: LocalBatch) -> LocalBatch:
+    fix_size(local.batch)
+    return local
 
 
 def _seed(seed: int) -> None:

@@ -136,6 +136,13 @@ class Trial:
         self._rank = rank
         self._weight = weight
         self._notice = notice
+        self._said: set[str] = set()
+
+    def say_once(self, text: str) -> None:
+        """Say `text`, unless it was said before."""
+        if text not in self._said:
+            self._said.add(text)
+            self._notice(text)
 
     def inputs(self, local: LocalBatch) -> None:
         """Say which inputs of a local batch are not finite."""

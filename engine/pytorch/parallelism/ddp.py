@@ -96,7 +96,7 @@ class DDPModel(WholeModel):
         )
 
     def call_in_training(self, function: RecipeFunction, batch: Any, optimizer: str) -> Values:
-        call = self._ddps.get(optimizer, self._training_call)
+        call = self._ddps.get(optimizer, self._recipe_call)
         values: Values = call(function, batch)
         return values
 
@@ -127,13 +127,12 @@ class DDPModel(WholeModel):
     def restore_devices(self) -> None:
         self._ddps = {}
         if self.can_repeat_steps:
-            self._forward = self.maybe_compiled(self.module)
             return
         for name, trained in self._trained_by.items():
             if trained:  # DDP refuses a model without trainable parameters
                 self._ddps[name] = self._ddp(trained)
         if not self._has_step and self._ddps:
-            self._forward = self.maybe_compiled(self._ddps[""])
+            self._forward = self._ddps[""]
 
     def _ddp(self, trained: Sequence[nn.Parameter]) -> DistributedDataParallel:
         """Return a DDP that exchanges the gradients of the parameters in `trained`."""
@@ -148,10 +147,10 @@ class DDPModel(WholeModel):
         own = {id(parameter) for parameter in trained}
         others = [
             name
-            for name, parameter in self._training_call.named_parameters()
+            for name, parameter in self._recipe_call.named_parameters()
             if id(parameter) not in own
         ]
-        wrapped = self._training_call
+        wrapped = self._recipe_call
         ignore: Any = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
         ignore(wrapped, others)
         return DistributedDataParallel(

@@ -29,7 +29,8 @@ class FSDPModel(WholeModel):
 
     def __init__(self, module: nn.Module, rank: Rank, *, has_step: bool = False) -> None:
         """`has_step`: the recipe's step calls `module`, or only parts of it."""
-        super().__init__(module, rank)
+        units = _units(module)
+        super().__init__(module, rank, units)
         self.can_repeat_steps = False  # what it has gathered is not known after a failure
         self._parameter_count = sum(p.numel() for p in module.parameters() if p.requires_grad)
         dtype = MIXED.get(rank.spec.precision)
@@ -37,7 +38,7 @@ class FSDPModel(WholeModel):
         if dtype:
             policy = MixedPrecisionPolicy(dtype, torch.float32, output_dtype=torch.float32)
         mesh = init_device_mesh(rank.device.type, (rank.world_size,))
-        *blocks, root = _units(module)
+        *blocks, root = units
         for block in blocks:
             fully_shard(block, mesh=mesh, mp_policy=policy)
         if has_step:

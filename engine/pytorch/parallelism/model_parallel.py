@@ -42,14 +42,13 @@ class ModelParallelModel(WholeModel):
 
     def __init__(self, module: nn.Module, stages: list[nn.Module], rank: Rank) -> None:
         """Move stage k of `module` to device k of `rank`."""
-        super().__init__(module, rank)
+        super().__init__(module, rank, stages)
         for stage, device in zip(stages, rank.devices, strict=True):
             stage.to(device)
         self._stages = stages
-        forward_stages = [torch.compile(stage) if rank.spec.compile else stage for stage in stages]
-        self._placed_stages = list(zip(forward_stages, rank.devices, strict=True))
+        self._placed_stages = list(zip(stages, rank.devices, strict=True))
         staged = StagedModel(module, self.outputs, rank.device)
-        self._recipe_call = self._training_call = RecipeCall(module, staged)
+        self._recipe_call = RecipeCall(module, staged)
 
     def train(self) -> None:
         super().train()

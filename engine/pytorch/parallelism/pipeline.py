@@ -17,6 +17,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 from torch.utils._pytree import tree_leaves, tree_map
 
+from engine.pytorch.compilation import compile_forward
 from engine.pytorch.parallel import ONLY, Objective, Parallel, Rank, scaled
 from engine.pytorch.parallelism.stage_signature import StageModule, stage_signatures
 from engine.pytorch.precision import Precision
@@ -92,7 +93,8 @@ class PipelineModel(Parallel):
         self._schedules: dict[Any, CompiledSchedule] = {}
         self._schedule_stopwatch = Stopwatch(rank.device)
         self._stage_stopwatch = Stopwatch(rank.device)
-        self._forward_stage: Any = torch.compile(stage) if rank.spec.compile else stage
+        if rank.spec.compile:
+            compile_forward(stage)
 
     def train_batch(
         self, batch: Any, weight: float, objective: Objective, *, sync: bool, turn: Turn = ONLY
@@ -196,7 +198,7 @@ class PipelineModel(Parallel):
         rank = self._rank
         input_signature, output_signature = stage_signatures(self._stage, example, rank, precision)
         self._stage.train(training)
-        stage_module = StageModule(self._forward_stage, input_signature, precision)
+        stage_module = StageModule(self._stage, input_signature, precision)
         stage_class = TimedStage if training else PipelineStage
         stage = stage_class(
             stage_module,

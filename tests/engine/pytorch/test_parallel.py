@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from torch import nn
-from torch._dynamo.utils import counters
 
 from engine.pytorch.parallel import Objective, Rank, WholeModel, loss_of
 from engine.pytorch.precision import Precision
@@ -26,20 +24,6 @@ def objective() -> Objective:
 def whole_model(module: nn.Module, **changes: Any) -> WholeModel:
     spec = RunSpec(recipe="r", strategy="torch/single", devices=("cpu:0",), **changes)
     return WholeModel(module, Rank(0, 1, (CPU,), SingleProcess(), spec))
-
-
-@pytest.mark.parametrize("compile", [True, False])
-def test_a_sequential_is_compiled_if_asked_to(
-    compile: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda module: real(module, backend="eager"))
-    torch._dynamo.reset()
-    counters.clear()
-    parallel = whole_model(nn.Sequential(nn.Linear(3, 3), nn.ReLU()), compile=compile)
-    parallel.train_batch((INPUTS, TARGETS), 1.0, objective(), sync=True)
-    assert bool(counters["stats"]["unique_graphs"]) is compile
-    assert parallel.module.state_dict().keys() == {"0.weight", "0.bias"}
 
 
 def test_gradients_of_weighted_shares_are_the_gradient_of_the_whole() -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from engine.messages.events import Shrunk
+from engine.messages.events import Notice, Shrunk
 from engine.pytorch.trainer import TorchTrainer
 from engine.runs.checkpoint_files import Position
 from engine.spec import catalog
@@ -237,3 +237,66 @@ def test_an_event_says_how_it_goes_on() -> None:
         "model normalizes over the smaller parts, so the curve may change."
     )
     one.close()
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The numbers of the graphs of torch.compile that have computed, one after the other."""
+    made: list[Any] = []
+    numbers: list[int] = []
+
+    def backend(graph: Any, inputs: Any) -> Callable[..., Any]:
+        made.append(graph)
+        number = len(made) - 1
+
+        def run(*values: Any) -> Any:
+            numbers.append(number)
+            return graph.forward(*values)
+
+        return run
+
+    real = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda function: real(function, backend=backend))
+    torch._dynamo.reset()
+    yield numbers
+    torch._dynamo.reset()
+
+
+def part_only(model: Any, batch: Any) -> torch.Tensor:
+    """A step that never calls the model itself."""
+    return nn.functional.cross_entropy(model[0](batch[0]), batch[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "graphs", "told"),
+    [
+        # The first size keeps its own graph.
+        pytest.param({"compile": True}, [0, 0, 1, 0, 0, 1], ["is smaller"], id="smaller batch"),
+        pytest.param({"compile": True, "batch_size": 5}, [0, 0, 0, 0], [], id="equal batches"),
+        pytest.param(
+            {"compile": True, "batch_size": 5, "recipe": {"step": part_only}},
+            [],
+            ["has compiled nothing"],
+            id="no graph",
+        ),
+        pytest.param({"recipe": {"step": part_only}}, [], [], id="not asked for"),
+    ],
+)
+def test_it_says_when_torch_compile_does_nothing_and_when_it_compiles_again(
+    options: dict[str, Any], graphs: list[int], told: list[str], ran: list[int]
+) -> None:
+    said: list[Any] = []
+    one = trainer(
+        lambda: (FACTS, TARGETS),
+        lambda: nn.Sequential(linear()),
+        said=said,
+        **{"batch_size": 4} | options,
+    )
+    for epoch in range(2):
+        for batch in range(one.steps_per_epoch):
+            one.run_steps(Position(epoch, batch, epoch * one.steps_per_epoch + batch), 1)
+    one.close()
+    texts = [event.text for event in said if isinstance(event, Notice)]
+    assert len(texts) == len(told)
+    assert all(words in text for words, text in zip(told, texts, strict=True))
+    assert ran == graphs

@@ -74,22 +74,3 @@ def test_every_stage_is_called_in_order(wrap_model: Callable[..., Parallel]) -> 
             module.register_forward_hook(lambda *_, name=name: seen.append(name))
     parallel.outputs(torch.randn(2, 8, 8))  # type: ignore[attr-defined]
     assert seen == [n for n, m in parallel.module.named_modules() if isinstance(m, nn.Linear)]
-
-
-def test_every_stage_is_compiled(
-    wrap_model: Callable[..., Parallel], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called: list[nn.Module] = []
-
-    def compiled(stage: nn.Module) -> Callable[[Any], Any]:
-        def call(inputs: Any) -> Any:
-            called.append(stage)
-            return stage(inputs)
-
-        return call
-
-    monkeypatch.setattr(torch, "compile", compiled)
-    parallel = wrap_model(2, compile=True)
-    parallel.outputs(torch.randn(2, 8, 8))  # type: ignore[attr-defined]
-    assert len(called) == 2
-    assert not any("_orig_mod" in name for name in parallel.module.state_dict())
