@@ -19,8 +19,9 @@ class Precision:
         self.dtype: torch.dtype | None = MIXED.get(name)
         """The dtype of autocast; None without autocast."""
 
-        torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
-        torch.backends.cudnn.allow_tf32 = name == "tf32"
+        if name in ("fp32", "tf32"):  # else they are what PyTorch, or the recipe, has set
+            torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
+            torch.backends.cudnn.allow_tf32 = name == "tf32"
         # In fp16, small gradients would become 0, so the loss is multiplied by a scale.
         self.scaler = torch.amp.GradScaler(device_type, enabled=name == "fp16")
 

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from engine.pytorch.parallel import Objective, Parallel, Rank
+from engine.pytorch.precision import MIXED
 from engine.pytorch.recipe.optimizer_plan import OptimizerPlan
 from engine.pytorch.recipe.torch_recipe import Carried, Turn, Value
 from engine.pytorch.samples.batch_sharder import LocalBatch
@@ -176,7 +177,7 @@ class Trial:
         if parts == 1 and self._rank.world_size == 1:
             return
         sizes = self._losses(local, turn)
-        tolerance = TOLERANCE if spec.precision in ("fp32", "tf32") else TOLERANCE_MIXED
+        tolerance = TOLERANCE_MIXED if spec.precision in MIXED else TOLERANCE
         is_sum = differs = False
         if sizes is not None:
             near = tolerance * max(abs(sizes.whole), 1e-6)

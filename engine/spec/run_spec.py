@@ -81,7 +81,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     time_limit_minutes: spec_fields.TimeLimitMinutes = 0.0
     energy_limit_wh: spec_fields.EnergyLimitWh = 0.0
 
-    precision: spec_fields.Precision = "fp32"
+    precision: spec_fields.Precision = "default"
     compile: spec_fields.Compile = False
     loader_workers: spec_fields.LoaderWorkers = 0
     backend: spec_fields.Backend = "auto"

@@ -227,15 +227,20 @@ EnergyLimitWh = Annotated[
 ]
 
 Precision = Annotated[
-    Literal["fp32", "tf32", "bf16", "fp16"],
+    Literal["default", "fp32", "tf32", "bf16", "fp16"],
     Meta(
         title="Precision",
         description="The format of the computation.",
         extra={
             **_SPEED,
             "choices": {
-                "fp32": ("FP32", "full precision"),
-                "tf32": ("TF32", "faster multiplications on NVIDIA GPUs since Ampere"),
+                "default": (
+                    "Default",
+                    "that of PyTorch or TensorFlow: FP32, with convolutions in TF32 on NVIDIA GPUs "
+                    "since Ampere, and products of matrices too under TensorFlow",
+                ),
+                "fp32": ("FP32", "full precision, also on these GPUs"),
+                "tf32": ("TF32", "convolutions and products of matrices on these GPUs, faster"),
                 "bf16": ("BF16 mixed", "mixed precision"),
                 "fp16": ("FP16 mixed", "mixed precision with a gradient scaler"),
             },

@@ -24,6 +24,10 @@ FILE_NAME = "spec.toml"
 FORMAT = FormatVersion(1, 1)
 """The key `format`. `docs/compatibility.md` lists the versions, and when to increase it."""
 
+_NO_CHOICE = ("precision", "fp32")
+"""That of all runs of scripts, when it was the default."""
+
+_NEWER = ("precision", "default")
 _PACKAGES = ("torch", "tensorflow", "keras", "numpy", "scikit-learn")
 
 
@@ -48,10 +52,17 @@ def encode_spec(spec: RunSpec, environment: Mapping[str, Any]) -> str:
     """Return the content of `spec.toml`."""
     document = {
         "format": str(FORMAT),
-        "run": msgspec.to_builtins(without_secrets(spec)[0]),
+        "run": _table(spec),
         "environment": environment,
     }
     return _toml(document)
+
+
+def _table(spec: RunSpec) -> dict[str, Any]:
+    """Return the table [run]. Older versions do not know the precision `default`, and have fp32
+    where there is none."""
+    run: dict[str, Any] = msgspec.to_builtins(without_secrets(spec)[0])
+    return {name: value for name, value in run.items() if (name, value) != _NEWER}
 
 
 def _toml(document: dict[str, Any]) -> str:
@@ -86,7 +97,7 @@ def replaced_spec(
         document["environment"] = _environment(spec) | origin
     if recipe is not None:
         document["environment"] = _without_recipe(document["environment"]) | _origin(recipe)
-    document["run"] = msgspec.to_builtins(without_secrets(spec)[0])
+    document["run"] = _table(spec)
     write_atomically(before, path.read_bytes(), sync=True)
     try:
         write_atomically(path, _toml(document), sync=True)
@@ -175,6 +186,8 @@ def newer_settings(folder: Path) -> list[str]:
 
 def migrate_spec(run: Any) -> Any:
     """Convert `run`, the table [run] of any version of `spec.toml`, to this version."""
+    if isinstance(run, dict) and (run.get("command") or run.get("imported_from")):
+        run = {name: value for name, value in run.items() if (name, value) != _NO_CHOICE}
     if isinstance(run, dict) and "stop_on_nan" in run:
         rest = {name: value for name, value in run.items() if name != "stop_on_nan"}
         return {"on_nan": "stop" if run["stop_on_nan"] is True else "continue"} | rest

@@ -130,7 +130,7 @@ class Strategy(ABC):
             case "shared_folder" if len(machines_of(spec.devices)) == 1:
                 return "A shared folder is for a run over several machines: leave it empty."
             case "precision" if spec.precision == "tf32" and on_cpu:
-                return "TF32 is a format of NVIDIA GPUs: on a CPU choose fp32 or bf16."
+                return "TF32 is a format of NVIDIA GPUs: on a CPU choose default or bf16."
             case _:
                 return ""
 

@@ -80,7 +80,8 @@ def own_devices(kind: Kind) -> list[str]:
 def set_numerics(spec: RunSpec) -> None:
     """Set precision and determinism as in `spec`; call this before the recipe is imported."""
     keras.mixed_precision.set_global_policy(_POLICIES.get(spec.precision, "float32"))
-    tf.config.experimental.enable_tensor_float_32_execution(spec.precision == "tf32")
+    if spec.precision in ("fp32", "tf32"):  # else it is what TensorFlow does by itself
+        tf.config.experimental.enable_tensor_float_32_execution(spec.precision == "tf32")
     if spec.deterministic:
         tf.config.experimental.enable_op_determinism()
 

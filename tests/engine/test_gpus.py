@@ -60,7 +60,7 @@ def test_it_trains_on_gpus_and_records_them(strategy: Strategy, gpus: tuple[str,
         assert steps, f"no figures of {device} were recorded"
 
 
-@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16"])
+@pytest.mark.parametrize("precision", ["default", "fp32", "tf32", "bf16", "fp16"])
 def test_every_precision_trains_on_a_gpu(precision: str, gpus: tuple[str, ...]) -> None:
     info = train(
         spec(

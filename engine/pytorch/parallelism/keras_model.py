@@ -27,7 +27,7 @@ def loss(outputs: Any, targets: Any) -> Any:
     return keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
 
 
-def optimizer(variables: Any, learning_rate: float, precision: str = "fp32") -> Any:
+def optimizer(variables: Any, learning_rate: float, precision: str = "default") -> Any:
     """Return AdamW; `precision` is that of the spec."""
     return keras.optimizers.AdamW(learning_rate)
 

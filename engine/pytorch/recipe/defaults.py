@@ -17,7 +17,7 @@ def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 def optimizer(
-    parameters: Any, learning_rate: float, precision: str = "fp32"
+    parameters: Any, learning_rate: float, precision: str = "default"
 ) -> torch.optim.Optimizer:
     """Return AdamW."""
     fused = is_fused(precision, parameters)

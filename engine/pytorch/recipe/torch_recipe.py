@@ -72,7 +72,7 @@ class RunFacts(NamedTuple):
     default_learning_rate: float = 0.0
     """That of the recipe's DEFAULTS: another one was chosen for the run."""
 
-    precision: str = "fp32"
+    precision: str = "default"
     """That of the spec."""
 
 

@@ -45,7 +45,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["train", "--seed", "-1"], "Seed must be at least 0, not -1."),
         (
             ["train", "--precision", "bf17"],
-            "--precision must be one of fp32, tf32, bf16, fp16, not",
+            "--precision must be one of default, fp32, tf32, bf16, fp16, not",
         ),
         (["train", "--clip-norm", "x"], "--clip-norm must be a number, not 'x'."),
         (["train", "--keep-checkpoints", "0"], "(keep_checkpoints) must be at least 1, not 0."),

@@ -83,7 +83,7 @@ def test_a_spec_that_can_run_has_no_problems(changes: dict[str, Any]) -> None:
         ({"seed": -1}, "seed", "at least 0"),
         ({"seed": LARGEST + 1}, "seed", "at most 2147483647"),
         ({"seed": 999_999_999_999}, "seed", "at most 2147483647, not 999999999999."),
-        ({"precision": "fp64"}, "precision", "one of fp32, tf32, bf16, fp16"),
+        ({"precision": "fp64"}, "precision", "one of default, fp32, tf32, bf16, fp16"),
         ({"accumulation": 65}, "batch_size", "choose at least 130"),
         ({"settings": {"depth": 3}}, "settings.depth", "no setting 'depth'"),
         ({"settings": {"width": "wide"}}, "settings.width", "must be a whole number"),
@@ -120,7 +120,7 @@ def test_a_strategy_of_another_framework_is_refused() -> None:
 @pytest.mark.parametrize(
     ("strategy", "changes", "field", "phrase"),
     [
-        ("torch/ddp", {"precision": "tf32"}, "precision", "on a CPU choose fp32 or bf16"),
+        ("torch/ddp", {"precision": "tf32"}, "precision", "on a CPU choose default or bf16"),
         ("torch/ddp", {"backend": "nccl"}, "backend", "on CPUs choose gloo or auto"),
         ("torch/ddp", {"momentum": 0.9}, "momentum", "choose one of them"),
         ("torch/ddp", {"weight_decay": 0.1}, "weight_decay", "choose an optimizer here"),

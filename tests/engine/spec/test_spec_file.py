@@ -109,6 +109,29 @@ def test_a_spec_from_before_on_nan_can_still_be_read(old: str, today: str, run: 
     assert read_spec(run).on_nan == today
 
 
+@pytest.mark.parametrize("precision", ["default", "fp32"])
+def test_an_older_version_computes_in_fp32_what_has_the_default_precision(
+    precision: Any, run: Path, recipe: RecipeInfo
+) -> None:
+    """It does not know the value, and could not read the run."""
+    write_spec(run, replace(SPEC, precision=precision), recipe)
+    assert read_spec(run).precision == precision
+    stored = tomllib.loads((run / FILE_NAME).read_text())["run"]
+    assert stored.get("precision", "fp32") == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("more", "precision"),
+    [("", "fp32"), ("command = ['train.py']", "default"), ("imported_from = 'x'", "default")],
+)
+def test_the_precision_of_before_stays_exact_and_a_script_has_none(
+    more: str, precision: str, run: Path
+) -> None:
+    text = "[run]\nrecipe = 'r'\nstrategy = 's'\ndevices = ['cpu:0']\nprecision = 'fp32'\n"
+    (run / FILE_NAME).write_text(f"{text}{more}\n[environment]\n")
+    assert read_spec(run).precision == precision
+
+
 @pytest.mark.parametrize(
     "text",
     [

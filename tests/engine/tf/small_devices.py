@@ -6,10 +6,11 @@ import json
 import socket
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tensorflow as tf
 
+from engine.spec.run_spec import RunSpec
 from engine.tf import devices
 from engine.training.errors import TrainingFailed
 from tests.engine.tf.parallelism.small_runs import dense, made, recipe
@@ -58,6 +59,18 @@ def errors() -> dict[str, str]:
     return said
 
 
+def tf32() -> dict[str, bool]:
+    """Whether TensorFlow may compute in TF32, by the precision of a run."""
+    found: dict[str, bool] = {}
+    precisions: tuple[Literal["default", "fp32", "tf32"], ...] = ("default", "fp32", "tf32")
+    for precision in precisions:
+        tf.config.experimental.enable_tensor_float_32_execution(True)  # as it is by itself
+        spec = RunSpec(recipe="r", strategy="tf/single", devices=(), precision=precision)
+        devices.set_numerics(spec)
+        found[precision] = tf.config.experimental.tensor_float_32_execution_enabled()
+    return found
+
+
 def cluster() -> dict[str, Any]:
     """The memory of a process that has joined a cluster, whose devices TensorFlow lists too."""
     with socket.socket() as first, socket.socket() as second:
@@ -82,7 +95,7 @@ def cluster() -> dict[str, Any]:
 
 def main() -> None:
     """Write everything to the file that the argument names."""
-    wanted = (placement, errors, cluster)  # a cluster can be left no more
+    wanted = (placement, errors, tf32, cluster)  # a cluster can be left no more
     found = {function.__name__: function() for function in wanted}
     Path(sys.argv[1]).write_text(json.dumps(found))
 

@@ -48,3 +48,7 @@ def test_a_gpu_that_tensorflow_does_not_see_is_refused_in_a_sentence(
     said = found["errors"]["missing"]
     assert "sees 0 of the 2 chosen GPUs (GPU-a, GPU-b)." in said
     assert "doctor` says whether" in said
+
+
+def test_the_default_precision_is_that_of_tensorflow(found: dict[str, Any]) -> None:
+    assert found["tf32"] == {"default": True, "fp32": False, "tf32": True}
