@@ -18,6 +18,7 @@ from engine.planning.checks import (
     devices,
     loading,
     machine,
+    precision,
     training,
     whole_run,
 )
@@ -312,13 +313,26 @@ class _Preflight:
         self._expected = whole_run.expectation(run, disk)
         self._add(checkpoints.checkpoints_findings(run, disk, self._expected.saves))
         self._add([whole_run.whole_run_finding(run, self._expected)])
+        self._judge_precision(run)
+
+    def _judge_precision(self, run: ShortRun) -> None:
+        found = [precision.layout_finding(run)]
+        other = precision.faster_precision(run.spec)
+        if other and self._left > self._seconds_of_trial(run):
+            spec = msgspec.structs.replace(run.spec, precision=other)
+            if not self._strategy.refusal("precision", spec):
+                tried = self._tried(spec, f"a few steps with {other}", measures=False)
+                found.append(precision.precision_finding(run, tried))
+        self._add(each for each in found if each is not None)
+
+    def _seconds_of_trial(self, run: ShortRun) -> float:
+        return 2 * run.first_step_seconds + 2 * self._training
 
     def _judge_loading(self, run: ShortRun) -> None:
         spec = run.spec
         refusal = self._strategy.refusal("loader_workers", spec)
         found = loading.loading_finding(run, refusal)
-        needed = 2 * run.first_step_seconds + 2 * self._training
-        if found.change is not None and self._left > needed:
+        if found.change is not None and self._left > self._seconds_of_trial(run):
             better = msgspec.structs.replace(spec, **found.change.fields)
             what = f"a few steps with {better.loader_workers} loader workers"
             confirmed = self._tried(better, what, measures=False)

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 import torch
-from torch import distributed
+from torch import distributed, nn
 from torch.distributed.tensor import DTensor
 
 from engine.pytorch.parallel import Rank
@@ -76,6 +76,12 @@ def copies(rank: Rank, told: Measurements) -> None:
     if rank.number == 0:
         _between_gpus(told)
     rank.group.agree((0, 0))  # the others wait for rank 0
+
+
+def layout(module: nn.Module, told: Measurements) -> None:
+    """Count the convolutions of images whose weights lie with their channels first."""
+    weights = [each.weight for each in module.modules() if isinstance(each, nn.Conv2d)]
+    told.tell("model/channels_first", sum(w.shape[1] > 1 and w.stride(1) != 1 for w in weights))
 
 
 def _between_gpus(told: Measurements) -> None:

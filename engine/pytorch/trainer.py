@@ -412,6 +412,7 @@ class TorchTrainer:
         if rank.world_size > 1:
             measurements.all_reduce(rank, told, told.seconds / 5)
         measurements.copies(rank, told)
+        measurements.layout(parallel.module, told)
         self._measure_validation(told)
         told.tell("loading/own_workers", self._data.own_loader_workers)
         told.tell("loading/is_needed", float(not self._data.needs_no_loading))

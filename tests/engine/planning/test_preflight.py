@@ -224,10 +224,9 @@ def test_sentences_have_the_names_of_gpus() -> None:
     assert (shown.text, shown.advice) == ("Rank 1 on GPU 1 straggles.", "GPU 1")
 
 
-@pytest.mark.usefixtures("without_steps")
-def test_a_gpu_that_somebody_else_uses_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver with the GPUs GPU-0, of which this process uses 30 GiB, and GPU-1."""
     folder = tmp_path / "driver"
     folder.mkdir()
     driver = FakeNvml(folder)
@@ -238,12 +237,41 @@ def test_a_gpu_that_somebody_else_uses_is_named(
     for name, value in driver.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(client, "gpu_problem", lambda *_: "")
+
+
+@pytest.mark.usefixtures("two_gpus", "without_steps")
+def test_a_gpu_that_somebody_else_uses_is_named() -> None:
     found = preflight(spec("digits", "torch/single", ("GPU-0",)), 60.0)
     devices = named(found, "devices")
     assert devices.level == "warning"
     assert "(30.0 GiB) uses GPU 0: 49.4 GiB of 80.0 GiB are free." in devices.text
     assert devices.change is not None
     assert devices.change.fields == {"devices": ["GPU-1"]}
+
+
+@pytest.mark.usefixtures("two_gpus")
+@pytest.mark.parametrize("has_time", [True, False])
+def test_a_faster_precision_is_tried_on_gpus_while_there_is_time(
+    has_time: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def instead(spec: RunSpec, **_: Any) -> ShortRun:
+        return ShortRun(
+            spec=spec,
+            steps=9,
+            step_seconds=0.1,
+            first_step_seconds=1.0 if has_time else PATIENT,
+            samples_per_second={"default": 1280.0, "bf16": 2560.0}[spec.precision],
+            measured={"loading/is_needed": 0.0, "model/channels_first": 9.0},
+        )
+
+    monkeypatch.setattr(module, "short_run", instead)
+    found = preflight(spec("digits", "torch/single", ("GPU-1",)), PATIENT)
+    said = [each for each in found.findings if each.name == "precision"]
+    assert [each.change and each.change.fields for each in said] == (
+        [{"precision": "bf16"}] if has_time else []
+    )
+    found = preflight(spec("digits", "torch/single", ("GPU-1",), precision="bf16"), PATIENT)
+    assert "9 convolutions" in named(found, "image layout").text
 
 
 def test_a_script_is_refused_by_name() -> None:

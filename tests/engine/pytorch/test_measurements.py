@@ -125,3 +125,12 @@ def test_equal_weights_have_one_sum(tmp_path: Path) -> None:
     with torch.no_grad():
         total = float(sum(each.double().sum() for each in model.parameters()))
     assert figures(session)["weights"] == pytest.approx(total)
+
+
+def test_convolutions_with_their_channels_first_are_counted(tmp_path: Path) -> None:
+    session = RecordingSession(tmp_path)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 1), nn.Conv2d(1, 4, 3), nn.Flatten())
+    for order in (torch.contiguous_format, torch.channels_last):
+        measurements.layout(model.to(memory_format=order), Measurements(session, 1.0))
+    told = [p for event in session.emitted if isinstance(event, Metrics) for p in event.points]
+    assert [point.values for point in told] == [[1.0], [0.0]]
