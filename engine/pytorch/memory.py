@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -18,12 +18,21 @@ from engine.system.units import byte_size, gib
 from engine.training.errors import OutOfMemory, allocation, full_device, memory_advice
 
 _REQUESTED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(bytes|KiB|MiB|GiB)?")
-_OUT_OF_MEMORY = (
-    "can't allocate memory",  # of the host
-    "CUDA error: out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
+_OUT_OF_MEMORY = re.compile(
+    "can't allocate memory"  # of the host
+    "|(?:CUDA|Cuda|HIP)[^\\n]*out of memory"  # also of the driver, NCCL and Triton
+    "|ALLOC(?:ATION)?_FAILED"  # of cuBLAS, cuDNN, cuFFT, cuSOLVER, cuSPARSE
 )
+_LIBRARY_FAILED = re.compile(
+    "(?:CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|NOT_INITIALIZED)"
+    "|CUFFT_(?:EXEC_FAILED|INTERNAL_ERROR|SETUP_FAILED)"
+    "|unable to find an engine"  # of cuDNN
+)
+"""What a library says, among other reasons, when the driver has no room for its kernels."""
+
+DRIVER_ROOM = 2**29
+"""Bytes that the driver needs for the kernels and workspaces of libraries, which it loads late."""
+
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -57,7 +66,7 @@ def explain_out_of_memory(
         yield
     except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
         text = str(error)
-        if not is_out_of_memory(error):
+        if not is_out_of_memory(error, devices):
             raise
         index = _full_device(text, devices)
         explained = OutOfMemory(
@@ -91,11 +100,37 @@ def full_text(error: BaseException, devices: Sequence[torch.device], names: Sequ
     )
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a device or the host has no memory left; not all of PyTorch's errors have a type."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and any(word in str(error) for word in _OUT_OF_MEMORY)
-    )
+def is_out_of_memory(error: BaseException, devices: Iterable[torch.device]) -> bool:
+    """Whether one of `devices` or the host has no memory left; not all such errors have a type.
+
+    A library whose kernel cannot be loaded on a full card only says that it failed.
+    """
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    text = str(error) if isinstance(error, RuntimeError) else ""
+    if _OUT_OF_MEMORY.search(text):
+        return True
+    return bool(_LIBRARY_FAILED.search(text)) and any(map(_is_full, devices))
+
+
+def _is_full(device: torch.device) -> bool:
+    try:
+        memory = device_memory(device)
+    except RuntimeError:  # a kernel has failed: then nothing on the GPU answers any more
+        return False
+    return memory is not None and memory.free < DRIVER_ROOM
+
+
+def leave_driver_room(devices: Sequence[torch.device]) -> None:
+    """Let PyTorch's cache give memory back before it leaves the driver less than `DRIVER_ROOM`.
+
+    It otherwise takes all that is free, and a library then fails in words of its own.
+    """
+    for device in devices:
+        if memory := device_memory(device):
+            most = (memory.reserved + memory.free - DRIVER_ROOM) / memory.total
+            before = torch.cuda.get_per_process_memory_fraction(device)
+            torch.cuda.set_per_process_memory_fraction(max(0.0, min(before, most)), device)
 
 
 def _full_device(text: str, devices: Sequence[torch.device]) -> int:
@@ -188,15 +223,16 @@ class HostOffload:
     def restore(self) -> None:
         """Move every tensor back to its device.
 
-        Raises torch.OutOfMemoryError if one of them is full: then everything is on the host again.
+        Raises an error that `is_out_of_memory` if one is full: everything is on the host again.
         """
         try:
             for tensor, device in self._places:
                 tensor.data = tensor.data.to(device)
             if isinstance(self._module, FSDPModule):
                 self._module.to(self._device)
-        except torch.OutOfMemoryError:
-            self._to_host()
+        except RuntimeError as error:
+            if is_out_of_memory(error, {device for _, device in self._places}):
+                self._to_host()
             raise
 
     def _to_host(self) -> None:

@@ -382,7 +382,7 @@ class TorchTrainer:
             try:
                 part()
             except (torch.OutOfMemoryError, RuntimeError) as error:
-                if not memory.is_out_of_memory(error):
+                if not memory.is_out_of_memory(error, self._rank.devices):
                     raise
                 full = memory.full_text(error, self._rank.devices, self._device_names)
             if any(self.agree((int(bool(full)), 0))):
@@ -580,7 +580,7 @@ class TorchTrainer:
                     raise TrainingFailed(f"{clause}. {error}") from error
                 raise
             except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
-                if not memory.is_out_of_memory(error):
+                if not memory.is_out_of_memory(error, self._rank.devices):
                     raise
                 what = memory.failed_allocation(error, self._rank.devices, self._device_names)
                 shortage = self._shortage(what)
@@ -619,6 +619,7 @@ class TorchTrainer:
         self._carried = [Carried() for _ in range(event.accumulation)]
         self._validation.accumulate(event.accumulation)
         self.empty_cache()
+        memory.leave_driver_room(self._rank.devices)
         if is_here:
             self._emit(event)
         return shortage.clause

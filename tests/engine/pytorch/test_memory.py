@@ -89,6 +89,102 @@ def test_a_gpu_out_of_memory_is_explained_by_its_type() -> None:
         raise torch.OutOfMemoryError(CUDA_ERROR)
 
 
+GPU = torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation'",
+        "CUDA driver error: out of memory",
+        "Triton Error [CUDA]: out of memory",
+        "NCCL error in: NCCLUtils.cpp:77, unhandled cuda error\nCuda failure 2 'out of memory'",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuFFT error: CUFFT_ALLOC_FAILED",
+        "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    ],
+)
+def test_many_words_mean_that_there_is_no_memory(text: str) -> None:
+    assert memory.is_out_of_memory(RuntimeError(text), [CPU])
+    assert not memory.is_out_of_memory(ValueError(text), [CPU])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle, opa)`",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        "GET was unable to find an engine to execute this computation",
+    ],
+)
+def test_a_library_that_fails_had_no_memory_only_on_a_full_card(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    def says(*, free: int) -> bool:
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (free, 80 * GIB))
+        return memory.is_out_of_memory(RuntimeError(text), [CPU, GPU])
+
+    def fails(gpu: torch.device) -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda gpu: 70 * GIB)
+    assert says(free=GIB // 8)
+    assert not says(free=2 * GIB)
+    assert not memory.is_out_of_memory(RuntimeError("CUBLAS_STATUS_INVALID_VALUE"), [GPU])
+    monkeypatch.setattr(torch.cuda, "mem_get_info", fails)
+    assert not memory.is_out_of_memory(RuntimeError(text), [GPU])
+
+
+def test_the_driver_gets_room_and_no_limit_of_the_user_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fractions = {0: 1.0, 1: 0.25}
+    gpus = [torch.device("cuda", index) for index in fractions]
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (60 * GIB, 80 * GIB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda gpu: 10 * GIB)
+    monkeypatch.setattr(
+        torch.cuda, "get_per_process_memory_fraction", lambda gpu: fractions[gpu.index]
+    )
+    monkeypatch.setattr(
+        torch.cuda,
+        "set_per_process_memory_fraction",
+        lambda fraction, gpu: fractions.update({gpu.index: fraction}),
+    )
+    memory.leave_driver_room([CPU, *gpus])
+    assert fractions == {0: (70 * GIB - memory.DRIVER_ROOM) / (80 * GIB), 1: 0.25}
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError(CUDA_ERROR), RuntimeError("CUDA error: out of memory")]
+)
+def test_all_tensors_are_on_the_host_again_if_one_has_no_room(
+    monkeypatch: pytest.MonkeyPatch, error: RuntimeError
+) -> None:
+    model = nn.Linear(2, 2)
+    offload = HostOffload(model, [])
+    fits, full = GPU, torch.device("cuda", 1)
+    offload._places = [(model.weight, fits), (model.bias, full)]
+    places = {"weight": "host", "bias": "host"}
+
+    def move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+        if device == full:
+            raise error
+        places["weight"] = "GPU"
+        return tensor
+
+    def move_back(tensor: torch.Tensor) -> torch.Tensor:
+        places["weight"] = "host"
+        return tensor
+
+    monkeypatch.setattr(torch.Tensor, "to", move)
+    monkeypatch.setattr(torch.Tensor, "cpu", move_back)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        offload.restore()
+    assert places == {"weight": "host", "bias": "host"}
+
+
 def test_a_training_goes_on_alike_after_its_tensors_were_away() -> None:
     def trained(away: bool) -> torch.Tensor:
         torch.manual_seed(0)
