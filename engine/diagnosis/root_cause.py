@@ -37,7 +37,7 @@ def find_failure(
     def priority(rank: int) -> int:
         """Return 0 for the likeliest root cause."""
         report = reports.get(rank)
-        if code_of(rank) < 0:
+        if code_of(rank) < 0 or (report and report.kernel_fault):
             return 0
         if report is None:
             return 2
@@ -52,7 +52,8 @@ def find_failure(
         return _hang_failure(rank, silent, logs)
     report = reports.get(rank)
     code = code_of(rank)
-    signal = signal_name(code)
+    # After a failed kernel, NCCL aborts the process.
+    signal = "" if report and report.kernel_fault else signal_name(code)
     device = ", ".join(plans[rank].devices)
     label = plans[rank].label
     if signal:

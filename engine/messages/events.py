@@ -245,6 +245,9 @@ class WorkerFailed(msgspec.Struct, frozen=True, tag="worker_failed"):
     shrunk: Shrunk | None = None
     """It was out of memory, and the next attempt is to go on like this."""
 
+    kernel_fault: bool = False
+    """A kernel of its GPU has failed."""
+
 
 class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt_started"):
     """A supervisor begins an attempt: the first event of every attempt."""

@@ -464,10 +464,11 @@ class TorchTrainer:
         self._turn = Turn(epoch=start.epoch, batch=batch, step=step)
         is_first_step, self._is_first_step = self._is_first_step, False
         graphs = graph_count()
+        step_of = self._step_of_one
         if self._recipe.has_several_optimizers:
-            values, metrics = self._steps_of_several(total, is_first_step=is_first_step)
-        else:
-            values, metrics = self._step_of_one(total, is_first_step=is_first_step)
+            step_of = self._steps_of_several
+        with self._trial.indices() if is_first_step else nullcontext():
+            values, metrics = step_of(total, is_first_step=is_first_step)
         if not values:
             return {}
         if is_first_step and self._spec.compile and graph_count() == graphs:

@@ -10,13 +10,15 @@ import logging
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
+from torch._dynamo.eval_frame import OptimizedModule
 
+from engine.pytorch.index_check import IndexCheck
 from engine.pytorch.parallel import Objective, Parallel, Rank
 from engine.pytorch.precision import MIXED
 from engine.pytorch.recipe.optimizer_plan import OptimizerPlan
@@ -144,6 +146,16 @@ class Trial:
         if text not in self._said:
             self._said.add(text)
             self._notice(text)
+
+    def indices(self) -> AbstractContextManager[object]:
+        """Return a context for the first step, which names an index that a GPU could not.
+
+        There is none beside torch.compile, which would compile a second time after it.
+        """
+        modules = self._parallel.module.modules()
+        is_compiled = self._rank.spec.compile or any(map(_is_compiled, modules))
+        is_needed = self._rank.device.type == "cuda" and not is_compiled
+        return IndexCheck() if is_needed else nullcontext()
 
     def inputs(self, local: LocalBatch) -> None:
         """Say which inputs of a local batch are not finite."""
@@ -293,6 +305,10 @@ class Trial:
             bring_back()
             self._parallel.end_trial()
             self._parallel.train()
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    return isinstance(module, OptimizedModule) or module._compiled_call_impl is not None
 
 
 def _no_metrics(outputs: Any, targets: Any) -> dict[str, Value]:

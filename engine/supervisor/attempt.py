@@ -69,6 +69,7 @@ from engine.supervisor.stop_escalation import StopEscalation
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
 from engine.training.early_end import SCRATCH
 from engine.training.early_stopping import EARLY_STOPPING, EarlyStopping
+from engine.training.kernel_faults import LAUNCH_BLOCKING
 from engine.training.shrinking import SHRINK
 from engine.worker import environment
 
@@ -161,10 +162,13 @@ class Attempt:
         self._early_stopping = EarlyStopping(spec, self._directions)
         """Of a script; the workers of a recipe decide themselves, at the end of an epoch."""
 
-    def start(self, resume_from: str, *, is_restart: bool = False) -> None:
+    def start(
+        self, resume_from: str, *, is_restart: bool = False, waits_for_kernels: bool = False
+    ) -> None:
         """Start the workers, from the checkpoint named `resume_from` unless that is empty.
 
-        With `is_restart`, remove the points of earlier attempts even without a checkpoint.
+        With `is_restart`, remove the points of earlier attempts even without a checkpoint. With
+        `waits_for_kernels`, one that fails does so in the line that launches it.
         """
         folder, group = self._plan.folder, self._plan.control_group
         self.scratch = scratch_folder.make()
@@ -185,6 +189,8 @@ class Attempt:
             environment.ACCUMULATION: str(self._accumulation()),
             SCRATCH: str(self.scratch or ""),
         }
+        if waits_for_kernels:
+            extra[LAUNCH_BLOCKING] = "1"
         try:
             checkpoint_files.remove_unfinished(folder)
             if resume_from or is_restart:
@@ -419,6 +425,11 @@ class Attempt:
             return None
         reports = self._failure_reports.values()
         return next((report.shrunk for report in reports if report.shrunk), None)
+
+    @property
+    def kernel_fault(self) -> bool:
+        """Whether a kernel of a GPU has failed."""
+        return any(report.kernel_fault for report in self._failure_reports.values())
 
     def failure_point(self, failure: Failure) -> FailurePoint:
         """Return the message of `failure` and the step bounds of the attempt."""

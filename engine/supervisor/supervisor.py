@@ -78,6 +78,7 @@ from engine.supervisor.worker_pool import RunPlan
 from engine.system.keep_awake import SleepInhibitor
 from engine.telemetry.helper_client import TelemetryStream
 from engine.telemetry.snapshot import Snapshot
+from engine.training.kernel_faults import LAUNCH_BLOCKING, is_blocking
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +92,15 @@ EXIT_SECONDS = 5.0
 
 MOST_LOSSES = 3
 """Attempts in turn without a step that may lose a machine."""
+
+SEARCH_SECONDS = 600.0
+"""The longest training that is repeated to find the line of a kernel that failed."""
+
+_SEARCH = (
+    "The steps since the newest checkpoint are done once more, and Python waits for each kernel "
+    f"({LAUNCH_BLOCKING}=1), which names the line. If no kernel fails then, the run goes on so, "
+    "more slowly: stop and resume it to end that."
+)
 
 PASSING_SECONDS = 5.0
 """Time in which a trouble of the disk may pass, unless it is full, before the training pauses."""
@@ -138,6 +148,9 @@ class Supervisor:
         self._guardian = GuardianProcess(
             spec.orphan_seconds, folder / checkpoint_files.FOLDER, control_group
         )
+        self._waits_for_kernels = False
+        """Whether workers are started so that a kernel that fails is found."""
+
         self._losses = 0
         """Attempts in turn without a step that have lost a machine."""
 
@@ -171,6 +184,9 @@ class Supervisor:
                     self._store.append(Notice(ended.failure.message))
                 elif shrunk := self._attempt.shrunk:
                     self._store.append(shrunk)
+                elif self._attempt.kernel_fault:
+                    self._waits_for_kernels = True
+                    self._store.append(Notice(f"{ended.failure.message} {_SEARCH}"))
                 else:
                     done, most = self._restart_policy.count, self._restart_policy.limit
                     self._store.append(Restarting(ended.failure, done, most))
@@ -275,12 +291,21 @@ class Supervisor:
             return attempt.is_drained and self._losses <= MOST_LOSSES
         if attempt.shrunk:  # bounded: the parts of a batch end at one sample
             return attempt.is_drained
+        if attempt.kernel_fault:
+            return attempt.is_drained and self._may_search_kernel()
         if not attempt.has_stepped and not self._restart_policy.count:
             return False  # an attempt that fails before its first step would fail again
         # A process that cannot be killed may still hold its device.
         if ended.failure is None or not attempt.is_drained:
             return False
         return self._restart_policy.grant(attempt.failure_point(ended.failure))
+
+    def _may_search_kernel(self) -> bool:
+        """Whether to repeat the steps since the newest checkpoint, to find a kernel that failed."""
+        status = self._store.status
+        steps = status.step - max(0, status.checkpoint_step)
+        is_short = steps * status.step_seconds <= SEARCH_SECONDS
+        return is_short and not (self._waits_for_kernels or is_blocking())
 
     def _restart(self) -> None:
         """Start the next attempt from the newest intact checkpoint, unless the run is stopped."""
@@ -311,7 +336,7 @@ class Supervisor:
             found = search.found
             if self._spec.is_script and not self._plan.recipe.uses_calls:
                 found = OWN
-            self._attempt.start(found, is_restart=True)
+            self._attempt.start(found, is_restart=True, waits_for_kernels=self._waits_for_kernels)
             self._facts.begin(self._store.status.attempt)
 
     def _find_machines(self) -> None:

@@ -24,6 +24,7 @@ from engine.training.checkpoints.saver import CheckpointSaver
 from engine.training.checkpoints.schedule import VALIDATION
 from engine.training.early_end import EarlyEnd
 from engine.training.early_stopping import EarlyStopping
+from engine.training.kernel_faults import kernel_fault
 from engine.training.measuring import measure_if_asked
 from engine.training.pace import MOST_STEPS, Pace
 from engine.training.protocols import UNKNOWN, DoneSteps, Session, Trainer, emit_once
@@ -68,12 +69,22 @@ class Loop:
         self._since = 0.0, 0.0
         """When the device began with them: seconds since the epoch, and by the clock."""
 
+        self._reporter.step = self._issued = position.step
+
     def run(self) -> None:
         """Train, save a last checkpoint if the disk has room for it, and send `TrainingEnded`.
 
-        All ranks call this. Raises LossNotFinite on every rank, if the spec says so, and
-        TrainingFailed if there is no metric for early stopping.
+        All ranks call this. Raises LossNotFinite on every rank, if the spec says so, KernelFault,
+        and TrainingFailed if there is no metric for early stopping.
         """
+        try:
+            self._run()
+        except RuntimeError as error:
+            if fault := kernel_fault(error, self._reporter.step, self._issued):
+                raise fault  # noqa: B904 - it knows whether the line of `error` tells anything
+            raise
+
+    def _run(self) -> None:
         trainer, spec = self._trainer, self._session.spec
         self._early_stopping.check(trainer.validation_batches != 0)
         self._early_end.agree(trainer.agree)
@@ -134,6 +145,7 @@ class Loop:
         """Do at most `count` steps, and report those before, for which the device has had time."""
         begin, position = _now(), self._position
         self._early_end.begin(count)
+        self._issued = position.step + count
         try:
             done = self._trainer.run_steps(position, count)
         except Exception:

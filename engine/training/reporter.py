@@ -31,6 +31,8 @@ class Reporter:
         self._is_rank_zero = session.rank == 0
         self._rank_metrics_due = 0.0
         self._last_not_finite: int | None = None
+        self.step = 0
+        """The last step whose values are known; 0: there is none."""
 
     def trained(
         self, position: Position, step_metrics: Mapping[str, list[float]], begin: float, end: float
@@ -40,7 +42,7 @@ class Reporter:
         `step_metrics` come from `Trainer.run_steps`. All ranks call this. Raises LossNotFinite on
         every rank, if the spec asks for it.
         """
-        step = position.step
+        self.step = step = position.step
         points = []
         if self._is_rank_zero:
             for name, values in step_metrics.items():

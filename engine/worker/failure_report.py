@@ -12,6 +12,7 @@ from pathlib import Path
 from engine.messages.events import WorkerFailed
 from engine.spec.recipe_file import RecipeInfo
 from engine.training.errors import OutOfMemory, TrainingFailed
+from engine.training.kernel_faults import KernelFault
 
 _LOST_PEER = (
     "Connection closed by peer",
@@ -56,6 +57,7 @@ def failure_report(rank: int, recipe: RecipeInfo, error: BaseException) -> Worke
         lost_peer=type(error).__name__ in _LOST_PEER_ERRORS or is_lost_peer(text),
         details=sendable("\n".join(_details(error, rest)), LONGEST_DETAILS),
         shrunk=error.shrunk if isinstance(error, OutOfMemory) else None,
+        kernel_fault=isinstance(error, KernelFault),
     )
 
 

@@ -55,8 +55,8 @@ _CORE = (
     *("torch/_subclasses", "torch/_prims", "torch/_refs", "torch/_decomp", "torch/_dynamo"),
     *("torch/_compile", "torch/_ops", "torch/_tensor", "torch/_jit_internal", "torch/_utils"),
     *("torch/utils/_", "torch/_inductor", "torch/fx", "torch/profiler", "torch/_logging"),
-    *("torch/_meta_registrations", "torch/_library", "torch/_higher_order_ops"),
-    *("/contextlib.py", "/_stats.py", "/tests/ghost/", "/unittest/mock.py"),
+    *("torch/_meta_registrations", "torch/_library", "torch/_higher_order_ops", "torch/overrides"),
+    *("/contextlib.py", "/_stats.py", "/tests/ghost/", "/unittest/mock.py", "/index_check.py"),
 )
 """Parts of file names that tell nothing about who asked for an operation."""
 
@@ -477,6 +477,7 @@ def _of_cuda() -> dict[str, Any]:
         ),
         "mem_get_info": lambda device=None: (70 * GIB, 80 * GIB),
         "memory_reserved": lambda device=None: 0,
+        "is_current_stream_capturing": lambda: False,
         "memory_allocated": lambda device=None: 0,
         "empty_cache": _nothing,
         "get_rng_state": lambda device="cuda": torch.zeros(16, dtype=torch.uint8),

@@ -109,6 +109,14 @@ def test_an_exit_without_a_report_is_explained_by_its_code(
     assert (failure.exit_code, failure.signal) == (code, signal)
 
 
+def test_after_a_failed_kernel_the_abort_is_not_the_cause(logs: dict[int, Path]) -> None:
+    """NCCL ends the process once a kernel has failed."""
+    said = WorkerFailed(1, "A kernel failed.", "r.py:3", "", False, kernel_fault=True)
+    failure = find(logs, {1: -6, 0: 1}, (report(0, lost_peer=True), said))
+    assert (failure.rank, failure.where, failure.signal) == (1, "r.py:3", "")
+    assert failure.message == "Rank 1 on cpu:1 failed: A kernel failed."
+
+
 def test_a_worker_with_several_devices_names_them_all(logs: dict[int, Path]) -> None:
     failure = find_failure({0: -9}, {}, one_process(("cpu:0", "cpu:1")), logs)
     assert failure.device == "cpu:0, cpu:1"

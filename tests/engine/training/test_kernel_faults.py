@@ -1,0 +1,37 @@
+"""What is said of a kernel that failed, and in which steps it may be."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.runs.checkpoint_files import Position
+from engine.training.kernel_faults import KernelFault, kernel_fault
+from tests.support.loop_doubles import Training
+
+ERROR = RuntimeError("CUDA error: device-side assert triggered\nFor debugging consider")
+
+
+@pytest.mark.parametrize(
+    ("known", "issued", "said"),
+    [(23, 36, "in steps 24 to 36: "), (23, 24, "in step 24: "), (23, 23, "after step 23: ")],
+)
+def test_the_steps_are_named_in_which_it_may_be(known: int, issued: int, said: str) -> None:
+    assert said in str(kernel_fault(ERROR, known, issued))
+
+
+def test_other_errors_are_none() -> None:
+    assert kernel_fault(RuntimeError("CUDA error: out of memory"), 1, 2) is None
+    assert kernel_fault(ValueError("Rank 1 has no data"), 1, 2) is None
+
+
+def test_the_loop_knows_the_steps(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_steps = training.trainer.run_steps
+
+    def fails(position: Position, count: int) -> dict[str, list[float]]:
+        if position.step == 3:
+            raise ERROR
+        return run_steps(position, count)
+
+    monkeypatch.setattr(training.trainer, "run_steps", fails)
+    with pytest.raises(KernelFault, match="in step 4: it was given an index out of range"):
+        training.run()
