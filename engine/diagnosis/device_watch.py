@@ -173,7 +173,7 @@ def lost_device_failure(
         else "There is no checkpoint yet: start it anew on other devices."
     )
     message = (
-        f"GPU {device.label} ({device.id}) stopped answering, so the run was ended. "
+        f"GPU {device.label} stopped answering, so the run was ended. "
         f"{lost_reason(device)} {advice}"
     )
     return Failure(rank, device.id, 0, "", message, "", tail(logs[rank]) if rank in logs else "")

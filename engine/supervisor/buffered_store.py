@@ -7,17 +7,17 @@ import logging
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from engine.files.disk_errors import short_reason
 from engine.files.file_sync import FileSync
 from engine.messages.channel import StatusAnswer
-from engine.messages.events import Event, Metrics, Progress
+from engine.messages.events import Event, Failure, Metrics, Progress
 from engine.messages.merged_metrics import MergedMetrics, count_points
 from engine.repair.kept_files import keep_files
 from engine.runs.run_state import RunStatus, fold
@@ -72,6 +72,26 @@ class _Rewind(NamedTuple):
 
 
 _Entry = _Record | _Rewind
+_Told = TypeVar("_Told", bound=msgspec.Struct)
+
+
+_SENTENCES = ("text", "message", "reason", "details")
+"""Fields of events in which people read."""
+
+
+def _with_names(event: _Told, names: Mapping[str, str]) -> _Told:
+    """Return `event` with `names` in the place of what a spec calls the devices."""
+    changed: dict[str, Any] = {}
+    for field in _SENTENCES:
+        before = said = getattr(event, field, None)
+        if isinstance(said, str):
+            for device, name in names.items():
+                said = said.replace(device, name)
+            if said != before:
+                changed[field] = said
+    if isinstance(failure := getattr(event, "failure", None), Failure):
+        changed["failure"] = _with_names(failure, names)
+    return msgspec.structs.replace(event, **changed) if changed else event
 
 
 class BufferedStore:
@@ -105,6 +125,9 @@ class BufferedStore:
         self._when_durable: list[Callable[[], None]] = []
         self.status: RunStatus = store.status
         """The run's newest status, including the waiting entries."""
+
+        self.device_names: dict[str, str] = {}
+        """What people call the devices, such as `GPU 0`, by their names in the spec."""
 
         self._write_problem = self._reserve.create()
 
@@ -164,11 +187,12 @@ class BufferedStore:
     def append(self, event: Event, when: float | None = None) -> None:
         """Record `event`, which happened now or at `when`, and fold it into the status.
 
-        Points of too many series are left out: see `SeriesLimit`.
+        Points of too many series are left out: see `SeriesLimit`. Its sentences name the devices
+        as people do.
         """
         now = time.time() if when is None else when
         for admitted in self._series_limit.admit(event):
-            self._append(admitted, now)
+            self._append(_with_names(admitted, self.device_names), now)
 
     def _append(self, event: Event, now: float) -> None:
         before = self.status.state

@@ -441,6 +441,7 @@ class Supervisor:
             case SnapshotReceived(snapshot):
                 snapshot = self._with_other_machines(snapshot)
                 self._facts.show_snapshot(snapshot)
+                self._store.device_names |= snapshot.display_names()
                 for event in self._device_watch.add_snapshot(snapshot, self._store.status):
                     self._store.append(event)
             case MemoryMeasured(measurement, machine):

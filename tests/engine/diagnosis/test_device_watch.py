@@ -248,7 +248,7 @@ def test_the_failure_names_the_gpu_and_the_checkpoint(tmp_path: Path) -> None:
     failure = lost_device_failure(device, RunStatus(checkpoint_step=40), plans, {1: log})
     assert (failure.rank, failure.device, failure.log_tail) == (1, GPU, "the last line")
     assert failure.message == (
-        "GPU 3 (GPU-1111) stopped answering, so the run was ended. The GPU fell off the bus. The "
+        "GPU 3 stopped answering, so the run was ended. The GPU fell off the bus. The "
         "last checkpoint is of step 40: resume the run when the GPU is back, or go on from there "
         "on other devices."
     )

@@ -205,14 +205,18 @@ def test_a_supervisor_that_may_start_no_thread_ends_its_run_with_the_reason(
         assert not left_of(run)
 
 
-def alarms(folder: Path) -> list[Alarm]:
+def stored(folder: Path) -> list[Event]:
     with RunReader(folder) as reader:
-        return [e.event for e in reader.events_after(0) if isinstance(e.event, Alarm)]
+        return [each.event for each in reader.events_after(0)]
+
+
+def alarms(folder: Path) -> list[Alarm]:
+    return [event for event in stored(folder) if isinstance(event, Alarm)]
 
 
 def failed_because_of_the_gpu(ended: RunEnded) -> bool:
     return ended.state == "failed" and ended.reason.startswith(
-        f"GPU 3 ({GPU}) stopped answering, so the run was ended. GPU is lost. There is no check"
+        "GPU 3 stopped answering, so the run was ended. GPU is lost. There is no check"
     )
 
 
@@ -266,6 +270,10 @@ def test_a_worker_that_fails_after_training_on_is_to_blame(run: SupervisedRun) -
     run.receive(Progress(1, 4, 100.0, 0.0, 60.0), WorkerFailed(0, "ValueError: no", "", "", False))
     ended = run.supervisor.run()
     assert ended.reason == f"Rank 0 on {GPU} failed: ValueError: no"
+    [recorded] = [each for each in stored(run.folder) if isinstance(each, RunEnded)]
+    assert recorded.reason == "Rank 0 on GPU 3 failed: ValueError: no"
+    assert recorded.failure is not None
+    assert (recorded.failure.message, recorded.failure.device) == (recorded.reason, GPU)
 
 
 @pytest.mark.parametrize("second", [OTHER_GPU, None], ids=["two GPUs", "two CPUs"])
