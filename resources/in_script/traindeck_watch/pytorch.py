@@ -96,7 +96,7 @@ class TorchHooks:
         self._next_loss: Any = None
         """Of a script without an optimizer: what it calls `backward` of now."""
 
-        self._copy_stream: Any = None
+        self._copy_streams: dict[Any, Any] = {}
         self.capturing = threading.Lock()
         """Held while a CUDA graph is captured: another thread must not touch the device then."""
 
@@ -465,10 +465,14 @@ class TorchHooks:
         return numbers
 
     def _fetch_from_gpu(self, device: Any, tensors: list[Tensor]) -> list[float]:
-        """On a stream of our own, behind the streams on which the values are computed."""
+        """On a stream of our own, behind the streams on which the values are computed.
+
+        It is kept: PyTorch gives its streams in turn, also the script's, and memory to each.
+        """
         cuda = self._torch.cuda
         with cuda.device(device):
-            stream = cuda.Stream(device)
+            stream = self._copy_streams.get(device) or cuda.Stream(device)
+            self._copy_streams[device] = stream
             for other in list(self._streams.values()):
                 if other.device == device:
                     stream.wait_stream(other)

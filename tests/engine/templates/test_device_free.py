@@ -18,8 +18,8 @@ from engine.templates.kinds import KINDS
 from engine.templates.protocol import TemplateState
 from tests.engine.templates.conftest import until
 
-LARGEST_MEMORY = 350 * 2**20
-"""Bytes that a template may keep."""
+LARGEST_MEMORY = 512 * 2**20
+"""Bytes that a template may keep: with PyTorch for CUDA, one had 438 MiB."""
 
 DRIVER = r"""
 #include <stdio.h>

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import re
 import signal
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from traindeck_watch.pytorch import TorchHooks
 
 from tests.support.script_listener import ScriptListener, finished
 
@@ -162,3 +165,22 @@ def test_the_steps_of_trainings_in_turn_are_counted_on(listener, tmp_path):
     assert "several times, in one process after another: their steps are counted on" in notice
     finished(listener.start(str(script), "calls"))
     assert "the steps of each begin anew" in listener.notices[-1]
+
+
+def test_values_of_a_gpu_are_fetched_on_one_stream_of_its_own():
+    """PyTorch has 32 streams, which it gives in turn: a new one would be the script's some day."""
+    made, used = [], []
+
+    def stream(device):
+        made.append(device)
+        return SimpleNamespace(synchronize=lambda: used.append(device), wait_stream=None)
+
+    hooks = TorchHooks.__new__(TorchHooks)
+    hooks._streams, hooks._copy_streams = {}, {}
+    cuda = SimpleNamespace(Stream=stream, device=nullcontext, stream=nullcontext)
+    values = SimpleNamespace(to=lambda place: SimpleNamespace(tolist=lambda: [1.0]))
+    hooks._torch = SimpleNamespace(cuda=cuda, stack=lambda tensors: values)
+    for device in ("cuda:0", "cuda:1", "cuda:0", "cuda:0"):
+        assert hooks._fetch_from_gpu(device, [None]) == [1.0]
+    assert made == ["cuda:0", "cuda:1"]
+    assert used == ["cuda:0", "cuda:1", "cuda:0", "cuda:0"]
