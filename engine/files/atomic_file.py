@@ -109,6 +109,16 @@ def sync_to_disk(path: Path, count: Callable[[int], None] = lambda size: None) -
             raise
 
 
+def begin_sync(path: Path) -> None:
+    """Let the system begin to write a file to the disk, where it can, and do not wait for it.
+
+    An error is one that `sync_to_disk` meets again. Raises OSError.
+    """
+    if _sync_file_range is not None:
+        with path.open("rb", buffering=0) as file:
+            _sync_file_range(file.fileno(), 0, 0, _WRITE)
+
+
 def _write_out(descriptor: int, count: Callable[[int], None]) -> None:
     """Write a large file to the disk piece by piece, where the system can; `fsync` is due still."""
     size = os.fstat(descriptor).st_size
@@ -119,6 +129,7 @@ def _write_out(descriptor: int, count: Callable[[int], None]) -> None:
         count(SYNCED_AT_ONCE)
 
 
+_WRITE = 2
 _WAIT_WRITE_WAIT = 7
 
 

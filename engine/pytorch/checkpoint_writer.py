@@ -52,6 +52,7 @@ class CheckpointWriter(HuggingFaceStorageWriter):
         super().__init__(str(folder), save_distributed=True)
         self._folder = folder
         self._count = count
+        self._piece: torch.Tensor | None = None
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         """Write the tensors of `plan`. Raises OSError."""
@@ -79,9 +80,20 @@ class CheckpointWriter(HuggingFaceStorageWriter):
     def _write_tensor(self, file: IO[bytes], tensor: torch.Tensor) -> None:
         content = tensor.reshape(-1).view(torch.uint8)
         for begin in range(0, len(content), PIECE_BYTES):
-            piece = content[begin : begin + PIECE_BYTES].cpu()
+            piece = self._on_host(content[begin : begin + PIECE_BYTES])
             _write(file, piece.numpy().data)
             self._count(len(piece))
+
+    def _on_host(self, piece: torch.Tensor) -> torch.Tensor:
+        """Return the values of `piece` in memory of the host, until the next call.
+
+        New memory for each would cost more than the copy: the system clears it page by page.
+        """
+        if piece.device.type == "cpu":
+            return piece
+        if self._piece is None:
+            self._piece = torch.empty(PIECE_BYTES, dtype=torch.uint8)
+        return self._piece[: len(piece)].copy_(piece)
 
 
 def _placed(items: Sequence[WriteItem]) -> list[_Entry]:

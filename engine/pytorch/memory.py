@@ -199,6 +199,15 @@ def empty_cache(devices: Sequence[torch.device], names: Sequence[str]) -> dict[s
     return freed
 
 
+def free_workspaces() -> None:
+    """Free those of cuBLAS, which come again with its next product.
+
+    They lie in PyTorch's cache, and a segment of it that holds one stays as it is.
+    """
+    if hasattr(torch._C, "_cuda_clearCublasWorkspaces"):  # in builds for GPUs
+        torch._C._cuda_clearCublasWorkspaces()
+
+
 class HostOffload:
     """Moves the tensors of model and optimizer, in place, to the host's memory during a pause."""
 

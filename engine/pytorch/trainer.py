@@ -371,6 +371,8 @@ class TorchTrainer:
         if not self._offload:
             self._offload = memory.HostOffload(self._parallel.placed_module, self._optimizers)
         self._data.move_to_host()
+        self._snapshot = None
+        memory.free_workspaces()
         self.empty_cache()
 
     def restore_devices(self) -> None:

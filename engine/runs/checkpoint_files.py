@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from engine.files import save_progress as files_save_progress
-from engine.files.atomic_file import remove_leftovers, sync_to_disk, write_atomically
+from engine.files.atomic_file import begin_sync, remove_leftovers, sync_to_disk, write_atomically
 from engine.files.format_version import UNNUMBERED, FormatVersion
 from engine.files.ownership import is_own_folder
 from engine.files.regular_file import LARGEST_JSON, read_regular
@@ -188,6 +188,9 @@ def publish(
     that was read for its checksum or synced. Raises OSError.
     """
     folder = temporary_folder(run_folder, position.step)
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    for path in paths:
+        begin_sync(path)  # the disk writes while the checksums are computed
     manifest = Manifest(
         format=str(FORMAT),
         position=position,
@@ -198,8 +201,8 @@ def publish(
         saved=time.time(),
         files={
             str(path.relative_to(folder)): _record(path, count)
-            for path in sorted(folder.rglob("*"))
-            if path.is_file() and not path.match(unrecorded("*"))
+            for path in paths
+            if not path.match(unrecorded("*"))
         },
         kinds=_in_order(kinds),
         metrics=_finite(metrics or {}),

@@ -111,3 +111,19 @@ def test_a_restore_reads_it(tmp_path: Path) -> None:
     for name, value in model.state_dict().items():
         assert torch.equal(content(other.state_dict()[name]), content(value)), name
     assert other.second.weight is other.first.weight
+
+
+def test_what_comes_from_a_gpu_passes_through_the_same_memory(tmp_path: Path) -> None:
+    """New memory for each piece took the host longer than its copy."""
+    writer = checkpoint_writer.CheckpointWriter(tmp_path, print)
+
+    class OnGpu(torch.Tensor):
+        device = torch.device("cuda")
+
+    first, second = torch.arange(7, dtype=torch.uint8), torch.arange(3, dtype=torch.uint8)
+    assert writer._on_host(first) is first, "it is there"
+    one = writer._on_host(first.as_subclass(OnGpu))
+    place = one.data_ptr()
+    assert one.tolist() == first.tolist()
+    two = writer._on_host(second.as_subclass(OnGpu))
+    assert (two.data_ptr(), two.tolist()) == (place, second.tolist())

@@ -185,6 +185,16 @@ def test_all_tensors_are_on_the_host_again_if_one_has_no_room(
     assert places == {"weight": "host", "bias": "host"}
 
 
+def test_a_freed_pause_frees_the_workspaces_of_cublas(monkeypatch: pytest.MonkeyPatch) -> None:
+    freed: list[bool] = []
+    memory.free_workspaces()  # a build for CPUs has none
+    monkeypatch.setattr(
+        torch._C, "_cuda_clearCublasWorkspaces", lambda: freed.append(True), raising=False
+    )
+    memory.free_workspaces()
+    assert freed == [True]
+
+
 def test_a_training_goes_on_alike_after_its_tensors_were_away() -> None:
     def trained(away: bool) -> torch.Tensor:
         torch.manual_seed(0)

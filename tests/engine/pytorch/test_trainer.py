@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from engine.messages.events import Notice, Shrunk
+from engine.pytorch import memory
 from engine.pytorch.trainer import TorchTrainer
 from engine.runs.checkpoint_files import Position
 from engine.spec import catalog
@@ -300,3 +302,21 @@ def test_it_says_when_torch_compile_does_nothing_and_when_it_compiles_again(
     assert len(texts) == len(told)
     assert all(words in text for words, text in zip(told, texts, strict=True))
     assert ran == graphs
+
+
+def test_a_freed_pause_keeps_neither_a_snapshot_nor_workspaces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = trainer(lambda: (FACTS, TARGETS), lambda: Normal(0), batch_size=8, on_oom="shrink")
+    one.run_steps(Position(0, 0, 0), 1)
+    before = weakref.ref(one._snapshot)
+    assert before() is not None
+    done: list[str] = []
+    monkeypatch.setattr(memory, "free_workspaces", lambda: done.append("workspaces"))
+    monkeypatch.setattr(one, "empty_cache", lambda: done.append("cache"))
+    one.free_devices()
+    assert before() is None
+    assert done == ["workspaces", "cache"], "or the segments that hold them stay"
+    one.restore_devices()
+    one.run_steps(Position(0, 1, 1), 1)
+    one.close()

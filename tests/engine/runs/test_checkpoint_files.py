@@ -7,6 +7,7 @@ import math
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -179,6 +180,27 @@ def test_the_newest_intact_one_before_another_is_found(tmp_path: Path) -> None:
     (folders[99_999_999] / "model.pt").write_bytes(b"w")
     assert checkpoint_files.newest_intact_before(folders[100_000_001]) == folders[9]
     assert checkpoint_files.newest_intact_before(folders[9]) is None
+
+
+def test_the_disk_begins_before_the_checksums_are_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    begin, record = checkpoint_files.begin_sync, checkpoint_files._record
+
+    def begins(path: Path) -> None:
+        begin(path)
+        seen.append("begin")
+
+    def records(path: Path, count: Any) -> Any:
+        seen.append("record")
+        return record(path, count)
+
+    monkeypatch.setattr(checkpoint_files, "begin_sync", begins)
+    monkeypatch.setattr(checkpoint_files, "_record", records)
+    save(tmp_path, 1)
+    assert seen == sorted(seen)
+    assert seen.count("begin") == seen.count("record") > 0
 
 
 def test_how_long_a_training_is_from_any_of_its_boundaries() -> None:
