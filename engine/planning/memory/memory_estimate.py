@@ -31,7 +31,8 @@ what allocators round and keep."""
 
 MOST_RUNS = 4
 LARGEST_STEP = 4
-"""The batch of a short run is at most so many times that of the one before."""
+"""The batch of a short run is at most so many times that of the one before. On a GPU, the batch
+that is asked for is at most so many times that of the last run."""
 
 LONG_SECONDS = 60.0
 """No larger batch is tried after a short run that took so long."""
@@ -84,8 +85,8 @@ def available_memory(spec: RunSpec, limit_mib: int) -> dict[str, float]:
     if all_on_cpu(spec.devices):
         return {CPU: limit_mib * 2.0**20 if limit_mib else free_bytes()}
     gpus = snapshot_once().devices
-    sizes = {gpu.id: gpu.memory_total for gpu in gpus}
-    sizes |= {part.uuid: part.memory_total for gpu in gpus for part in gpu.slices}
+    sizes = {gpu.id: (gpu.memory_total or 0) - (gpu.memory_reserved or 0) for gpu in gpus}
+    sizes |= {part.uuid: part.memory_total or 0 for gpu in gpus for part in gpu.slices}
     found = {name: float(size) for name in spec.devices if (size := sizes.get(name))}
     if limit := spec.memory_limit_mib:
         workers = len(spec.slots) // len(spec.devices)
@@ -129,16 +130,19 @@ def measure(
             model = MemoryModel(runs)
             last = run.spec.batch_size
             growth = model.growth()
+            is_seen = model.is_exact or growth >= ENOUGH_GROWTH
+            # A GPU's libraries take other kernels, with other workspaces, for a larger batch.
+            is_far = not all_on_cpu(spec.devices) and len(runs) == 2 and LARGEST_STEP * last < asked
             if (
                 last >= asked
                 or len(runs) == MOST_RUNS
-                or (
-                    len(runs) > 1
-                    and (model.is_exact or growth >= ENOUGH_GROWTH or run.seconds > LONG_SECONDS)
-                )
+                or (len(runs) > 1 and run.seconds > LONG_SECONDS)
+                or (len(runs) > 1 and is_seen and not is_far)
             ):
                 return model, run
-            batch = _next_batch(runs[0].spec.batch_size, last, growth)
+            batch = asked // LARGEST_STEP
+            if not is_far:
+                batch = _next_batch(runs[0].spec.batch_size, last, growth)
             batch = min(asked, -(-batch // parts) * parts)
 
 
