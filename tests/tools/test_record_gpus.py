@@ -20,6 +20,7 @@ from tests.support.fake_nvml import (
     GPU_IS_LOST,
     NO_PERMISSION,
     NOT_SUPPORTED,
+    RECORDED_H100,
     FakeNvml,
 )
 from tools.record_gpus import Recording, record_gpus
@@ -27,6 +28,8 @@ from tools.record_gpus import Recording, record_gpus
 pytestmark = pytest.mark.usefixtures("processes")
 
 Record = Callable[[Path], str]
+
+MIB = 2**20
 
 
 @pytest.fixture
@@ -71,6 +74,28 @@ def test_a_recorded_machine_gives_the_same_snapshot(
     replayed.replay(file)
     meet(replayed, monkeypatch)
     assert gpus(snapshot_once()) == gpus(expected)
+
+
+def test_the_answers_of_a_real_card_mean_what_nvidia_smi_said_beside_them(
+    fake_nvml: FakeNvml,
+) -> None:
+    fake_nvml.replay(RECORDED_H100)
+    snapshot = snapshot_once()
+    card, _ = snapshot.devices
+    assert (card.name, card.pci_bus) == ("NVIDIA H100 80GB HBM3", "00000000:00:06.0")
+    assert card.memory_total // MIB == 81_559
+    assert (card.memory_used, card.memory_reserved, card.memory_free) == (
+        0,
+        480 * MIB,
+        81_079 * MIB,
+    )
+    assert (card.temperature, card.power, card.power_limit) == (44.0, 76.66, 700.0)
+    assert card.temperature_slowdown == 89.0  # nvidia-smi: 43 degrees to 87, and two beyond it
+    assert (card.clock, card.memory_clock) == (345.0, 2619.0)
+    assert (card.performance_state, card.throttle_reasons) == (0, ())
+    assert (card.ecc_corrected, card.ecc_uncorrected) == (0, 0)
+    assert card.silent == {"fan": "not supported"}
+    assert (card.processes, card.slices, card.lost) == ((), (), None)
 
 
 def test_a_recording_names_no_program_and_no_user(

@@ -34,6 +34,9 @@ NVLINK = 2
 P2P_NOT_SUPPORTED = 5
 """What it answers where there is none."""
 
+RECORDED_H100 = Path(__file__).parent / "recorded_h100.json"
+"""What the driver 580.159.04 of a real, idle H100 answered; its UUID is made up."""
+
 Values = Sequence[int | str]
 
 
