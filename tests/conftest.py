@@ -2,6 +2,8 @@
 
 A test that starts processes uses the fixture `processes` (by a fixture, an argument or
 `usefixtures`) and so gets the mark of that name: `pytest -m "not processes"` is the quick loop.
+
+The tests of GPUs run on servers that have no Qt: only fixtures import it.
 """
 
 from __future__ import annotations
@@ -13,13 +15,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import partialmethod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from PySide6.QtWidgets import QApplication
-from pytestqt.qtbot import QtBot
 
 from engine import client
 from engine.runs.run_state import RunState
@@ -27,6 +27,10 @@ from engine.templates import client as templates
 from engine.templates.import_environment import read_at_import
 from engine.templates.protocol import FOLDER_VARIABLE
 from tests.support import tiers
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # Several workers with several threads each wait for one another on a machine with two cores.
@@ -41,9 +45,6 @@ READ_AT_IMPORT = frozenset(read_at_import(os.environ))
 
 TEMPLATES_END_SECONDS = 60.0
 """Longest wait for the templates to end; then they are killed."""
-
-QT_MILLISECONDS = 60_000
-"""Longest wait for Qt; only a test that fails waits so long."""
 
 MAY_START = ("git", "uname")
 """Programs that take milliseconds: a spec records the recipe's commit and the machine."""
@@ -64,6 +65,13 @@ def _note_start(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_note_start)
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Know what pyproject.toml sets for pytest-qt, also where that is not installed."""
+    if not pluginmanager.hasplugin("pytest-qt"):
+        for name in ("qt_api", "qt_log_level_fail"):
+            parser.addini(name, "of pytest-qt")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -152,19 +160,11 @@ def garbage_waits() -> None:
         gc.collect(max(generation for generation, is_due in enumerate(due) if is_due))
 
 
-class PatientBot(QtBot):
-    """Waits as long as a busy machine needs; a test that expects nothing to happen sets a time."""
-
-    waitSignal = partialmethod(QtBot.waitSignal, timeout=QT_MILLISECONDS)
-    waitSignals = partialmethod(QtBot.waitSignals, timeout=QT_MILLISECONDS)
-    waitUntil = partialmethod(QtBot.waitUntil, timeout=QT_MILLISECONDS)
-    waitExposed = partialmethod(QtBot.waitExposed, timeout=QT_MILLISECONDS)
-    waitActive = partialmethod(QtBot.waitActive, timeout=QT_MILLISECONDS)
-
-
 @pytest.fixture
-def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> PatientBot:
+def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> QtBot:
     """The one of pytest-qt, whose waits last at most 5 s, with more patience."""
+    from tests.support.patient_bot import PatientBot
+
     return PatientBot(request)
 
 
