@@ -1,7 +1,8 @@
 """The cost of monitoring: a recorded run compared to the bare loop of the same model.
 
-`python -m benchmarks.overhead [--pairs 7]` alternates between a plain PyTorch loop in a fresh
-process and a run with supervisor, store and telemetry. Both do the same 2,000 steps of about 2 ms.
+`python -m benchmarks.overhead [--pairs 7] [--steps 2000]` alternates between a plain PyTorch loop
+in a fresh process and a run with supervisor, store and telemetry. Both do the same steps of about
+2 ms.
 It prints the ratios of the time between two steps: main thread's CPU time, and wall time.
 """
 
@@ -21,8 +22,6 @@ from benchmarks import overhead_recipe as recipe
 from engine import client
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
-
-STEPS = recipe.LAST - recipe.FIRST
 
 
 def bare_loop() -> None:
@@ -70,6 +69,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.bare:
@@ -80,6 +80,7 @@ def main() -> None:
         os.environ |= {
             paths.HOME_VARIABLE: folder,
             "OVERHEAD_RESULT": str(result),
+            "OVERHEAD_STEPS": str(options.steps),
             "OMP_NUM_THREADS": "1",
         }
         ratios: dict[str, list[float]] = {"cpu": [], "wall": []}
@@ -88,7 +89,7 @@ def main() -> None:
             order = (measure_bare, measure_recorded)
             first, second = (measure(result) for measure in (order if pair % 2 else order[::-1]))
             bare, recorded = (first, second) if pair % 2 else (second, first)
-            steps.append(bare["wall"] / STEPS * 1000)
+            steps.append(bare["wall"] / options.steps * 1000)
             for kind, found in ratios.items():
                 found.append(recorded[kind] / bare[kind])
     print(f"bare step: {statistics.median(steps):.2f} ms (median of {options.pairs} pairs)")

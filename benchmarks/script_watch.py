@@ -62,7 +62,7 @@ def train(begin, end):
 """
 
 WHOLE = """
-FIRST, STEPS = 300, 2000
+FIRST, STEPS = 300, int(os.environ["SCRIPT_STEPS"])
 marks = []
 for begin, end in ((0, FIRST), (FIRST, FIRST + STEPS)):
     train(begin, end)
@@ -106,22 +106,24 @@ sending = time.clock_gettime(clock) - begin
 with open(os.environ["SCRIPT_RESULT"], "w") as file:
     json.dump([fours, sending], file)
 """
-STEPS = 2000
 KINDS = ("main-thread CPU", "process CPU", "wall time")
 OPTIMIZERS = ("sgd", "adamw", "adamw-foreach", "adamw-fused", "two")
 
 
 def run(
-    code: str, optimizer: str, folder: Path, listener: ScriptListener | None, fours: int
+    code: str, optimizer: str, folder: Path, listener: ScriptListener | None, **size: int
 ) -> Any:
-    """Run the script with this ending, watched if there is a listener; return what it measured."""
+    """Run the script with this ending, watched if there is a listener; return what it measured.
+
+    `size`: how many `steps` it does, or how many `fours` of them.
+    """
     script, result = folder / "train.py", folder / "result.json"
     script.write_text(SCRIPT + code)
     variables = {
         "SCRIPT_RESULT": str(result),
         "SCRIPT_OPTIMIZER": optimizer,
-        "SCRIPT_FOURS": str(fours),
         "OMP_NUM_THREADS": "1",
+        **{f"SCRIPT_{name.upper()}": str(count) for name, count in size.items()},
     }
     watched = listener.environment if listener is not None else {}
     environment = without_watch() | watched | variables
@@ -133,7 +135,7 @@ def in_turn(optimizer: str, fours: int, folder: Path) -> None:
     """Alternate within one process, and print what a step costs more."""
     folder.mkdir()
     with ScriptListener(folder) as listener:
-        found, sending = run(IN_TURN, optimizer, folder, listener, fours)
+        found, sending = run(IN_TURN, optimizer, folder, listener, fours=fours)
         if listener.of_kind("points")[-1]["step"] < 2 * fours:
             raise SystemExit("the steps were not seen")
     added = sorted((a + b - before - after) / 2 for before, a, b, after in found)
@@ -150,8 +152,8 @@ def in_turn(optimizer: str, fours: int, folder: Path) -> None:
     )
 
 
-def whole_scripts(optimizer: str, scripts: int, folder: Path) -> None:
-    """Alternate between whole scripts, and print the ratios."""
+def whole_scripts(optimizer: str, scripts: int, count: int, folder: Path) -> None:
+    """Alternate between whole scripts of `count` steps, and print the ratios."""
     ratios: list[list[float]] = [[] for _ in KINDS]
     steps: list[float] = []
     for pair in range(scripts):
@@ -160,10 +162,11 @@ def whole_scripts(optimizer: str, scripts: int, folder: Path) -> None:
             ends = folder / f"{pair}{watched}"
             ends.mkdir(parents=True)
             with ScriptListener(ends) as listener:
-                found[watched] = run(WHOLE, optimizer, ends, listener if watched else None, 0)
-                if watched and listener.of_kind("points")[-1]["step"] < STEPS:
+                watching = listener if watched else None
+                found[watched] = run(WHOLE, optimizer, ends, watching, steps=count)
+                if watched and listener.of_kind("points")[-1]["step"] < count:
                     raise SystemExit("the steps were not seen")
-        steps.append(found[False][-1] / STEPS * 1000)
+        steps.append(found[False][-1] / count * 1000)
         for kind, both in enumerate(zip(found[True], found[False], strict=True)):
             ratios[kind].append(both[0] / both[1])
     print(f"whole scripts: bare step {statistics.median(steps):.2f} ms (median of {scripts} pairs)")
@@ -180,6 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--fours", type=int, default=1000, help="four steps each, in one process")
     parser.add_argument("--scripts", type=int, default=3, help="pairs of whole scripts")
+    parser.add_argument("--steps", type=int, default=2000, help="of a whole script")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, help="one of them instead of each")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -187,7 +191,8 @@ def main() -> None:
         for optimizer in [options.optimizer] if options.optimizer else OPTIMIZERS:
             in_turn(optimizer, options.fours, folder / optimizer)
         if options.scripts:
-            whole_scripts(options.optimizer or OPTIMIZERS[0], options.scripts, folder / "whole")
+            optimizer = options.optimizer or OPTIMIZERS[0]
+            whole_scripts(optimizer, options.scripts, options.steps, folder / "whole")
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ import tensorflow as tf
 
 from engine.runs.checkpoint_files import Position
 from engine.spec import catalog
-from engine.spec.field_info import Setting
 from engine.spec.run_spec import RunSpec
 from engine.tf.trainer import TfTrainer
+from tests.support.tf_session import TfSession
 
 BATCH_SIZE = 64
 STEPS = 100
@@ -63,32 +63,6 @@ def recipe(width: int) -> SimpleNamespace:
         return keras.optimizers.SGD(learning_rate)
 
     return SimpleNamespace(model=model, datasets=datasets, optimizer=optimizer)
-
-
-class Session:
-    """The parts of a worker's session that a trainer uses, without a run."""
-
-    rank = 0
-    devices = ("cpu:0",)
-
-    def __init__(self, width: int) -> None:
-        self.spec = RunSpec(
-            recipe="digits_keras",
-            strategy="tf/single",
-            devices=self.devices,
-            batch_size=BATCH_SIZE,
-            epochs=1,
-            learning_rate=0.01,
-        )
-        self.recipe = recipe(width)
-
-    def load_recipe(self) -> Any:
-        """The recipe's functions."""
-        return self.recipe
-
-    def settings_for(self, function: Callable[..., Any]) -> dict[str, Setting]:
-        """None: every setting has its default."""
-        return {}
 
 
 Clocks = dict[str, float]
@@ -179,18 +153,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--width", type=int, default=256, help="units of the hidden layers")
     options = parser.parse_args()
-    session: Any = Session(options.width)
-    trainer = TfTrainer(session, catalog.strategy("tf/single"))  # type: ignore[arg-type]
-    (inputs, targets), _ = session.recipe.datasets()
-    model = session.recipe.model()
+    given = recipe(options.width)
+    spec = RunSpec(
+        recipe="digits_keras",
+        strategy="tf/single",
+        devices=("cpu:0",),
+        batch_size=BATCH_SIZE,
+        epochs=1,
+        learning_rate=0.01,
+    )
+    session: Any = TfSession(spec, given)
+    trainer = TfTrainer(session, catalog.strategy(spec.strategy))  # type: ignore[arg-type]
+    (inputs, targets), _ = given.datasets()
+    model = given.model()
     model.compile(
-        session.recipe.optimizer(None, session.spec.learning_rate),
+        given.optimizer(None, spec.learning_rate),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
     measures: dict[str, Callable[[], Clocks]] = {
         "ours": lambda: ours(trainer),
         "fit": lambda: fit(model, inputs, targets),
-        "bare": Bare(session.recipe),
+        "bare": Bare(given),
     }
     steps: dict[str, list[Clocks]] = {name: [] for name in measures}
     for measure in measures.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -16,41 +15,15 @@ import tensorflow as tf
 from engine.runs.checkpoint_files import Position
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
-from engine.spec.strategy import WorkerPlan
 from engine.tf import devices
 from engine.tf.trainer import TfTrainer
+from tests.support.tf_session import TfSession
 
 NAMES = devices.configure(("cpu:0", "cpu:1"))
 MIRRORED = tf.distribute.MirroredStrategy(NAMES)
 """TensorFlow allows one such object per process."""
 
 SAMPLES, BATCH = 97, 32
-
-
-class Session:
-    """The parts of a worker's session that a trainer uses."""
-
-    rank, world_size = 0, 1
-    connecting = contextlib.nullcontext
-
-    def __init__(self, spec: RunSpec, recipe: SimpleNamespace) -> None:
-        self.spec = spec
-        self.asked_accumulation = spec.accumulation
-        self.devices = self.machine_devices = spec.slots
-        self.plan = WorkerPlan(0, spec.slots)
-        self.load_recipe = lambda: recipe
-        self.recipe = SimpleNamespace(learning_rate=spec.learning_rate)
-        self.said: list[str] = []
-        self.prefixes: list[str] = []
-        self.add_validation_sets = self.prefixes.extend
-
-    def emit(self, event: Any) -> None:
-        """Keep what a notice says."""
-        self.said.append(event.text)
-
-    def settings_for(self, function: Callable[..., Any]) -> dict[str, Any]:
-        """None."""
-        return {}
 
 
 def sgd(parameters: Any, rate: float) -> keras.optimizers.Optimizer:
@@ -85,7 +58,7 @@ def made(kind: str, given: SimpleNamespace, rate: float = 0.0, **options: Any) -
     chosen = ("cpu:0",) if kind == "tf/single" else ("cpu:0", "cpu:1")
     wanted: dict[str, Any] = {"batch_size": BATCH, "learning_rate": 0.1, "epochs": 2}
     spec = RunSpec(recipe="small", strategy=kind, devices=chosen, **(wanted | options))
-    session: Any = Session(spec, given)
+    session: Any = TfSession(spec, given)
     if rate:
         session.spec = msgspec.structs.replace(spec, learning_rate=rate)
     strategy: Any = catalog.strategy(kind)
