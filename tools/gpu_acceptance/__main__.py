@@ -104,14 +104,16 @@ def _run_rows(kit: Kit, rows: Sequence[Sequence[Step]]) -> None:
                 thread.start()
             for thread in threads:
                 thread.join()
-    finally:
+        _write_line(kit, "kit", done=True, seconds_left=round(deadline - time.monotonic(), 1))
+    except KeyboardInterrupt:
+        print("Interrupted: the runs of the present steps are ended.", flush=True)
         for process in running:
-            if process.poll() is None:  # somebody ends this program
+            if process.poll() is None:
                 _end(process)
-    off = [sys.executable, "main.py", "warm", "--off"]
-    home = {HOME_VARIABLE: str(kit.work / "home")}  # the setting is not the user's
-    subprocess.run(off, cwd=ROOT, env=environment | home, capture_output=True)
-    _write_line(kit, "kit", done=True, seconds_left=round(deadline - time.monotonic(), 1))
+    finally:
+        off = [sys.executable, "main.py", "warm", "--off"]
+        home = {HOME_VARIABLE: str(kit.work / "home")}  # the setting is not the user's
+        subprocess.run(off, cwd=ROOT, env=environment | home, capture_output=True)
 
 
 def _run_process(
