@@ -13,7 +13,7 @@ import pytest
 
 NIGHTLY = "nightly"
 END_VARIABLE = "TRAINDECK_TESTS_END"
-"""The environment variable with the time, in seconds since the epoch, after which no test begins."""
+"""The environment variable: seconds since the epoch after which no test begins."""
 
 NOT_REACHED = "not reached: the time for the tests was over"
 

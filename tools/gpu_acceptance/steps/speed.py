@@ -208,7 +208,7 @@ def _compare_throughput(kit: Kit, case: ByHand) -> None:
         batch_size=case.batch,
         steps=case.last + 13,
         epochs=100,
-        precision="bf16" if case.bf16 else "fp32",
+        precision="bf16" if case.bf16 else "default",
         compile=case.compile,
         settings=case.settings,
         hang_minutes=10.0,
