@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from engine import client
-from engine.runs.run_state import RunState
 from engine.templates import client as templates
 from engine.templates.import_environment import read_at_import
 from engine.templates.protocol import FOLDER_VARIABLE
-from tests.support import tiers
+from tests.support import tiers, trained_runs
+from tests.support.runs import end_runs
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
 
+pytest.register_assert_rewrite("tests.support.contract")
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # Several workers with several threads each wait for one another on a machine with two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -75,18 +75,19 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the tier. Let all tests, also those of another xdist worker, fork their workers from
-    one template."""
+    """Choose the tier. All tests, also those of another xdist worker, share templates and runs."""
     config.pluginmanager.register(tiers)
     if not hasattr(config, "workerinput"):
         os.environ[FOLDER_VARIABLE] = tempfile.mkdtemp(prefix="traindeck-templates-")
+        os.environ[trained_runs.FOLDER_VARIABLE] = tempfile.mkdtemp(prefix="traindeck-runs-")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the templates, also if the session was interrupted."""
+    """End the templates and delete the runs, also if the session was interrupted."""
     if not hasattr(config, "workerinput"):
         end_templates()
-        shutil.rmtree(os.environ[FOLDER_VARIABLE], ignore_errors=True)
+        for name in (FOLDER_VARIABLE, trained_runs.FOLDER_VARIABLE):
+            shutil.rmtree(os.environ[name], ignore_errors=True)
 
 
 def end_templates() -> None:
@@ -190,9 +191,4 @@ def traindeck_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     if not (home / "runs").is_dir():
         return
     monkeypatch.setenv("TRAINDECK_HOME", str(home))  # whatever the test made of it
-    for info in client.runs():
-        pid = info.status.supervisor_pid
-        if not info.state.is_over and info.state is not RunState.ELSEWHERE and pid != os.getpid():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                psutil.Process(pid).kill()
-            client.end_orphans(info.id, now=True)
+    end_runs()

@@ -15,18 +15,17 @@ from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.training import lr_schedule
-from tests.support.contract import last_checkpoint, probe
-from tests.support.runs import curve, events, train, wait_for_end
-from tests.support.weights import largest_difference
+from tests.support.contract import STEPS, assert_alike, last_checkpoint, plain, probe
+from tests.support.runs import curve, events, wait_for_end
+from tests.support.trained_runs import own_copy, trained
 
 pytestmark = pytest.mark.usefixtures("processes")
 
 
-def trained(strategy: str, **options: Any) -> RunInfo:
-    """A finished run of the probe recipe, whose epochs have four steps of at most 32 samples."""
-    info = train(probe(catalog.strategy(strategy), batch_size=32, **options))
-    assert info.state is RunState.FINISHED, info.reason
-    return info
+def short_run(strategy: str, **options: Any) -> RunInfo:
+    """Of the probe recipe, whose epochs have four steps of at most 32 samples."""
+    often = {"epochs": 3, "checkpoint_steps": 2, "keep_checkpoints": 9}
+    return trained(probe(catalog.strategy(strategy), **often | options))
 
 
 def continued(info: RunInfo, checkpoint: Path | None = None, **changes: Any) -> RunInfo:
@@ -37,19 +36,16 @@ def continued(info: RunInfo, checkpoint: Path | None = None, **changes: Any) -> 
 
 @pytest.mark.parametrize("strategy", ["torch/ddp", "tf/mirrored_fit"])
 def test_more_epochs_for_a_finished_run_equal_a_run_that_was_as_long(strategy: str) -> None:
-    longer = continued(trained(strategy, epochs=2), epochs=4)
-    assert (longer.state, longer.spec.epochs) == (RunState.FINISHED, 4), longer.reason
-    whole = trained(strategy, epochs=4)
-    (steps, ours), (_, theirs) = curve(longer, "train/loss"), curve(whole, "train/loss")
-    assert steps == [*range(1, 17)]
-    assert ours == pytest.approx(theirs, abs=1e-6)
-    assert largest_difference(last_checkpoint(longer), last_checkpoint(whole)) < 1e-6
+    longer = continued(own_copy(short_run(strategy)), epochs=5)
+    assert (longer.state, longer.spec.epochs) == (RunState.FINISHED, 5), longer.reason
+    assert curve(longer, "train/loss")[0] == [*range(1, STEPS + 1)]
+    assert_alike(longer, plain(catalog.strategy(strategy)), tolerance=1e-6)
 
 
 @pytest.mark.parametrize("strategy", ["torch/single", "tf/parameter_server"])
 def test_another_batch_size_and_rate_in_the_middle_of_an_epoch(strategy: str) -> None:
     """64 samples of the second epoch are done, so four of its batches of 16; three are left."""
-    info = trained(strategy, epochs=3, checkpoint_steps=6, keep_checkpoints=9)
+    info = own_copy(short_run(strategy))
     before = curve(info, "train/loss")
     middle = checkpoint_files.folders(info.folder)[6]
     changes = {"batch_size": 16, "learning_rate": 0.001, "schedule": "cosine"}
@@ -76,7 +72,7 @@ def test_another_batch_size_and_rate_in_the_middle_of_an_epoch(strategy: str) ->
 
 def test_another_rate_holds_where_fit_sets_it() -> None:
     """The checkpoint brings the learning rate of its optimizer with it."""
-    info = trained("tf/mirrored_fit", epochs=1, optimizer="sgd")
+    info = own_copy(short_run("tf/mirrored_fit", epochs=1, optimizer="sgd"))
     still = continued(info, epochs=3, learning_rate=1e-12)
     _, losses = curve(still, "train/loss")
     first, second = _mean(losses[4:8]), _mean(losses[8:12])
@@ -85,26 +81,26 @@ def test_another_rate_holds_where_fit_sets_it() -> None:
 
 def test_a_new_run_goes_on_in_the_place_of_another() -> None:
     """Half as a copy, half its own: together the whole, and the other has not changed."""
-    info = trained("torch/single", epochs=2, checkpoint_epochs=1)
+    info = own_copy(short_run("torch/single"))
     first = checkpoint_files.folders(info.folder)[4]
-    new = wait_for_end(client.resume_as_new(info.id, first, replace(info.spec, epochs=3)))
+    new = wait_for_end(client.resume_as_new(info.id, first, replace(info.spec, epochs=4)))
     assert (new.state, new.id, new.name) == (RunState.FINISHED, "2", "probe_torch from #1")
     (steps, ours), (theirs_steps, theirs) = curve(new, "train/loss"), curve(info, "train/loss")
-    assert (steps, theirs_steps) == ([*range(1, 13)], [*range(1, 9)])
-    assert ours[:8] == theirs
+    assert (steps, theirs_steps) == ([*range(1, 17)], [*range(1, 13)])
+    assert ours[:12] == theirs
     assert client.get_run(info.id) == info
 
 
 def test_settings_that_make_another_model_are_refused_in_words() -> None:
-    info = trained("torch/single", epochs=1)
-    failed = continued(info, epochs=2, settings={"width": 30})
+    info = own_copy(short_run("torch/single"))
+    failed = continued(info, epochs=4, settings={"width": 30})
     assert failed.state is RunState.FAILED
     assert "holds a model of" in failed.reason
     assert "resume with the recipe and settings" in failed.reason
     assert failed.reason.endswith("Its previous settings were restored.")
     assert failed.spec == info.spec
     assert not list(info.folder.glob("spec.before-*"))
-    back = continued(failed, epochs=2)
+    back = continued(failed, epochs=4)
     assert back.state is RunState.FINISHED, back.reason
 
 

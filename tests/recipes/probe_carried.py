@@ -41,18 +41,20 @@ def datasets() -> tuple[DataLoader[Any], DataLoader[Any]]:
     return DataLoader(data, TEXTS), DataLoader(data, TEXTS)
 
 
-def step(model: nn.Module, batch: Any, carried: State | None, hold: bool = False) -> Any:
-    """With `hold` the training stands still after its first checkpoint."""
+def step(
+    model: nn.Module, batch: Any, carried: State | None, hold: bool = False, saved: int = 1
+) -> Any:
+    """With `hold` the training stands still after `saved` checkpoints."""
     if hold and torch.is_grad_enabled():
-        hold_here()
+        hold_here(saved)
     values, targets = batch
     outputs, state = model(values, carried)
     known = torch.zeros(()) if carried is None else torch.ones(())
     return {"loss": nn.functional.mse_loss(outputs, targets), "known": known}, state
 
 
-def hold_here() -> None:
-    """Wait for ever, once the first attempt of the run has a checkpoint."""
-    saved = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
-    if saved and not os.environ.get("TRAINDECK_RESUME"):
+def hold_here(saved: int) -> None:
+    """Wait for ever, once the first attempt of the run has `saved` checkpoints."""
+    found = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
+    if len(found) >= saved and not os.environ.get("TRAINDECK_RESUME"):
         threading.Event().wait()

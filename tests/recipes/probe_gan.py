@@ -36,10 +36,12 @@ def datasets() -> tuple[Batch]:
     return (pair,)
 
 
-def step(model: Any, batch: Batch, optimizer: str, hold: bool = False) -> dict[str, Any]:
-    """With `hold` the training stands still after its first checkpoint."""
+def step(
+    model: Any, batch: Batch, optimizer: str, hold: bool = False, saved: int = 1
+) -> dict[str, Any]:
+    """With `hold` the training stands still after `saved` checkpoints."""
     if hold:
-        hold_here()
+        hold_here(saved)
     real, noise = batch
     fake = model.generator(noise)
     if optimizer == "generator":
@@ -67,8 +69,8 @@ def optimizers(model: Any, learning_rate: float) -> dict[str, Any]:
     }
 
 
-def hold_here() -> None:
-    """Wait for ever, once the first attempt of the run has a checkpoint."""
-    saved = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
-    if saved and not os.environ.get("TRAINDECK_RESUME"):
+def hold_here(saved: int) -> None:
+    """Wait for ever, once the first attempt of the run has `saved` checkpoints."""
+    found = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
+    if len(found) >= saved and not os.environ.get("TRAINDECK_RESUME"):
         threading.Event().wait()

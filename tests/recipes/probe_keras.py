@@ -32,10 +32,10 @@ def datasets() -> tuple[Pair, Pair]:
     return (images[:97], labels[:97]), (images[97:], labels[97:])
 
 
-def loss(outputs: Any, targets: Any, hold: bool = False) -> Any:
-    """Cross-entropy. With `hold` the training stands still after its first checkpoint."""
+def loss(outputs: Any, targets: Any, hold: bool = False, saved: int = 1) -> Any:
+    """Cross-entropy. With `hold` the training stands still after `saved` checkpoints."""
     if hold:
-        hold_here()
+        hold_here(saved)
     return keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
 
 
@@ -48,18 +48,19 @@ def optimizer(parameters: Any, learning_rate: float) -> keras.optimizers.Optimiz
     return keras.optimizers.SGD(learning_rate, momentum=0.9)
 
 
-def hold_here() -> None:
-    """Have every step wait for ever, once the first attempt of the run has a checkpoint."""
+def hold_here(saved: int) -> None:
+    """Have every step wait for ever, once the first attempt has `saved` checkpoints."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        tf.py_function(wait, [], [])  # this function itself runs only once, when the step is traced
+        # This function itself runs only once, when the step is traced.
+        tf.py_function(lambda: wait(saved), [], [])
     else:
-        wait()
+        wait(saved)
 
 
-def wait() -> None:
-    """Wait for ever, once the first attempt of the run has a checkpoint."""
-    saved = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
-    if saved and not os.environ.get("TRAINDECK_RESUME"):
+def wait(saved: int) -> None:
+    """Wait for ever, once the first attempt of the run has `saved` checkpoints."""
+    found = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
+    if len(found) >= saved and not os.environ.get("TRAINDECK_RESUME"):
         threading.Event().wait()

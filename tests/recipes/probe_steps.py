@@ -50,10 +50,10 @@ def weight(batch: Batch) -> int:
     return int((batch[1] != IGNORED).sum())
 
 
-def step(model: nn.Module, batch: Batch, hold: bool = False) -> dict[str, Any]:
-    """With `hold` the training stands still after its first checkpoint."""
+def step(model: nn.Module, batch: Batch, hold: bool = False, saved: int = 1) -> dict[str, Any]:
+    """With `hold` the training stands still after `saved` checkpoints."""
     if hold and torch.is_grad_enabled():
-        hold_here()
+        hold_here(saved)
     tokens, targets = batch
     outputs = model(tokens)
     kept = targets != IGNORED
@@ -90,8 +90,8 @@ def on_epoch(model: nn.Module, epoch: int, metrics: Mapping[str, float], patienc
     return ""
 
 
-def hold_here() -> None:
-    """Wait for ever, once the first attempt of the run has a checkpoint."""
-    saved = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
-    if saved and not os.environ.get("TRAINDECK_RESUME"):
+def hold_here(saved: int) -> None:
+    """Wait for ever, once the first attempt of the run has `saved` checkpoints."""
+    found = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
+    if len(found) >= saved and not os.environ.get("TRAINDECK_RESUME"):
         threading.Event().wait()

@@ -26,10 +26,12 @@ def datasets() -> tuple[Pair, Pair]:
     return (images[:97], labels[:97]), (images[97:], labels[97:])
 
 
-def loss(outputs: torch.Tensor, targets: torch.Tensor, hold: bool = False) -> torch.Tensor:
-    """Cross-entropy. With `hold` the training stands still after its first checkpoint."""
+def loss(
+    outputs: torch.Tensor, targets: torch.Tensor, hold: bool = False, saved: int = 1
+) -> torch.Tensor:
+    """Cross-entropy. With `hold` the training stands still after `saved` checkpoints."""
     if hold and torch.is_grad_enabled():
-        hold_here()
+        hold_here(saved)
     return nn.functional.cross_entropy(outputs, targets)
 
 
@@ -42,8 +44,8 @@ def optimizer(parameters: list[nn.Parameter], learning_rate: float) -> torch.opt
     return torch.optim.SGD(parameters, learning_rate, momentum=0.9)
 
 
-def hold_here() -> None:
-    """Wait for ever, once the first attempt of the run has a checkpoint."""
-    saved = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
-    if saved and not os.environ.get("TRAINDECK_RESUME"):
+def hold_here(saved: int) -> None:
+    """Wait for ever, once the first attempt of the run has `saved` checkpoints."""
+    found = list(Path(os.environ["TRAINDECK_RUN_FOLDER"]).glob("checkpoints/step-*[0-9]"))
+    if len(found) >= saved and not os.environ.get("TRAINDECK_RESUME"):
         threading.Event().wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import threading
 import time
@@ -177,6 +178,16 @@ def wait_until_gone(info: RunInfo, seconds: float = TIMEOUT_SECONDS) -> None:
     while left := [process for process in processes if _is_alive(process)]:
         assert time.monotonic() < deadline, f"orphans: {left}"
         pause.wait(POLL_SECONDS)
+
+
+def end_runs() -> None:
+    """Kill the runs of `$TRAINDECK_HOME` that are not over."""
+    for info in client.runs():
+        pid = info.status.supervisor_pid
+        if not info.state.is_over and info.state is not RunState.ELSEWHERE and pid != os.getpid():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                psutil.Process(pid).kill()
+            client.end_orphans(info.id, now=True)
 
 
 def delete_folder(info: RunInfo) -> None:

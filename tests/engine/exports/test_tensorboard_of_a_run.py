@@ -11,7 +11,7 @@ from engine import client
 from engine.imports.import_runs import import_runs
 from engine.runs.run_state import RunState
 from engine.spec import catalog
-from tests.support.contract import killed_after_checkpoint, probe
+from tests.support.contract import kill_when_held, probe
 from tests.support.runs import curve, wait_for_end, wait_until_gone
 
 HALF = 10
@@ -26,7 +26,8 @@ def test_the_log_of_a_killed_and_resumed_run_holds_the_run(tmp_path: Path) -> No
         tensorboard=True,
         tensorboard_folder=str(tmp_path / "logs"),
     )
-    run_id = killed_after_checkpoint(spec, HALF).id
+    run_id = client.start(spec)
+    kill_when_held(run_id, HALF)
     client.resume(run_id, spec=replace(spec, settings={}))
     run = wait_for_end(run_id)
     assert run.state is RunState.FINISHED, run.reason

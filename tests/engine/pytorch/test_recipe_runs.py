@@ -12,18 +12,17 @@ from engine.client import RunInfo
 from engine.messages.events import EpochEnded, Notice, TrainingEnded
 from engine.runs.run_state import RunState
 from tests.support.contract import (
-    TrainedRuns,
-    killed_after_checkpoint,
+    assert_alike,
+    interrupted,
     last_checkpoint,
     validation,
+    went_on,
 )
-from tests.support.runs import curve, events, failure_of, spec, train, wait_for_end
-from tests.support.weights import largest_difference, read_tensors
+from tests.support.runs import curve, events, failure_of, spec, train
+from tests.support.trained_runs import trained
+from tests.support.weights import read_tensors
 
 pytestmark = pytest.mark.usefixtures("processes")
-
-HALF = 8
-"""Steps before the kill, within an epoch of 5 steps, of 20 in all."""
 
 OPTIONS: dict[str, Any] = {"batch_size": 8, "epochs": 4, "learning_rate": 0.02}
 STRATEGIES = [
@@ -37,24 +36,10 @@ STRATEGIES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedRuns:
-    return TrainedRuns(tmp_path_factory.mktemp("recipes"))
-
-
 def name_of(value: object) -> str:
     if isinstance(value, dict):
         return "-".join(f"{key}{number}" for key, number in value.items()) or "one"
     return str(value)
-
-
-def assert_equal(ours: RunInfo, theirs: RunInfo, series: tuple[str, ...], tolerance: float) -> None:
-    for name in series:
-        assert len(curve(theirs, name)[0]) == 20
-        assert curve(ours, name)[0] == curve(theirs, name)[0]
-        assert curve(ours, name)[1] == pytest.approx(curve(theirs, name)[1], rel=0, abs=tolerance)
-    assert validation(ours) == pytest.approx(validation(theirs), rel=0, abs=tolerance)
-    assert largest_difference(last_checkpoint(ours), last_checkpoint(theirs)) <= tolerance
 
 
 CURVES = {
@@ -79,18 +64,19 @@ NO_CHAIN = ("probe_gan", "probe_carried")
     ids=name_of,
 )
 def test_a_step_trains_alike_under_every_strategy(
-    recipe: str, strategy: str, options: dict[str, Any], trained: TrainedRuns
+    recipe: str, strategy: str, options: dict[str, Any]
 ) -> None:
     """Also with different weights of the local batches: mean over tokens, not over samples."""
-    reference = trained[spec(recipe, "torch/single", **OPTIONS)]
-    ours = trained[spec(recipe, strategy, **OPTIONS, **options)]
-    assert_equal(ours, reference, CURVES[recipe], 1e-5)
+    reference = trained(spec(recipe, "torch/single", **OPTIONS))
+    assert_alike(trained(spec(recipe, strategy, **OPTIONS, **options)), reference, CURVES[recipe])
 
 
-def test_a_step_of_a_keras_model_trains_alike_on_two_devices(trained: TrainedRuns) -> None:
-    reference = trained[spec("probe_keras_step", "torch/keras_ddp", **OPTIONS)]
-    ours = trained[spec("probe_keras_step", "torch/keras_ddp", 2, **OPTIONS)]
-    assert_equal(ours, reference, ("train/loss", "train/right"), 1e-5)
+def test_a_step_of_a_keras_model_trains_alike_on_two_devices() -> None:
+    alone, together = (
+        trained(spec("probe_keras_step", "torch/keras_ddp", devices, **OPTIONS))
+        for devices in (1, 2)
+    )
+    assert_alike(together, alone, ("train/loss", "train/right"))
 
 
 @pytest.mark.parametrize(
@@ -102,44 +88,23 @@ def test_a_step_of_a_keras_model_trains_alike_on_two_devices(trained: TrainedRun
         ("probe_carried", "torch/ddp"),
     ],
 )
-def test_killed_and_resumed_equals_uninterrupted(
-    recipe: str, strategy: str, trained: TrainedRuns
-) -> None:
-    """Weights, averages, schedulers, random draws."""
+def test_killed_and_resumed_equals_uninterrupted(recipe: str, strategy: str) -> None:
+    """Weights, averages, schedulers, random draws; the killed run had done all steps, and from the
+    eighth on, in the middle of an epoch, they are done again."""
     alone = strategy == "torch/single"
-    options = OPTIONS | {"devices": 1 if alone else 2, "checkpoint_steps": HALF}
-    reference = trained[spec(recipe, strategy, **options, settings={"dropout": 0.2})]
-    held = {"dropout": 0.2, "hold": True}
-    interrupted = killed_after_checkpoint(spec(recipe, strategy, **options, settings=held), HALF)
-    client.resume(interrupted.id)
-    resumed = wait_for_end(interrupted.id)
-    assert resumed.state is RunState.FINISHED, resumed.reason
-    assert_equal(resumed, reference, CURVES[recipe], 0.0 if alone else 1e-6)
+    often = {"epochs": 5, "checkpoint_steps": 4, "keep_checkpoints": 9}
+    options = OPTIONS | often | {"devices": 1 if alone else 2, "settings": {"dropout": 0.2}}
+    killed = interrupted(spec(recipe, strategy, **options))
+    tolerance = 0.0 if alone else 1e-6
+    assert_alike(went_on(killed, 8), killed, CURVES[recipe], tolerance=tolerance)
 
 
-def test_validation_uses_the_averages_and_training_does_not(trained: TrainedRuns) -> None:
-    tensors = read_tensors(last_checkpoint(trained[spec("probe_steps", "torch/single", **OPTIONS)]))
+def test_validation_uses_the_averages_and_training_does_not() -> None:
+    tensors = read_tensors(last_checkpoint(trained(spec("probe_steps", "torch/single", **OPTIONS))))
     own, average = tensors["model.body.0.weight"], tensors["average.body.0.weight"]
     assert abs(own - average).max() > 1e-4
     tied = ("model.embedding.weight", "model.head.weight")
     assert (tensors[tied[0]] == tensors[tied[1]]).all()
-
-
-def test_a_name_that_some_batches_leave_out_is_the_mean_over_the_others(tmp_path: Path) -> None:
-    recipe = tmp_path / "sometimes.py"
-    recipe.write_text(
-        UNUSED.replace("SOMETIMES * (self.calls == 1) * self.unused(x).mean()", "0")
-        + """
-def validate(model, batch):
-    x, y = batch
-    return {"all": 1.0} | ({"last": float(len(x))} if bool((x == LAST).any()) else {})
-
-LAST = datasets()[1][0][7, 0]  # rank 1 has it
-"""
-    )
-    info = train(spec(str(recipe), "torch/ddp", 2, epochs=1, batch_size=8))
-    found = validation(info)
-    assert (found["validation/all"], found["validation/last"]) == (1.0, 4.0)
 
 
 def test_a_recipe_ends_the_training_and_says_why() -> None:
@@ -165,43 +130,10 @@ def test_a_run_of_steps_ends_within_an_epoch_validates_and_goes_on() -> None:
         client.resume(info.id)
 
 
-REFUSED = {
-    "schedule": (
-        "probe_steps",
-        {"schedule": "cosine"},
-        "scheduler (OneCycleLR), and this run has a schedule of its own (cosine)",
-    ),
-    "optimizer": ("probe_gan", {"optimizer": "sgd"}, "choose the optimizer recipe"),
-    "several arguments": (
-        "probe_carried",
-        {"strategy": "torch/model_parallel"},
-        "calls the model with several arguments",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_honoured_is_refused_by_name(case: str) -> None:
-    recipe, options, text = REFUSED[case]
-    info = train(spec(recipe, **{"strategy": "torch/single"} | OPTIONS | options))
-    assert text in failure_of(info).message
+def test_a_step_with_several_arguments_is_refused_by_a_chain_of_stages() -> None:
+    info = train(spec("probe_carried", "torch/model_parallel", **OPTIONS))
+    assert "calls the model with several arguments" in failure_of(info).message
     assert not curve(info, "train/loss")[0]
-
-
-def test_state_is_not_carried_between_shuffled_samples(tmp_path: Path) -> None:
-    recipe = tmp_path / "shuffled.py"
-    source = (Path(__file__).parents[2] / "recipes/probe_carried.py").read_text()
-    recipe.write_text(source.replace("DataLoader(data, TEXTS), DataLoader", "data, DataLoader"))
-    info = train(spec(str(recipe), "torch/single", **OPTIONS))
-    assert "its samples are shuffled" in failure_of(info).message
-
-
-def test_several_optimizers_validate_only_with_their_own_function(tmp_path: Path) -> None:
-    recipe = tmp_path / "gan.py"
-    source = (Path(__file__).parents[2] / "recipes/probe_gan.py").read_text()
-    recipe.write_text(source.replace("return (pair,)", "return pair, pair"))
-    info = train(spec(str(recipe), "torch/single", **OPTIONS))
-    assert "no validate(model, batch)" in failure_of(info).message
 
 
 def test_stages_refuse_a_step_before_anything_starts() -> None:
@@ -239,17 +171,28 @@ def notices(info: RunInfo) -> list[str]:
     return [event.text for event in events(info) if isinstance(event, Notice)]
 
 
-def test_ddp_trains_a_model_with_unused_parameters_and_names_them(
-    tmp_path: Path, trained: TrainedRuns
-) -> None:
-    """The first step counts once: BatchNorm has seen as many batches as there were steps."""
+def test_ddp_trains_a_model_with_unused_parameters_and_names_them(tmp_path: Path) -> None:
+    """The first step counts once: BatchNorm has seen as many batches as there were steps.
+
+    And a metric that some batches leave out is the mean over the others.
+    """
     recipe = tmp_path / "unused.py"
-    recipe.write_text(UNUSED.replace("SOMETIMES * (self.calls == 1) * self.unused(x).mean()", "0"))
+    recipe.write_text(
+        UNUSED.replace("SOMETIMES * (self.calls == 1) * self.unused(x).mean()", "0")
+        + """
+def validate(model, batch):
+    x, y = batch
+    return {"all": 1.0} | ({"last": float(len(x))} if bool((x == LAST).any()) else {})
+
+LAST = datasets()[1][0][7, 0]  # rank 1 has it
+"""
+    )
     info = train(spec(str(recipe), "torch/ddp", 2))
     assert info.state is RunState.FINISHED, info.reason
     assert any("unused.weight, unused.bias got no gradient" in text for text in notices(info))
     tensors = read_tensors(last_checkpoint(info))
     assert tensors["model.norm.num_batches_tracked"] == info.status.step == 4
+    assert validation(info) == {"validation/all": 1.0, "validation/last": 4.0}
 
 
 def test_a_step_that_leaves_out_parameters_later_is_explained(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from engine import client
 from engine.client import RunInfo
-from engine.messages.commands import Pause, Resume, Stop
-from engine.messages.events import Paused
 from engine.runs.run_state import RunState
+from engine.spec import catalog
+from tests.support.contract import assert_alike, plain, probe
 from tests.support.runs import (
     curve,
     failure_of,
@@ -24,8 +24,8 @@ from tests.support.runs import (
     train,
     wait_for,
     wait_for_end,
-    wait_for_event,
 )
+from tests.support.trained_runs import trained
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -173,20 +173,7 @@ def test_mixed_precision_trains(strategy: str, precision: str) -> None:
 
 
 def test_one_device_can_be_split_among_workers() -> None:
-    split = finished(strategy="torch/ddp", devices=1, workers_per_device=2, epochs=3)
+    split = trained(probe(catalog.strategy("torch/ddp"), devices=1, workers_per_device=2))
     assert len(split.status.worker_pids) == 2
     assert split.status.replicas == 2
-    alone = finished(strategy="torch/single", devices=1, epochs=3)
-    assert curve(split, "train/loss")[1] == pytest.approx(curve(alone, "train/loss")[1], abs=1e-5)
-
-
-def test_a_paused_cpu_run_says_why_it_frees_no_device() -> None:
-    run_id = client.start(spec("probe_torch", "torch/ddp", 2, epochs=1_000_000))
-    wait_for(run_id, is_training)
-    with pytest.raises(client.CommandFailed, match="CPU"):
-        client.send(run_id, Pause(free_devices=True))
-    seq = client.send(run_id, Pause())
-    assert not wait_for_event(run_id, Paused, seq).freed_devices
-    client.send(run_id, Resume())
-    client.send(run_id, Stop(now=True))
-    wait_for_end(run_id)
+    assert_alike(split, plain(catalog.strategy("torch/single")))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import runpy
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +25,7 @@ from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import WorkerPlan
 from engine.training.errors import TrainingFailed
+from tests.support.runs import RECIPES
 
 SAMPLES = 10
 FACTS = torch.randn(SAMPLES, 3)
@@ -320,3 +324,33 @@ def test_a_freed_pause_keeps_neither_a_snapshot_nor_workspaces(
     one.restore_devices()
     one.run_steps(Position(0, 1, 1), 1)
     one.close()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "change", "options", "text"),
+    [
+        (
+            "probe_steps",
+            ("\n", "\n"),
+            {"schedule": "cosine"},
+            "scheduler (OneCycleLR), and this run has a schedule of its own (cosine)",
+        ),
+        ("probe_gan", ("\n", "\n"), {"optimizer": "sgd"}, "choose the optimizer recipe"),
+        (
+            "probe_carried",
+            ("DataLoader(data, TEXTS), DataLoader", "data, DataLoader"),
+            {},
+            "its samples are shuffled",
+        ),
+        ("probe_gan", ("return (pair,)", "return pair, pair"), {}, "no validate(model, batch)"),
+    ],
+)
+def test_what_a_recipe_with_a_step_cannot_have_is_refused_by_name(
+    recipe: str, change: tuple[str, str], options: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    source = (RECIPES / f"{recipe}.py").read_text()
+    assert change[0] in source
+    file = tmp_path / f"{recipe}.py"
+    file.write_text(source.replace(*change))
+    with pytest.raises(TrainingFailed, match=re.escape(text)):
+        trainer(list, recipe=runpy.run_path(str(file)), batch_size=8, epochs=4, **options)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
-from tests.support.contract import last_checkpoint, probe
-from tests.support.runs import logs, train
-from tests.support.weights import largest_difference
+from tests.support.contract import assert_alike, plain, probe
+from tests.support.trained_runs import trained
 
 GPU = "GPU-00000000-0000-0000-0000-000000000001"
 
@@ -57,19 +53,11 @@ def test_only_impossible_options_are_refused(
     assert bool(refusal) == bool(said)
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("way", ["hierarchical", "one_device"])
-def test_one_device_can_be_divided(way: str, tmp_path: Path, single: Path) -> None:
+def test_one_device_can_be_divided(way: str) -> None:
     """Two replicas on one device, for each cross-device operation."""
     mirrored = catalog.strategy("tf/mirrored")
-    info = train(probe(mirrored, devices=1, workers_per_device=2, cross_device=way))
-    assert info.state is RunState.FINISHED, f"{info.reason}\n{logs(info)}"
+    info = trained(probe(mirrored, devices=1, workers_per_device=2, cross_device=way))
     assert info.status.replicas == 2
-    assert largest_difference(last_checkpoint(info), single) < 1e-5
-
-
-@pytest.fixture(scope="module")
-def single(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The last checkpoint of the same training on one device."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRAINDECK_HOME", str(tmp_path_factory.mktemp("single")))
-        return last_checkpoint(train(probe(catalog.strategy("tf/single"))))
+    assert_alike(info, plain(catalog.strategy("tf/single")))

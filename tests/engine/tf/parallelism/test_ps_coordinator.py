@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
 
 import pytest
 
@@ -14,9 +13,8 @@ from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.strategy import WorkerPlan
 from engine.tf.strategies.parameter_server import strategy
-from tests.support.contract import probe, validation
+from tests.support.contract import DEMANDING, LONG, assert_alike, probe
 from tests.support.runs import (
-    curve,
     events,
     is_training,
     logs,
@@ -25,17 +23,7 @@ from tests.support.runs import (
     wait_for_end,
     wait_until_gone,
 )
-
-LONG = 1_000_000
-DEMANDING: dict[str, Any] = {
-    "optimizer": "adamw",
-    "learning_rate": 0.01,
-    "weight_decay": 0.1,
-    "schedule": "cosine",
-    "warmup_steps": 3,
-    "clip_norm": 0.5,
-}
-"""Options that depend on the step count: Adam's corrections, and the schedule."""
+from tests.support.trained_runs import trained
 
 OF_A_PAIR = {"coordinator": 0, "worker": 2, "parameter server": 3}
 """A rank of each kind when there are two workers."""
@@ -70,10 +58,8 @@ def test_one_worker_trains_like_one_device() -> None:
     """Also when each batch is computed in parts, by processes that were not forked."""
     ours = train(probe(strategy, devices=1, accumulation=3, cold_start=True, **DEMANDING))
     assert ours.state is RunState.FINISHED, logs(ours)
-    theirs = train(probe(catalog.strategy("tf/single"), devices=1, **DEMANDING))
-    for series in ("train/loss", "train/learning_rate", "train/gradient_norm"):
-        assert curve(ours, series)[1] == pytest.approx(curve(theirs, series)[1], abs=1e-5)
-    assert validation(ours) == pytest.approx(validation(theirs), abs=1e-5)
+    theirs = trained(probe(catalog.strategy("tf/single"), devices=1, **DEMANDING))
+    assert_alike(ours, theirs, ("train/loss", "train/learning_rate", "train/gradient_norm"))
     wait_until_gone(ours)
 
 
