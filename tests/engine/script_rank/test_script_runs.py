@@ -138,12 +138,16 @@ def test_a_script_without_a_change(scripts: Scripts, capsys: pytest.CaptureFixtu
     assert "from the beginning" in shown["resume"]
     assert main.main(["show", info.id]) == 0
     assert "train.py --lr 0.1 'a b'" in capsys.readouterr().out
+    with pytest.raises(CannotStart, match="has ended by itself: start it as a new run"):
+        client.resume(info.id)
 
 
 def test_figures_of_lines_can_be_switched_off(scripts: Scripts) -> None:
-    info = scripts.run('print("step 1 loss: 0.5")', output_figures=False)
+    """An early stopping by them then says that it could not end the run."""
+    info = scripts.run('print("step 1 loss: 0.5")', output_figures=False, early_stopping="loss")
     assert info.state is RunState.FINISHED
     assert curve(info, "train/loss") == ([], [])
+    assert info.reason.endswith("Early stopping had no effect: it has logged no 'loss'.")
 
 
 def test_a_line_of_a_validation_has_the_step_of_its_note(scripts: Scripts) -> None:
@@ -417,13 +421,6 @@ def test_a_script_that_ends_before_it_can_be_stopped_early_was_not_stopped(
     )
 
 
-def test_a_script_that_logs_no_such_metric_says_that_it_could_not_end_early(
-    scripts: Scripts,
-) -> None:
-    info = scripts.run("print('hello')", early_stopping="loss")
-    assert info.reason.endswith("Early stopping had no effect: it has logged no 'loss'.")
-
-
 def test_a_checkpoint_needs_the_parts_of_all_ranks(scripts: Scripts) -> None:
     run_id = scripts.start(
         """
@@ -666,12 +663,6 @@ def test_without_an_option_it_starts_from_the_beginning(scripts: Scripts) -> Non
     info = wait_for_end(run_id)
     assert Rewound(0, "", 0) in events(info)
     assert curve(info, "train/loss")[0] == list(range(1, info.status.step + 1))
-
-
-def test_a_finished_command_is_not_resumed(scripts: Scripts) -> None:
-    info = scripts.run("print(1)")
-    with pytest.raises(CannotStart, match="has ended by itself: start it as a new run"):
-        client.resume(info.id)
 
 
 def test_secrets_reach_the_script_and_no_file(
