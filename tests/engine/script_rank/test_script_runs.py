@@ -454,7 +454,7 @@ def test_a_checkpoint_needs_the_parts_of_all_ranks(scripts: Scripts) -> None:
     wait_for_end(run_id)
 
 
-def test_weights_that_cannot_be_saved_end_nothing(scripts: Scripts) -> None:
+def test_weights_that_cannot_be_saved_end_nothing_and_stop_now_kills(scripts: Scripts) -> None:
     run_id = scripts.start(
         """
         from script_double import Link
@@ -468,8 +468,12 @@ def test_weights_that_cannot_be_saved_end_nothing(scripts: Scripts) -> None:
     wait_for(run_id, has_stepped)
     seq = client.send(run_id, SaveCheckpoint())
     assert wait_for_event(run_id, CheckpointFailed, after=seq).text == "No room."
-    assert client.get_run(run_id).state is RunState.RUNNING
-    assert not list((client.get_run(run_id).folder / "checkpoints").iterdir())
+    info = client.get_run(run_id)
+    assert info.state is RunState.RUNNING
+    assert not list((info.folder / "checkpoints").iterdir())
+    client.send(run_id, Stop(now=True))
+    assert wait_for_end(run_id).state is RunState.STOPPED
+    wait_until_gone(info)
 
 
 SAVES_AT_CTRL_C = """
@@ -570,14 +574,6 @@ def test_weights_that_a_killed_script_has_saved_are_named(scripts: Scripts) -> N
     info = wait_for_end(run_id)
     step = info.status.checkpoint_step
     assert info.reason == f"Stopped at once, with its weights saved after step {step}."
-
-
-def test_stop_now_kills_at_once(scripts: Scripts) -> None:
-    run_id = scripts.start(ENDLESS)
-    info = wait_for(run_id, has_stepped)
-    client.send(run_id, Stop(now=True))
-    assert wait_for_end(run_id).state is RunState.STOPPED
-    wait_until_gone(info)
 
 
 def test_without_a_supervisor_the_weights_are_saved_and_the_script_ends(scripts: Scripts) -> None:
