@@ -1,317 +1,863 @@
-"""A real supervisor whose workers hang: at their start, or because the run loses its GPU."""
+"""Restarts, commands, troubles of the disk and the queue of a run whose workers follow a script."""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-import psutil
+import msgspec
 import pytest
 
-from engine.diagnosis import deadlines, device_watch, process_memory
+from engine.diagnosis import process_memory
 from engine.diagnosis.device_metrics import PROCESS_MEMORY
 from engine.files import file_sync
-from engine.messages.channel import (
-    CONNECTING,
-    Alive,
-    Channel,
-    Flush,
-    Flushed,
-    Message,
-    Server,
-)
-from engine.messages.commands import Stop
+from engine.messages.channel import Channel, CommandAccepted, Flush, Flushed, Message, StatusAnswer
+from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import (
-    Alarm,
+    AttemptStarted,
+    CommandReceived,
+    CommandRefused,
     Event,
+    Notice,
     Paused,
-    Progress,
+    Queued,
+    Restarting,
+    Resumed,
+    Rewound,
     RunEnded,
-    TrainingStarted,
+    Shrunk,
+    Trouble,
     WorkerFailed,
     WorkerStarted,
 )
-from engine.runs.store.run_store import RunStore
+from engine.messages.heartbeat import last_beat
+from engine.runs import checkpoint_files, device_queue
+from engine.runs.run_state import RunState
+from engine.runs.store.run_store import FILE_NAME
 from engine.runs.store.store_reader import RunReader
+from engine.spec import recipe_copy, spec_file
 from engine.supervisor import supervisor
-from engine.supervisor.buffered_store import BufferedStore
-from engine.supervisor.inbox import Disconnected, Inbox, MessageReceived, SnapshotReceived
-from engine.supervisor.queue_admission import QueueAdmission
-from engine.supervisor.supervisor import Supervisor
-from engine.telemetry.helper_client import TelemetryStream
-from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
-from tests.support.recorded_runs import new_run_folder, this_process_supervises
-from tests.support.runs import spec
+from engine.supervisor.inbox import MachineLost, MessageReceived, Told
+from engine.supervisor.supervisor import MOST_LOSSES, PASSING_SECONDS, Supervisor
+from tests.engine.supervisor.conftest import MakeRun
+from tests.support.recorded_runs import save_checkpoint, this_process_supervises
+from tests.support.scripted_pool import (
+    Line,
+    Worker,
+    dies,
+    hangs,
+    loses_channel,
+    raises,
+    says,
+)
+from tests.support.scripted_run import FULL, LOCKED, READ_ONLY, ScriptedRun
 
-pytestmark = pytest.mark.usefixtures("processes")
-
-GPU = "GPU-11111111-2222-3333-4444-555555555555"
-OTHER_GPU = "GPU-99999999-2222-3333-4444-555555555555"
-HANGS = """
-import signal, threading
-import torch
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-threading.Event().wait()
-
-def model(): ...
-def datasets(): ...
-"""
+STEPS = list(range(1, 31))
 
 
-class SupervisedRun:
-    """A supervisor with workers that hang; the test makes up messages and snapshots."""
-
-    def __init__(self, file: Path, strategy: str, devices: int | tuple[str, ...]) -> None:
-        file.write_text(HANGS)
-        # A forked worker is at work within 0.1 s, and reports that there is no GPU.
-        wanted = spec(str(file), strategy, devices, cold_start=True)
-        self.folder = new_run_folder(wanted)
-        self.store = RunStore(self.folder)
-        self.store.append(this_process_supervises(), time.time())
-        self.inbox = Inbox()
-        self.server = Server(self.folder, self.inbox.connected)
-        admission = QueueAdmission(self.folder, wanted)
-        buffer = BufferedStore(self.folder, self.store)
-        self.supervisor = Supervisor(self.folder, wanted, buffer, self.inbox, admission)
-
-    def close(self) -> None:
-        self.server.close()
-        self.store.close()
-
-    def receive(self, *messages: Any) -> None:
-        for message in messages:
-            self.inbox.put(MessageReceived(0, cast(Channel, None), message))
-
-    def take_snapshot(self, lost: str | None) -> None:
-        device = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", lost=lost)
-        self.inbox.put(SnapshotReceived(Snapshot(time=time.time(), devices=(device,))))
+def kinds(run: ScriptedRun, *wanted: type[Event]) -> list[str]:
+    return [type(event).__name__ for event in run.events(*wanted)]
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SupervisedRun]:
-    """A run that trains on GPU."""
-    monkeypatch.setattr(deadlines, "FAILURE_GRACE_SECONDS", 0.0)
-    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/single", (GPU,))) as made:
-        made.receive(TrainingStarted(0, 10, 3, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0))
-        yield made
+# Restarts
 
 
-def test_the_first_step_can_be_read_before_a_commit_is_due(
-    run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_failure_is_followed_by_an_attempt_from_the_newest_checkpoint(
+    make_run: MakeRun, rank: int
 ) -> None:
-    monkeypatch.setattr(supervisor, "COMMIT_SECONDS", 1e6)
-    run.supervisor._process_inbox()
-    with RunReader(run.folder) as reader:
-        assert reader.status().step == 3
+    run = make_run("torch/ddp", 2, max_restarts=1, checkpoint_steps=10)
+    run.script(25, dies(-9), rank=rank)
+    assert run.train() == RunEnded("finished", "All 30 steps are done.")
+    [restarting] = run.restarts()
+    assert (restarting.number, restarting.most) == (1, 1)
+    assert (restarting.failure.rank, restarting.failure.signal) == (rank, "SIGKILL")
+    [rewound] = run.events(Rewound)
+    assert (rewound.step, rewound.checkpoint) == (20, "step-00000020")
+    assert run.steps() == STEPS
+    order = ["AttemptStarted", "Restarting", "AttemptStarted", "Rewound", "RunEnded"]
+    assert kinds(run, AttemptStarted, Restarting, Rewound, RunEnded) == order
+    assert [pool.environment["TRAINDECK_RESUME"] for pool in run.pools if pool.environment] == [
+        "",
+        "step-00000020",
+    ]
 
 
-def test_the_memory_of_a_run_on_the_cpu_is_known_at_its_first_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_there_are_as_many_restarts_as_are_allowed(make_run: MakeRun, most: int) -> None:
+    run = make_run(max_restarts=most, checkpoint_steps=5)
+    for attempt in range(1, 6):
+        run.script(5 * attempt + 1, raises(f"ValueError: {attempt}"), attempt=attempt)
+    ended = run.train()
+    assert ended.state == "failed"
+    assert ended.reason.startswith(f"Rank 0 on cpu:0 failed: ValueError: {most + 1}")
+    assert ("restarted" in ended.reason) == bool(most)
+    assert [(each.number, each.most) for each in run.restarts()] == [
+        (number, most) for number in range(1, most + 1)
+    ]
+    assert run.status.attempt == most + 1
+    assert run.steps() == list(range(1, 5 * (most + 1) + 1))
+
+
+def test_the_same_failure_at_the_same_step_is_not_restarted_again(make_run: MakeRun) -> None:
+    """Without a checkpoint it starts at step 0; the second failure shows that this is no help."""
+    run = make_run(max_restarts=5)
+    for attempt in (1, 2):
+        run.script(15, raises("ValueError: no more"), attempt=attempt)
+    ended = run.train()
+    assert "It fails every time after step 14" in ended.reason
+    assert len(run.restarts()) == 1
+    assert run.events(Rewound) == [Rewound(0, "")]
+    assert run.steps() == STEPS[:14]
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_only_a_first_attempt_must_do_a_step_to_be_restarted(
+    make_run: MakeRun, attempt: int
 ) -> None:
-    """Also of a run that is over before the telemetry has taken its first snapshot."""
-    monkeypatch.setattr(process_memory, "memory_of", lambda workers: 7 * len(workers))
-    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/single", 1)) as run:
-        run.supervisor._store.append(WorkerStarted(0, os.getpid(), ("cpu:0",), 1.0))
-        run.supervisor._measure_memory()
-        run.receive(TrainingStarted(0, 10, 3, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0))
-        measured = []
-        deadline = time.monotonic() + 60
-        while not measured and time.monotonic() < deadline:
-            run.supervisor._process_inbox()
-            with RunReader(run.folder) as reader:
-                points = reader.points_after(PROCESS_MEMORY, 0)
-                measured = list(zip(points.step.tolist(), points.value.tolist(), strict=True))
-        assert measured[0] == (3.0, 7.0)
-        assert run.supervisor._process_memory is not None
-        run.supervisor._process_memory.close()
+    """A recipe that cannot start fails each time; a later attempt may meet a passing trouble."""
+    run = make_run(max_restarts=5, checkpoint_steps=5)
+    if attempt == 2:
+        run.script(7, dies(-9))
+    run.script(5 if attempt == 2 else 0, dies(3), attempt=attempt)
+    ended = run.train()
+    assert ended.state == ("failed" if attempt == 1 else "finished")
+    assert len(run.restarts()) == (0 if attempt == 1 else 2)
 
 
-def test_a_window_that_disconnects_is_no_worker_that_is_cut_off(
-    run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("damage", ["content", "manifest"])
+def test_a_damaged_checkpoint_is_passed_over(make_run: MakeRun, damage: str) -> None:
+    run = make_run(max_restarts=1, checkpoint_steps=10)
+
+    def spoil(_: Worker) -> None:
+        newest = checkpoint_files.folders(run.folder)[20]
+        if damage == "manifest":
+            (newest / checkpoint_files.MANIFEST).unlink()
+        else:
+            file = newest / "rank0" / "model.safetensors"
+            file.write_bytes(bytes(file.stat().st_size))
+
+    run.script(25, spoil)
+    run.script(25, dies(-9))
+    assert run.train().state == "finished"
+    assert [each.step for each in run.events(Rewound)] == [10]
+    assert run.steps() == STEPS
+
+
+def test_checkpoints_that_cannot_be_read_are_not_taken_for_none(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadlines, "CUT_OFF_SECONDS", -1.0)
-    run.supervisor._process_inbox()
-    run.inbox.put(Disconnected(-1))
-    run.supervisor._process_inbox()
-    run.supervisor._attempt.tick()
-    run.supervisor._store.commit()
-    with RunReader(run.folder) as reader:
-        assert not [e for e in reader.events_after(0) if isinstance(e.event, WorkerFailed)]
+    def lost(_: Path) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    run = make_run(max_restarts=1, checkpoint_steps=10)
+    run.script(15, lambda _: monkeypatch.setattr(checkpoint_files, "verify", lost))
+    run.script(15, lambda _: monkeypatch.setattr(checkpoint_files, "folders", lost))
+    run.script(15, dies(-9))
+    ended = run.train()
+    assert ended.state == "failed"
+    assert ended.reason.startswith("The checkpoints could not be read (stale file handle)")
+    assert not run.events(Rewound)
+    assert run.steps() == STEPS[:14]
 
 
-def test_a_flush_is_answered_when_the_disk_has_what_came_before_it_and_nothing_waits_for_that(
-    run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
+def test_a_copy_of_the_recipe_that_has_changed_does_not_train(
+    make_run: MakeRun, tmp_path: Path
 ) -> None:
-    disk_may_answer, answered = threading.Event(), threading.Event()
-    answers: list[Message] = []
+    recipe = tmp_path / "mine.py"
+    recipe.write_text("import torch\ndef model(): ...\ndef datasets(): ...\n")
+    run = make_run(recipe=str(recipe), max_restarts=1)
+    run.keep_files()
 
-    def sync(descriptor: int) -> None:
-        assert disk_may_answer.wait(60)
+    def change(_: Worker) -> None:
+        copy = run.folder / recipe_copy.RECIPE
+        copy.write_text(copy.read_text() + "# changed\n")
 
-    class Line:
-        def send(self, message: Message) -> None:
-            answers.append(message)
-            answered.set()
-
-    monkeypatch.setattr(file_sync, "_sync", sync)
-    run.inbox.put(MessageReceived(0, cast(Channel, Line()), Flush(7)))
-    run.supervisor._process_inbox()
-    with RunReader(run.folder) as reader:
-        assert reader.status().step == 3, "readers see it already"
-    run.supervisor._process_inbox()
-    assert not answers
-    disk_may_answer.set()
-    assert answered.wait(60)
-    assert answers == [Flushed(7)]
+    run.script(5, change)
+    run.script(5, dies(-9))
+    ended = run.train()
+    assert ended.state == "failed"
+    assert recipe_copy.RECIPE in ended.reason
+    assert len(run.restarts()) == 1
+    assert run.steps() == STEPS[:4]
 
 
-def left_of(run: SupervisedRun) -> list[psutil.Process]:
-    """The workers that have not ended within a minute."""
-    pids = filter(psutil.pid_exists, run.store.status.worker_pids)
-    _, alive = psutil.wait_procs(map(psutil.Process, pids), timeout=60)
-    return list(alive)
-
-
-def test_workers_that_never_get_ready_are_named_and_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_cannot_be_killed_keeps_its_device_and_the_run_from_a_restart(
+    make_run: MakeRun,
 ) -> None:
-    monkeypatch.setattr(deadlines, "START_SECONDS", 2.0)
-    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/ddp", 2)) as run:
-        ended = run.supervisor.run()
-        assert len(run.store.status.worker_pids) == 2
+    run = make_run("torch/ddp", 2, max_restarts=3)
+    run.pools_have(can_be_killed=False)
+    run.script(5, raises("ValueError: no"))
+    run.script(5, hangs, rank=1)
+    ended = run.train()
+    assert (ended.state, run.status.attempt) == ("failed", 1)
+    assert ended.reason == "Rank 0 on cpu:0 failed: ValueError: no"
+
+
+@pytest.mark.parametrize("at", ["search", "start"])
+def test_a_run_that_is_restarted_can_be_stopped(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    run = make_run(max_restarts=3, checkpoint_steps=10)
+    run.script(15, dies(-9))
+    run.script(10, hangs, attempt=2)
+    if at == "search":
+        monkeypatch.setattr(checkpoint_files, "verify", lambda _: run.command(Stop()))
+    else:
+        run.commands(10, Stop(), attempt=2)
+    ended = run.train()
+    assert (ended.state, ended.failure) == ("stopped", None)
+    assert ended.reason == "Stopped before the training went on after step 10."
+    assert run.status.attempt == 2
+
+
+def test_a_worker_that_dies_before_a_stop_is_a_failure_and_no_restart(make_run: MakeRun) -> None:
+    run = make_run(max_restarts=3)
+    run.script(15, dies(-9))
+    run.commands(15, Stop())
+    assert run.train().state == "failed"
+    assert not run.restarts()
+
+
+def test_a_worker_that_lost_its_connection_is_restarted_and_loses_no_step(
+    make_run: MakeRun,
+) -> None:
+    run = make_run("torch/ddp", 2, max_restarts=1)
+    run.script(7, loses_channel, rank=1)
+    assert run.train().state == "finished"
+    [restarting] = run.restarts()
+    assert restarting.failure.rank == 1
+    [rewound] = run.events(Rewound)
+    assert rewound.step >= 7
+    assert run.steps() == STEPS
+
+
+def shrunk(rank: int) -> Shrunk:
+    return Shrunk(rank, 7, "Rank 1 ran out of memory.", 2, 1, 32, 2, restarts=True)
+
+
+@pytest.mark.parametrize("on_oom", ["shrink", "stop"])
+def test_a_restart_with_smaller_parts_is_no_restart_of_the_user_s(
+    make_run: MakeRun, on_oom: str
+) -> None:
+    run = make_run("torch/ddp", 2, on_oom=on_oom, checkpoint_steps=5)
+    report = WorkerFailed(1, "OutOfMemoryError", "", "", False, shrunk=shrunk(1))
+    run.script(7, says(report), rank=1)
+    run.script(7, dies(1), rank=1)
+    ended = run.train()
+    assert not run.restarts()
+    if on_oom == "stop":
         assert ended.state == "failed"
-        assert ended.reason.startswith(
-            "Rank 0 on cpu:0, Rank 1 on cpu:1 did not start within 2 s: the logs in "
-        )
-        assert not left_of(run)
+        return
+    assert ended.state == "finished"
+    assert run.events(Shrunk) == [shrunk(1)]
+    assert run.pools[-1].environment["TRAINDECK_ACCUMULATION"] == "2"
+    assert [each.step for each in run.events(Rewound)] == [5]
+    assert run.steps() == STEPS
 
 
-def test_a_supervisor_that_may_start_no_thread_ends_its_run_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_: object) -> TelemetryStream:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr("engine.supervisor.supervisor.TelemetryStream", refuse)
-    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/single", 1)) as run:
-        ended = run.supervisor.run()
-        assert ended.state == "failed"
-        assert ended.reason == "The supervisor of the run failed: can't start new thread."
-        assert not left_of(run)
-
-
-def stored(folder: Path) -> list[Event]:
-    with RunReader(folder) as reader:
-        return [each.event for each in reader.events_after(0)]
-
-
-def alarms(folder: Path) -> list[Alarm]:
-    return [event for event in stored(folder) if isinstance(event, Alarm)]
-
-
-def failed_because_of_the_gpu(ended: RunEnded) -> bool:
-    return ended.state == "failed" and ended.reason.startswith(
-        "GPU 3 stopped answering, so the run was ended. GPU is lost. There is no check"
-    )
+def test_changed_settings_that_fail_before_a_step_are_taken_back(make_run: MakeRun) -> None:
+    run = make_run()
+    run.commands(5, Stop())
+    run.train()
+    changed = msgspec.structs.replace(run.spec, batch_size=7)
+    with spec_file.replaced_spec(run.folder, changed, run.status.attempt + 1):
+        pass
+    again = run.again()
+    again.script(5, raises("ValueError: no"), attempt=2)
+    ended = again.train("step-00000005")
+    assert ended.reason.endswith("Its previous settings were restored.")
+    assert spec_file.read_spec(run.folder) == run.spec
 
 
 @pytest.mark.parametrize(
-    ("late", "reason"),
+    ("resume", "first", "rewound"),
     [
-        ([TrainingStarted(0, 10, 0, 1, 1234)], "Stopped before the training began."),
-        (
-            [TrainingStarted(0, 10, 0, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0)],
-            "Stopped at once, without saving.",
-        ),
+        ("step-00000005", 6, [Rewound(5, "step-00000005", 1)]),
+        (checkpoint_files.BEGINNING, 1, [Rewound(0, "")]),
     ],
-    ids=["no step", "a few steps"],
 )
-def test_a_training_that_begins_while_the_run_is_stopped_counts_once_it_has_done_a_step(
-    tmp_path: Path, late: list[Event], reason: str
+def test_a_resumed_run_goes_on_from_its_checkpoint_or_begins_again(
+    make_run: MakeRun, resume: str, first: int, rewound: list[Rewound]
 ) -> None:
-    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/single", 1)) as run:
-        attempt = run.supervisor._attempt
-        attempt.stop(Stop())
-        for event in late:
-            attempt.received(0, event)
-        assert attempt.verdict() == RunEnded("stopped", reason)
+    run = make_run()
+    run.script(8, dies(-9))
+    save_checkpoint(run.folder, 5)
+    assert run.train().state == "failed"
+    again = run.again()
+    if resume == checkpoint_files.BEGINNING:
+        shutil.rmtree(run.folder / checkpoint_files.FOLDER)
+    assert again.train(resume).state == "finished"
+    assert again.steps() == STEPS
+    assert [(each.step, each.checkpoint) for each in again.events(Rewound)] == [
+        (each.step, each.checkpoint) for each in rewound
+    ]
 
 
-def test_a_lost_gpu_ends_the_run_and_no_worker_is_left(
-    run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
+# Other machines
+
+
+class Machines:
+    """Stands in for `MachineSearch`: the machine is missing for a while."""
+
+    missing_for = 0.0
+    found_then: tuple[str, ...] = ("gpus",)
+
+    def __init__(self, run: ScriptedRun) -> None:
+        self.run = run
+        self.until = 0.0
+        self.fewest = -1
+
+    def __call__(self, machines: list[str], fewest: int) -> Machines:
+        assert machines == ["gpus"]
+        self.fewest = fewest
+        self.until = self.run.clock.monotonic() + self.missing_for
+        return self
+
+    def is_alive(self) -> bool:
+        return self.run.clock.monotonic() < self.until
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        return ("gpus",) if self.is_alive() else ()
+
+    @property
+    def found(self) -> tuple[str, ...] | None:
+        return None if self.is_alive() else self.found_then
+
+    def end(self) -> None: ...
+
+
+BOTH = ("cpu:0", "gpus/cpu:0")
+
+
+@pytest.fixture
+def spread(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScriptedRun]:
+    """Makes runs over two machines."""
+
+    def make(**changes: Any) -> ScriptedRun:
+        run = make_run("torch/ddp", BOTH, checkpoint_steps=10, **changes)
+        run.machines = Machines(run)
+        monkeypatch.setattr(supervisor, "MachineSearch", run.machines)
+        return run
+
+    return make
+
+
+def loses_machine(worker: Worker) -> None:
+    worker.pool.inbox.put(MachineLost("gpus", "it has left the cluster"))
+
+
+def test_a_lost_machine_is_waited_for_and_is_no_restart_of_the_user_s(
+    spread: Callable[..., ScriptedRun],
 ) -> None:
-    monkeypatch.setattr(device_watch, "STEP_TIMEOUT", 0.0)
-    run.take_snapshot(None)
-    run.take_snapshot("GPU is lost")
-    run.take_snapshot("GPU is lost")
-    ended = run.supervisor.run()
-    assert failed_because_of_the_gpu(ended), ended.reason
-    assert ended.failure is not None
-    assert (ended.failure.rank, ended.failure.device) == (0, GPU)
-    assert [(alarm.kind, alarm.raised) for alarm in alarms(run.folder)] == [("lost", True)]
-    assert len(run.store.status.worker_pids) == 1
-    assert not left_of(run)
+    run = spread()
+    run.machines.missing_for = 100.0
+    run.script(15, loses_machine)
+    assert run.train().state == "finished"
+    assert [event.text for event in run.events(Notice)] == [
+        "Machine gpus was lost: it has left the cluster."
+    ]
+    waited, over = run.events(Queued)
+    assert waited.reason.startswith("Waits for gpus, which is lost.")
+    assert over == Queued((), "")
+    assert not run.restarts()
+    assert run.steps() == STEPS
+    assert len(run.pools[-1].workers) == 2
 
 
-def test_a_worker_that_fails_because_of_a_lost_gpu_is_not_to_blame(run: SupervisedRun) -> None:
-    run.take_snapshot("GPU is lost")
-    run.receive(WorkerFailed(0, "AcceleratorError: CUDA error: unknown error", "", "", False))
-    assert failed_because_of_the_gpu(run.supervisor.run())
-
-
-def test_a_worker_that_fails_after_training_on_is_to_blame(run: SupervisedRun) -> None:
-    run.take_snapshot("Unknown Error")
-    run.take_snapshot("Unknown Error")
-    run.receive(Progress(1, 4, 100.0, 0.0, 60.0), WorkerFailed(0, "ValueError: no", "", "", False))
-    ended = run.supervisor.run()
-    assert ended.reason == f"Rank 0 on {GPU} failed: ValueError: no"
-    [recorded] = [each for each in stored(run.folder) if isinstance(each, RunEnded)]
-    assert recorded.reason == "Rank 0 on GPU 3 failed: ValueError: no"
-    assert recorded.failure is not None
-    assert (recorded.failure.message, recorded.failure.device) == (recorded.reason, GPU)
-
-
-@pytest.mark.parametrize("second", [OTHER_GPU, None], ids=["two GPUs", "two CPUs"])
-def test_ranks_that_wait_for_each_other_s_gpus_are_told_of_their_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: str | None
+def test_with_min_machines_the_run_goes_on_without_a_machine(
+    spread: Callable[..., ScriptedRun],
 ) -> None:
-    monkeypatch.setattr(deadlines, "START_SECONDS", -1.0)
-    devices = (GPU, second) if second else 2
-    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/ddp", devices)) as run:
-        attempt = run.supervisor._attempt
-        attempt.received(0, Alive(CONNECTING))
-        attempt.received(1, Alive(CONNECTING))
-        attempt.tick()
-        text = attempt.verdict().reason
-        assert "did not start within" in text
-        assert ("NCCL_P2P_DISABLE=1" in text) == bool(second)
+    run = spread(min_machines=1)
+    run.machines.found_then = ()
+    run.script(15, loses_machine)
+    assert run.train().state == "finished"
+    assert run.machines.fewest == 1
+    assert run.events(Notice)[-1].text == "The run goes on on this machine alone: cpu:0."
+    assert len(run.pools[-1].workers) == 1
+    assert run.steps() == STEPS
 
 
-def test_a_rank_that_is_still_imported_says_nothing_of_a_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_machine_that_comes_back_takes_part_after_the_next_restart(
+    spread: Callable[..., ScriptedRun],
 ) -> None:
-    """The other one waits for it, and not for its GPU."""
-    monkeypatch.setattr(deadlines, "START_SECONDS", -1.0)
-    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/ddp", (GPU, OTHER_GPU))) as run:
-        attempt = run.supervisor._attempt
-        attempt.received(0, Alive())
-        attempt.received(1, Alive(CONNECTING))
-        attempt.tick()
-        assert "NCCL_P2P_DISABLE" not in attempt.verdict().reason
+    run = spread(min_machines=1, max_restarts=1)
+    run.machines.found_then = ()
+    run.script(15, loses_machine)
+    run.script(25, lambda _: setattr(run.machines, "found_then", ("gpus",)), attempt=2)
+    run.script(25, dies(-9), attempt=2)
+    assert run.train().state == "finished"
+    assert [len(pool.workers) for pool in run.pools if pool.workers] == [2, 1, 2]
+
+
+def test_a_machine_that_is_lost_in_turn_without_a_step_ends_the_run(
+    spread: Callable[..., ScriptedRun],
+) -> None:
+    run = spread()
+    run.script(15, loses_machine)
+    for attempt in range(2, 10):
+        run.script(10, loses_machine, attempt=attempt)
+    ended = run.train()
+    assert ended.state == "failed"
+    assert run.status.attempt == 1 + MOST_LOSSES
+
+
+def test_a_run_that_waits_for_a_machine_can_be_stopped(spread: Callable[..., ScriptedRun]) -> None:
+    run = spread()
+    run.machines.missing_for = 1e5
+    run.script(15, loses_machine)
+    run.script(15, lambda _: run.clock.after(60.0, lambda: run.command(Stop())))
+    ended = run.train()
+    assert (ended.state, ended.failure) == ("stopped", None)
+    assert len([pool for pool in run.pools if pool.workers]) == 1
+
+
+# Commands
+
+
+def test_commands_are_answered_recorded_and_passed_to_rank_0(make_run: MakeRun) -> None:
+    run = make_run("torch/ddp", 2)
+    run.commands(5, SaveCheckpoint(), Pause())
+    run.script(5, lambda _: run.clock.after(10.0, lambda: run.command(Resume())))
+    run.commands(8, EmptyCache())
+    assert run.train().state == "finished"
+    names = ["SaveCheckpoint", "Pause", "Resume", "EmptyCache"]
+    received = run.events(CommandReceived)
+    assert [event.command for event in received] == names
+    with RunReader(run.folder) as reader:
+        numbers = [
+            each.seq for each in reader.events_after(0) if isinstance(each.event, CommandReceived)
+        ]
+    assert run.answers == [CommandAccepted(number) for number in numbers]
+    assert kinds(run, Paused, Resumed) == ["Paused", "Resumed"]
+    assert run.saved_steps() == [5]
+    assert run.steps() == STEPS
+
+
+@pytest.mark.parametrize(
+    ("moment", "command", "why"),
+    [
+        (0, Pause(), "still starting"),
+        (5, Resume(), "not paused"),
+        (5, Pause(free_devices=True), "CPU devices have no memory"),
+    ],
+)
+def test_a_command_that_makes_no_sense_is_refused_with_a_sentence(
+    make_run: MakeRun, moment: int, command: Command, why: str
+) -> None:
+    run = make_run()
+    run.commands(moment, command)
+    assert run.train().state == "finished"
+    [refused] = run.answers
+    assert isinstance(refused, CommandRefused)
+    assert why in refused.reason
+    assert run.events(CommandRefused) == [refused]
+
+
+def test_no_command_is_accepted_while_the_run_ends(make_run: MakeRun) -> None:
+    run = make_run()
+    run.pools_have(save_seconds=5.0)
+    run.commands(5, Stop(), SaveCheckpoint(), Stop())
+    assert run.train().state == "stopped"
+    accepted = [isinstance(answer, CommandAccepted) for answer in run.answers]
+    assert accepted == [True, False, True]
+
+
+def test_the_machine_may_sleep_during_a_pause_only(make_run: MakeRun) -> None:
+    run = make_run()
+    run.commands(5, Pause())
+    run.script(5, lambda _: run.clock.after(10.0, lambda: run.command(Resume())))
+    run.train()
+    assert run.supervisor is not None
+    keeps = [each for _, (each,) in cast(Any, run.supervisor)._wakefulness.calls]
+    changes = [each for before, each in zip([None, *keeps], keeps, strict=False) if each != before]
+    assert changes == [True, False, True, False]
+
+
+def test_without_keep_awake_the_machine_may_sleep(make_run: MakeRun) -> None:
+    run = make_run(keep_awake=False)
+    run.train()
+    assert run.supervisor is not None
+    assert not any(each for _, (each,) in cast(Any, run.supervisor)._wakefulness.calls)
+
+
+def test_what_a_thread_says_is_recorded(make_run: MakeRun) -> None:
+    run = make_run()
+    run.script(5, lambda _: run.inbox.put(Told("The log is not complete.")))
+    run.train()
+    assert run.events(Notice) == [Notice("The log is not complete.")]
+
+
+def test_an_error_of_the_supervisor_is_told_once_the_work_is_saved(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(max_restarts=3)
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    run.script(5, lambda _: monkeypatch.setattr(run.admission, "release_freed", fail))
+    ended = run.train()
+    assert ended.state == "failed"
+    assert ended.reason.startswith("The supervisor of the run failed: division by zero. Stopped")
+    assert ended.reason.endswith("with a checkpoint saved.")
+    assert run.saved_steps() == [run.status.step]
+    assert run.status.attempt == 1
+
+
+def test_an_error_of_the_supervisor_that_lasts_still_ends_the_workers(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run()
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    run.script(5, lambda _: monkeypatch.setattr(Supervisor, "_handle", fail))
+    assert run.train().reason.startswith("The supervisor of the run failed: division by zero.")
+    assert not any(worker.is_alive for worker in run.pools[0].workers)
+
+
+def test_a_supervisor_that_may_start_no_thread_ends_its_run_with_the_reason(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    run = make_run()
+    monkeypatch.setattr(supervisor, "TelemetryStream", refuse)
+    ended = run.train()
+    assert ended.state == "failed"
+    assert ended.reason == "The supervisor of the run failed: can't start new thread."
+    assert not any(worker.is_alive for worker in run.pools[0].workers)
+
+
+# The store and its disk
+
+
+def test_the_first_step_can_be_read_before_a_commit_is_due(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "COMMIT_SECONDS", 1e6)
+    run = make_run()
+    read: list[int] = []
+
+    def look(_: Worker) -> None:
+        with RunReader(run.folder) as reader:
+            read.append(reader.status().step)
+
+    run.script(2, look)
+    run.script(2, dies(-9))
+    monkeypatch.setattr(supervisor, "EXIT_SECONDS", 0.0)
+    run.clock.after(60.0, lambda: monkeypatch.setattr(supervisor, "COMMIT_SECONDS", 0.1))
+    run.train()
+    assert read == [1]
+
+
+@pytest.mark.parametrize("on_disk_full", ["pause", "stop"])
+def test_a_full_disk_pauses_or_stops_the_training_and_loses_nothing(
+    make_run: MakeRun, on_disk_full: str
+) -> None:
+    run = make_run(on_disk_full=on_disk_full)
+    run.disk(5, FULL)
+    asked: list[StatusAnswer] = []
+    run.script(5, lambda _: run.clock.after(60.0, lambda: asked.append(run.buffer.answer(0.0))))
+    run.script(5, lambda _: run.clock.after(61.0, lambda: run.command(Resume())))
+    run.script(5, lambda _: run.clock.after(90.0, lambda: run.refuse(None)))
+    run.script(5, lambda _: run.clock.after(120.0, lambda: run.command(Resume())))
+    ended = run.train()
+    if on_disk_full == "stop":
+        assert ended.state == "stopped"
+        assert ended.reason.startswith("The run folder could not be written: the disk is full. ")
+        run.refuse(None)
+        assert run.buffer.close()
+        assert run.events(RunEnded) == [ended]
+        assert run.steps() == STEPS[: run.status.step]
+        return
+    assert ended.state == "finished"
+    refused, accepted = run.answers
+    assert isinstance(refused, CommandRefused)
+    assert "make room, then resume" in refused.reason
+    assert isinstance(accepted, CommandAccepted)
+    assert asked[0].write_problem == "the disk is full"
+    told = msgspec.msgpack.decode(asked[0].status)
+    assert told["state"] == "paused"
+    raised, over = run.events(Trouble)
+    assert (raised.kind, raised.raised, over.raised) == ("disk", True, False)
+    assert "the disk is full. The training is paused: make room, then resume it" in raised.text
+    assert over.text.endswith("nothing was lost.")
+    assert run.steps() == STEPS
+
+
+@pytest.mark.parametrize("refusal", [READ_ONLY, LOCKED], ids=["read-only", "locked"])
+@pytest.mark.parametrize("seconds", [0.5, 2.0])
+def test_a_disk_that_refuses_for_a_moment_disturbs_nothing(
+    make_run: MakeRun, refusal: tuple[str, int], seconds: float
+) -> None:
+    run = make_run(steps=100)
+    run.disk(5, refusal, seconds)
+    assert run.train().state == "finished"
+    assert not run.events(Paused)
+    assert run.steps() == list(range(1, 101))
+
+
+@pytest.mark.parametrize("refusal", [READ_ONLY, LOCKED], ids=["read-only", "locked"])
+@pytest.mark.parametrize("by_user", [False, True], ids=["", "the user pauses"])
+def test_a_trouble_of_the_disk_that_lasts_pauses_and_the_training_goes_on_by_itself(
+    make_run: MakeRun, refusal: tuple[str, int], by_user: bool
+) -> None:
+    run = make_run(steps=200)
+    if by_user:
+        run.commands(4, Pause())
+    run.script(4, lambda _: run.clock.after(0.3, lambda: run.refuse(refusal)))
+    run.script(4, lambda _: run.clock.after(0.4, lambda: run.inbox.put(Told("Something."))))
+    run.script(4, lambda _: run.clock.after(60.0, lambda: run.refuse(None)))
+    run.script(4, lambda _: run.clock.after(300.0, lambda: run.command(Resume())))
+    assert run.train().state == "finished"
+    [paused], [resumed] = run.events(Paused), run.events(Resumed)
+    times = {type(event): when for when, event in run.happened()}
+    lasted = times[Resumed] - times[Paused]
+    assert lasted > 200 if by_user else lasted < 60
+    if not by_user:
+        raised = next(when for when, e in run.happened() if isinstance(e, Trouble))
+        assert PASSING_SECONDS <= times[Paused] - raised < PASSING_SECONDS + 2
+    assert paused.step == resumed.step
+    assert [event.raised for event in run.events(Trouble)] == [True, False]
+    assert run.steps() == list(range(1, 201))
+
+
+def test_a_restart_while_the_disk_refuses_is_recorded_later(make_run: MakeRun) -> None:
+    run = make_run(max_restarts=1, checkpoint_steps=5)
+    run.disk(8, LOCKED, 3.0)
+    run.script(8, dies(-9))
+    assert run.train().state == "finished"
+    assert kinds(run, AttemptStarted, Restarting, Rewound) == [
+        "AttemptStarted",
+        "Restarting",
+        "AttemptStarted",
+        "Rewound",
+    ]
+    assert run.steps() == STEPS
+
+
+def test_the_end_of_a_run_that_the_disk_refuses_is_kept_in_memory(make_run: MakeRun) -> None:
+    run = make_run()
+    run.disk(29, LOCKED)
+    ended = run.train()
+    assert ended.state == "finished"
+    assert run.buffer.is_behind
+    assert msgspec.msgpack.decode(run.buffer.answer(0.0).status)["state"] == "finished"
+    run.refuse(None)
+    assert run.buffer.close()
+    assert run.events(RunEnded) == [ended]
+    assert run.steps() == STEPS
+
+
+def test_a_heartbeat_is_one_only_while_the_store_tells_what_happens(make_run: MakeRun) -> None:
+    run = make_run()
+    beats: list[bool] = []
+
+    def look() -> None:
+        file = run.folder / "heartbeat"
+        beats.append(file.exists())
+        file.unlink(missing_ok=True)
+
+    run.script(5, lambda _: run.clock.after(0.5, look))
+    run.disk(6, FULL, 60.0)
+    run.script(6, lambda _: run.clock.after(5.0, look))
+    run.script(6, lambda _: run.clock.after(50.0, look))
+    run.script(6, lambda _: run.clock.after(70.0, lambda: run.command(Resume())))
+    run.train()
+    assert beats == [True, False, False]
+    assert last_beat(run.folder) > 0
+
+
+def test_a_deleted_folder_ends_the_run_and_no_restart_is_tried(make_run: MakeRun) -> None:
+    run = make_run(max_restarts=5)
+    run.script(5, lambda _: shutil.rmtree(run.folder))
+    ended = run.train()
+    assert ended.state == "failed"
+    assert "was deleted or moved: nothing more can be kept" in ended.reason
+    assert not any(worker.is_alive for worker in run.pools[0].workers)
+    assert len([pool for pool in run.pools if pool.workers]) == 1
+
+
+def test_another_store_in_the_place_of_the_run_s_own_ends_it(make_run: MakeRun) -> None:
+    run = make_run()
+
+    def exchange(_: Worker) -> None:
+        store = run.folder / FILE_NAME
+        store.rename(run.folder / "old")
+        shutil.copy(run.folder / "old", store)
+
+    run.script(5, exchange)
+    assert "was deleted or moved" in run.train().reason
+
+
+@pytest.mark.parametrize("above", [0, 2], ids=["run", "home"])
+def test_a_renamed_folder_stops_the_run_with_a_checkpoint_in_it(
+    make_run: MakeRun, above: int
+) -> None:
+    run = make_run(max_restarts=5)
+    old = [run.folder, *run.folder.parents][above]
+    new = old.with_name("elsewhere")
+    run.script(5, lambda _: old.rename(new))
+    ended = run.train()
+    found = new / run.folder.relative_to(old)
+    assert ended.reason.startswith(f"The run folder was moved to {found}. Stopped after step ")
+    assert ended.reason.endswith(", with a checkpoint saved.")
+    run.buffer.open_folder.close()
+    assert not old.is_symlink()
+    assert list(checkpoint_files.folders(found)) == [run.status.step]
+    with RunReader(found) as reader:
+        assert reader.status().state is RunState.STOPPED
+    new.rename(old)
+
+
+def test_a_flush_is_answered_when_the_disk_has_what_came_before_it_and_nothing_waits_for_that(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk_may_answer, answered = threading.Event(), threading.Event()
+    answers: list[Message] = []
+    sync = file_sync._sync
+
+    def wait(descriptor: int) -> None:
+        assert disk_may_answer.wait(60)
+        sync(descriptor)
+
+    def answer(message: Message) -> None:
+        answers.append(message)
+        answered.set()
+
+    run = make_run()
+    line = cast(Channel, Line(answer))
+
+    def flush(_: Worker) -> None:
+        monkeypatch.setattr(file_sync, "_sync", wait)
+        run.inbox.put(MessageReceived(0, line, Flush(7)))
+
+    def look(_: Worker) -> None:
+        with RunReader(run.folder) as reader:
+            assert reader.status().step > 5, "readers see it already"
+        assert not answers
+        disk_may_answer.set()
+        assert answered.wait(60)
+
+    run.script(5, flush)
+    run.script(10, look)
+    assert run.train().state == "finished"
+    assert answers == [Flushed(7)]
+
+
+def test_the_memory_of_a_run_on_the_cpu_is_known_at_its_first_step(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a run that is over before the telemetry has taken its first snapshot."""
+    measured, measures = threading.Event(), Supervisor._measure_memory
+
+    def memory_of(workers: list[Any]) -> int:
+        measured.set()
+        return 7 * len(workers)
+
+    run = make_run()
+    monkeypatch.setattr(process_memory, "memory_of", memory_of)
+    monkeypatch.setattr(Supervisor, "_measure_memory", measures)
+
+    def wait(_: Worker) -> None:
+        assert measured.wait(60)
+
+    run.script(3, wait)
+    run.train()
+    with RunReader(run.folder) as reader:
+        points = reader.points_after(PROCESS_MEMORY, 0)
+    assert points.value.tolist()[0] == 7.0
+
+
+# The queue
+
+
+def ahead(run: ScriptedRun, devices: tuple[str, ...]) -> device_queue.Ticket:
+    own = this_process_supervises()
+    ticket = device_queue.Ticket("99", own.supervisor_pid, own.supervisor_created, devices, devices)
+    device_queue.enter(ticket)
+    return ticket
+
+
+def test_a_run_trains_once_no_run_ahead_claims_one_of_its_devices(make_run: MakeRun) -> None:
+    run = make_run("torch/ddp", 2, queue="always")
+    other = ahead(run, ("cpu:1", "cpu:2"))
+    run.clock.after(60.0, lambda: device_queue.leave(other))
+    asked: list[Any] = []
+    run.clock.after(30.0, lambda: asked.append((run.status.state, len(run.pools))))
+    assert run.train().state == "finished"
+    assert asked == [(RunState.QUEUED, 0)]
+    queued, turn = run.events(Queued)
+    assert queued.ahead == ("99",)
+    assert "cpu:1" in queued.reason
+    assert turn == Queued((), "")
+    times = {type(event): when for when, event in run.happened()}
+    assert 0 <= times[WorkerStarted] - run.happened()[0][0] - 60.0 < 1.0
+    assert device_queue.read() == []
+
+
+def test_a_run_on_other_devices_does_not_wait(make_run: MakeRun) -> None:
+    run = make_run(queue="always")
+    ahead(run, ("cpu:1",))
+    assert run.train().state == "finished"
+    assert not run.events(Queued)
+
+
+def test_a_run_that_is_stopped_in_the_queue_starts_no_worker(make_run: MakeRun) -> None:
+    run = make_run(queue="always")
+    ahead(run, ("cpu:0",))
+    run.clock.after(30.0, lambda: run.command(Pause()))
+    run.clock.after(40.0, lambda: run.command(Stop()))
+    ended = run.train()
+    assert ended.reason == "Stopped in the queue, before it began."
+    assert [type(answer) for answer in run.answers] == [CommandRefused, CommandAccepted]
+    assert run.pools == []
+    assert [ticket.run for ticket in device_queue.read()] == ["99"]
+
+
+def test_a_run_whose_folder_is_deleted_in_the_queue_ends(make_run: MakeRun) -> None:
+    run = make_run(queue="always")
+    ahead(run, ("cpu:0",))
+    run.clock.after(30.0, lambda: shutil.rmtree(run.folder))
+    assert run.train().state == "stopped"
+
+
+GPU = "GPU-11111111-2222-3333-4444-555555555555"
+
+
+def test_a_pause_that_frees_its_devices_lets_the_next_run_in(make_run: MakeRun) -> None:
+    run = make_run(devices=(GPU,))
+    run.commands(5, Pause(free_devices=True))
+    seen: list[list[str]] = []
+
+    def look() -> None:
+        seen.append([ticket.place for ticket in device_queue.read()])
+
+    run.script(5, lambda _: run.clock.after(10.0, look))
+    run.script(5, lambda _: run.clock.after(20.0, lambda: run.command(Resume())))
+    run.script(6, lambda _: look())
+    assert run.train().state == "finished"
+    assert seen == [["aside"], ["inside"]]
+    assert [event.freed_devices for event in run.events(Paused)] == [True]
 
 
 def test_a_second_report_of_a_freed_pause_reaches_the_queue(
-    run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run was resumed meanwhile, and its devices were full."""
+    run = make_run(devices=(GPU,))
     noted: list[str] = []
-    monkeypatch.setattr(run.supervisor._admission, "stays_paused", lambda: noted.append("paused"))
-    run.supervisor._process_inbox()  # it ends with the first step
-    run.receive(Paused(3, freed_devices=True), Paused(3, freed_devices=True))
-    run.supervisor._process_inbox()
+    monkeypatch.setattr(run.admission, "stays_paused", lambda: noted.append("paused"))
+    run.script(5, says(Paused(5, freed_devices=True), Paused(5, freed_devices=True)))
+    run.train()
     assert noted == ["paused", "paused"]
