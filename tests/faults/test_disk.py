@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 import threading
 import time
@@ -21,7 +20,6 @@ from engine.runs.store.store_reader import RunReader
 from tests.support.full_disk import fill, small_disk
 from tests.support.runs import (
     curve,
-    delete_folder,
     events,
     is_training,
     spec,
@@ -82,27 +80,6 @@ def test_a_full_disk_pauses_the_training_and_loses_nothing(filler: Path) -> None
     wait_until_gone(info)
 
 
-def test_a_full_disk_stops_the_training_with_that_option(filler: Path) -> None:
-    run_id = client.start(
-        spec("probe_torch", "torch/single", epochs=1_000_000, settings=LARGE, on_disk_full="stop")
-    )
-    wait_for(run_id, is_training)
-    fill(filler)
-    info = wait_for_end(run_id)
-    assert info.state is RunState.STOPPED
-    assert info.reason.startswith("The run folder could not be written: the disk is full. Stopped ")
-    assert "could not be saved: No space left on device" in info.reason
-    assert not list((info.folder / "checkpoints").iterdir())
-    if not info.is_recorded:  # the filler was as quick as the store: it has taken the reserve too
-        assert info.reason.endswith("This end could not be recorded yet: the disk is full.")
-        filler.unlink()
-    wait_until_gone(info)
-    assert curve(info, "train/loss")[0] == list(range(1, info.status.step + 1))
-    fill(filler)
-    with pytest.raises(client.CannotStart, match=r"cannot be written: .*No space left"):
-        client.start(spec("probe_torch", "torch/single"))
-
-
 def bound_by_permissions(work: Callable[[], str]) -> str:
     """What `work` returns; the processes that it starts obey permissions, even those of root."""
     found = []
@@ -118,6 +95,7 @@ def bound_by_permissions(work: Callable[[], str]) -> str:
     return found[0]
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere root ignores permissions")
 @pytest.mark.usefixtures("own_templates")  # the shared ones have all rights
 def test_a_run_folder_that_became_read_only_is_reported_and_no_point_is_lost() -> None:
@@ -167,17 +145,3 @@ def test_a_run_whose_folder_is_renamed_ends_with_a_checkpoint_in_it(
     checkpoint_files.verify(saved.folder)
     moved.rename(old)
     assert client.get_run(run_id).state is RunState.STOPPED
-
-
-@pytest.mark.skipif(os.name != "posix", reason="elsewhere a folder that is in use stays")
-def test_a_run_whose_folder_is_deleted_ends() -> None:
-    run_id = client.start(spec("slow_phases", "torch/single", epochs=1_000_000, max_restarts=5))
-    info = wait_for(run_id, is_training)
-    log = (info.folder / "logs" / "supervisor.log").open()
-    with log:
-        delete_folder(info)
-        begun = time.monotonic()
-        wait_until_gone(info)
-        print(f"all processes gone {time.monotonic() - begun:.2f} s after the folder")
-        assert "was deleted or moved" in log.read()
-    assert run_id not in [info.id for info in client.runs()]

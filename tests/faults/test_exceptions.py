@@ -80,12 +80,10 @@ LONGEST = 60.0
     ("place", "options"),
     [
         ("# at import", {"max_restarts": 5}),
-        ("# in model", {"max_restarts": 5}),
-        ("# in datasets", {"max_restarts": 5}),
         ("pass  # in a sample", {"loader_workers": 1}),
         ("pass  # in step 7", {}),
     ],
-    ids=["import", "model", "datasets", "loader worker", "step 7"],
+    ids=["import", "loader worker", "step 7"],
 )
 def test_an_exception_is_the_recipes_line_and_a_sentence(
     place: str, options: dict[str, int], tmp_path: Path

@@ -113,6 +113,7 @@ FRAMES = st.one_of(
 )
 
 
+@pytest.mark.nightly
 def test_a_live_supervisor_survives_any_frame_and_goes_on_answering(training: str) -> None:
     folder = client.get_run(training).folder
     control = json.loads((folder / CONTROL_FILE).read_text())

@@ -121,7 +121,7 @@ def test_a_window_with_commands_that_wait_closes_at_once(
 
 
 def test_a_command_line_does_not_wait_for_a_halted_run(halted: RunInfo) -> None:
-    for command in ("stop", "checkpoint", "pause", "empty-cache"):
+    for command in ("stop", "pause"):
         began = time.monotonic()
         ended = subprocess.run(
             [sys.executable, "main.py", command, halted.id],
@@ -146,9 +146,9 @@ def test_every_wait_for_a_supervisor_has_a_limit(
     halted: RunInfo, fills_its_queue: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The handshake, and the wait for room in the queue of its listener."""
-    monkeypatch.setattr(client, "is_halted", lambda pid: False)
-    monkeypatch.setattr(client, "LONGEST_ANSWER", 0.2)
-    with contextlib.ExitStack() as callers:
+    with contextlib.ExitStack() as callers, monkeypatch.context() as patch:
+        patch.setattr(client, "is_halted", lambda pid: False)
+        patch.setattr(client, "LONGEST_ANSWER", 0.2)
         if fills_its_queue:
             address = json.loads((halted.folder / CONTROL_FILE).read_text())["address"]
             with contextlib.suppress(BlockingIOError):

@@ -103,6 +103,7 @@ def test_every_rank_says_where_it_is_and_nothing_is_ended(tmp_path: Path) -> Non
     wait_until_gone(info)
 
 
+@pytest.mark.nightly
 def test_a_run_that_may_restart_does_not_hang_for_ever(tmp_path: Path) -> None:
     """What hangs is a process that loads samples; the worker's main thread waits for it."""
     recipe = recipe_in(tmp_path)

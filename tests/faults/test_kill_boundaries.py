@@ -12,16 +12,17 @@ import pytest
 
 from tests.faults.kills import Outcome
 
-pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.slow]
+pytestmark = pytest.mark.usefixtures("processes")
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.mark.skipif(os.name != "posix", reason="it forks, and kills with SIGKILL")
-def test_two_hundred_kills_and_one_at_every_change_of_the_disk() -> None:
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.nightly)])
+def test_kills_at_random_and_one_at_every_change_of_the_disk(count: int) -> None:
     """In a process of its own: forks of a process with threads and Qt may hang."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.kills", "--count", "200"],
+        [sys.executable, "-m", "tests.faults.kills", "--count", str(count)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -35,7 +36,7 @@ def test_two_hundred_kills_and_one_at_every_change_of_the_disk() -> None:
     at_random, at_changes = found["at random"], found["at every change"]
     assert at_random.faults == at_changes.faults == []
     assert done.returncode == 0
-    assert at_random.kills == 200
-    assert at_random.acknowledged > 1000, "the writers did write"
-    assert at_random.incomplete > 10, "checkpoints were hit in the middle"
+    assert at_random.kills == count
+    assert at_random.acknowledged > count / 2, "the writers did write"
+    assert at_random.incomplete > count / 20, "checkpoints were hit in the middle"
     assert at_changes.kills > 10

@@ -29,7 +29,7 @@ from tests.support.runs import (
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(os.name != "posix", reason="it kills with signals"),
 ]
 

@@ -73,7 +73,10 @@ def stays_empty(temporary: Path) -> None:
     assert left(temporary) == []
 
 
-@pytest.mark.parametrize(("strategy", "source"), [("torch/ddp", RECIPE), ("tf/single", KERAS)])
+@pytest.mark.parametrize(
+    ("strategy", "source"),
+    [("torch/ddp", RECIPE), pytest.param("tf/single", KERAS, marks=pytest.mark.nightly)],
+)
 def test_a_run_that_finishes_leaves_nothing(
     temporary: Path, tmp_path: Path, strategy: str, source: str
 ) -> None:

@@ -44,6 +44,7 @@ def assert_trained_once(info: RunInfo) -> None:
     wait_until_gone(info)
 
 
+@pytest.mark.nightly
 def test_a_run_whose_supervisor_is_killed_in_the_queue_queues_again() -> None:
     holder = client.start(spec("probe_torch", "torch/single", epochs=1_000_000, queue="always"))
     queued = client.start(spec("probe_torch", "torch/single", queue="always"))
@@ -74,6 +75,7 @@ def test_a_run_that_is_killed_before_its_first_checkpoint_trains_every_step_once
     assert (rewound.step, rewound.checkpoint) == (0, "")
 
 
+@pytest.mark.nightly
 def test_a_run_that_was_killed_before_it_had_a_store_begins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

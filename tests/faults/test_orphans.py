@@ -87,7 +87,9 @@ def assert_whole(info: RunInfo) -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "devices"), [("torch/single", 1), ("torch/ddp", 2)], ids=["one rank", "two ranks"]
+    ("strategy", "devices"),
+    [pytest.param("torch/single", 1, marks=pytest.mark.nightly), ("torch/ddp", 2)],
+    ids=["one rank", "two ranks"],
 )
 def test_a_killed_supervisor_costs_no_step_and_no_point(strategy: str, devices: int) -> None:
     """It is halted first, so that it knows little of what its workers have done at its end."""
@@ -117,6 +119,7 @@ def test_a_killed_supervisor_costs_no_step_and_no_point(strategy: str, devices: 
     assert ends in (list(range(100, steps + 1, 100)), list(range(100, steps, 100)))
 
 
+@pytest.mark.nightly
 def test_a_paused_run_saves_as_well() -> None:
     run_id = client.start(spec("endless_counter", "torch/ddp", 2, epochs=1_000_000))
     wait_for(run_id, is_training)
@@ -129,6 +132,7 @@ def test_a_paused_run_saves_as_well() -> None:
     assert_whole(trained_on(run_id, 10))
 
 
+@pytest.mark.nightly
 def test_a_supervisor_is_killed_in_a_validation_and_in_a_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -260,7 +264,16 @@ def loss(outputs, targets):
 
 
 @pytest.mark.skipif(not ON_LINUX, reason="the guardian needs Linux")
-@pytest.mark.parametrize("also", ["", "cold", "guardian", "template"])
+@pytest.mark.parametrize(
+    "also",
+    [
+        "",
+        *(
+            pytest.param(each, marks=pytest.mark.nightly)
+            for each in ("cold", "guardian", "template")
+        ),
+    ],
+)
 def test_a_worker_in_native_code_that_holds_the_gil_is_killed_with_its_children(
     tmp_path: Path, request: pytest.FixtureRequest, also: str
 ) -> None:

@@ -52,8 +52,15 @@ def undisturbed() -> list[float]:
     return losses(run("torch/single", 1, on_oom="stop"))
 
 
-@pytest.mark.parametrize(("strategy", "devices"), [("torch/single", 1), ("torch/ddp", 2)])
-@pytest.mark.parametrize("where", ["forward", "backward"])
+@pytest.mark.parametrize(
+    ("strategy", "devices", "where"),
+    [
+        ("torch/single", 1, "forward"),
+        pytest.param("torch/single", 1, "backward", marks=pytest.mark.nightly),
+        pytest.param("torch/ddp", 2, "forward", marks=pytest.mark.nightly),
+        ("torch/ddp", 2, "backward"),
+    ],
+)
 def test_the_step_is_repeated_in_smaller_parts(
     strategy: str, devices: int, where: str, undisturbed: list[float]
 ) -> None:
@@ -76,8 +83,8 @@ def test_the_step_is_repeated_in_smaller_parts(
     ("strategy", "where"),
     [
         ("torch/single", "optimizer"),
-        ("torch/ddp", "optimizer"),
-        ("torch/fsdp", "backward"),
+        pytest.param("torch/ddp", "optimizer", marks=pytest.mark.nightly),
+        pytest.param("torch/fsdp", "backward", marks=pytest.mark.nightly),
         ("torch/fsdp", "optimizer"),
     ],
 )
@@ -93,6 +100,7 @@ def test_a_state_that_is_not_intact_is_that_of_the_newest_checkpoint(
     assert {event.step for event in events(info) if isinstance(event, Rewound)} == {2}
 
 
+@pytest.mark.nightly
 def test_without_a_checkpoint_it_begins_again(undisturbed: list[float]) -> None:
     info = run("torch/fsdp", 2, "forward", 9)
     assert losses(info) == pytest.approx(undisturbed, abs=1e-5)
@@ -218,7 +226,7 @@ def test_a_keras_model_repeats_its_step_under_ddp() -> None:
     assert [event.restarts for event in shrunk(info)] == [False]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_tensorflow_goes_on_from_the_newest_checkpoint() -> None:
     info = keras_run("tf/single", 1, settings={"limit": 17}, checkpoint_steps=1)
     assert losses(info) == pytest.approx(losses(keras_run("tf/single", 1)), abs=1e-5)
@@ -226,7 +234,7 @@ def test_tensorflow_goes_on_from_the_newest_checkpoint() -> None:
     assert (event.restarts, event.accumulation, info.status.attempt) == (True, 2, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_tensorflow_cannot_divide_the_batches_of_a_validation() -> None:
     info = keras_run("tf/single", 1, settings={"limit": 17, "in_validation": True})
     assert "Under TensorFlow a validation computes whole batches" in failure_of(info).message

@@ -101,6 +101,7 @@ def test_after_a_power_cut_the_run_is_interrupted_and_goes_on_from_its_checkpoin
     assert foreigner.is_running(), "a process with the pid of a dead one is left alone"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("disk", ["ext4", "synced"])
 def test_the_power_is_cut_while_runs_start_train_end_and_are_copied(disk: str) -> None:
     """In a process of its own: the disk `synced` is a library that is loaded before all others."""

@@ -120,6 +120,7 @@ def test_a_recipe_that_is_edited_while_its_run_is_queued(recipe: Path) -> None:
     assert printed(info) == FIRST
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL")
 def test_a_recipe_that_is_edited_before_an_automatic_restart(recipe: Path) -> None:
     wanted = spec(
@@ -132,21 +133,6 @@ def test_a_recipe_that_is_edited_before_an_automatic_restart(recipe: Path) -> No
     wait_for(run_id, lambda info: info.status.attempt == 2 and is_training(info))
     client.send(run_id, Stop())
     assert printed(wait_for_end(run_id)) == FIRST + FIRST
-
-
-@pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL")
-def test_a_copy_that_changes_before_an_automatic_restart_does_not_train(recipe: Path) -> None:
-    wanted = spec(
-        str(recipe), "torch/single", epochs=1_000_000, max_restarts=1, checkpoint_steps=10
-    )
-    run_id = client.start(wanted)
-    info = wait_for(run_id, lambda info: info.status.checkpoint_step >= 20)
-    change_copy(info)
-    os.kill(info.status.worker_pids[0], signal.SIGKILL)
-    info = wait_for_end(run_id)
-    assert info.state is RunState.FAILED
-    assert "modules/nets.py" in info.reason
-    assert printed(info) == FIRST
 
 
 def test_a_copy_that_has_changed_trains_only_once_it_is_restored(recipe: Path) -> None:
@@ -163,6 +149,7 @@ def test_a_copy_that_has_changed_trains_only_once_it_is_restored(recipe: Path) -
     assert printed(resume_and_stop(info.id)) == FIRST + FIRST
 
 
+@pytest.mark.nightly
 def test_a_copy_that_has_changed_gives_way_to_the_recipe_as_it_is_now(recipe: Path) -> None:
     info = stopped_run(recipe)
     change_copy(info)
@@ -182,6 +169,7 @@ def start_supervisor(info: RunInfo) -> bool:
     return ended.returncode == 0
 
 
+@pytest.mark.nightly
 def test_on_resume_the_user_says_which_recipe_goes_on(recipe: Path) -> None:
     info = stopped_run(recipe)
     edit(recipe)
@@ -204,6 +192,7 @@ def test_on_resume_the_user_says_which_recipe_goes_on(recipe: Path) -> None:
     assert chosen == [RecipeChosen(version, asked.value.changes) for version in (WAS, NOW)]
 
 
+@pytest.mark.nightly
 def test_a_run_goes_on_whose_recipe_was_deleted(recipe: Path) -> None:
     info = stopped_run(recipe)
     recipe.unlink()
@@ -215,6 +204,7 @@ def test_a_run_goes_on_whose_recipe_was_deleted(recipe: Path) -> None:
     assert (again.folder / "modules" / "nets.py").exists()
 
 
+@pytest.mark.nightly
 def test_a_run_goes_on_whose_recipe_has_become_nonsense(recipe: Path) -> None:
     info = stopped_run(recipe)
     recipe.write_text("no python (")
@@ -223,6 +213,7 @@ def test_a_run_goes_on_whose_recipe_has_become_nonsense(recipe: Path) -> None:
     assert printed(resume_and_stop(info.id, WAS)) == FIRST + FIRST
 
 
+@pytest.mark.nightly
 def test_a_run_goes_on_whose_recipe_folder_is_gone(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -237,6 +228,7 @@ def test_a_run_goes_on_whose_recipe_folder_is_gone(tmp_path: Path) -> None:
     assert f"The folder {folder} is gone" in notice.text
 
 
+@pytest.mark.nightly
 def test_an_older_run_without_modules_trains_its_recipe_and_takes_the_modules_as_they_are(
     recipe: Path,
 ) -> None:
@@ -252,6 +244,7 @@ def test_an_older_run_without_modules_trains_its_recipe_and_takes_the_modules_as
     assert "no copy of nets.py:" in notice.text
 
 
+@pytest.mark.nightly
 def test_a_recipe_that_fails_as_it_is_now_is_taken_back(recipe: Path) -> None:
     info = stopped_run(recipe)
     recipe.write_text(recipe.read_text() + "raise ValueError('edited')\n")
@@ -342,6 +335,7 @@ GRAPH = """
 """
 
 
+@pytest.mark.nightly
 def test_autograph_reads_what_is_executed(tmp_path: Path) -> None:
     recipe = tmp_path / "graph.py"
     recipe.write_text(dedent(GRAPH))
@@ -374,6 +368,7 @@ SPAWNED = """
 """
 
 
+@pytest.mark.nightly
 def test_spawned_data_loaders_import_the_copy_too(tmp_path: Path, recipe: Path) -> None:
     recipe.write_text(dedent(SPAWNED))
     first = client.start(spec("slow_phases", "torch/single", epochs=1_000_000, queue="always"))

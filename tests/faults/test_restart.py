@@ -88,30 +88,7 @@ def test_a_killed_run_continues_from_its_last_checkpoint_with_one_curve() -> Non
     assert order == ["AttemptStarted", *again_and_again, "RunEnded"]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL")
-def test_either_of_two_ranks_is_killed_and_both_train_again() -> None:
-    run_id = client.start(
-        spec("slow_phases", "torch/ddp", 2, epochs=1_000_000, max_restarts=3, checkpoint_steps=10)
-    )
-    step, killed_ranks = 0, (1, 0, 1)
-    for attempt, rank in enumerate(killed_ranks, 1):
-        info = wait_for(run_id, lambda info: info.status.step > step + 100)  # noqa: B023
-        step = info.status.step  # at the same step it would count as the same failure
-        killed = time.monotonic()
-        os.kill(info.status.worker_pids[rank], signal.SIGKILL)
-        wait_for(run_id, lambda info: info.status.attempt > attempt and is_training(info))  # noqa: B023
-        seconds = time.monotonic() - killed
-        print(f"rank {rank} of 2 killed, and both at work again: {seconds:.2f} s")
-    client.send(run_id, Stop())
-    info = wait_for_end(run_id)
-    assert info.state is RunState.STOPPED
-    wait_until_gone(info)
-    failures = [event.failure for event in events(info) if isinstance(event, Restarting)]
-    assert [failure.rank for failure in failures] == list(killed_ranks)
-    assert {failure.signal for failure in failures} == {"SIGKILL"}
-    assert curve(info, "train/loss")[0] == list(range(1, info.status.step + 1))
-
-
+@pytest.mark.nightly
 def test_a_failure_at_the_same_step_is_not_restarted_again(tmp_path: Path) -> None:
     """Without a checkpoint it starts at step 0; the second failure shows that this is no help.
 

@@ -125,7 +125,7 @@ def test_a_worker_that_ignores_everything_is_killed_stage_by_stage(
 
     def start_impatient(module: str, *arguments: str, **named: Any) -> subprocess.Popen[bytes]:
         assert module == "engine.supervisor"
-        return start_module("tests.support.quick_stop_supervisor", *arguments, **named)
+        return start_module("tests.support.impatient_supervisor", *arguments, **named)
 
     monkeypatch.setattr(client, "start_module", start_impatient)
     path = tmp_path / "halted.py"
@@ -176,6 +176,7 @@ else:
 """Each save takes ten seconds or more."""
 
 
+@pytest.mark.nightly
 def test_a_stop_waits_for_a_slow_checkpoint_as_long_as_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,13 +67,3 @@ def test_the_machine_is_awake_while_a_run_trains_and_a_sleep_does_no_harm(
     assert not any(isinstance(event, WorkerFailed) for event in events(info))
     wait_until_gone(info)
     helper.wait(TIMEOUT_SECONDS)
-
-
-@only_linux
-def test_without_keep_awake_the_machine_may_sleep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inhibitor = Inhibitor(tmp_path, monkeypatch)
-    run_id = client.start(spec("probe_torch", "torch/single", keep_awake=False))
-    assert wait_for_end(run_id).state is RunState.FINISHED
-    assert inhibitor.calls() == []

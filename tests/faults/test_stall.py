@@ -118,6 +118,7 @@ def test_a_supervisor_that_was_halted_for_ten_minutes_loses_nothing(
     assert_nothing_is_lost(info)
 
 
+@pytest.mark.nightly
 def test_a_disk_that_was_frozen_for_ten_minutes_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

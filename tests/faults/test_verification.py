@@ -45,8 +45,10 @@ def checkpoint() -> Iterator[Path]:
     (folder / "weights").unlink()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("more", [[], ["--as-new-run"]], ids=["resume", "as a new run"])
+@pytest.mark.parametrize(
+    ("number", "more"),
+    [(signal.SIGINT, []), (signal.SIGTERM, ["--as-new-run"]), (signal.SIGHUP, [])],
+)
 def test_a_signal_ends_it_at_once(
     number: signal.Signals, more: list[str], checkpoint: Path, qapp: QApplication
 ) -> None:

@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -63,6 +63,21 @@ def test_entries_that_a_read_only_disk_refuses_are_written_later(
     assert losses_in(tmp_path) == [1.0, 2.0, 3.0, 4.0]
     assert store.status == buffer.status
     assert buffer.close()
+
+
+def test_entries_wait_while_another_program_locks_the_store(
+    buffer: BufferedStore, store: RunStore, tmp_path: Path
+) -> None:
+    store._connection.execute("PRAGMA busy_timeout = 0")
+    buffer.commit()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        buffer.append(losses([1.0]))
+        buffer.commit()
+        assert buffer.write_problem == "another program has locked the store"
+        other.execute("ROLLBACK")
+    buffer.commit()
+    assert losses_in(tmp_path) == [1.0]
 
 
 def test_a_rewind_waits_like_every_other_entry(

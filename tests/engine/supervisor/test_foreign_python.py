@@ -65,6 +65,7 @@ def python(tmp_path: Path) -> Path:
     return folder / PROGRAM
 
 
+@pytest.mark.nightly
 def test_a_recipe_trains_and_resumes_with_the_python_of_another_environment(
     tmp_path: Path, python: Path
 ) -> None:

@@ -42,7 +42,7 @@ from engine.runs.store.run_store import FILE_NAME
 from engine.runs.store.store_reader import RunReader
 from engine.spec import recipe_copy, spec_file
 from engine.supervisor import supervisor
-from engine.supervisor.inbox import MachineLost, MessageReceived, Told
+from engine.supervisor.inbox import MachineLost, MemoryMeasured, MessageReceived, Told
 from engine.supervisor.supervisor import MOST_LOSSES, PASSING_SECONDS, Supervisor
 from tests.engine.supervisor.conftest import MakeRun
 from tests.support.recorded_runs import save_checkpoint, this_process_supervises
@@ -408,6 +408,18 @@ def test_a_machine_that_is_lost_in_turn_without_a_step_ends_the_run(
     assert run.status.attempt == 1 + MOST_LOSSES
 
 
+def test_the_memory_of_processes_on_other_machines_is_a_curve(
+    spread: Callable[..., ScriptedRun],
+) -> None:
+    run = spread()
+    measured = MemoryMeasured(process_memory.Measurement(1.0, 7 * 2**20), "gpus")
+    run.script(5, lambda _: run.inbox.put(measured))
+    run.train()
+    with RunReader(run.folder) as reader:
+        points = reader.points_after("device/gpus/cpu/process_memory", 0)
+    assert points.value.tolist() == [7.0 * 2**20]
+
+
 def test_a_run_that_waits_for_a_machine_can_be_stopped(spread: Callable[..., ScriptedRun]) -> None:
     run = spread()
     run.machines.missing_for = 1e5
@@ -629,6 +641,31 @@ def test_a_trouble_of_the_disk_that_lasts_pauses_and_the_training_goes_on_by_its
         assert PASSING_SECONDS <= times[Paused] - raised < PASSING_SECONDS + 2
     assert paused.step == resumed.step
     assert [event.raised for event in run.events(Trouble)] == [True, False]
+    assert run.steps() == list(range(1, 201))
+
+
+@pytest.mark.parametrize(
+    "error", [errno.EACCES, errno.EPERM, errno.ESTALE, errno.EIO, errno.ENOTCONN]
+)
+def test_files_that_are_out_of_reach_end_no_training(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    """As those of a file server that does not answer, or that wants a new ticket."""
+    run = make_run(steps=200)
+    reached = Path.stat
+
+    def stat(path: Path, **options: Any) -> os.stat_result:
+        if path == run.folder / FILE_NAME and 60.0 < run.clock.monotonic() - begun < 120.0:
+            raise OSError(error, os.strerror(error))
+        return reached(path, **options)
+
+    begun = run.clock.monotonic() - 59.0
+    monkeypatch.setattr(Path, "stat", stat)
+    assert run.train().state == "finished"
+    raised, over = run.events(Trouble)
+    assert f"cannot be written: {os.strerror(error).lower()}." in raised.text
+    assert (raised.raised, over.raised) == (True, False)
+    assert kinds(run, Paused, Resumed) == ["Paused", "Resumed"]
     assert run.steps() == list(range(1, 201))
 
 

@@ -111,6 +111,7 @@ def test_what_another_machine_keeps_of_a_run_lasts_as_long_as_its_attempt(
     wait_until(lambda: not parts_of_runs(cluster[1]))
 
 
+@pytest.mark.nightly
 def test_a_killed_ray_node_is_waited_for_and_the_run_goes_on(
     cluster: Cluster, started: Any
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_killed_ray_node_is_waited_for_and_the_run_goes_on(
     assert any("Machine gpus was lost: " in each.text for each in of_kind(Notice, info))
 
 
+@pytest.mark.nightly
 def test_in_a_shared_folder_each_machine_writes_its_part_and_a_restart_sends_none(
     cluster: Cluster, started: Any, tmp_path: Path
 ) -> None:
@@ -148,6 +150,7 @@ def test_in_a_shared_folder_each_machine_writes_its_part_and_a_restart_sends_non
     wait_until(lambda: all(each.name.startswith(("step-", "owner")) for each in place.iterdir()))
 
 
+@pytest.mark.nightly
 def test_the_memory_of_processes_on_other_machines_is_a_curve(started: Any) -> None:
     run_id = started()
     series = "device/gpus/cpu/process_memory"
@@ -174,6 +177,7 @@ def test_commands_and_questions_for_stacks_reach_all_ranks(started: Any) -> None
     assert "Thread" in paths.stacks_file(folder, 1).read_text()
 
 
+@pytest.mark.nightly
 def test_with_min_machines_the_run_goes_on_without_a_machine_that_leaves(
     cluster: Cluster, started: Any
 ) -> None:
@@ -193,6 +197,7 @@ def test_with_min_machines_the_run_goes_on_without_a_machine_that_leaves(
         assert gpus.join(head, token).code == 0
 
 
+@pytest.mark.nightly
 def test_the_death_of_the_head_leaves_nothing_and_the_run_resumes_without_the_cluster(
     cluster: Cluster, started: Any
 ) -> None:
