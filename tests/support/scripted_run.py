@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -32,6 +33,7 @@ from engine.supervisor import (
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, MessageReceived
 from engine.supervisor.queue_admission import QueueAdmission
+from engine.supervisor.restart_policy import CheckpointSearch
 from engine.supervisor.supervisor import Supervisor
 from engine.supervisor.worker_pool import RunPlan
 from engine.system import paths
@@ -101,6 +103,7 @@ class ScriptedRun:
         patch.setattr(children, "end_adopted", lambda: None)
         patch.setattr(Supervisor, "_measure_memory", lambda _: None)
         patch.setattr(attempt, "_pool", self._new_pool)
+        patch.setattr(supervisor, "CheckpointSearch", self._search)
         patch.setattr(hang_watch, "ask_for_stacks", self._write_stacks)
         self.spec = spec(recipe, strategy, devices, **({"steps": 30} | changes))
         self.folder = folder or new_run_folder(self.spec)
@@ -121,6 +124,9 @@ class ScriptedRun:
         self.admission = QueueAdmission(self.folder, self.spec)
         self.supervisor: Supervisor | None = None
         self.machines: Any = None
+        self.search_seconds = 0.0
+        """How long a restart looks for its checkpoint."""
+
         self._scripts: Scripts = {}
         self._pool_changes: dict[str, Any] = {}
 
@@ -215,6 +221,18 @@ class ScriptedRun:
             setattr(pool, name, value)
         self.pools.append(pool)
         return pool
+
+    def _search(self, folder: Path) -> SimpleNamespace:
+        """Let the thread end; a wait for it is no time of the run."""
+        search = CheckpointSearch(folder)
+        search.join()
+        until = self.clock.monotonic() + self.search_seconds
+        return SimpleNamespace(
+            found=search.found,
+            problem=search.problem,
+            join=lambda _: None,
+            is_alive=lambda: self.clock.monotonic() < until,
+        )
 
     def _write_stacks(self, pid: int) -> None:
         rank = pid - NO_PROCESS

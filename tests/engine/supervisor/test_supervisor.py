@@ -42,7 +42,7 @@ from engine.runs.store.run_store import FILE_NAME
 from engine.runs.store.store_reader import RunReader
 from engine.spec import recipe_copy, spec_file
 from engine.supervisor import supervisor
-from engine.supervisor.inbox import MachineLost, MemoryMeasured, MessageReceived, Told
+from engine.supervisor.inbox import InboxItem, MachineLost, MemoryMeasured, MessageReceived, Told
 from engine.supervisor.supervisor import MOST_LOSSES, PASSING_SECONDS, Supervisor
 from tests.engine.supervisor.conftest import MakeRun
 from tests.support.recorded_runs import save_checkpoint, this_process_supervises
@@ -200,20 +200,21 @@ def test_a_process_that_cannot_be_killed_keeps_its_device_and_the_run_from_a_res
 
 
 @pytest.mark.parametrize("at", ["search", "start"])
-def test_a_run_that_is_restarted_can_be_stopped(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
+def test_a_run_that_is_restarted_can_be_stopped(make_run: MakeRun, at: str) -> None:
     run = make_run(max_restarts=3, checkpoint_steps=10)
     run.script(15, dies(-9))
-    run.script(10, hangs, attempt=2)
     if at == "search":
-        monkeypatch.setattr(checkpoint_files, "verify", lambda _: run.command(Stop()))
+        run.search_seconds = 600.0
+        run.script(15, lambda _: run.clock.after(60.0, lambda: run.command(Stop())))
     else:
+        run.script(10, hangs, attempt=2)
         run.commands(10, Stop(), attempt=2)
     ended = run.train()
     assert (ended.state, ended.failure) == ("stopped", None)
-    assert ended.reason == "Stopped before the training went on after step 10."
+    step = 14 if at == "search" else 10
+    assert ended.reason == f"Stopped before the training went on after step {step}."
     assert run.status.attempt == 2
+    assert len([pool for pool in run.pools if pool.workers]) == (1 if at == "search" else 2)
 
 
 def test_a_worker_that_dies_before_a_stop_is_a_failure_and_no_restart(make_run: MakeRun) -> None:
@@ -797,13 +798,16 @@ def test_the_memory_of_a_run_on_the_cpu_is_known_at_its_first_step(
 ) -> None:
     """Also of a run that is over before the telemetry has taken its first snapshot."""
     measured, measures = threading.Event(), Supervisor._measure_memory
-
-    def memory_of(workers: list[Any]) -> int:
-        measured.set()
-        return 7 * len(workers)
-
     run = make_run()
-    monkeypatch.setattr(process_memory, "memory_of", memory_of)
+    put = run.inbox.put
+
+    def put_and_tell(item: InboxItem) -> None:
+        put(item)
+        if isinstance(item, MemoryMeasured):
+            measured.set()
+
+    monkeypatch.setattr(run.inbox, "put", put_and_tell)
+    monkeypatch.setattr(process_memory, "memory_of", lambda workers: 7 * len(workers))
     monkeypatch.setattr(Supervisor, "_measure_memory", measures)
 
     def wait(_: Worker) -> None:
