@@ -102,7 +102,7 @@ def notices(info: RunInfo) -> list[str]:
     return [event.text for event in events(info) if isinstance(event, Notice)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_template_is_killed_while_it_imports_forks_and_has_workers(own_templates: Path) -> None:
     wanted = spec(
         "slow_phases", "torch/ddp", 2, epochs=1_000_000, max_restarts=1, checkpoint_steps=10
@@ -170,7 +170,7 @@ def test_a_run_that_waits_for_a_template_ends_at_once(own_templates: Path) -> No
     assert state.workers == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_many_runs_start_at_once_and_share_one_new_template(own_templates: Path) -> None:
     wanted = spec("probe_torch", "torch/ddp", 2, epochs=1_000_000)
     begun = time.monotonic()
@@ -208,7 +208,7 @@ if "engine.templates" in sys.orig_argv:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("code", "reason"),
     [

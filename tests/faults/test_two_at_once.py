@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine import client
 from engine.client import CannotStart
 from engine.messages.commands import Stop
-from engine.messages.events import AttemptStarted, CheckpointSaved, CommandReceived
+from engine.messages.events import AttemptStarted, CheckpointSaved, CommandReceived, RunEnded
 from engine.processes.process import PROJECT
 from engine.runs.store.store_reader import StoredEvent
 from engine.runs.store.stored_points import StoredPoints
@@ -93,6 +93,7 @@ def test_two_windows_and_a_command_line_on_one_run(
 
         one.controller.stop()
         other.controller.stop()
+        qtbot.waitUntil(lambda: all(each.has_event(RunEnded) for each in windows))
         qtbot.waitUntil(lambda: all(each.state == "stopped" for each in windows))
         assert one.events == other.events
         assert one.losses == other.losses
