@@ -220,6 +220,7 @@ def keras_run(strategy: str, devices: int, **changes: Any) -> RunInfo:
     return train(spec("too_large_keras", strategy, devices, **wanted))
 
 
+@pytest.mark.nightly
 def test_a_keras_model_repeats_its_step_under_ddp() -> None:
     info = keras_run("torch/keras_ddp", 2, settings={"limit": 9})
     assert losses(info) == pytest.approx(losses(keras_run("torch/keras_ddp", 1)), abs=1e-5)

@@ -256,6 +256,7 @@ def pids_group() -> Iterator[Path]:
     group.rmdir()
 
 
+@pytest.mark.nightly
 def test_a_fork_that_the_system_refuses(own_templates: Path, pids_group: Path) -> None:
     template = ready_template()
     (pids_group / "cgroup.procs").write_text(str(template.pid))
