@@ -300,4 +300,5 @@ class ThemeController(QObject):
     def _apply_style(self) -> None:
         theme = self.current
         self.app.setPalette(palette(theme))
+        self.app.setStyleSheet("")  # Qt takes five times as long to put one in the place of another
         self.app.setStyleSheet(style_sheet(theme))

@@ -215,6 +215,7 @@ def test_a_change_is_applied_and_signalled_once(
     controller.changed.connect(told.append)
     label = QLabel("x")
     qtbot.addWidget(label)
+    label.show()
     controller.toggle()
     controller.set_choice("dark")
     assert told == [DARK]
