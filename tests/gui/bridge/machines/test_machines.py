@@ -20,8 +20,8 @@ from tests.support.recorded_runs import SPEC
 
 pytestmark = pytest.mark.usefixtures("processes", "traindeck_home")
 
-SLEEPS = ("sleep", "3600")
-"""In the place of `ssh`: a program that never says a word."""
+SLEEPS = ("sh", "-c", "exec cat > /dev/null")
+"""In the place of `ssh`: a program that never says a word, and ends with its input."""
 
 
 @pytest.fixture
