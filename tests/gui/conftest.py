@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +17,75 @@ from pytestqt.qtbot import QtBot
 
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy, WorkerPlan, one_process_per_device
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.app import AppController
 from gui.bridge.background import Background
 from gui.bridge.files import gpu_builds
 from gui.bridge.machines.machines import Machines
 from gui.bridge.planning.planning import Planning
+from gui.bridge.telemetry_reader import TelemetryReader
 from gui.style.theme import ThemeController
+from tests.support.device_states import cpu
 from tests.support.recorded_runs import RecordedRun
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
 
 
+@contextmanager
+def window_of_module(home: Path, *devices: DeviceSnapshot) -> Iterator[AppController]:
+    """A window for all tests of a module, whose fixture is called `opened`; each test begins with
+    what makes it as it was. `home` is the data folder of them all."""
+    app = QApplication.instance() or QApplication([])
+    assert isinstance(app, QApplication)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpu_builds, "gpu_problem", lambda framework, interpreter="": "")
+        patch.setenv("TRAINDECK_HOME", str(home))
+        controller = AppController(ThemeController(app), StillTelemetry(*devices))
+        controller.window.show()
+        yield controller
+        controller.window.close()
+        controller.shut_down()
+        controller.window.deleteLater()
+    end_windows()
+
+
 @pytest.fixture(autouse=True)
-def windows_end_with_their_test() -> Iterator[None]:
-    """Widgets whose deletion is due are deleted now: no event loop runs that would do it.
+def traindeck_home(
+    request: pytest.FixtureRequest, traindeck_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """The data folder of the test, or that of the window of its module."""
+    if "opened" not in request.fixturenames:
+        return traindeck_home
+    home: Path = request.getfixturevalue("home")
+    monkeypatch.setenv("TRAINDECK_HOME", str(home))
+    return home
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder of the window of a module."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def windows_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Widgets whose deletion is due are deleted now: no event loop runs that would do it."""
+    yield
+    if QCoreApplication.instance() is None:
+        return
+    if QApplication.keyboardModifiers() != Qt.KeyboardModifier.NoModifier:
+        QTest.keyClick(QWidget(), Qt.Key.Key_Escape)  # Ctrl is no longer held, for the next test
+    if "opened" not in request.fixturenames:
+        end_windows()
+
+
+def end_windows() -> None:
+    """Delete what is to be deleted, and forget the theme.
 
     A change of theme dresses every widget there is, so the tests would grow slower and slower. The
     menus of pyqtgraph's plots have no parent that deletes them.
     """
-    yield
     app = QCoreApplication.instance()
-    if app is None:
-        return
-    if QApplication.keyboardModifiers() != Qt.KeyboardModifier.NoModifier:
-        QTest.keyClick(QWidget(), Qt.Key.Key_Escape)  # Ctrl is no longer held, for the next test
     for widget in QApplication.topLevelWidgets():
         if isinstance(widget, QMenu):
             widget.deleteLater()
@@ -145,22 +192,51 @@ def wait_for_runs(app: AppController, qtbot: QtBot) -> None:
         pass
 
 
+class StillTelemetry(TelemetryReader):
+    """Tells once which devices there are, and starts no helper."""
+
+    def __init__(self, *devices: DeviceSnapshot) -> None:
+        super().__init__()
+        self._devices = devices
+
+    def start(self) -> None:
+        """The first snapshot is the only one."""
+        self.snapshot.emit(Snapshot(time=time.time(), devices=self._devices))
+
+
+OpenApp = Callable[..., AppController]
+
+
 @pytest.fixture
-def open_app(
-    processes: None, qapp: QApplication, qtbot: QtBot
-) -> Iterator[Callable[[], AppController]]:
-    """Opens the window, and waits until it shows what there is."""
+def open_app(qapp: QApplication, qtbot: QtBot) -> Iterator[OpenApp]:
+    """Opens the window, and waits until it shows what there is: on a machine with these devices, or
+    with a CPU only.
+
+    The window that was open before is ended, unless this one is `beside` it: each theme would dress
+    both.
+    """
     apps: list[AppController] = []
 
-    def open() -> AppController:
-        app = AppController(ThemeController(qapp))
+    def end() -> None:
+        for app in apps:
+            app.window.close()
+            app.shut_down()
+            app.window.deleteLater()
+        apps.clear()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+    def open(
+        *devices: DeviceSnapshot, telemetry: TelemetryReader | None = None, beside: bool = False
+    ) -> AppController:
+        if not beside:
+            end()
+        app = AppController(
+            ThemeController(qapp), telemetry or StillTelemetry(*(devices or [cpu()]))
+        )
         apps.append(app)
         app.window.show()
         wait_for_runs(app, qtbot)
         return app
 
     yield open
-    for app in apps:
-        app.window.close()
-        app.shut_down()
-        app.window.deleteLater()
+    end()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
-from gui.app import NO_DISPLAY, AppController, run
+from gui.app import NO_DISPLAY, run
 from gui.bridge import template_keeper
 from gui.bridge.liveness import Silence
 from gui.bridge.telemetry_reader import TelemetryReader
@@ -35,6 +34,8 @@ from gui.run_list.run_list_model import DETAIL
 from gui.window.application import has_display
 from gui.window.body import DEFAULT_WIDTH
 from gui.window.main_window import MainWindow
+from gui.window.window_layout import WindowLayout
+from tests.gui.conftest import OpenApp, Record
 from tests.support import device_states
 from tests.support.template_double import TemplateDouble
 
@@ -116,7 +117,7 @@ print("clean")
 
 
 def test_the_parts_of_the_window_are_styled_once_they_are_together(
-    open_app: Callable[[], AppController], qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+    open_app: OpenApp, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sheets: list[str] = []
 
@@ -131,16 +132,24 @@ def test_the_parts_of_the_window_are_styled_once_they_are_together(
     assert qapp.styleSheet()
 
 
-def test_an_empty_home_opens_a_window_that_says_what_to_do(
-    open_app: Callable[[], AppController],
+def test_an_empty_home_opens_a_window_that_says_what_to_do_and_its_own_errors(
+    open_app: OpenApp, capsys: pytest.CaptureFixture[str]
 ) -> None:
     app = open_app()
     assert "Start run" in app.controls.headline.state.text()
     assert app.form.start_button.isEnabled()
+    app.report_error(ValueError, ValueError("of ours"), None)
+    assert "ValueError" in app.window.statusBar().currentMessage()
+    assert "of ours" in capsys.readouterr().err
+    bars = (app.plots.toolbar, app.comparison.plots.toolbar)
+    for bar in bars:
+        bar.log_y.click()
+    app.window.reset_layout.trigger()
+    assert not any(bar.log_y.isChecked() for bar in bars), "the layout is also that of the plots"
 
 
 def test_it_opens_with_an_active_run_else_the_one_that_was_shown_else_the_newest(
-    open_app: Callable[[], AppController], record: Callable[..., Any]
+    open_app: OpenApp, record: Record
 ) -> None:
     active, over = record(), record()
     active.begin()
@@ -156,7 +165,7 @@ def test_it_opens_with_an_active_run_else_the_one_that_was_shown_else_the_newest
 
 
 def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
-    open_app: Callable[[], AppController], record: Callable[..., Any], qtbot: QtBot
+    open_app: OpenApp, record: Record, qtbot: QtBot
 ) -> None:
     first, second = record(), record()
     first.begin()
@@ -178,22 +187,30 @@ def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
 
 
 def test_two_windows_show_the_same_live_run(
-    open_app: Callable[[], AppController], record: Callable[..., Any], qtbot: QtBot
+    open_app: OpenApp, record: Record, qtbot: QtBot
 ) -> None:
     live = record()
     live.begin()
-    apps = [open_app(), open_app()]
+    apps = [open_app(), open_app(beside=True)]
     live.add(EpochEnded(1, 10, {"validation/accuracy": 0.75}))
     qtbot.waitUntil(lambda: all("75.0 %" in app.log.toPlainText() for app in apps))
 
 
-def test_the_filter_works_on_log_and_events(
-    open_app: Callable[[], AppController], record: Callable[..., Any]
+def test_the_filter_works_on_log_and_events_and_a_long_log_says_where_its_beginning_is(
+    open_app: OpenApp, record: Record
 ) -> None:
-    run = record()
-    run.begin()
+    run, long = record(), record()
+    for each in (run, long):
+        each.begin()
     run.write_log(0, "alpha\nbeta\n")
+    words = f"line {'x' * 100}\n" * (MAX_BYTES // 100)
+    long.write_log(0, f"Traceback (most recent call last):\n{words}")
     app = open_app()
+    app.open(long.id)
+    assert "bytes skipped: see" in app.log.toPlainText()
+    app.window.first_error.trigger()
+    assert "log files" in app.window.statusBar().currentMessage()
+    app.open(run.id)
     app.window.filter.setText("alpha")
     assert "beta" not in app.log.toPlainText()
     assert app.events.model().rowCount() == 0
@@ -201,20 +218,7 @@ def test_the_filter_works_on_log_and_events(
     assert app.events.model().rowCount() == 1
 
 
-def test_a_long_log_says_that_its_beginning_is_elsewhere(
-    open_app: Callable[[], AppController], record: Callable[..., Any]
-) -> None:
-    run = record()
-    run.begin()
-    words = f"line {'x' * 100}\n" * (MAX_BYTES // 100)
-    run.write_log(0, f"Traceback (most recent call last):\n{words}")
-    app = open_app()
-    assert "bytes skipped: see" in app.log.toPlainText()
-    app.window.first_error.trigger()
-    assert "log files" in app.window.statusBar().currentMessage()
-
-
-def test_the_layout_is_remembered_and_can_be_reset(open_app: Callable[[], AppController]) -> None:
+def test_the_layout_is_remembered_and_can_be_reset(open_app: OpenApp) -> None:
     window = open_app().window
     window.resize(1300, 703)
     window.body.drag_to(401)
@@ -237,26 +241,8 @@ def test_the_layout_is_remembered_and_can_be_reset(open_app: Callable[[], AppCon
     assert again.bottom.fold == "folded", "the first row of plots needs the room"
 
 
-def test_an_error_of_the_window_is_said_in_it(
-    open_app: Callable[[], AppController], capsys: pytest.CaptureFixture[str]
-) -> None:
-    app = open_app()
-    app.report_error(ValueError, ValueError("of ours"), None)
-    assert "failed at this (ValueError)" in app.window.statusBar().currentMessage()
-    assert "of ours" in capsys.readouterr().err
-
-
-def test_the_layout_of_all_plots_is_reset(open_app: Callable[[], AppController]) -> None:
-    app = open_app()
-    bars = (app.plots.toolbar, app.comparison.plots.toolbar)
-    for bar in bars:
-        bar.log_y.click()
-    app.window.reset_layout.trigger()
-    assert not any(bar.log_y.isChecked() for bar in bars)
-
-
 def test_the_window_stays_while_the_user_is_asked_whether_to_end_a_creation(
-    open_app: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[EnvironmentRow] = []
 
@@ -273,7 +259,7 @@ def test_the_window_stays_while_the_user_is_asked_whether_to_end_a_creation(
     assert not app.window.isVisible()
 
 
-def test_the_open_tab_is_remembered_and_reset_too(open_app: Callable[[], AppController]) -> None:
+def test_the_open_tab_is_remembered_and_reset_too(open_app: OpenApp) -> None:
     app = open_app()
     app.window.show_log()
     assert app.log.isVisible()
@@ -287,68 +273,55 @@ def test_the_open_tab_is_remembered_and_reset_too(open_app: Callable[[], AppCont
     assert again.log.isVisible()
 
 
-@pytest.mark.parametrize("word", ["", "somewhere", 7])
-def test_a_tab_that_there_is_not_is_not_opened(
-    open_app: Callable[[], AppController], word: object
-) -> None:
-    app = open_app()
-    app.settings.setValue("window/tab", word)
-    app.settings.setValue("window/lower_panel", "open")
-    assert open_app().log.isVisible()
-
-
-def test_the_layout_of_an_older_window_opens(open_app: Callable[[], AppController]) -> None:
+def test_the_layout_of_an_older_window_opens(open_app: OpenApp) -> None:
     """It had docks; its size and its tab are kept, and damage is no layout."""
     app = open_app()
-    app.window.resize(1301, 702)
-    app.settings.setValue("window/geometry", app.window.saveGeometry())
-    app.settings.setValue("window/state", QMainWindow().saveState(1))
-    app.settings.setValue("window/tab", "events")
-    app.settings.setValue("window/column_width", "wide")
-    app.settings.setValue("window/folded_run", "perhaps")
-    app.settings.setValue("window/lower_panel", 7)
-    window = open_app().window
+    window, settings = app.window, app.settings
+    layout = WindowLayout(window, window.body, window.run_page, window.bottom, settings)
+    settings.setValue("window/lower_panel", "open")
+    for word in ("", "somewhere", 7):
+        settings.setValue("window/tab", word)
+        layout.restore()
+        assert app.log.isVisible()
+    window.resize(1301, 702)
+    settings.setValue("window/geometry", window.saveGeometry())
+    settings.setValue("window/state", QMainWindow().saveState(1))
+    settings.setValue("window/tab", "events")
+    settings.setValue("window/column_width", "wide")
+    settings.setValue("window/folded_run", "perhaps")
+    settings.setValue("window/lower_panel", 7)
+    layout.restore()
     assert window.height() == 702
     window.resize(1301, 702)  # the screen of the tests is small
     QApplication.processEvents()
-    assert window.bottom.page is not None
-    assert window.bottom.page.objectName() == "events"
+    assert window.bottom.page is app.events
     assert window.body.column_width == DEFAULT_WIDTH
     assert not window.body.is_folded
 
 
-def test_the_theme_is_remembered(open_app: Callable[[], AppController]) -> None:
+def test_the_theme_is_remembered_and_the_menu_shows_what_is_chosen(open_app: OpenApp) -> None:
     app = open_app()
     names: list[str] = []
     app.theme.changed.connect(lambda theme: names.append(theme.name))
-    app.window.theme_choices["dark"].trigger()
-    app.window.toggle_theme.trigger()
-    app.window.toggle_theme.trigger()
-    assert names == ["dark", "light", "dark"]
-    assert open_app().theme.current.name == "dark"
-
-
-def test_the_menu_shows_which_theme_is_chosen(open_app: Callable[[], AppController]) -> None:
-    app = open_app()
 
     def ticked() -> list[str]:
         entries = app.window.theme_choices
         return [choice for choice, entry in entries.items() if entry.isChecked()]
 
     assert ticked() == ["system"]
-    app.window.theme_choices["dark"].trigger()
-    assert ticked() == ["dark"]
-    app.window.theme_choices["dark"].trigger()
-    assert ticked() == ["dark"]
+    for _ in range(2):
+        app.window.theme_choices["dark"].trigger()
+        assert ticked() == ["dark"]
+    app.window.toggle_theme.trigger()
+    assert ticked() == ["light"]
     app.controls.theme_clicked.emit()
-    assert ticked() == ["light"]
+    assert names == ["dark", "light", "dark"]
     app = open_app()
-    assert ticked() == ["light"]
+    assert ticked() == ["dark"]
+    assert app.theme.current.name == "dark"
 
 
-def test_a_silent_run_is_grey_in_the_list_too(
-    open_app: Callable[[], AppController], record: Callable[..., Any]
-) -> None:
+def test_a_silent_run_is_grey_in_the_list_too(open_app: OpenApp, record: Record) -> None:
     record().begin()
     app = open_app()
     app.window_status.liveness.silence.emit(Silence(12.0))
@@ -356,7 +329,7 @@ def test_a_silent_run_is_grey_in_the_list_too(
 
 
 def test_the_helper_is_told_whether_the_window_can_be_seen(
-    open_app: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     said: list[bool] = []
     monkeypatch.setattr(TelemetryReader, "set_watching", lambda _, watching: said.append(watching))
@@ -371,7 +344,7 @@ def test_the_helper_is_told_whether_the_window_can_be_seen(
 
 
 def test_the_details_of_a_gpu_are_asked_for_while_they_are_open(
-    open_app: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(TelemetryReader, "set_detail", lambda _, id: said.append(id))
@@ -384,7 +357,7 @@ def test_the_details_of_a_gpu_are_asked_for_while_they_are_open(
 
 
 def test_the_framework_of_the_form_is_loaded_and_told(
-    open_app: Callable[[], AppController], templates: TemplateDouble, qtbot: QtBot
+    open_app: OpenApp, templates: TemplateDouble, qtbot: QtBot
 ) -> None:
     app = open_app()
     label, switch = app.window.template_label, app.window.keep_loaded
@@ -438,7 +411,7 @@ def test_the_program_loads_a_framework_after_the_first_paint(
 
 
 def test_run_again_starts_the_same_settings_as_a_new_run(
-    open_app: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     app = open_app()
     started: list[RunSpec] = []
@@ -459,7 +432,7 @@ def test_run_again_starts_the_same_settings_as_a_new_run(
 
 
 def test_a_run_that_has_started_is_no_longer_starting(
-    open_app: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     app = open_app()
     bar = app.window.statusBar()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 import numpy as np
 import pytest
@@ -11,8 +9,8 @@ from PySide6.QtCore import QSize
 from PySide6.QtGui import QColor, QIcon, QImage
 
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
-from gui.app import AppController
 from gui.style.device_labels import device_labels
+from tests.gui.conftest import OpenApp
 from tests.gui.stored_points import stored_points
 from tests.support.device_states import cpu, eight_gpus, gpu, uuid
 
@@ -29,9 +27,7 @@ def colours_of(image: QImage) -> set[str]:
 
 
 @pytest.mark.parametrize("number", [0, 5])
-def test_a_gpu_has_one_colour_and_one_number(
-    open_app: Callable[[], AppController], number: int
-) -> None:
+def test_a_gpu_has_one_colour_and_one_number(open_app: OpenApp, number: int) -> None:
     app = open_app()
     theme, device = app.theme.current, uuid(number)
     devices = [*(gpu(each, utilisation=90.0) for each in range(8) if each != 4), cpu()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import Qt
@@ -17,8 +17,10 @@ from engine.runs.run_state import RunState
 from engine.runs.store import store_follower
 from engine.runs.store.stored_points import StoredPoints
 from gui.app import AppController
+from gui.bridge.telemetry_reader import TelemetryReader
+from tests.gui.conftest import OpenApp
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.usefixtures("processes")]
 
 
 class Spectator:
@@ -58,10 +60,8 @@ def points_stay_points(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(store_follower, name, 10**9)
 
 
-def test_click_train_watch_checkpoint_stop_and_come_back(
-    open_app: Callable[[], AppController], qtbot: QtBot
-) -> None:
-    app = open_app()
+def test_click_train_watch_checkpoint_stop_and_come_back(open_app: OpenApp, qtbot: QtBot) -> None:
+    app = open_app(telemetry=TelemetryReader())
     seen = Spectator(app)
     epochs = app.form.field("epochs").widget
     assert isinstance(epochs, QLineEdit)

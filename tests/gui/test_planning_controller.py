@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,17 +13,53 @@ from engine.planning import kept, measuring_process
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
 from engine.planning.results import BatchSearch, Change, Preflight, Sized, Tried
 from gui.app import AppController
+from gui.run_form.run_form import RunForm
+from tests.gui.conftest import SPEC, OpenApp, window_of_module
+from tests.support.device_states import cpu
 from tests.support.planning_program import FINDING, program
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+
+def test_no_preflight_is_offered_after_one_that_is_kept(open_app: OpenApp, qtbot: QtBot) -> None:
+    """From the start of the window on, before its page was open; for other devices there is one."""
+    form = RunForm()
+    qtbot.addWidget(form)
+    spec = form.spec()
+    assert spec is not None
+    kept.keep(Preflight(spec=spec, findings=(FINDING,)))
+    app = open_app()
+    form, offer = app.form, app.form.planning.offer
+    assert form.spec() == spec
+    assert not offer.isVisible()
+    form.load(replace(spec, devices=("cpu:0", "cpu:1"), strategy="torch/ddp"))
+    qtbot.waitUntil(offer.isVisible)
+    form.load(spec)
+    qtbot.waitUntil(lambda: None not in app.planning_controller._tried.values())
+    assert not offer.isVisible()
+    assert app.race_page.findings.is_empty, "it is shown when the page is opened"
+    app.window.show_page("race")
+    qtbot.waitUntil(lambda: not app.race_page.findings.is_empty)
+
+
+@pytest.fixture(scope="module")
+def opened(home: Path) -> Iterator[AppController]:
+    """A window whose program measures nothing."""
+    with window_of_module(home, cpu()) as app:
+        app.planning._arguments = program(home)
+        yield app
 
 
 @pytest.fixture
-def app(
-    open_app: Callable[[], AppController], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AppController:
-    """The window, with a program that measures nothing."""
-    app = open_app()
-    monkeypatch.setattr(app.planning, "_arguments", program(tmp_path))
-    return app
+def app(opened: AppController, home: Path, qtbot: QtBot) -> Iterator[AppController]:
+    """The window as at the first start."""
+    opened.form.load(SPEC)
+    opened.window.show_page("run")
+    opened.planning.refused.emit(AskMemory(SPEC), "")  # no prediction follows the form any more
+    yield opened
+    for kind in (AskRace, AskPreflight, AskMemory, AskBatch):
+        opened.planning.stop(kind)
+    qtbot.waitUntil(lambda: opened.planning.measured is None)
 
 
 def test_a_race_of_what_is_in_the_form(app: AppController, qtbot: QtBot) -> None:
@@ -81,32 +117,12 @@ def test_what_waits_for_another_measurement_says_so_and_can_be_stopped(
 
 def test_a_preflight_is_offered_until_there_was_one(app: AppController, qtbot: QtBot) -> None:
     row = app.form.planning
+    app.form.load(replace(SPEC, devices=("cpu:0", "cpu:1"), strategy="torch/ddp"))  # none yet
     qtbot.waitUntil(row.offer.isVisible)
     with qtbot.waitSignal(app.planning.ended, timeout=60_000):
         row.offer.click()
     assert app.window.page == "race"
     assert [each.finding.level for each in app.race_page.findings.rows] == ["ok"]
-
-
-def test_no_preflight_is_offered_after_one_that_is_kept(
-    open_app: Callable[[], AppController], qtbot: QtBot
-) -> None:
-    """From the start of the window on, before its page was open; for other devices there is one."""
-    spec = open_app().form.spec()
-    assert spec is not None
-    kept.keep(Preflight(spec=spec, findings=(FINDING,)))
-    app = open_app()
-    form, offer = app.form, app.form.planning.offer
-    assert form.spec() == spec
-    assert not offer.isVisible()
-    form.load(replace(spec, devices=("cpu:0", "cpu:1"), strategy="torch/ddp"))
-    qtbot.waitUntil(offer.isVisible)
-    form.load(spec)
-    qtbot.waitUntil(lambda: None not in app.planning_controller._tried.values())
-    assert not offer.isVisible()
-    assert app.race_page.findings.is_empty, "it is shown when the page is opened"
-    app.window.show_page("race")
-    qtbot.waitUntil(lambda: not app.race_page.findings.is_empty)
 
 
 def test_a_prediction_follows_the_form_once_it_was_asked_for(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import Qt
@@ -12,14 +11,15 @@ from pytestqt.qtbot import QtBot
 
 from engine.sweeps import sweep as sweeps
 from engine.system import paths
-from gui.app import AppController
+from tests.gui.conftest import OpenApp
 from tests.support.made_sweeps import make_sweep
 
-OpenApp = Callable[..., AppController]
 LONG = 300_000
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.usefixtures("processes")
 def test_a_sweep_is_made_from_the_form_stopped_resumed_and_used(
     open_app: OpenApp, qtbot: QtBot
 ) -> None:
@@ -111,7 +111,7 @@ def test_two_windows_show_one_sweep(open_app: OpenApp, qtbot: QtBot) -> None:
     make_sweep(2, trials=4, with_runs=False)
     pages = []
     for _ in range(2):
-        app = open_app()
+        app = open_app(beside=True)
         app.window.show_page("sweeps")
         pages.append(app.sweeps_page)
     qtbot.waitUntil(lambda: all(each.shown is not None for each in pages), timeout=LONG)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -12,9 +10,8 @@ from engine.runs.run_notes import RunNotes, write_notes
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from gui.app import AppController
-from tests.gui.conftest import Record
+from tests.gui.conftest import OpenApp, Record
 
-OpenApp = Callable[..., AppController]
 LONG = 300_000
 
 TORCH = RunSpec(recipe="digits_keras", strategy="torch/keras_ddp", devices=("cpu:0",))
@@ -76,6 +73,8 @@ def test_a_refusal_is_said(open_app: OpenApp, qtbot: QtBot) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.usefixtures("processes")
 def test_a_click_trains_both_and_says_how_far_they_differ(
     open_app: OpenApp, qtbot: QtBot, qapp: QApplication
 ) -> None:

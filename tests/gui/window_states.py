@@ -74,17 +74,22 @@ def window_in_state(state: State, qt_app: QApplication) -> Iterator[AppControlle
             app.reader.poll()
         stage.subject(app)
         show_template(app)
-        for _ in range(2):
-            qt_app.processEvents()
-            for _ in range(12):
-                app.plots.tick()
-                app.comparison.plots.tick()
-        qt_app.processEvents()
+        settle(app)
         yield app
     finally:
         app.window.close()
         app.shut_down()
         app.window.deleteLater()
+
+
+def settle(app: AppController) -> None:
+    """Until the plots are drawn."""
+    for _ in range(2):
+        QCoreApplication.processEvents()
+        for _ in range(12):
+            app.plots.tick()
+            app.comparison.plots.tick()
+    QCoreApplication.processEvents()
 
 
 def _wait(condition: Callable[[], bool]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -15,18 +13,16 @@ from engine.messages.commands import Stop
 from engine.messages.heartbeat import last_beat
 from engine.spec.validation import Problem
 from engine.system import paths
-from gui.app import AppController
 from gui.run_view.welcome_page import first_spec
-from tests.gui.conftest import Record
+from tests.gui.conftest import OpenApp, Record
 from tests.support import device_states
-
-OpenApp = Callable[[], AppController]
 
 
 def test_the_first_spec_has_nothing_wrong_with_it() -> None:
     assert client.check(first_spec("cpu:0")) == []
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_button_really_trains_and_the_page_makes_way(open_app: OpenApp, qtbot: QtBot) -> None:
     app = open_app()
     assert app.welcome_page.isVisible()

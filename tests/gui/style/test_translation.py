@@ -25,14 +25,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.run_spec import FIELDS
 from gui.app import AppController
 from gui.style.theme import RESOURCES
 from gui.style.translation import install_translation, translate
 from gui.window.shortcuts import ShortcutsDialog
-from tests.gui.window_states import called, plain, visible_widgets, window_in_state
-from tools.screenshots.pictures import State
+from tests.gui.window_states import called, plain, settle, visible_widgets, window_in_state
 
 ROOT = RESOURCES.parent
 TOOLS = Path(sysconfig.get_path("scripts"))
@@ -89,16 +89,32 @@ def bracketed(qapp: QApplication, known: set[tuple[str, str]]) -> Iterator[None]
     qapp.removeTranslator(translator)
 
 
-@pytest.mark.parametrize("state", ["running", "failed", "compare", "first-start"])
 @pytest.mark.usefixtures("bracketed")
-def test_every_word_of_the_window_is_translated(state: State, qapp: QApplication) -> None:
-    with window_in_state(state, qapp) as app:
-        said = list(texts(app.window))
-        assert sum("⟦" in text for _, text in said) > 150
-        engine = engines_words(app)
-        strange = {f"{at}: {rest}" for at, text in said if (rest := untranslated(text, engine))}
-        dialog = ShortcutsDialog(app.window, app.window.menus)
-        strange |= {rest for _, text in texts(dialog) if (rest := untranslated(text, engine))}
+def test_every_word_of_the_window_is_translated(qapp: QApplication) -> None:
+    with window_in_state("first-start", qapp) as app:
+        all_is_translated(app)
+    with window_in_state("running", qapp) as app:
+        all_is_translated(app)
+        runs = app.run_list_panel.runs()
+        app.open(next(info.id for info in runs if info.state is RunState.FAILED))
+        settle(app)
+        assert app.banner.isVisible()
+        all_is_translated(app)
+        app.chosen.choose([info.id for info in runs])
+        app.chosen.pin(runs[0].id)
+        app.run_list_panel.compare.setChecked(True)
+        settle(app)
+        assert app.comparison.isVisible()
+        all_is_translated(app)
+
+
+def all_is_translated(app: AppController) -> None:
+    said = list(texts(app.window))
+    assert sum("⟦" in text for _, text in said) > 150
+    engine = engines_words(app)
+    strange = {f"{at}: {rest}" for at, text in said if (rest := untranslated(text, engine))}
+    dialog = ShortcutsDialog(app.window, app.window.menus)
+    strange |= {rest for _, text in texts(dialog) if (rest := untranslated(text, engine))}
     assert not strange, "\n".join(sorted(strange))
 
 

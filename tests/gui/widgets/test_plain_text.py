@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt
 from PySide6.QtGui import QAccessible
 from PySide6.QtGui import Qt as GuiQt
@@ -17,9 +16,7 @@ from engine.messages.events import Failure, Metrics, Notice, Points, RunEnded
 from engine.runs.run_notes import RunNotes, write_notes
 from gui.app import AppController
 from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip, wrapped
-from tests.gui.conftest import Record, open_app, record, wait_for_runs
-
-__all__ = ["open_app", "record"]
+from tests.gui.conftest import OpenApp, Record, wait_for_runs
 
 GUI = Path(__file__).parents[3] / "gui"
 TAG = "<img src=file:///etc/passwd> <b>loud</b>"
@@ -40,21 +37,20 @@ def test_a_tip_is_changed_only_if_qt_would_take_it_for_html() -> None:
     assert "<img" not in wrapped(TAG)
 
 
-def _sources() -> list[Path]:
-    return sorted(GUI.rglob("*.py"))
+def test_the_window_has_only_plain_labels_and_tips() -> None:
+    """`gui.widgets.plain_text` has a Label, and `plain_tip`."""
+    found = [f"{path}:{line}" for path in sorted(GUI.rglob("*.py")) for line in _rich(path)]
+    assert found == []
 
 
-@pytest.mark.parametrize("path", _sources(), ids=lambda path: str(path.relative_to(GUI)))
-def test_the_window_has_only_plain_labels_and_tips(path: Path) -> None:
+def _rich(path: Path) -> Iterator[int]:
+    """The lines that make a label or a tip that Qt may take for HTML."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.Call):
-            continue
-        name = ast.unparse(node.func)
-        line = f"{path}:{node.lineno}"
-        if name == "QLabel":
-            assert path.name == "crosshair.py", f"{line}: gui.widgets.plain_text has a Label"
-        if name.endswith(".setToolTip"):
-            assert _is_harmless(node.args[-1]), f"{line}: gui.widgets.plain_text has plain_tip"
+        match node:
+            case ast.Call(func=ast.Name("QLabel")) if path.name != "crosshair.py":
+                yield node.lineno
+            case ast.Call(func=ast.Attribute(attr="setToolTip")) if not _is_harmless(node.args[-1]):
+                yield node.lineno
 
 
 def _is_harmless(tip: ast.expr) -> bool:
@@ -65,7 +61,7 @@ def _is_harmless(tip: ast.expr) -> bool:
 
 
 def test_a_run_whose_texts_hold_tags_shows_them(
-    record: Record, open_app: Callable[[], AppController], qtbot: QtBot
+    record: Record, open_app: OpenApp, qtbot: QtBot
 ) -> None:
     recording = record()
     recording.begin()

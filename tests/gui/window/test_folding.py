@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -14,37 +15,42 @@ from PySide6.QtWidgets import QApplication, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import Notice, WorkerFailed
-from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.app import AppController
-from gui.style.theme import DARK, LIGHT, ThemeController
+from gui.style.theme import DARK, LIGHT
 from gui.window.body import DEFAULT_WIDTH, MAX_WIDTH, MIN_WIDTH, NARROW
 from gui.window.lower_panel import HEIGHT, TALL
-from tests.gui.conftest import Record, wait_for_runs
+from tests.gui.conftest import window_of_module
 from tests.gui.window.test_reach import is_cut_off
 from tests.gui.window_states import called, visible_widgets
 from tests.support.device_states import cpu, gpu
-from tools.screenshots.fake_telemetry import FakeTelemetry
+from tests.support.recorded_runs import RecordedRun
+
+
+@pytest.fixture(scope="module")
+def opened(home: Path) -> Iterator[AppController]:
+    """A window on a machine with two GPUs, with one run."""
+    with window_of_module(home, gpu(0), gpu(1), cpu()) as app:
+        run = RecordedRun()
+        run.begin()
+        run.add(Notice("something happened"))
+        run.add(WorkerFailed(0, "It broke.", "model", "", False))
+        yield app
+        run.store.close()
 
 
 @pytest.fixture
-def app(qapp: QApplication, qtbot: QtBot, record: Record) -> Iterator[AppController]:
-    """A wide window on a machine with two GPUs, with one run."""
-    run = record()
-    run.begin()
-    run.add(Notice("something happened"))
-    run.add(WorkerFailed(0, "It broke.", "model", "", False))
-    devices: tuple[DeviceSnapshot, ...] = (gpu(0), gpu(1), cpu())
-    telemetry = FakeTelemetry(lambda time: Snapshot(time=time, devices=devices), seconds_before=3.0)
-    app = AppController(ThemeController(qapp), telemetry)
-    app.window.resize(1280, 800)
-    app.window.show()
-    wait_for_runs(app, qtbot)
-    with qtbot.waitActive(app.window):
-        app.window.activateWindow()
-    yield app
-    app.window.close()
-    app.shut_down()
-    app.window.deleteLater()
+def app(opened: AppController, qtbot: QtBot) -> AppController:
+    """The window, wide, and laid out as at the first start."""
+    window = opened.window
+    qtbot.waitUntil(lambda: "It broke." in window.bottom.line.text())
+    window.resize(1280, 800)
+    window.show_page("run")
+    window.reset_layout.trigger()
+    window.body.close_over()
+    with qtbot.waitActive(window):
+        window.activateWindow()
+    QApplication.processEvents()
+    return opened
 
 
 def resize(app: AppController, width: int, height: int) -> None:
