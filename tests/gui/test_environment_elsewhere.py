@@ -5,22 +5,20 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.environments import registry
-from engine.processes.process import PROJECT
-from engine.remote import machines
-from engine.remote.machines import RemoteMachine
 from gui.app import AppController
 from gui.run_form.environment.making_dialog import MakingDialog
+from tests.gui.conftest import window_of_module
+from tests.gui.other_machine import as_before, connect
+from tests.support.device_states import cpu
 from tests.support.uv_double import UvDouble
 
-MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
 LONGEST_MS = 120_000
 HALF = "Path('half').touch(); print('half of it', flush=True); time.sleep(3600)"
 pytestmark = pytest.mark.usefixtures("processes")
@@ -39,28 +37,30 @@ def environments(tmp_path: Path) -> Path:
     return tmp_path / "other" / registry.folder().name
 
 
+@pytest.fixture(scope="module")
+def opened(home: Path) -> Iterator[AppController]:
+    """The window of all tests here."""
+    with window_of_module(home, cpu()) as app:
+        yield app
+
+
 @pytest.fixture
 def app(
-    open_app: Callable[[], AppController], environments: Path, uv: UvDouble, qtbot: QtBot
-) -> AppController:
+    opened: AppController, environments: Path, uv: UvDouble, qtbot: QtBot
+) -> Iterator[AppController]:
     """The window, connected to the other machine, which is chosen in the form."""
     environments.parent.mkdir(mode=0o700)
-    machines.add(MACHINE)
-    app = open_app()
-    qtbot.waitUntil(lambda: app.machines.machines == [MACHINE], timeout=LONGEST_MS)
-    words = ("env", f"TRAINDECK_HOME={environments.parent}", f"PYTHONPATH={PROJECT}")
-    serve = (sys.executable, str(PROJECT / "main.py"), "serve", "NONCE")
-    app.machines.connect_to("gpus", (*words, *serve))
-    qtbot.waitUntil(lambda: app.form.machine.offers("gpus"), timeout=LONGEST_MS)
-    app.form.machine.choose("gpus")
-    qtbot.waitUntil(lambda: app.form.spec() is not None, timeout=LONGEST_MS)
-    return app
+    with as_before(opened, qtbot):
+        connect(opened, environments.parent, qtbot)
+        opened.form.machine.choose("gpus")
+        qtbot.waitUntil(lambda: opened.form.spec() is not None, timeout=LONGEST_MS)
+        yield opened
 
 
 def begin(app: AppController) -> MakingDialog:
     """Open the dialog, and press its button."""
     app.form.environment.make()
-    (dialog,) = app.window.findChildren(MakingDialog)
+    (dialog,) = (each for each in app.window.findChildren(MakingDialog) if each.isVisible())
     assert dialog.windowTitle() == "Make an environment for PyTorch on gpus"
     dialog.make_button.click()
     return dialog

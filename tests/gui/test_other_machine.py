@@ -50,9 +50,12 @@ from gui.plots.data.series_style import LOSS
 from gui.plots.export.exporter import PlotExport
 from gui.plots.plot.menu import PlotAction
 from main import main
+from tests.gui.conftest import OpenApp, window_of_module
+from tests.gui.other_machine import as_before, connect
+from tests.support.device_states import cpu
 from tests.support.recorded_runs import SPEC, RecordedRun, save_checkpoint
 
-MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
+pytestmark = pytest.mark.usefixtures("processes")
 START_MS = 240_000
 """For the start, and for the end, of a real run on a busy machine: several processes, each of which
 imports what it needs."""
@@ -84,27 +87,70 @@ def record_there(
         each.store.close()
 
 
-@pytest.fixture
-def connected(
-    open_app: Callable[[], AppController], other_home: Path, qtbot: QtBot
-) -> Callable[[], AppController]:
-    """Opens the window, and connects it to the other machine."""
-
-    def open() -> AppController:
-        machines.add(MACHINE)
-        app = open_app()
-        qtbot.waitUntil(lambda: app.machines.machines == [MACHINE])
-        words = ("env", f"TRAINDECK_HOME={other_home}", f"PYTHONPATH={PROJECT}", sys.executable)
-        app.machines.connect_to("gpus", (*words, str(PROJECT / "main.py"), "serve", "NONCE"))
-        qtbot.waitUntil(lambda: app.machines.is_connected("gpus"))
-        qtbot.waitUntil(lambda: app.form.machine.findData("gpus") > 0)  # the window knows it too
-        return app
-
-    return open
-
-
 def listed(app: AppController) -> dict[str, RunState]:
     return {info.id: info.state for info in app.run_list_panel.runs()}
+
+
+def test_the_shown_and_the_chosen_runs_there_are_there_again_at_the_next_start(
+    open_app: OpenApp,
+    other_home: Path,
+    record_there: Callable[[], RecordedRun],
+    record: Callable[..., RecordedRun],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    qtbot: QtBot,
+) -> None:
+    for run in (record(), record_there()):
+        run.begin()
+        run.add(RunEnded("finished", ""))
+    program = tmp_path / "ssh"
+    monkeypatch.setenv(ssh.PROGRAM_VARIABLE, str(program))
+    command = f"env TRAINDECK_HOME={other_home} PYTHONPATH={PROJECT} {sys.executable}"
+    machines.add(
+        RemoteMachine(name="gpus", destination="me@gpus", command=f"{command} {PROJECT}/main.py")
+    )
+
+    def set_answering(answers: bool) -> None:
+        run_last = 'for last; do :; done; exec sh -c "$last"' if answers else "exec cat"
+        program.write_text(f"#!/bin/sh\n{run_last}\n")
+        program.chmod(0o700)
+
+    set_answering(True)
+    app = open_app()
+    app.machines.connect_to("gpus")
+    qtbot.waitUntil(lambda: set(listed(app)) == {"1", "gpus:1"})
+    app.chosen.choose(["1", "gpus:1"])
+    app.run_list.opened.emit("gpus:1")
+
+    set_answering(False)
+    app = open_app()
+    qtbot.waitUntil(lambda: app.run_list.watched == "1")
+    assert app.chosen.ids() == ["1"], "nothing waits for a machine that does not answer"
+    set_answering(True)
+    os.kill(app.machines.connection("gpus").pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: app.run_list.watched == "gpus:1")
+    assert app.chosen.ids() == ["1", "gpus:1"]
+
+
+@pytest.fixture(scope="module")
+def opened(home: Path) -> Iterator[AppController]:
+    """The window of all tests here but the first one."""
+    with window_of_module(home, cpu()) as app:
+        yield app
+
+
+@pytest.fixture
+def connected(
+    opened: AppController, other_home: Path, qtbot: QtBot
+) -> Iterator[Callable[[], AppController]]:
+    """Connects the window to the other machine."""
+
+    def begin() -> AppController:
+        connect(opened, other_home, qtbot)
+        return opened
+
+    with as_before(opened, qtbot):
+        yield begin
 
 
 def test_a_run_there_is_listed_shown_and_named_with_its_machine(
@@ -156,6 +202,7 @@ def test_a_broken_connection_is_said_and_comes_back(
 def test_a_curve_that_is_out_of_sight_is_not_fetched(
     connected: Callable[[], AppController],
     record_there: Callable[[], RecordedRun],
+    monkeypatch: pytest.MonkeyPatch,
     qtbot: QtBot,
 ) -> None:
     run = record_there()
@@ -176,8 +223,9 @@ def test_a_curve_that_is_out_of_sight_is_not_fetched(
         run.add_points(name, [5])
     qtbot.waitUntil(lambda: ("train/loss", 5) in got)
     assert (hidden, 5) not in got
-    app.reader.out_of_sight = tuple
-    qtbot.waitUntil(lambda: (hidden, 5) in got)
+    with monkeypatch.context() as patch:
+        patch.setattr(app.reader, "out_of_sight", tuple)
+        qtbot.waitUntil(lambda: (hidden, 5) in got)
 
 
 def test_all_points_of_one_plot_come_as_csv(
@@ -336,6 +384,7 @@ def test_the_settings_and_the_recipe_of_a_run_there_come_into_the_form(
     connected: Callable[[], AppController],
     record_there: Callable[..., RecordedRun],
     theirs: Path,
+    monkeypatch: pytest.MonkeyPatch,
     qtbot: QtBot,
 ) -> None:
     run = record_there(there_spec(theirs))
@@ -364,7 +413,7 @@ def test_the_settings_and_the_recipe_of_a_run_there_come_into_the_form(
     here.write_text(RECIPE.replace("SIZE):", "4):"))
     form.entered.emit()
     qtbot.waitUntil(lambda: form.field("settings.width").info.default == 4)
-    form.start_requested.disconnect()
+    monkeypatch.setattr(app.engine_client, "start", lambda *_: None)
     with qtbot.waitSignal(form.start_requested) as wanted:
         form.start()
     assert wanted.args is not None
@@ -435,6 +484,8 @@ def test_a_run_there_goes_on_with_changed_settings_of_its_own_recipe(
     form.continue_requested.disconnect(app.engine_client.resume)
     form.continue_requested.connect(asked.append)
     form.start()
+    form.continue_requested.disconnect(asked.append)
+    form.continue_requested.connect(app.engine_client.resume)
     (request,) = asked
     assert request.spec == msgspec.structs.replace(spec, settings={"width": 32})
     form.heading.new_run_button.click()
@@ -480,49 +531,6 @@ def test_a_run_there_is_run_again_there_also_if_its_recipe_does_not_come(
 
 def is_lost(info: object) -> bool:
     return getattr(info, "state", None) is RunState.ELSEWHERE
-
-
-def test_the_shown_and_the_chosen_runs_there_are_there_again_at_the_next_start(
-    open_app: Callable[[], AppController],
-    other_home: Path,
-    record_there: Callable[[], RecordedRun],
-    record: Callable[..., RecordedRun],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    qtbot: QtBot,
-) -> None:
-    for run in (record(), record_there()):
-        run.begin()
-        run.add(RunEnded("finished", ""))
-    program = tmp_path / "ssh"
-    monkeypatch.setenv(ssh.PROGRAM_VARIABLE, str(program))
-    command = f"env TRAINDECK_HOME={other_home} PYTHONPATH={PROJECT} {sys.executable}"
-    machines.add(
-        RemoteMachine(name="gpus", destination="me@gpus", command=f"{command} {PROJECT}/main.py")
-    )
-
-    def set_answering(answers: bool) -> None:
-        run_last = 'for last; do :; done; exec sh -c "$last"' if answers else "exec cat"
-        program.write_text(f"#!/bin/sh\n{run_last}\n")
-        program.chmod(0o700)
-
-    set_answering(True)
-    app = open_app()
-    app.machines.connect_to("gpus")
-    qtbot.waitUntil(lambda: set(listed(app)) == {"1", "gpus:1"})
-    app.chosen.choose(["1", "gpus:1"])
-    app.run_list.opened.emit("gpus:1")
-    app.window.close()
-    app.shut_down()
-
-    set_answering(False)
-    app = open_app()
-    qtbot.waitUntil(lambda: app.run_list.watched == "1")
-    assert app.chosen.ids() == ["1"], "nothing waits for a machine that does not answer"
-    set_answering(True)
-    os.kill(app.machines.connection("gpus").pid, signal.SIGKILL)
-    qtbot.waitUntil(lambda: app.run_list.watched == "gpus:1")
-    assert app.chosen.ids() == ["1", "gpus:1"]
 
 
 def test_a_run_that_the_user_opens_is_not_replaced_by_the_one_of_the_last_time(
@@ -770,6 +778,7 @@ def datasets():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_sweep_of_the_form_runs_there_and_its_best_settings_come_back(
     connected: Callable[[], AppController],
     other_home: Path,

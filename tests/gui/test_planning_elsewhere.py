@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -17,14 +17,14 @@ from engine.planning import kept
 from engine.planning.kept import Earlier
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
 from engine.planning.results import Change, Finding, Preflight, Race
-from engine.remote import machines
-from engine.remote.machines import RemoteMachine
 from gui.app import AppController
 from gui.bridge.planning.kept_results import KeptResults
+from tests.gui.conftest import SPEC, window_of_module
+from tests.gui.other_machine import as_before, connect
+from tests.support.device_states import cpu
 from tests.support.planning_program import FINDING, program, serving
 from tests.support.runs import processes_below
 
-MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
 RECIPE = "import torch\n\ndef model(): ...\n\ndef datasets(): ...\n"
 LONGEST_MS = 120_000
 pytestmark = pytest.mark.usefixtures("processes")
@@ -37,25 +37,29 @@ def other_home(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def opened(home: Path) -> Iterator[AppController]:
+    """The window of all tests here."""
+    with window_of_module(home, cpu()) as app:
+        yield app
+
+
 @pytest.fixture
 def app(
-    open_app: Callable[[], AppController],
+    opened: AppController,
     other_home: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     qtbot: QtBot,
-) -> AppController:
+) -> Iterator[AppController]:
     """The window, connected to the other machine, which is chosen in the form."""
-    machines.add(MACHINE)
-    app = open_app()
-    monkeypatch.setattr(app.planning, "_arguments", program(tmp_path))
-    qtbot.waitUntil(lambda: app.machines.machines == [MACHINE], timeout=LONGEST_MS)
-    command = ("env", f"TRAINDECK_HOME={other_home}", *serving(tmp_path))
-    app.machines.connect_to("gpus", command)
-    qtbot.waitUntil(lambda: app.machines.is_connected("gpus"), timeout=LONGEST_MS)
-    qtbot.waitUntil(lambda: app.form.machine.offers("gpus"), timeout=LONGEST_MS)
-    choose(app, "gpus", qtbot)
-    return app
+    monkeypatch.setattr(opened.planning, "_arguments", program(tmp_path))
+    with as_before(opened, qtbot):
+        connect(opened, other_home, qtbot, serving(tmp_path))
+        choose(opened, "gpus", qtbot)
+        yield opened
+        opened.planning.refused.emit(AskMemory(SPEC, machine="gpus"), "")  # nothing follows
+        opened.planning_controller._tried.clear()
 
 
 def choose(app: AppController, machine: str, qtbot: QtBot) -> None:
