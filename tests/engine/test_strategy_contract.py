@@ -98,7 +98,7 @@ def test_accumulation_trains_like_one_step_over_the_whole_batch(strategy: Strate
     assert_alike(accumulated(strategy), reference, SERIES)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", SPREAD, ids=name_of)
 def test_over_two_machines_it_trains_like_one_device(strategy: Strategy, desk: Path) -> None:
     ours = spread(desk, strategy)
@@ -108,7 +108,7 @@ def test_over_two_machines_it_trains_like_one_device(strategy: Strategy, desk: P
         assert_learns(ours)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", [each for each in ACCUMULATING if each in SPREAD], ids=name_of)
 def test_over_two_machines_accumulation_trains_like_one_step(
     strategy: Strategy, desk: Path

@@ -26,7 +26,7 @@ from tests.ghost.table import KERAS_ON_GPUS
 from tests.ghost.trials import ALL, FURTHER, NUMBERS, SOME, Found, Trial, trials_of
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.timeout(1000),
     pytest.mark.skipif(bool(library.missing()), reason=library.missing()),
 ]

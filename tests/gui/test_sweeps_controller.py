@@ -17,7 +17,7 @@ from tests.support.made_sweeps import make_sweep
 LONG = 300_000
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.nightly
 @pytest.mark.usefixtures("processes")
 def test_a_sweep_is_made_from_the_form_stopped_resumed_and_used(

@@ -72,7 +72,7 @@ def test_a_refusal_is_said(open_app: OpenApp, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: "digits is a torch recipe" in _said(app), timeout=LONG)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.nightly
 @pytest.mark.usefixtures("processes")
 def test_a_click_trains_both_and_says_how_far_they_differ(

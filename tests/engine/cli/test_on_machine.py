@@ -183,7 +183,7 @@ def is_template(process: psutil.Process) -> bool:
 
 @with_ssh
 @with_terminal
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("command", "begins", "sentence", "code"),
     [

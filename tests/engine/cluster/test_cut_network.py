@@ -17,7 +17,7 @@ from tests.support.runs import wait_for as wait_for_run
 from tests.support.slow_link import SlowLink
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
-pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.nightly]
 
 
 def test_a_machine_without_a_network_is_lost_and_comes_back_by_itself_with_its_run(

@@ -106,7 +106,7 @@ def test_the_probe_computes_within_the_tolerances_on_a_cpu() -> None:
         assert 0 < error <= TOLERANCE[name.rpartition(" ")[2]], name
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("arguments", "kind"),

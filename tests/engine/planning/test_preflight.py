@@ -74,7 +74,7 @@ def without_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "short_run", instead)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_ranks_are_measured_and_nothing_is_left(temporary: Path) -> None:
     news: list[News] = []
     found = preflight(spec("digits", "torch/ddp", 2, epochs=50), PATIENT, news.append)
@@ -97,7 +97,7 @@ def test_two_ranks_are_measured_and_nothing_is_left(temporary: Path) -> None:
     assert not paths.run_ids()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_replicas_of_tensorflow_are_measured_too(temporary: Path) -> None:
     found = preflight(spec("digits_keras", "tf/mirrored", 2, epochs=20), PATIENT)
     assert [each for each in found.findings if each.level == "error"] == []
@@ -108,7 +108,7 @@ def test_the_replicas_of_tensorflow_are_measured_too(temporary: Path) -> None:
     assert own_processes(temporary) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_slow_loader_gets_the_number_of_workers_that_ends_the_wait(
     tmp_path: Path, temporary: Path
 ) -> None:
@@ -146,7 +146,7 @@ def datasets():
     assert own_processes(temporary) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_batch_that_is_too_large_is_tried_in_smaller_parts(tmp_path: Path) -> None:
     mine = recipe(
         tmp_path,

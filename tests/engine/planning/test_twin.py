@@ -107,7 +107,7 @@ def test_ctrl_c_ends_the_twin_runs_and_is_told(
     run.store.close()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures("processes")
 def test_both_frameworks_have_the_same_losses(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--devices", "cpu:0", "--steps", "20", "--set", "dropout=0", "--json"]

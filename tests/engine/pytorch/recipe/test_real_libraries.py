@@ -17,7 +17,7 @@ RECIPES = PROJECT / "tests" / "recipes" / "libraries"
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(
         not PYTHON,
         reason="TRAINDECK_LIBRARIES names no Python with Traindeck, lightning and transformers",

@@ -14,7 +14,7 @@ PYTHON = os.environ.get("TRAINDECK_LIBRARIES", "")
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(
         not PYTHON, reason="TRAINDECK_LIBRARIES names no Python with Traindeck and datasets"
     ),

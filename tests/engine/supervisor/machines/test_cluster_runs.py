@@ -41,7 +41,7 @@ from tests.support.runs import (
 )
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
-pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.nightly]
 
 Kind = TypeVar("Kind")
 

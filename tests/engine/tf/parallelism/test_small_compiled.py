@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 REFUSED = {
     "weighted samples, tf/mirrored_fit": "clipnorm",

@@ -14,7 +14,7 @@ PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 PYTHONS_39 = sorted(map(str, PYENV.glob("versions/3.9.*/bin/python")))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("shape", ["gan", "accumulate", "zip", "break", "steps", "sampler"])
 def test_a_loop_of_this_shape_resumes(start: Start, bare: Bare, shape: str) -> None:
     run = start("shapes.py", shape, every={"steps": 4})

@@ -6,7 +6,7 @@ import pytest
 
 from tests.resources.in_script.traindeck.conftest import Start
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 TWO_DEVICES = {"TRAINDECK_DEVICES": "2"}
 

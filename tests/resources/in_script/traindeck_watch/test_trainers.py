@@ -113,7 +113,7 @@ def test_hugging_faces_figures_and_files(listener, tmp_path):
     assert not listener.notices
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["lightning_fit", "hugging_face"])
 def test_the_real_trainers_end_by_their_own_way(name, listener):
     if not LIBRARIES:

@@ -11,7 +11,7 @@ import pytest
 from engine.system import paths
 from main import main
 
-pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.nightly]
 
 RECIPE = """
 import torch

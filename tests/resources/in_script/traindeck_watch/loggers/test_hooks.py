@@ -154,7 +154,7 @@ def test_a_logger_that_is_not_installed_is_doubled_only_where_the_script_would_f
     assert "missing.png" in listener.notices[1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_real_loggers(listener):
     if not LIBRARIES:
         pytest.skip("TRAINDECK_LIBRARIES names no Python that has them")
