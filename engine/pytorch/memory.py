@@ -67,6 +67,8 @@ def explain_out_of_memory(
     except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
         text = str(error)
         if not is_out_of_memory(error, devices):
+            if _LIBRARY_FAILED.search(text):
+                _note_failed_kernel(error, devices)
             raise
         index = _full_device(text, devices)
         explained = OutOfMemory(
@@ -111,6 +113,19 @@ def is_out_of_memory(error: BaseException, devices: Iterable[torch.device]) -> b
     if _OUT_OF_MEMORY.search(text):
         return True
     return bool(_LIBRARY_FAILED.search(text)) and any(map(_is_full, devices))
+
+
+def _note_failed_kernel(error: BaseException, devices: Iterable[torch.device]) -> None:
+    """Add what the GPU says to an error that came after the failure of a kernel.
+
+    The next call hears of that failure, and cuDNN for one only says that it failed itself.
+    """
+    for device in devices:
+        if device.type == "cuda":
+            try:
+                torch.cuda.synchronize(device)
+            except RuntimeError as failure:
+                error.add_note(str(failure))
 
 
 def _is_full(device: torch.device) -> bool:

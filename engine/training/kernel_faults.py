@@ -38,10 +38,18 @@ def is_blocking() -> bool:
 def kernel_fault(error: Exception, known: int, issued: int) -> KernelFault | None:
     """Return what to say if `error` tells of a failed kernel; None: it does not.
 
-    The values up to step `known` have been read, and steps up to `issued` were begun.
+    The values up to step `known` have been read, and steps up to `issued` were begun. A library
+    that meets the failure of another kernel has words of its own: a note of `error` then has those
+    of the GPU.
     """
-    text = str(error)
-    cause = next((cause for words, cause in _CAUSES.items() if words in text), "")
+    notes = getattr(error, "__notes__", ())
+    found = (
+        (text, cause)
+        for text in (str(error), *notes)
+        for words, cause in _CAUSES.items()
+        if words in text
+    )
+    text, cause = next(found, ("", ""))
     if not cause:
         return None
     where = f"after step {known}"
@@ -52,7 +60,7 @@ def kernel_fault(error: Exception, known: int, issued: int) -> KernelFault | Non
         fault.__cause__ = error
     else:  # its line and its batch are those of whoever waited for the GPU
         fault.__suppress_context__ = True
-    for note in (text, *(getattr(error, "__notes__", ()) if is_blocking() else ())):
+    for note in dict.fromkeys((text, *(notes if is_blocking() else ()))):
         fault.add_note(note)
     return fault
 

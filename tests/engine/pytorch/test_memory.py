@@ -137,6 +137,32 @@ def test_a_library_that_fails_had_no_memory_only_on_a_full_card(
     assert not memory.is_out_of_memory(RuntimeError(text), [GPU])
 
 
+def test_a_library_that_meets_the_failure_of_a_kernel_has_what_the_gpu_says_as_a_note(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(gpu: torch.device) -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    def notes(text: str) -> list[str]:
+        error = RuntimeError(text)
+        with (
+            pytest.raises(RuntimeError),
+            memory.explain_out_of_memory([CPU, GPU], ["0", "1"], 8, 1),
+        ):
+            raise error
+        return getattr(error, "__notes__", [])
+
+    monkeypatch.setattr(torch.cuda, "synchronize", fails)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", fails)
+    assert notes("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED_CUDART") == [
+        "CUDA error: device-side assert triggered"
+    ]
+    assert notes("mat1 and mat2 shapes cannot be multiplied") == []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda gpu: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (GIB, 80 * GIB))
+    assert notes("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED") == []
+
+
 def test_the_driver_gets_room_and_no_limit_of_the_user_is_raised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
