@@ -82,6 +82,7 @@ class Deadlines:
     def ready(self, rank: int) -> None:
         """Note that the worker of `rank` has started; from now on it sends signs of life."""
         self._starting.discard(rank)
+        self._cut_off.pop(rank, None)  # that was the connection of an attempt before
         self._last_message[rank] = self._clock()
 
     def received(self, rank: int) -> None:

@@ -66,6 +66,6 @@ class FileWatch(QObject):
 def _state_of(file: Path | None) -> _State:
     try:
         status = file.stat() if file else None
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a path with a NUL byte
         return None
     return (status.st_ino, status.st_size, status.st_mtime_ns) if status else None

@@ -148,6 +148,14 @@ def test_a_worker_is_cut_off_if_it_lives_on_after_its_connection(clock: Clock) -
     assert limits.is_over
 
 
+def test_a_late_end_of_the_attempt_before_does_not_cut_a_worker_off(clock: Clock) -> None:
+    limits = deadlines(clock)
+    limits.disconnected(1)
+    limits.ready(1)
+    clock.now += CUT_OFF_SECONDS + LOOK_SECONDS
+    assert limits.cut_off_ranks() == []
+
+
 def test_all_ranks_have_their_time_again_while_one_loads_its_checkpoint(clock: Clock) -> None:
     made = deadlines(clock)
     for size in range(5):

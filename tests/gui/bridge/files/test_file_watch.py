@@ -55,6 +55,11 @@ def test_a_file_that_was_deleted_is_noticed_when_it_is_back(
         file.write_text("epochs = 7\n")
 
 
+def test_a_path_that_no_file_can_have_is_a_file_that_is_not_there(watch: FileWatch) -> None:
+    watch.watch(Path("train\0.py"))
+    watch.check()
+
+
 def test_another_file_of_the_folder_says_nothing(
     watch: FileWatch, file: Path, qtbot: QtBot
 ) -> None:
