@@ -158,6 +158,7 @@ def test_a_run_survives_the_command_line_that_started_it_and_takes_commands_by_i
 
 
 @pytest.mark.usefixtures("processes")
+@pytest.mark.nightly
 def test_a_damaged_checkpoint_is_named_and_an_older_one_goes_on_elsewhere() -> None:
     code, output, errors = main(
         *ENDLESS, *("--checkpoint-epochs", "1", "--keep-checkpoints", "50"), "--detach"
@@ -301,6 +302,7 @@ def test_no_file_takes_the_place_of_a_closed_output(traindeck_home: Path) -> Non
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
+@pytest.mark.nightly
 def test_a_full_disk_loses_errors_and_progress_but_no_result(tmp_path: Path) -> None:
     """Also if the folder for temporary files has a long path, and the environment is no text."""
     long = tmp_path / ("x" * 120)
@@ -371,6 +373,7 @@ def test_ctrl_c_while_the_interpreter_ends_does_not_change_the_result() -> None:
 @pytest.mark.usefixtures("processes")
 @on_posix
 @pytest.mark.parametrize("home", ["~/link/../decks", "decks"])
+@pytest.mark.nightly
 def test_all_processes_find_the_same_home(
     home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,6 +419,7 @@ def processes(lines: list[str]) -> set[str]:
 
 
 @pytest.mark.usefixtures("processes")
+@pytest.mark.nightly
 def test_a_command_can_be_followed_through_all_processes(traindeck_home: Path) -> None:
     two = ("train", "--recipe", "digits", "--strategy", "ddp", "--devices", "cpu:0,cpu:1")
     code, output, errors = main(*two, "--epochs", "100000", "--detach", "--log-level", "info")

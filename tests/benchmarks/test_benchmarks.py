@@ -47,7 +47,6 @@ def test_every_benchmark_has_a_smallest_size() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.nightly
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("name", SMALLEST)

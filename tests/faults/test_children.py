@@ -208,6 +208,7 @@ def test_what_a_recipe_has_started_lives_during_the_run_and_ends_with_it(
         wait_until_gone(info)
 
 
+@pytest.mark.nightly
 def test_nothing_is_left_of_a_run_in_a_control_group_if_all_its_parents_are_killed(
     tmp_path: Path, own_templates: Path
 ) -> None:

@@ -43,6 +43,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LostFiles:
     return LostFiles(paths.runs_folder(), tmp_path, monkeypatch)
 
 
+@pytest.mark.nightly
 def test_a_file_server_that_is_gone_ends_no_training(files: LostFiles) -> None:
     run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000, cold_start=True))
     wait_for(run_id, is_training)
@@ -84,6 +85,7 @@ def test_a_disk_that_fails_leaves_a_supervisor_that_can_be_ended(
         wait_until_gone(info)
 
 
+@pytest.mark.nightly
 def test_a_run_that_cannot_be_read_names_its_supervisor_and_can_be_stopped(
     files: LostFiles,
 ) -> None:

@@ -190,6 +190,7 @@ def optimizer(parameters, learning_rate):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it limits the address space")
+@pytest.mark.nightly
 def test_a_real_limit_of_the_memory_is_met_and_left_behind(tmp_path: Path) -> None:
     recipe = tmp_path / "limited.py"
     recipe.write_text(LIMITED)

@@ -143,6 +143,7 @@ def test_a_template_is_killed_while_it_imports_forks_and_has_workers(own_templat
     wait_until_gone(info)
 
 
+@pytest.mark.nightly
 def test_a_run_that_waits_for_a_template_ends_at_once(own_templates: Path) -> None:
     """The template imports, and is then halted: it neither answers nor ends."""
     templates.start(KINDS["torch"])
@@ -264,6 +265,7 @@ def test_a_fork_that_the_system_refuses(own_templates: Path, pids_group: Path) -
     trained_cold(train(spec("probe_torch", "torch/single")), "the system refused the fork")
 
 
+@pytest.mark.nightly
 def test_packages_that_change_while_a_run_trains(
     own_templates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,6 +318,7 @@ def loss(outputs, targets):
 """
 
 
+@pytest.mark.nightly
 def test_what_a_recipe_does_at_its_import_works_as_in_a_cold_worker(tmp_path: Path) -> None:
     """It starts threads, imports more, and chooses devices itself."""
     recipe = tmp_path / "eager.py"
@@ -330,6 +333,7 @@ def test_what_a_recipe_does_at_its_import_works_as_in_a_cold_worker(tmp_path: Pa
     assert f"squares [0, 1, 4] alive True argv ['{recipe}']\ndevice 7 False\n" in output[0]
 
 
+@pytest.mark.nightly
 def test_a_run_may_ask_for_cold_workers_and_is_resumed_with_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

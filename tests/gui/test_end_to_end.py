@@ -20,7 +20,7 @@ from gui.app import AppController
 from gui.bridge.telemetry_reader import TelemetryReader
 from tests.gui.conftest import OpenApp
 
-pytestmark = [pytest.mark.nightly, pytest.mark.nightly, pytest.mark.usefixtures("processes")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("processes")]
 
 
 class Spectator:

@@ -74,6 +74,7 @@ def begin_half(app: AppController, uv: UvDouble, qtbot: QtBot) -> MakingDialog:
     return dialog
 
 
+@pytest.mark.nightly
 def test_an_environment_that_is_made_there_is_listed_and_chosen(
     app: AppController, environments: Path, qtbot: QtBot
 ) -> None:

@@ -778,7 +778,6 @@ def datasets():
 
 
 @pytest.mark.nightly
-@pytest.mark.nightly
 def test_a_sweep_of_the_form_runs_there_and_its_best_settings_come_back(
     connected: Callable[[], AppController],
     other_home: Path,

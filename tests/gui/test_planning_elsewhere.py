@@ -68,6 +68,7 @@ def choose(app: AppController, machine: str, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: app.form.spec() is not None, timeout=LONGEST_MS)
 
 
+@pytest.mark.nightly
 def test_a_race_there_is_named_kept_there_and_used_there(
     app: AppController, other_home: Path, tmp_path: Path, qtbot: QtBot
 ) -> None:

@@ -18,7 +18,6 @@ LONG = 300_000
 
 
 @pytest.mark.nightly
-@pytest.mark.nightly
 @pytest.mark.usefixtures("processes")
 def test_a_sweep_is_made_from_the_form_stopped_resumed_and_used(
     open_app: OpenApp, qtbot: QtBot

@@ -73,7 +73,6 @@ def test_a_refusal_is_said(open_app: OpenApp, qtbot: QtBot) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.nightly
 @pytest.mark.usefixtures("processes")
 def test_a_click_trains_both_and_says_how_far_they_differ(
     open_app: OpenApp, qtbot: QtBot, qapp: QApplication

@@ -30,6 +30,7 @@ MOST_BYTES = 1_500_000
 
 
 @pytest.mark.usefixtures("processes")
+@pytest.mark.nightly
 def test_two_states_are_drawn_and_the_users_runs_are_left_alone(
     tmp_path: Path, traindeck_home: Path
 ) -> None:

@@ -16,6 +16,7 @@ from engine.spec.device_names import is_logical_cpu
 from engine.tf.devices import NoHostOffload, empty_cache, set_numerics
 from engine.tf.parallelism.cluster import LOOPBACK, rank_addresses, restrict_ports
 from engine.tf.parallelism.ps_channel import Registration, TaskChannel, meeting
+from engine.training.protocols import DoneSteps
 from engine.worker import environment
 from engine.worker.session import WorkerSession
 
@@ -55,13 +56,13 @@ class ParameterServerTask(NoHostOffload):
         self.steps_per_epoch, self.validation_batches = int(steps), int(batches)
         self.parameters = int(parameters)
         self.epoch_ended = False
-        self.samples = 0.0  # the coordinator counts them
         self.replicas = 1
 
-    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
+    def run_steps(self, position: Position, count: int) -> DoneSteps:
         ended, *losses = self._channel.receive()
         self.epoch_ended = bool(ended)
-        return {"loss": losses}
+        samples = 0.0  # the coordinator counts them
+        return DoneSteps(len(losses), samples, lambda: {"loss": losses})
 
     def rank_metrics(self) -> dict[str, float]:
         return {"memory_resident": float(resident_bytes())}

@@ -239,6 +239,7 @@ def test_a_recipe_goes_there_with_its_modules_and_trains(
 
 
 @with_ssh
+@pytest.mark.nightly
 def test_a_sweep_runs_there_with_a_recipe_of_here(
     gpus: SshServer, there: Path, tmp_path: Path, capfd: Text
 ) -> None:

@@ -169,6 +169,7 @@ def raylet_of(process: psutil.Process) -> psutil.Process | None:
     return next((each for each in process.children() if each.name() == "raylet"), None)
 
 
+@pytest.mark.nightly
 def test_who_leaves_leaves_no_process_no_folder_and_no_name(
     cluster: Cluster, third: ClusterMachine
 ) -> None:
@@ -192,6 +193,7 @@ def test_who_leaves_leaves_no_process_no_folder_and_no_name(
     assert third.join(head_of(desk), desk.token).code == 0
 
 
+@pytest.mark.nightly
 def test_a_killed_process_takes_ray_with_it_and_its_machine_can_come_back(
     cluster: Cluster, third: ClusterMachine
 ) -> None:

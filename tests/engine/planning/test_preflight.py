@@ -174,6 +174,7 @@ def datasets():
     assert named(found, "steps").level == "ok"  # the rest was measured with what fits
 
 
+@pytest.mark.nightly
 def test_a_recipe_that_hangs_is_found_at_its_line(tmp_path: Path, temporary: Path) -> None:
     told = tmp_path / "told"
     mine = recipe(

@@ -85,6 +85,7 @@ def _left(temporary: Path) -> list[object]:
     return found
 
 
+@pytest.mark.nightly
 def test_a_race_tells_news_and_a_result(
     start: Callable[[bytes], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_race_tells_news_and_a_result(
     assert _left(tmp_path / "t") == []
 
 
+@pytest.mark.nightly
 def test_memory_is_predicted(
     start: Callable[[bytes], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:

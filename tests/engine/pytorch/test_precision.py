@@ -13,8 +13,10 @@ from engine.spec.run_spec import FIELDS
 
 @pytest.fixture(autouse=True)
 def switches() -> Iterator[None]:
-    """What PyTorch has set by itself, before and after a test."""
+    """What PyTorch sets by itself: a test before in this process may have changed it."""
     before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    torch.backends.cudnn.allow_tf32 = True
+    torch.set_float32_matmul_precision("highest")
     yield
     torch.backends.cudnn.allow_tf32 = before[0]
     torch.set_float32_matmul_precision(before[1])

@@ -150,6 +150,7 @@ def test_calls_that_wait_when_it_breaks_end_in_a_sentence(connect: Connect) -> N
         reading(LONGEST)
 
 
+@pytest.mark.nightly
 def test_a_call_may_be_cancelled_or_take_too_long(connect: Connect) -> None:
     connection, followed = connect(*DOUBLE, "deaf", "NONCE")
     followed.wait_for_state(LinkState.CONNECTED)
@@ -190,6 +191,7 @@ def test_a_silent_side_is_given_up_and_tried_again(connect: Connect) -> None:
     followed.wait_for_state(LinkState.CONNECTED, after=followed.statuses.index(status))
 
 
+@pytest.mark.nightly
 def test_a_side_without_a_word_is_told_before_it_is_given_up(connect: Connect) -> None:
     timing = QUICK._replace(quiet=0.2)
     connection, followed = connect(*DOUBLE, "deaf", "NONCE", timing=timing)

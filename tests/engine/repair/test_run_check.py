@@ -743,6 +743,7 @@ def test_a_locked_store_is_not_taken_for_a_damaged_one(
     assert found.outcome is Outcome.MENDED
 
 
+@pytest.mark.nightly
 def test_a_store_that_another_program_keeps_to_itself_is_not_rebuilt(
     run: Path, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:

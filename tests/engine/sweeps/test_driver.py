@@ -365,6 +365,7 @@ def test_a_pruned_run_is_stopped_and_no_failure(
 
 
 @pytest.mark.usefixtures("processes", "own_templates")  # a template may be one of them
+@pytest.mark.nightly
 def test_a_sweep_whose_processes_are_all_killed_goes_on_and_counts_each_trial_once() -> None:
     words = ["sweep", "--recipe", "digits", "--epochs", "2", "--trials", "4", "--json"]
     words += ["--set", "learning_rate=1e-3..1e-1:log", "--parallel", "2"]

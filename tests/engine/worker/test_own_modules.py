@@ -251,6 +251,7 @@ def mean(values):
         ("tf/mirrored", {}),
     ],
 )
+@pytest.mark.nightly
 def test_a_run_trains_with_the_users_package_engine(
     tmp_path: Path, strategy: str, options: dict[str, Any]
 ) -> None:

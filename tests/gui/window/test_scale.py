@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.usefixtures("processes")
+@pytest.mark.nightly
 def test_everything_is_crisp_and_whole_at_one_and_a_half(traindeck_home: Path) -> None:
     environment = os.environ | {
         "QT_SCALE_FACTOR": "1.5",

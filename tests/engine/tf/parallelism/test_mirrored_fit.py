@@ -61,7 +61,7 @@ def test_an_optimizer_that_clips_is_refused_with_the_reason(tmp_path: Path) -> N
 
 
 def test_a_mistake_in_the_recipe_comes_out_of_fit_and_ends_the_run(tmp_path: Path) -> None:
-    mistake = ("    if hold:\n        hold_here()\n", "    outputs = outputs[:, :oops]\n")
+    mistake = ("    if hold:\n        hold_here(saved)\n", "    outputs = outputs[:, :oops]\n")
     info = train(spec(recipe(tmp_path, mistake), "tf/mirrored_fit", 2))
     assert info.state is RunState.FAILED
     (failure,) = (event for event in events(info) if isinstance(event, WorkerFailed))

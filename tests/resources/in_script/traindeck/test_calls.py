@@ -9,6 +9,7 @@ import pytest
 from tests.resources.in_script.traindeck.conftest import Bare, Start
 
 
+@pytest.mark.nightly
 def test_a_run_computes_what_the_script_computes_alone(start: Start, bare: Bare) -> None:
     run = start("digits.py", every={"steps": 7}, cold=True)
     assert run.wait() == [0], run.output()

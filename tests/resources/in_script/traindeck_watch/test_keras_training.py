@@ -12,6 +12,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 SCRIPT = Path(__file__).parents[1] / "scripts" / "keras_and_loops.py"
 
 
+@pytest.mark.nightly
 def test_fit_and_loops_are_watched_and_stopped(short_folder):
     """One run of the script for all of it: the import of TensorFlow takes seconds."""
     variables = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}

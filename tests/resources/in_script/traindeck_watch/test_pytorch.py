@@ -23,6 +23,7 @@ def listener(short_folder):
         yield listener
 
 
+@pytest.mark.nightly
 def test_a_gan_is_watched_paused_saved_and_stopped(listener):
     """One run of the script for all of it: the import of PyTorch takes seconds."""
     program = listener.start(GAN, "1000000")
@@ -67,6 +68,7 @@ def check_weights(path, step):
     assert state["optimizers"]["D"]["state"][0]["step"] == step
 
 
+@pytest.mark.nightly
 def test_unusual_ways_to_train(listener):
     """All but one are forked children, which are silent until they train."""
     names = ["lbfgs", "scaled", "sparse", "extended", "raising", "attacked", "vector", "weighted"]
