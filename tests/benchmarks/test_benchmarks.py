@@ -47,7 +47,7 @@ def test_every_benchmark_has_a_smallest_size() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("name", SMALLEST)
 def test_a_benchmark_prints_its_figures(name: str) -> None:

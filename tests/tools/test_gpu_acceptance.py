@@ -28,7 +28,7 @@ def run_dry(out: Path, *steps: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("processes")
 def test_a_dry_run_of_the_fast_steps_comes_to_its_end(tmp_path: Path) -> None:
     lines = run_dry(tmp_path, *FAST)

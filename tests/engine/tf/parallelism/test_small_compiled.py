@@ -32,7 +32,8 @@ def test_curves_and_weights_are_those_of_fit(compiled: dict[str, Any]) -> None:
 def test_a_resumed_epoch_counts_its_metrics_from_its_begin(compiled: dict[str, Any]) -> None:
     for names, of_curves, of_weights in compiled["resumed_metrics"].values():
         assert {"kind_accuracy", "size_mae", "kind_loss", "size_loss", "loss"} <= set(names)
-        assert of_curves == 0
+        # A checkpoint holds the sums of all replicas, so that they are added in another order.
+        assert of_curves <= 1e-6
         assert of_weights == 0
 
 
