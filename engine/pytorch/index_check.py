@@ -71,7 +71,7 @@ def _first_outside(indices: Tensor, count: int, ignored: int | None = None) -> i
         if ignored is not None:
             is_outside &= indices != ignored
         return int(indices[is_outside][0]) if bool(is_outside.any()) else None
-    except RuntimeError:  # nobody may look into a tensor of vmap
+    except RuntimeError:  # a tensor of vmap cannot be read
         return None
 
 

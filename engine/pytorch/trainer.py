@@ -918,7 +918,7 @@ class _HostCopy:
         self._numbers = stacked.to("cpu", non_blocking=True)
         if stacked.is_cuda:
             event: Any = torch.cuda.Event
-            self._copied = event(blocking=True)  # whoever waits leaves the processor to others
+            self._copied = event(blocking=True)  # a wait leaves the processor to other threads
             self._copied.record(torch.cuda.current_stream(stacked.device))
 
     def read(self) -> torch.Tensor:

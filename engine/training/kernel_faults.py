@@ -58,7 +58,7 @@ def kernel_fault(error: Exception, known: int, issued: int) -> KernelFault | Non
     fault = KernelFault(f"A kernel failed on the GPU {where}: {cause}. {_advice(text)}")
     if is_blocking():
         fault.__cause__ = error
-    else:  # its line and its batch are those of whoever waited for the GPU
+    else:  # its line and its batch are those of a later wait for the GPU
         fault.__suppress_context__ = True
     for note in dict.fromkeys((text, *(notes if is_blocking() else ()))):
         fault.add_note(note)

@@ -227,5 +227,5 @@ class Loop:
 
 
 def _now() -> tuple[float, float]:
-    """Return the seconds since the epoch, and those of a clock that nobody sets."""
+    """Return the seconds since the epoch, and those of a clock that is never set."""
     return time.time(), time.perf_counter()
