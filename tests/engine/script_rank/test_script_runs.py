@@ -741,15 +741,21 @@ def test_one_shell_script_may_run_several_pythons(scripts: Scripts) -> None:
     )
     (scripts.folder / "fit.py").write_text(
         DOUBLE
-        + "from script_double import Link\nlink = Link()\nother = Link()\n"
+        + "import pathlib, time\nfrom script_double import Link\nlink = Link()\nother = Link()\n"
         + "for _ in range(3): link.train(loss=1.0)\n"
-        + "other.step = 50\nother.train(loss=9.0)\n"
+        + "def wait(name):\n    while not pathlib.Path(name).exists(): time.sleep(0.01)\n"
+        + "wait('leads')\nother.step = 50\nother.train(loss=9.0)\n"
+        + "other.send('cache_emptied', device='cpu:0', freed=7)\nwait('is_heard')\n"
     )
     (scripts.folder / "all.sh").write_text(
         f"{sys.executable} prepare.py && {sys.executable} fit.py\n"
     )
-    spec = script_spec(("all.sh",), scripts.folder, ("cpu:0",))
-    info = wait_for_end(client.start(spec))
+    run_id = client.start(script_spec(("all.sh",), scripts.folder, ("cpu:0",)))
+    wait_for(run_id, lambda info: info.status.step == 3)
+    (scripts.folder / "leads").touch()
+    wait_for_event(run_id, CacheEmptied)  # the step of the other one was before it
+    (scripts.folder / "is_heard").touch()
+    info = wait_for_end(run_id)
     assert (info.state, info.status.step) == (RunState.FINISHED, 3), info.reason
     assert curve(info, "train/loss") == ([1, 2, 3], [1.0, 1.0, 1.0])
 
