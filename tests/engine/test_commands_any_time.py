@@ -26,6 +26,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 COMMANDS = 100
 
 
+@pytest.mark.nightly
 def test_a_hundred_commands_at_random_moments() -> None:
     """An epoch takes some 20 ms: last steps of epochs and validations are hit many times."""
     rng = random.Random(3)

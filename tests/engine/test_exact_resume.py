@@ -30,15 +30,22 @@ OPTIONS: dict[str, Any] = {
     "settings": {"dropout": 0.2},
 }
 
+AS_ANOTHER = ("tf/central_storage", "tf/mirrored_fit", "tf/multi_worker")
+"""Strategies that save and restore with the code of another one of the list: in the night tier."""
+
 EXACT = [
-    strategy
+    pytest.param(
+        strategy,
+        id=strategy.name,
+        marks=[pytest.mark.nightly] if strategy.name in AS_ANOTHER else [],
+    )
     for strategy in catalog.recipe_strategies()
     # On CPUs torch/data_parallel is torch/single.
     if strategy.is_synchronous and strategy.name != "torch/data_parallel"
 ]
 
 
-@pytest.mark.parametrize("strategy", EXACT, ids=lambda strategy: strategy.name)
+@pytest.mark.parametrize("strategy", EXACT)
 def test_killed_and_resumed_equals_uninterrupted(strategy: Strategy) -> None:
     """Weights, optimizer, learning rate, random draws, order of samples and recorded curve.
 
@@ -53,13 +60,13 @@ def test_killed_and_resumed_equals_uninterrupted(strategy: Strategy) -> None:
 
 
 OTHER_STRATEGIES = [
-    ("torch/ddp", "torch/ddp", 4),
+    pytest.param("torch/ddp", "torch/ddp", 4, marks=pytest.mark.nightly),
     ("torch/ddp", "torch/single", 1),
     ("torch/ddp", "torch/fsdp", 2),
     ("torch/ddp", "torch/pipeline", 2),
-    ("tf/mirrored", "tf/mirrored", 3),
+    pytest.param("tf/mirrored", "tf/mirrored", 3, marks=pytest.mark.nightly),
     ("tf/mirrored", "tf/single", 1),
-    ("tf/mirrored", "tf/multi_worker", 2),
+    pytest.param("tf/mirrored", "tf/multi_worker", 2, marks=pytest.mark.nightly),
     ("tf/mirrored", "tf/model_parallel", 2),
 ]
 """The strategy of the first attempt, and strategy and number of devices of the second."""

@@ -345,6 +345,7 @@ def test_a_script_goes_there_with_its_modules_and_runs(
         assert "--folder FOLDER" in capfd.readouterr().err
 
 
+@pytest.mark.nightly
 @with_ssh
 def test_the_switches_and_environments_are_those_of_that_machine(
     gpus: SshServer, capfd: Text
@@ -465,6 +466,7 @@ def test_a_program_without_a_terminal_is_never_asked(monkeypatch: pytest.MonkeyP
     assert "-t" not in words
 
 
+@pytest.mark.nightly
 @with_ssh
 def test_a_race_there_names_the_recipe_as_it_is_called_here(
     gpus: SshServer, there: Path, tmp_path: Path, capfd: Text, monkeypatch: pytest.MonkeyPatch
@@ -482,6 +484,7 @@ def test_a_race_there_names_the_recipe_as_it_is_called_here(
     assert [file.name for file in (there / "planning").glob("*.json")] == ["1.json"]
 
 
+@pytest.mark.nightly
 @with_ssh
 def test_a_preflight_there_names_the_place_in_the_recipe_of_here(
     gpus: SshServer, tmp_path: Path, capfd: Text

@@ -120,11 +120,16 @@ def test_the_log_of_a_command_has_no_token(cluster: Cluster, third: ClusterMachi
     ("token", "flags", "said"),
     [
         ("0123456789abcdef" * 4, (), "refuses the token"),
-        ("no token", (), "is no token of a cluster"),
-        (None, ("--name", "gpus"), "There is a machine gpus in the cluster already"),
-        (None, ("--host", "203.0.113.7"), "This machine has no address 203.0.113.7"),
-        (None, ("--ports", "80-90"), "is no range of ports"),
-        (None, ("--name", "a/b"), "is no name for a machine"),
+        *(
+            pytest.param(*other, marks=pytest.mark.nightly)
+            for other in (
+                ("no token", (), "is no token of a cluster"),
+                (None, ("--name", "gpus"), "There is a machine gpus in the cluster already"),
+                (None, ("--host", "203.0.113.7"), "This machine has no address 203.0.113.7"),
+                (None, ("--ports", "80-90"), "is no range of ports"),
+                (None, ("--name", "a/b"), "is no name for a machine"),
+            )
+        ),
     ],
 )
 def test_who_may_not_join_is_told_why_and_leaves_nothing_behind(
@@ -143,6 +148,7 @@ def test_who_may_not_join_is_told_why_and_leaves_nothing_behind(
     assert not (third.home / "cluster-token").exists()
 
 
+@pytest.mark.nightly
 def test_other_versions_are_refused(cluster: Cluster, third: ClusterMachine) -> None:
     desk, _ = cluster
     found = third.call(
@@ -154,6 +160,7 @@ def test_other_versions_are_refused(cluster: Cluster, third: ClusterMachine) -> 
     assert "install the same versions" in found.errors
 
 
+@pytest.mark.nightly
 def test_a_machine_whose_ray_was_killed_comes_back_by_itself(cluster: Cluster) -> None:
     desk, gpus = cluster
     process = gpus.node

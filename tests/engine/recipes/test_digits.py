@@ -9,10 +9,17 @@ from engine.spec import catalog
 from engine.spec.recipe_file import RecipeInfo
 from tests.support.runs import curve, logs, spec, train
 
+_NIGHTLY = pytest.mark.nightly
 pytestmark = pytest.mark.usefixtures("processes")
 
 
-@pytest.mark.parametrize("recipe", catalog.builtin_recipes(), ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(recipe, id=recipe.name, marks=[] if recipe.name == "digits" else _NIGHTLY)
+        for recipe in catalog.builtin_recipes()
+    ],
+)
 def test_a_built_in_recipe_learns_within_its_default_epochs(recipe: RecipeInfo) -> None:
     info = train(
         spec(

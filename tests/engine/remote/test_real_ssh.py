@@ -113,6 +113,7 @@ def _serves(process: psutil.Process) -> bool:
     return False
 
 
+@pytest.mark.nightly
 def test_nothing_stays_there_when_ssh_is_killed(server: SshServer, connect: Connect) -> None:
     connection, followed = connect(timing=QUICK._replace(first_wait=3600.0, longest_wait=3600.0))
     followed.wait_for_state(LinkState.CONNECTED)
@@ -122,6 +123,7 @@ def test_nothing_stays_there_when_ssh_is_killed(server: SshServer, connect: Conn
     assert left == []
 
 
+@pytest.mark.nightly
 def test_a_server_that_hangs_is_noticed_and_a_new_connection_made(
     server: SshServer, connect: Connect
 ) -> None:
@@ -168,6 +170,7 @@ def test_traindeck_that_is_not_there_is_said(connect: Connect) -> None:
     assert "was not found on gpus" in followed.wait_for_state(LinkState.FAILED).sentence
 
 
+@pytest.mark.nightly
 def test_a_noisy_login_is_no_obstacle(
     server: SshServer, connect: Connect, traindeck_home: Path
 ) -> None:
@@ -175,6 +178,7 @@ def test_a_noisy_login_is_no_obstacle(
     followed.wait_for_state(LinkState.CONNECTED)
 
 
+@pytest.mark.nightly
 def test_a_passphrase_is_asked_for_in_the_window_and_kept_nowhere(
     server: SshServer, connect: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -250,6 +254,7 @@ class Cable:
             return  # one of both ends was closed
 
 
+@pytest.mark.nightly
 def test_a_cable_that_is_pulled_is_noticed_and_nothing_is_lost(
     server: SshServer, connect: Connect, run: RecordedRun
 ) -> None:
@@ -270,6 +275,7 @@ def test_a_cable_that_is_pulled_is_noticed_and_nothing_is_lost(
         connection.join(seconds=LONGEST)
 
 
+@pytest.mark.nightly
 def test_an_environment_is_made_there_and_one_whose_connection_breaks_is_deleted(
     server: SshServer, connect: Connect, traindeck_home: Path, tmp_path: Path
 ) -> None:

@@ -100,7 +100,8 @@ def test_a_run_has_one_supervisor() -> None:
     run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
     info = wait_for(run_id, is_training)
     second = subprocess.run(
-        [sys.executable, "-m", "engine.supervisor", str(info.folder)],
+        [sys.executable, "-m", impatient_supervisor.__name__, str(info.folder)],
+        env=os.environ | {impatient_supervisor.LOCK_SECONDS: "1.0"},
         capture_output=True,
         text=True,
         timeout=60,

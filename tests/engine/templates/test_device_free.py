@@ -58,7 +58,11 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[
+        pytest.param(kind, marks=[] if kind == "torch" else pytest.mark.nightly) for kind in KINDS
+    ]
+)
 def template(
     request: pytest.FixtureRequest,
     processes: None,

@@ -28,8 +28,16 @@ SKLEARN_VARIABLES = {"KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"}
 
 THREADS = [
     ("torch", {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}),
-    ("keras-torch", {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "1"}),
-    ("tensorflow", {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}),
+    pytest.param(
+        "keras-torch",
+        {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "1"},
+        marks=pytest.mark.nightly,
+    ),
+    pytest.param(
+        "tensorflow",
+        {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"},
+        marks=pytest.mark.nightly,
+    ),
 ]
 
 
@@ -82,13 +90,14 @@ def _leave_out_more(found: dict[str, Any], expected: dict[str, Any], allowed: An
             del found[name]
 
 
+@pytest.mark.nightly
 def test_the_environment_is_that_of_a_started_worker(tmp_path: Path) -> None:
     """Also if the user asks for more threads than there are processors."""
     forked, started = probe("torch", tmp_path, {"OMP_NUM_THREADS": "64"})
     assert_equal(forked, started)
 
 
-@pytest.mark.parametrize(("kind", "variables"), THREADS, ids=[kind for kind, _ in THREADS])
+@pytest.mark.parametrize(("kind", "variables"), THREADS, ids=KINDS)
 def test_limits_priority_signals_and_threads_of_the_user_hold(
     kind: str, variables: dict[str, str], tmp_path: Path
 ) -> None:

@@ -28,7 +28,9 @@ os.write(2, b"a line past Python\\n")
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["tf/single", "torch/keras_ddp"])
+@pytest.mark.nightly
 def test_the_logs_of_forked_and_started_workers_are_equal(strategy: str, tmp_path: Path) -> None:
     """The recipe uses the wrappers of Keras for scikit-learn, which is hidden from other recipes
     while a started worker imports Keras."""

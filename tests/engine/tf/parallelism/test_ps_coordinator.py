@@ -54,6 +54,7 @@ def test_it_says_that_it_is_asynchronous() -> None:
 
 
 @pytest.mark.usefixtures("processes")
+@pytest.mark.nightly
 def test_one_worker_trains_like_one_device() -> None:
     """Also when each batch is computed in parts, by processes that were not forked."""
     ours = train(probe(strategy, devices=1, accumulation=3, cold_start=True, **DEMANDING))
