@@ -11,7 +11,7 @@ from tests.support.script_listener import ScriptListener, finished
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 LIBRARIES = os.environ.get("TRAINDECK_LIBRARIES", "")
 
 WRITER = """
