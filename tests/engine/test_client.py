@@ -255,7 +255,7 @@ def test_the_state_of_a_status_needs_a_living_supervisor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "sentence"),
+    ("events", "said"),
     [
         ((NOBODY, RunEnded("finished", "x")), "Run 1 has finished all its epochs"),
         (
@@ -265,9 +265,9 @@ def test_the_state_of_a_status_needs_a_living_supervisor() -> None:
         ),
     ],
 )
-def test_a_run_that_cannot_resume_is_reported(events: tuple[Event, ...], sentence: str) -> None:
+def test_a_run_that_cannot_resume_is_reported(events: tuple[Event, ...], said: str) -> None:
     write_run(*events)
-    with pytest.raises(CannotStart, match=sentence):
+    with pytest.raises(CannotStart, match=said):
         client.resume("1")
 
 

@@ -210,7 +210,7 @@ def test_what_does_not_start_leaves_the_spec_as_it_was(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("elsewhere", "sentence"),
+    ("elsewhere", "said"),
     [
         ({"strategy": "nope"}, "There is no strategy 'nope'"),
         ({"strategy": "tf/single"}, "tf/single trains keras recipes"),
@@ -221,10 +221,10 @@ def test_what_does_not_start_leaves_the_spec_as_it_was(monkeypatch: pytest.Monke
     ],
 )
 def test_a_reason_that_prevents_resuming_is_reported(
-    elsewhere: dict[str, Any], sentence: str, started: list[tuple[Any, ...]]
+    elsewhere: dict[str, Any], said: str, started: list[tuple[Any, ...]]
 ) -> None:
     stopped_run(3)
-    with pytest.raises(CannotStart, match=sentence):
+    with pytest.raises(CannotStart, match=said):
         client.resume("1", spec=replace(SPEC, **elsewhere))
     assert client.get_run("1").spec == SPEC
     assert started == []

@@ -42,7 +42,6 @@ def test_after_any_process_is_killed_the_others_end_and_the_run_resumes() -> Non
     print(f"worker killed by SIGSEGV: pool gone after {seconds:.2f} s")
     failure = failure_of(wait_for_end(run_id))
     assert (failure.rank, failure.device, failure.signal) == (1, "cpu:1", "SIGSEGV")
-    assert failure.message.startswith("Rank 1 on cpu:1 was ended by SIGSEGV")
     log = (info.folder / "logs" / "rank1.log").read_text()
     assert "Fatal Python error: Segmentation fault" in log, "written by its interpreter"
     assert failure.log_tail

@@ -83,17 +83,17 @@ def test_names_of_devices(text: str, devices: tuple[str, ...]) -> None:
 
 @pytest.mark.usefixtures("two_gpus_and_a_lost_one")
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "said"),
     [
         ("gpu:3", "There is no gpu:3: this machine has 3 GPUs, counted from 0."),
         ("gpu:2", "gpu:2 (H100) is lost. It fell off the bus."),
         ("gpu:0,gpu:x", "'gpu:x' names no device"),
     ],
 )
-def test_names_of_gpus_that_are_not_there(text: str, sentence: str) -> None:
+def test_names_of_gpus_that_are_not_there(text: str, said: str) -> None:
     with pytest.raises(Refused) as refusal:
         resolve_devices(text)
-    assert sentence in str(refusal.value)
+    assert said in str(refusal.value)
 
 
 @pytest.mark.usefixtures("two_gpus_and_a_lost_one")

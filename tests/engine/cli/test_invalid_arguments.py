@@ -30,7 +30,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "said"),
     [
         (["fly"], "There is no command 'fly'"),
         (["show"], "The following arguments are required: ID."),
@@ -87,12 +87,12 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ),
 )
 def test_nonsense_gets_a_sentence(
-    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if arguments[0] == "train" and "--devices" not in arguments:
         arguments = [*arguments, "--devices", "cpu:0"]
     text = refused(arguments, capsys)
-    assert sentence in text
+    assert said in text
     assert "Traceback" not in text
 
 

@@ -185,7 +185,7 @@ def is_template(process: psutil.Process) -> bool:
 @with_terminal
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("command", "begins", "sentence", "code"),
+    ("command", "begins", "said", "code"),
     [
         ("twin --epochs 1000000", "trains with", "The twin runs were interrupted", 130),
         ("race --strategies single --steps 1000000", "Trains", "The race was stopped", 3),
@@ -195,7 +195,7 @@ def is_template(process: psutil.Process) -> bool:
     ],
 )
 def test_two_ctrl_c_end_what_is_measured_there_as_one_does(
-    gpus: SshServer, command: str, begins: str, sentence: str, code: int
+    gpus: SshServer, command: str, begins: str, said: str, code: int
 ) -> None:
     """The second one comes when the command has said its last word, or just before it has."""
     words = [*command.split(), "--devices", "cpu:0", "--on", HOST]
@@ -203,10 +203,10 @@ def test_two_ctrl_c_end_what_is_measured_there_as_one_does(
     shown, ended = in_terminal(
         words,
         (begins, "\x03"),
-        (sentence, "\x03"),
+        (said, "\x03"),
         before=lambda: measuring.extend(gpus.processes()),
     )
-    assert sentence in shown
+    assert said in shown
     assert "no connection" not in shown
     assert ended in (code, 130)
     assert len(measuring) > 2, "the connection, the command and what it started"
@@ -420,7 +420,7 @@ def test_what_cannot_be_honoured_there_is_refused_by_name(tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "said"),
     [
         (["new-recipe", "--on", "lab"], "works on this machine only"),
         (["machines", "list", "--on=lab"], "works on this machine only"),
@@ -430,10 +430,10 @@ def test_what_cannot_be_honoured_there_is_refused_by_name(tmp_path: Path, capsys
         (["runs", "--on="], "--on needs the name of a machine"),
     ],
 )
-def test_what_names_no_other_machine_says_so(capsys: Text, words: list[str], sentence: str) -> None:
+def test_what_names_no_other_machine_says_so(capsys: Text, words: list[str], said: str) -> None:
     with pytest.raises(SystemExit):
         main(words)
-    assert sentence in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_an_answer_is_the_first_event_of_its_kind_after_the_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "sentence"),
+    ("events", "said"),
     [
         ([END], "Run 1 ended before it could answer: it is finished."),
         ([CommandRefused("save_checkpoint", "The disk is full.")], "The disk is full."),
@@ -90,11 +90,11 @@ def test_an_answer_is_the_first_event_of_its_kind_after_the_command() -> None:
     ],
 )
 def test_an_answer_that_does_not_come_ends_in_a_sentence(
-    events: list[RunEnded | CommandRefused | Paused], sentence: str
+    events: list[RunEnded | CommandRefused | Paused], said: str
 ) -> None:
     run = record_run(*RUNNING)
     seq = run.store.last_seq()
     run.add(*events)
     with pytest.raises(NoAnswer) as error:
         wait_for_event(run.id, CheckpointSaved, after=seq)
-    assert sentence in str(error.value)
+    assert said in str(error.value)

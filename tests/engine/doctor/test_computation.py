@@ -58,7 +58,7 @@ def test_a_full_card_is_not_called_faulty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "ok", "sentence", "remedy"),
+    ("facts", "ok", "said", "remedy"),
     [
         (RanksFacts("ok"), True, "The sum over GPU 0 and GPU 1 is right.", ""),
         (RanksFacts("hung", "", "ok"), False, "did not end within 30 s; without", "NCCL_P2P_DIS"),
@@ -67,10 +67,10 @@ def test_a_full_card_is_not_called_faulty() -> None:
     ],
     ids=str,
 )
-def test_the_sum_over_ranks(facts: RanksFacts, ok: bool, sentence: str, remedy: str) -> None:
+def test_the_sum_over_ranks(facts: RanksFacts, ok: bool, said: str, remedy: str) -> None:
     check = ranks_check(facts, ["GPU 0", "GPU 1"], 30.0)
     assert check.ok is ok
-    assert sentence in check.sentence
+    assert said in check.sentence
     assert remedy in check.remedy
 
 

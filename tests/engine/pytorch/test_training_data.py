@@ -274,7 +274,7 @@ def test_a_data_module_of_lightning_prepares_its_loaders() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "said"),
     [
         ((Dicts(), Dicts(), Dicts()), "gave 3 things"),
         ({"a": Dicts(), "b": Dicts()}, "keys a, b: name the data sets train and validation"),
@@ -303,13 +303,13 @@ def test_a_data_module_of_lightning_prepares_its_loaders() -> None:
         "distributed",
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(given: Any, sentence: str) -> None:
-    with pytest.raises((TrainingFailed, ValueError), match=sentence):
+def test_what_cannot_be_used_is_refused_by_name(given: Any, said: str) -> None:
+    with pytest.raises((TrainingFailed, ValueError), match=said):
         loaded(given)
 
 
 @pytest.mark.parametrize(
-    ("given", "changes", "sentence"),
+    ("given", "changes", "said"),
     [
         (Streamed(), {"loader_workers": 3}, "one loader worker can read ahead"),
         (Streamed(), {"schedule": "cosine"}, "cosine needs the number of steps"),
@@ -318,9 +318,9 @@ def test_what_cannot_be_used_is_refused_by_name(given: Any, sentence: str) -> No
     ids=["workers", "schedule", "read once"],
 )
 def test_what_a_stream_cannot_do_is_refused_by_name(
-    given: Any, changes: dict[str, Any], sentence: str
+    given: Any, changes: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(UnusableData, match=sentence):
+    with pytest.raises(UnusableData, match=said):
         loaded(given, spec=changes)
 
 

@@ -127,8 +127,8 @@ def test_a_program_there_that_was_named_wrongly_is_said() -> None:
 
 
 def test_control_characters_of_the_other_side_are_not_shown() -> None:
-    sentence = explain(MACHINE, 1, "\x1b]0;owned\x07oh\x1b[2J", greeted=False).sentence
-    assert sentence.isprintable()
+    said = explain(MACHINE, 1, "\x1b]0;owned\x07oh\x1b[2J", greeted=False).sentence
+    assert said.isprintable()
 
 
 @pytest.mark.parametrize(("major", "older"), [(MAJOR + 1, "this machine"), (MAJOR - 1, "gpus")])

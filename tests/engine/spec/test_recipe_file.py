@@ -229,7 +229,7 @@ def test_text_becomes_a_value(field: str, text: str, value: Setting) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "text", "sentence"),
+    ("field", "text", "said"),
     [
         ("flag", "maybe", "flag must be true or false, not 'maybe'."),
         ("count", "1.5", "count must be a whole number, not '1.5'."),
@@ -237,10 +237,8 @@ def test_text_becomes_a_value(field: str, text: str, value: Setting) -> None:
         ("pick", "3", "pick must be one of 1, 2, many, not '3'."),
     ],
 )
-def test_text_that_is_no_value_is_refused_with_a_sentence(
-    field: str, text: str, sentence: str
-) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+def test_text_that_is_no_value_is_refused_with_a_sentence(field: str, text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         FIELDS[field].parse(text)
 
 

@@ -204,7 +204,7 @@ def test_what_is_no_logical_cpu(device: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "replicas", "sentence"),
+    ("batch_size", "replicas", "said"),
     [
         (128, 1, "128 = 128 per replica × 1 replica"),
         (128, 2, "128 = 64 per replica × 2 replicas"),
@@ -214,10 +214,8 @@ def test_what_is_no_logical_cpu(device: str) -> None:
         (128, 0, ""),
     ],
 )
-def test_how_a_global_batch_is_shared_in_words(
-    batch_size: int, replicas: int, sentence: str
-) -> None:
-    assert batch_arithmetic(batch_size, replicas) == sentence
+def test_how_a_global_batch_is_shared_in_words(batch_size: int, replicas: int, said: str) -> None:
+    assert batch_arithmetic(batch_size, replicas) == said
 
 
 @pytest.mark.parametrize("best", ["mae:MIN", "mae:sideways", "mae:", ":min", ":", "a:b"])

@@ -56,7 +56,7 @@ def test_what_is_made_there_is_told_with_the_end_of_the_output(qtbot: QtBot) -> 
 
 
 @pytest.mark.parametrize(
-    ("error", "sentence"),
+    ("error", "said"),
     [
         (
             RefusedThere("The Traindeck there (0.9) cannot do this (make_environment): update it."),
@@ -70,13 +70,11 @@ def test_what_is_made_there_is_told_with_the_end_of_the_output(qtbot: QtBot) -> 
         ),
     ],
 )
-def test_why_nothing_is_made_there_is_a_sentence(
-    error: Exception, sentence: str, qtbot: QtBot
-) -> None:
+def test_why_nothing_is_made_there_is_a_sentence(error: Exception, said: str, qtbot: QtBot) -> None:
     maker = making(Link(error))
     with qtbot.waitSignal(maker.failed) as failed:
         maker.start("mine", ["torch"], machine="gpus")
-    assert failed.args == [sentence]
+    assert failed.args == [said]
     assert not maker.is_making
 
 

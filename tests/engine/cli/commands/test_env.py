@@ -110,7 +110,7 @@ def test_a_check_is_remembered_and_fails_with_a_problem(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "said"),
     [
         (["add", "a"], "Say which environment"),
         (["add", "a/b", "--python", "/usr"], "cannot hold '/'"),
@@ -122,10 +122,10 @@ def test_a_check_is_remembered_and_fails_with_a_problem(
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(
-    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["env", *arguments]) == 2
-    assert sentence in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 def test_a_creation_that_is_interrupted_says_that_nothing_is_left(

@@ -40,12 +40,12 @@ def test_it_is_written_once_and_never_over_another_file(
     assert main(["new-recipe", "recipe.py", "--for", "keras", "--json"]) == 2
     assert "recipe.py exists already" in json.loads(capsys.readouterr().out)["problems"][0]["text"]
     assert written.read_text() == "mine"
-    for name, sentence in (
+    for name, phrase in (
         ("mine.txt", "name it mine.txt.py"),
         ("no/mine.py", "cannot be written"),
     ):
         assert main(["new-recipe", name]) == 2
-        assert sentence in capsys.readouterr().err
+        assert phrase in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("processes")

@@ -78,7 +78,7 @@ def test_it_waits_until_the_imports_are_done(
 
 
 @pytest.mark.parametrize(
-    ("born", "sentence"),
+    ("born", "phrase"),
     [
         (
             lambda kind: template(kind, problem="its imports failed: no such file"),
@@ -93,7 +93,7 @@ def test_a_framework_that_is_not_ready_is_told_and_the_others_are_shown(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     born: Any,
-    sentence: str,
+    phrase: str,
 ) -> None:
     clock = itertools.count(step=7)
     monkeypatch.setattr("engine.cli.commands.warm.time.monotonic", lambda: float(next(clock)))
@@ -103,7 +103,7 @@ def test_a_framework_that_is_not_ready_is_told_and_the_others_are_shown(
     templates.born = born
     assert main(["warm", "--framework", "tensorflow"]) == 1
     said = capsys.readouterr()
-    assert sentence in said.err
+    assert phrase in said.err
     assert said.out.splitlines()[1].startswith("PyTorch")
 
 

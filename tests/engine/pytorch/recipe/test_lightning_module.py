@@ -188,15 +188,15 @@ class OwnCheckpoint(Lit):
 
 
 @pytest.mark.parametrize(
-    ("kind", "sentence"),
+    ("kind", "said"),
     [
         (ManualOptimization, "sets automatic_optimization to False"),
         (OwnOptimizerStep, r"overrides optimizer_step\(\)"),
         (OwnCheckpoint, r"overrides on_save_checkpoint\(\)"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(kind: type, sentence: str) -> None:
-    with pytest.raises(TrainingFailed, match=sentence):
+def test_what_cannot_be_honoured_is_refused_by_name(kind: type, said: str) -> None:
+    with pytest.raises(TrainingFailed, match=said):
         adapted(kind())
 
 

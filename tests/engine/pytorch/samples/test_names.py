@@ -66,7 +66,7 @@ def test_a_sample_is_named_by_its_index_and_file(dataset: Any, index: int, name:
 
 
 @pytest.mark.parametrize(
-    ("samples", "sentence"),
+    ("samples", "said"),
     [
         (
             [(torch.ones(3), 1), (torch.ones(4), 1)],
@@ -81,8 +81,8 @@ def test_a_sample_is_named_by_its_index_and_file(dataset: Any, index: int, name:
     ],
     ids=["shape", "keys", "none", "alone"],
 )
-def test_two_samples_that_differ_are_named(samples: list[Any], sentence: str) -> None:
-    assert difference(samples, None, [7, 5]).startswith(sentence)
+def test_two_samples_that_differ_are_named(samples: list[Any], said: str) -> None:
+    assert difference(samples, None, [7, 5]).startswith(said)
 
 
 def test_samples_that_are_alike_have_no_difference() -> None:

@@ -108,7 +108,7 @@ def test_a_dictionary_is_the_inputs_of_a_recipe_with_its_own_loss() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "sentence"),
+    ("batch", "said"),
     [
         ((1, 2, 3), "3 items.*step\\(model, batch\\)"),
         ({"image": 1, "mask": 2}, "keys image, mask.*step\\(model, batch\\)"),
@@ -116,6 +116,6 @@ def test_a_dictionary_is_the_inputs_of_a_recipe_with_its_own_loss() -> None:
     ],
     ids=["three items", "a dictionary", "a tensor"],
 )
-def test_a_batch_that_is_no_pair_is_refused_with_a_sentence(batch: Any, sentence: str) -> None:
-    with pytest.raises(UnusableBatch, match=sentence):
+def test_a_batch_that_is_no_pair_is_refused_with_a_sentence(batch: Any, said: str) -> None:
+    with pytest.raises(UnusableBatch, match=said):
         inputs_and_targets(batch, has_own_loss=False)

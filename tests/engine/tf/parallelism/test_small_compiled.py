@@ -57,8 +57,8 @@ def test_streams_that_cannot_be_read_are_named(loops: dict[str, Any]) -> None:
     said = loops["refused_streams"]
     wanted = ["choose 16 for the run", "call batch() of it", "empty", "ragged", "PyDataset"]
     assert len(said) == len(wanted)
-    for sentence, part in zip(said, wanted, strict=True):
-        assert part in sentence
+    for phrase, part in zip(said, wanted, strict=True):
+        assert part in phrase
 
 
 def test_callbacks_act_at_the_ends_of_epochs_as_in_fit_also_after_a_resume(
@@ -155,6 +155,6 @@ def test_what_contradicts_a_train_step_of_the_models_own_is_refused_by_name(
     ]
     said = own_loops["own_train_steps"]["said"]
     assert len(said) == len(wanted)
-    for sentence, part in zip(said, wanted, strict=True):
-        assert part in sentence
-        assert "its own train_step()" in sentence
+    for phrase, part in zip(said, wanted, strict=True):
+        assert part in phrase
+        assert "its own train_step()" in phrase

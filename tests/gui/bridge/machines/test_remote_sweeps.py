@@ -205,9 +205,9 @@ def test_an_older_machine_is_named_with_what_is_missing(
         connect()
         bridge.set_watching(True)
         qtbot.waitUntil(lambda: bool(listed.missing), timeout=LONG)
-    (sentence,) = listed.missing
-    assert sentence.startswith("Sweeps of gpus are missing here. The Traindeck there (")
-    assert "cannot do this (watch_dreams): update it" in sentence
+    (said,) = listed.missing
+    assert said.startswith("Sweeps of gpus are missing here. The Traindeck there (")
+    assert "cannot do this (watch_dreams): update it" in said
     assert listed.states() == {"1": "finished"}
     assert listed.awaited[-1] == [], "it is not waited for"
     os.kill(machines.connection("gpus").pid, signal.SIGKILL)  # it was updated
