@@ -24,7 +24,7 @@ import pytest
 from engine.templates import client as templates
 from engine.templates.import_environment import read_at_import
 from engine.templates.protocol import FOLDER_VARIABLE
-from tests.support import tiers, trained_runs
+from tests.support import sentences, tiers, trained_runs
 from tests.support.runs import end_runs
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ sys.addaudithook(_note_start)
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Know what pyproject.toml sets for pytest-qt, also where that is not installed."""
+    parser.addoption(sentences.OPTION, action="store_true", help="see tests/support/sentences.py")
     if not pluginmanager.hasplugin("pytest-qt"):
         for name in ("qt_api", "qt_log_level_fail"):
             parser.addini(name, "of pytest-qt")
@@ -77,6 +78,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the tier. All tests, also those of another xdist worker, share templates and runs."""
     config.pluginmanager.register(tiers)
+    config.pluginmanager.register(sentences)
     if not hasattr(config, "workerinput"):
         os.environ[FOLDER_VARIABLE] = tempfile.mkdtemp(prefix="traindeck-templates-")
         os.environ[trained_runs.FOLDER_VARIABLE] = tempfile.mkdtemp(prefix="traindeck-runs-")

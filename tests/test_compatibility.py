@@ -31,6 +31,7 @@ from gui.bridge.files.export_file import RunTable, csv_text
 from gui.bridge.machines.run_access import OwnRun
 from tests.support.old_runs import ALL, FORMATS, NEWEST, OLDEST_CHECKPOINT, restore_run
 from tests.support.runs import curve, wait_for_end
+from tests.support.sentences import sentence
 
 
 def test_the_formats_of_today_have_a_run_here() -> None:
@@ -93,7 +94,7 @@ def test_the_oldest_and_the_newest_format_train_on(
 
 def test_checkpoints_from_before_the_first_version_are_refused_in_a_sentence() -> None:
     restore_run("1.0-first")
-    with pytest.raises(CannotStart, match="no longer read: start a new run"):
+    with pytest.raises(CannotStart, match=sentence("no-longer-read-start-new-run").pattern):
         client.resume("1", recipe=RecipeVersion.AS_IT_WAS)
 
 
@@ -142,20 +143,20 @@ def test_a_newer_major_format_is_refused_by_its_number_and_left_alone(
     set_format(folder, "2.0")
     [found] = run_info.all_runs()
     assert isinstance(found, UnreadableRun)
-    assert found.reason == (
-        "Run 1 cannot be read: The settings of 1 cannot be read: spec.toml has the format 2.0 of "
-        "a newer version of Traindeck, and this version reads no format after 1.x: upgrade "
-        "Traindeck."
-    )
+    assert found.reason == sentence("run-cannot-be-read-settings")
     assert main.main(["runs"]) == 0
     assert "unreadable" in capsys.readouterr().out
     content = (folder / run_store.FILE_NAME).read_bytes()
     for opened in (RunReader, RunStore):
-        with pytest.raises(sqlite3.DatabaseError, match=r"run\.sqlite has the format 2\.0"):
+        with pytest.raises(
+            sqlite3.DatabaseError, match=sentence("file-has-format-2", file="run.sqlite").pattern
+        ):
             opened(folder)
     assert (folder / run_store.FILE_NAME).read_bytes() == content
     [checkpoint] = checkpoint_files.folders(folder).values()
-    with pytest.raises(CheckpointDamaged, match=r"manifest\.json has the format 2\.0"):
+    with pytest.raises(
+        CheckpointDamaged, match=sentence("file-has-format-2", file="manifest.json").pattern
+    ):
         checkpoint_files.verify(checkpoint)
 
 

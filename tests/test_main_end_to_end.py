@@ -19,6 +19,7 @@ import pytest
 from engine import client
 from engine.runs.run_state import RunState
 from tests.support.runs import is_training, wait_for, wait_until_gone
+from tests.support.sentences import sentence
 
 ROOT = Path(__file__).parent.parent
 TRAIN = ("train", "--recipe", "digits", "--devices", "cpu:0")
@@ -168,7 +169,7 @@ def test_a_damaged_checkpoint_is_named_and_an_older_one_goes_on_elsewhere() -> N
     wait_for(run_id, lambda _: len(client.run_checkpoints(run_id)) > 1)
     code, output, errors = main("pause", run_id, "--free-gpus")
     assert code == 2
-    assert "CPU devices have no memory of their own" in errors
+    assert sentence("cpu-devices-have-no-memory-of-their-own") in errors
     assert main("stop", run_id)[0] == 0
 
     *_, before, newest = client.run_checkpoints(run_id)
@@ -260,7 +261,7 @@ def test_output_that_cannot_be_written_is_told_in_a_sentence(command: str, unbuf
             env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         )
     assert done.returncode == 1
-    assert done.stderr == "This could not be done: [Errno 28] No space left on device.\n"
+    assert done.stderr == sentence("this-could-not-be-done")
 
 
 @pytest.mark.usefixtures("processes")

@@ -38,6 +38,7 @@ from engine.spec.spec_file import FILE_NAME as SPEC_FILE
 from engine.system import paths
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from tests.support.recorded_runs import new_run_folder, this_process_supervises
+from tests.support.sentences import sentence
 
 TRAINS = TrainingStarted(0, 10, 3, 1, 1234)
 NOBODY = AttemptStarted(1, supervisor_pid=os.getpid(), supervisor_created=1.0)
@@ -69,23 +70,31 @@ def test_a_spec_that_can_run_has_no_problems() -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "phrase"),
     [
-        ({"recipe": "digit"}, "recipe", "There is no built-in recipe 'digit'"),
-        ({"recipe": "my strategy"}, "recipe", "There is no built-in recipe 'my strategy'"),
+        ({"recipe": "digit"}, "recipe", sentence("there-is-no-built-in-recipe", recipe="digit")),
+        (
+            {"recipe": "my strategy"},
+            "recipe",
+            sentence("there-is-no-built-in-recipe", recipe="my strategy"),
+        ),
         ({"recipe": "/nowhere/x.py"}, "recipe", "There is no recipe file"),
-        ({"strategy": "torch/dpd"}, "strategy", "There is no strategy 'torch/dpd'"),
+        (
+            {"strategy": "torch/dpd"},
+            "strategy",
+            sentence("there-is-no-strategy", strategy="torch/dpd"),
+        ),
         pytest.param(
             {"devices": ("GPU-0",)},
             "devices",
-            "GPU-0 is not on this machine",
+            sentence("gpu-0-is-not-on-this-machine"),
             marks=pytest.mark.processes,
         ),
         ({"batch_size": 0}, "batch_size", "must be at least 1"),
         (
             {"strategy": "torch/ddp", "devices": ("cpu:0", "cpu:1"), "batch_size": 1},
             "batch_size",
-            "cannot be shared by 2 replicas",
+            sentence("cannot-be-shared-by-replicas"),
         ),
-        ({"settings": {"widht": 3}}, "settings.widht", "digits has no setting 'widht'"),
+        ({"settings": {"widht": 3}}, "settings.widht", sentence("digits-has-no-setting-widht")),
         ({"settings": {"width": "x"}}, "settings.width", "must be a whole number"),
     ],
     ids=str,
@@ -131,7 +140,7 @@ def test_a_framework_without_cuda_is_refused_on_gpus(monkeypatch: pytest.MonkeyP
 
 def test_a_run_folder_that_cannot_be_written_is_reported(traindeck_home: Path) -> None:
     traindeck_home.write_text("a file where the folder should be")
-    with pytest.raises(CannotStart, match="The run folder cannot be written"):
+    with pytest.raises(CannotStart, match=sentence("run-folder-cannot-be-written").pattern):
         client.start(spec())
 
 
@@ -175,7 +184,7 @@ def test_a_run_whose_supervisor_is_gone_is_interrupted() -> None:
 
 def test_an_interruption_of_a_run_over_machines_may_come_from_the_head_of_the_cluster() -> None:
     write_run(NOBODY, TRAINS, devices=("cpu:0", "gpus/cpu:0"))
-    assert "the head of the cluster has ended" in client.get_run("1").reason
+    assert sentence("head-of-cluster-has-ended") in client.get_run("1").reason
 
 
 @pytest.mark.parametrize("state", ["finished", "stopped", "failed"])
@@ -257,11 +266,10 @@ def test_the_state_of_a_status_needs_a_living_supervisor() -> None:
 @pytest.mark.parametrize(
     ("events", "said"),
     [
-        ((NOBODY, RunEnded("finished", "x")), "Run 1 has finished all its epochs"),
+        ((NOBODY, RunEnded("finished", "x")), sentence("run-has-finished-all-epochs").pattern),
         (
             (NOBODY, CheckpointSaved("checkpoints/step-5", 5, 0, 9, 0.1), RunEnded("stopped", "x")),
-            "Run 1 has no checkpoint to resume from: step-5 is not there any more. `python main.py "
-            "resume 1 --checkpoint beginning` trains it again",
+            sentence("run-has-no-checkpoint-to-resume").pattern,
         ),
     ],
 )
@@ -273,13 +281,13 @@ def test_a_run_that_cannot_resume_is_reported(events: tuple[Event, ...], said: s
 
 def test_an_active_run_cannot_resume() -> None:
     write_run(this_process_supervises(), TRAINS)
-    with pytest.raises(CannotStart, match="Run 1 is running: stop it first"):
+    with pytest.raises(CannotStart, match=sentence("run-is-running-stop-it-first").pattern):
         client.resume("1")
 
 
 def test_a_run_that_is_over_takes_no_commands() -> None:
     write_run(NOBODY, RunEnded("finished", "x"))
-    with pytest.raises(CommandFailed, match="Run 1 is not active: it takes no commands"):
+    with pytest.raises(CommandFailed, match=sentence("run-is-not-active-it-takes").pattern):
         client.send("1", Pause())
 
 
@@ -302,7 +310,7 @@ def test_a_stop_that_cannot_reach_the_supervisor_becomes_a_signal(
     program: subprocess.Popen[str],
 ) -> None:
     write_run(AttemptStarted(1, program.pid, process.start_time(program.pid)), TRAINS)
-    with pytest.raises(CommandFailed, match="is running, but takes no commands now"):
+    with pytest.raises(CommandFailed, match=sentence("is-running-but-takes-no-commands").pattern):
         client.send("1", Pause())
     with pytest.raises(client.StoppedBySignal, match=f"process {program.pid}, was asked by a sign"):
         client.send("1", Stop())
@@ -314,7 +322,7 @@ def test_no_signal_goes_to_another_process_with_the_number_of_the_supervisor(
     program: subprocess.Popen[str],
 ) -> None:
     write_run(AttemptStarted(1, program.pid, supervisor_created=1.0), TRAINS)
-    with pytest.raises(CommandFailed, match="is not active: it takes no commands"):
+    with pytest.raises(CommandFailed, match=sentence("is-not-active-it-takes").pattern):
         client.send("1", Stop())
     assert program.poll() is None
 

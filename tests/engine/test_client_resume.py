@@ -25,6 +25,7 @@ from engine.runs.store.run_store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import read_spec
 from tests.support.recorded_runs import new_run_folder
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
@@ -105,9 +106,8 @@ def test_a_damaged_one_is_named_and_the_previous_one_offered(
     with pytest.raises(CheckpointUnusable) as caught:
         client.resume("1")
     assert (caught.value.damaged, caught.value.previous) == (nine.name, three)
-    assert str(caught.value) == (
-        f"The checkpoint {nine.name} is damaged: {said}. The one before it, {three.name}, is "
-        f"intact: `python main.py resume 1 --checkpoint {three.name}` goes on from there."
+    assert str(caught.value) == sentence(
+        "checkpoint-is-damaged-one-before", nine=nine.name, said=said, three=three.name
     )
     assert started == []
     client.resume("1", caught.value.previous)
@@ -120,7 +120,9 @@ def test_without_an_intact_one_there_is_none_to_offer(
 ) -> None:
     [only, newer] = checkpoint_files.folders(stopped_run(3, 6)).values()
     damage(only)
-    with pytest.raises(CheckpointUnusable, match="No older checkpoint is intact") as caught:
+    with pytest.raises(
+        CheckpointUnusable, match=sentence("no-older-checkpoint-is-intact").pattern
+    ) as caught:
         client.resume("1", only)
     assert caught.value.previous is None, f"{newer.name} is newer, not older"
     assert started == []
@@ -129,10 +131,10 @@ def test_without_an_intact_one_there_is_none_to_offer(
 def test_a_run_without_any_starts_from_the_beginning(started: list[tuple[Any, ...]]) -> None:
     stopped_run()
     changed = replace(SPEC, seed=8, strategy="torch/ddp", optimizer="sgd")
-    with pytest.raises(CannotStart, match="has no checkpoint that a new run could continue from"):
+    with pytest.raises(CannotStart, match=sentence("has-no-checkpoint-that-new-run").pattern):
         client.resume_as_new("1")
     assert client.resume("1") == "beginning"
-    with pytest.raises(CannotStart, match="start a new run for another seed"):
+    with pytest.raises(CannotStart, match=sentence("start-new-run-for-another-seed").pattern):
         client.resume("1", None, changed)
     assert started == [("--resume", "beginning", SPEC)]
 
@@ -151,7 +153,7 @@ def test_a_run_with_damaged_ones_starts_from_the_beginning_if_asked(
 
 def test_a_missing_checkpoint_is_reported() -> None:
     folder = stopped_run(3)
-    with pytest.raises(CannotStart, match="Run 1 has no checkpoint step-00000004"):
+    with pytest.raises(CannotStart, match=sentence("run-has-no-checkpoint-step").pattern):
         client.resume("1", folder / "checkpoints" / "step-00000004")
 
 
@@ -191,7 +193,9 @@ def test_a_run_that_another_window_resumes_meanwhile_is_left_to_it(
         return verify(chosen)
 
     monkeypatch.setattr(checkpoint_files, "verify", slow)
-    with pytest.raises(CannotStart, match="by another window or command meanwhile"):
+    with pytest.raises(
+        CannotStart, match=sentence("by-another-window-or-command-meanwhile").pattern
+    ):
         client.resume("1", spec=replace(SPEC, epochs=9))
     assert started == []
     assert client.get_run("1").spec == SPEC
@@ -212,11 +216,13 @@ def test_what_does_not_start_leaves_the_spec_as_it_was(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("elsewhere", "said"),
     [
-        ({"strategy": "nope"}, "There is no strategy 'nope'"),
-        ({"strategy": "tf/single"}, "tf/single trains keras recipes"),
+        ({"strategy": "nope"}, sentence("there-is-no-strategy", strategy="nope").pattern),
+        ({"strategy": "tf/single"}, sentence("trains-keras-recipes").pattern),
         ({"devices": ("cpu:0", "cpu:1")}, "trains on 1 device"),
         pytest.param(
-            {"devices": ("GPU-0",)}, "GPU-0 is not on this machine", marks=pytest.mark.processes
+            {"devices": ("GPU-0",)},
+            sentence("gpu-0-is-not-on-this-machine").pattern,
+            marks=pytest.mark.processes,
         ),
     ],
 )
@@ -233,9 +239,7 @@ def test_a_reason_that_prevents_resuming_is_reported(
 def test_another_framework_cannot_read_a_checkpoint(started: list[tuple[Any, ...]]) -> None:
     keras = replace(SPEC, recipe="digits_keras", strategy="tf/single")
     stopped_run(3, strategy="tf/single", spec=keras)
-    with pytest.raises(
-        CannotStart, match="torch/keras_ddp cannot read a checkpoint of tf/single: choose a tf"
-    ):
+    with pytest.raises(CannotStart, match=sentence("cannot-read-checkpoint-of-choose-tf").pattern):
         client.resume("1", spec=replace(keras, strategy="torch/keras_ddp"))
     mirrored = replace(keras, strategy="tf/mirrored", devices=("cpu:0", "cpu:1"))
     client.resume("1", spec=mirrored)
@@ -332,7 +336,7 @@ def test_a_lost_copy_is_made_again_and_that_is_recorded(
     (folder / "recipe.py").write_text("")
     client.resume("1")
     [(_, _, *answer, _)] = started
-    assert answer == ["--recipe", NOW, "--changes", "the run's own copy was lost"]
+    assert answer == ["--recipe", NOW, "--changes", sentence("runs-own-copy-was-lost")]
     assert (folder / "recipe.py").read_text() == MINE
 
 

@@ -17,6 +17,7 @@ from engine.spec import catalog
 from engine.training import lr_schedule
 from tests.support.contract import STEPS, assert_alike, last_checkpoint, plain, probe
 from tests.support.runs import curve, events, wait_for_end
+from tests.support.sentences import sentence
 from tests.support.trained_runs import own_copy, trained
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -96,8 +97,8 @@ def test_settings_that_make_another_model_are_refused_in_words() -> None:
     failed = continued(info, epochs=4, settings={"width": 30})
     assert failed.state is RunState.FAILED
     assert "holds a model of" in failed.reason
-    assert "resume with the recipe and settings" in failed.reason
-    assert failed.reason.endswith("Its previous settings were restored.")
+    assert sentence("resume-with-recipe-and-settings") in failed.reason
+    assert failed.reason.endswith(sentence("previous-settings-were-restored"))
     assert failed.spec == info.spec
     assert not list(info.folder.glob("spec.before-*"))
     back = continued(failed, epochs=4)

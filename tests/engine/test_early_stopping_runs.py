@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from engine import client
 from engine.runs.run_state import RunState
 from tests.support.runs import curve, spec, train, wait_for_end
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -24,10 +25,12 @@ def test_a_run_ends_early_and_counts_on_when_it_goes_on(recipe: str, strategy: s
     assert losses == sorted(losses, reverse=True)
     assert (info.status.epoch, len(losses)) == (3, 3)
     steps = info.status.steps_per_epoch
-    assert info.reason == (
-        "Early stopping: loss has not improved for 2 evaluations, the last after step "
-        f"{3 * steps}. The best was {losses[0]:.4g} after step {steps}, "
-        f"in checkpoint step-{steps:08d}."
+    assert info.reason == sentence(
+        "early-stopping-loss-has-not-improved",
+        last=3 * steps,
+        best=f"{losses[0]:.4g}",
+        step=steps,
+        digits=f"{steps:08d}",
     )
     kinds = {each.folder.name: each.manifest.kinds for each in client.run_checkpoints(info.id)}
     assert kinds == {f"step-{steps:08d}": ("best",), f"step-{3 * steps:08d}": ("last",)}
@@ -35,4 +38,4 @@ def test_a_run_ends_early_and_counts_on_when_it_goes_on(recipe: str, strategy: s
     client.resume(info.id, spec=replace(wanted, patience=4))
     info = wait_for_end(info.id)
     assert (info.status.epoch, info.state) == (5, RunState.FINISHED)
-    assert "has not improved for 4 evaluations" in info.reason
+    assert sentence("has-not-improved-for-evaluations") in info.reason

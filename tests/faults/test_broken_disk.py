@@ -22,6 +22,7 @@ from tests.support.runs import (
     wait_for,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -49,12 +50,12 @@ def test_a_run_on_a_disk_that_became_read_only_tells_its_state_and_its_end(
         client.send(run_id, Pause())
     with pytest.raises(CommandFailed, match="cannot be written yet"):
         client.send(run_id, Resume())
-    with pytest.raises(NoAnswer, match="could not be saved: Read-only file system"):
+    with pytest.raises(NoAnswer, match=sentence("could-not-be-saved-read-only-file").pattern):
         active_run.checkpoint(run_id)
     active_run.stop(run_id, now=False)
     said = capsys.readouterr().out
-    assert f"Run {run_id} is stopped. Stopped after step {info.status.step}." in said
-    assert "This end could not be recorded yet: read-only file system." in said
+    assert sentence("run-is-stopped-after-that-step", run_id=run_id, step=info.status.step) in said
+    assert sentence("this-end-could-not-be-recorded") in said
     ended = client.get_run(run_id)
     assert (ended.state, ended.is_recorded) == (RunState.STOPPED, False)
     client.send(run_id, Stop())  # nothing is left to do but to forget it

@@ -24,6 +24,7 @@ from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.spec.spec_file import FILE_NAME as SPEC
 from gui.app import AppController
 from tests.gui.conftest import Record, open_app, record, wait_for_runs
+from tests.support.sentences import sentence
 
 __all__ = ["open_app", "record"]
 
@@ -257,6 +258,7 @@ def test_a_manifest_names_only_files_of_its_checkpoint(tmp_path: Path, name: str
     }
     (folder / checkpoint_files.MANIFEST).write_bytes(msgspec.json.encode(manifest))
     with pytest.raises(
-        checkpoint_files.CheckpointDamaged, match="missing or is not what was saved"
+        checkpoint_files.CheckpointDamaged,
+        match=sentence("saved-file-is-missing-or-changed").pattern,
     ):
         checkpoint_files.verify(folder)

@@ -28,6 +28,7 @@ from tests.support.runs import (
     wait_for_event,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -54,7 +55,7 @@ def test_a_full_disk_pauses_the_training_and_loses_nothing(filler: Path) -> None
     print(f"paused {time.monotonic() - full:.2f} s after the disk was full")
     [trouble] = [event for event in events(info) if isinstance(event, Trouble)]
     assert trouble.raised
-    assert "cannot be written: the disk is full" in trouble.text
+    assert sentence("cannot-be-written-disk-is-full") in trouble.text
     assert "make room, then resume" in trouble.text
     assert info.status.troubles == {"disk": trouble.text}
     with pytest.raises(client.CommandFailed, match="make room, then resume"):
@@ -62,7 +63,7 @@ def test_a_full_disk_pauses_the_training_and_loses_nothing(filler: Path) -> None
 
     seq = client.send(run_id, SaveCheckpoint())
     failed = wait_for_event(run_id, CheckpointFailed, seq)
-    assert f"step {info.status.step} could not be saved: No space left on device" in failed.text
+    assert sentence("step-could-not-be-saved", step=info.status.step) in failed.text
     assert not list((info.folder / "checkpoints").iterdir())
 
     filler.unlink()
@@ -108,7 +109,7 @@ def test_a_run_folder_that_became_read_only_is_reported_and_no_point_is_lost() -
     try:
         seq = client.send(run_id, SaveCheckpoint())
         failed = wait_for_event(run_id, CheckpointFailed, seq)
-        assert "could not be saved: Permission denied" in failed.text
+        assert sentence("could-not-be-saved-permission-denied") in failed.text
         assert client.get_run(run_id).status.troubles == {"checkpoint": failed.text}
         client.send(run_id, Stop())
         ended = wait_for_end(run_id)
@@ -117,7 +118,7 @@ def test_a_run_folder_that_became_read_only_is_reported_and_no_point_is_lost() -
         for folder in folders:
             folder.chmod(0o700)
     assert ended.state is RunState.STOPPED
-    assert "could not be saved: Permission denied" in ended.reason
+    assert sentence("could-not-be-saved-permission-denied") in ended.reason
     assert curve(ended, "train/loss")[0] == list(range(1, ended.status.step + 1))
 
 
@@ -138,8 +139,8 @@ def test_a_run_whose_folder_is_renamed_ends_with_a_checkpoint_in_it(
     with RunReader(found) as reader:
         status = reader.status()
     assert status.state is RunState.STOPPED
-    assert status.reason.startswith(f"The run folder was moved to {found}. Stopped after step ")
-    assert status.reason.endswith(", with a checkpoint saved.")
+    assert status.reason.startswith(sentence("run-folder-was-moved-to-stopped", found=found))
+    assert status.reason.endswith(sentence("with-checkpoint-saved"))
     [saved] = checkpoint_files.checkpoints(found)
     assert saved.manifest.position.step == status.step
     checkpoint_files.verify(saved.folder)

@@ -27,6 +27,7 @@ from engine.processes.process import PROJECT, is_halted
 from gui.app import AppController
 from gui.style.theme import ThemeController
 from tests.support.runs import is_training, spec, wait_for, wait_for_end
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -86,10 +87,7 @@ def test_a_halted_run_does_not_take_the_window_along(
 
     pid = halted.status.supervisor_pid
     qtbot.waitUntil(lambda: bool(said))
-    assert said[0] == (
-        f"Run {halted.id} does not answer: its supervisor, process {pid}, was halted. "
-        f"`kill -CONT {pid}` lets it go on."
-    )
+    assert said[0] == sentence("run-does-not-answer-supervisor-process", run=halted.id, pid=pid)
     app.open(halted.id)
     headline = app.controls.headline.state
     qtbot.waitUntil(lambda: "does not answer, halted for" in headline.text())

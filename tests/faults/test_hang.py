@@ -22,6 +22,7 @@ from tests.support.runs import (
     wait_for_event,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
@@ -87,7 +88,7 @@ def test_every_rank_says_where_it_is_and_nothing_is_ended(tmp_path: Path) -> Non
     print(f"reported with all stacks after {waited:.2f} s without a step; limit {60 * LIMIT} s")
     line = 1 + HANGS.split("# asleep")[0].count("\n")
     assert trouble.raised
-    assert f"Rank 1 on cpu:1 is in fetch (hangs.py:{line})." in trouble.text
+    assert sentence("rank-is-in-fetch", line=line) in trouble.text
     assert "Rank 0 on cpu:0 is in " in trouble.text  # in a collective, which no recipe knows of
     assert "fetch" not in trouble.text.partition("Rank 1")[0]
     assert info.status.troubles == {"hang": trouble.text}
@@ -125,6 +126,8 @@ def test_a_run_that_may_restart_does_not_hang_for_ever(tmp_path: Path) -> None:
     client.send(run_id, Stop(now=True))
     info = wait_for_end(run_id)
     [restart] = [event for event in events(info) if isinstance(event, Restarting)]
-    assert restart.failure.message.startswith("The training hangs: Rank 0 on cpu:0 is in fetch")
+    assert restart.failure.message.startswith(
+        sentence("training-hangs-is-in-fetch", rank="Rank 0 on cpu:0")
+    )
     assert restart.failure.where.startswith(f"{recipe}:")
     wait_until_gone(info)

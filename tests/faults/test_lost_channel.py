@@ -28,6 +28,7 @@ from tests.support.runs import (
     wait_for_event,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -65,8 +66,8 @@ def test_a_lost_channel_is_made_again_and_a_stop_works_in_between(
     monkeypatch.setattr(client, "connect", lost_again)  # the supervisor may be quicker
     active_run.stop(run_id, now=False)
     said = capsys.readouterr()
-    assert "was asked by a signal to save a checkpoint" in said.err
-    assert f"Run {run_id} is stopped. Stopped after step" in said.out
+    assert sentence("was-asked-by-signal-to-save") in said.err
+    assert sentence("run-is-stopped-stopped-after-step", run_id=run_id) in said.out
     ended = client.get_run(run_id)
     assert (ended.state, "with a checkpoint saved" in ended.reason) == (RunState.STOPPED, True)
     assert any("got SIGTERM" in each.text for each in events(ended) if isinstance(each, Notice))

@@ -32,6 +32,7 @@ from tests.support.runs import (
     wait_for_event,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -102,9 +103,12 @@ def test_a_run_that_cannot_be_read_names_its_supervisor_and_can_be_stopped(
     code, said = call("show", run_id)
     assert code == Exit.REFUSED
     assert f"Run {run_id} cannot be read" in said
-    assert f"{supervisor}still lives: `python main.py stop {run_id}` ends it." in said
+    assert sentence("supervisor-still-lives", supervisor=supervisor, run_id=run_id) in said
     code, said = call("stop", run_id)
-    assert (code, f"{supervisor}was asked by a signal to end, and has ended." in said) == (0, True)
+    assert (code, sentence("was-asked-by-signal-to-end", supervisor=supervisor) in said) == (
+        0,
+        True,
+    )
     wait_until_gone(info)
     assert "still lives" not in call("show", run_id)[1]
     files.find()
@@ -123,7 +127,7 @@ def test_an_error_of_the_supervisor_is_recorded_once_the_work_is_saved(
     (info.folder / "fail").touch()
     ended = wait_for_end(run_id)
     assert ended.state is RunState.FAILED
-    assert ended.reason.startswith("The supervisor of the run failed: division by zero. Stopped")
+    assert ended.reason.startswith(sentence("supervisor-of-run-failed-division-by-zero-stopped"))
     assert ended.reason.endswith("with a checkpoint saved.")
     assert ended.status.checkpoint_step == ended.status.step
     wait_until_gone(ended)

@@ -15,6 +15,7 @@ from gui.style.state_style import state_text
 from main import main
 from tests.support.contract import last_checkpoint
 from tests.support.runs import RECIPES, curve, events, logs, spec, train
+from tests.support.sentences import sentence
 from tests.support.weights import largest_difference
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -86,7 +87,7 @@ def test_a_run_that_finishes_without_a_finite_loss_says_since_when(
     info = train(spec(str(recipe), "torch/single", 1, epochs=2, batch_size=8))
     said = "All 2 epochs are done. The loss is not a finite number since step 5."
     assert (info.state, info.reason) == (RunState.FINISHED, said)
-    assert state_text(info) == "finished, loss is NaN or infinite since step 5"
+    assert state_text(info) == sentence("finished-loss-is-nan-or-infinite")
     assert main(["show", info.id]) == 0
     assert said in capsys.readouterr().out
     assert main(["show", info.id, "--json"]) == 0

@@ -34,6 +34,7 @@ from tests.support.runs import (
     wait_for_end,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
@@ -188,9 +189,7 @@ def test_a_resume_and_the_queue_wait_for_the_workers_that_still_save(tmp_path: P
     until(lambda: client.get_run(run_id).has_orphans, "it has orphans")
     orphaned = client.get_run(run_id)
     assert orphaned.state is RunState.INTERRUPTED
-    assert orphaned.reason.endswith(
-        "its workers save a checkpoint and leave, within 30 s unless a save takes longer."
-    )
+    assert orphaned.reason.endswith(sentence("workers-save-checkpoint-and-leave-within"))
 
     resuming = threading.Thread(target=client.resume, args=(run_id,))
     resuming.start()

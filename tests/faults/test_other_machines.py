@@ -23,6 +23,7 @@ from engine.runs.run_index import RunIndex
 from engine.runs.run_state import RunState
 from tests.support.recorded_runs import new_run_folder
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
+from tests.support.sentences import sentence
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
@@ -105,12 +106,12 @@ def test_a_run_in_another_container_keeps_its_devices_until_it_has_ended() -> No
     with supervised(folder):
         found = client.get_run(folder.name)
         assert found.state is RunState.ELSEWHERE
-        assert "in or outside of a container" in found.reason
-        with pytest.raises(CommandFailed, match="in or outside of a container"):
+        assert sentence("in-or-outside-of-container") in found.reason
+        with pytest.raises(CommandFailed, match=sentence("in-or-outside-of-container").pattern):
             client.send(folder.name, Stop())
         waits = client.start(wanted)
         info = wait_for(waits, lambda info: info.state is RunState.QUEUED)
-        assert info.reason.startswith(f"Queued behind run {folder.name} on cpu:0")
+        assert info.reason.startswith(sentence("queued-behind-run-on-cpu", folder=folder.name))
         assert [ticket.run for ticket in device_queue.read()] == [folder.name, waits]
     info = wait_for(waits, is_training)
     assert client.get_run(folder.name).state is RunState.INTERRUPTED
@@ -126,7 +127,7 @@ def test_a_run_on_another_machine_is_left_alone_and_has_other_devices(
     with supervised(folder, *other_machine):
         found = client.get_run(folder.name)
         assert found.state is RunState.ELSEWHERE
-        assert found.reason.startswith("It is running on nodeB: command it there.")
+        assert found.reason.startswith(sentence("it-is-running-on-nodeb-command"))
         trains = client.start(wanted)
         info = wait_for(trains, is_training)
         assert not [event for event in events(info) if isinstance(event, Queued)]

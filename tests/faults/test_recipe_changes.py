@@ -33,6 +33,7 @@ from tests.support.runs import (
     wait_for_end,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -175,7 +176,7 @@ def test_on_resume_the_user_says_which_recipe_goes_on(recipe: Path) -> None:
     edit(recipe)
     with pytest.raises(RecipeChanged) as asked:
         client.resume(info.id)
-    assert asked.value.changes == "train_me.py: 2 lines changed, nets.py: 2 lines changed"
+    assert asked.value.changes == sentence("lines-changed-lines-changed")
     assert not list(info.folder.glob("*.before-*"))
 
     info = resume_and_stop(info.id, WAS)
@@ -251,7 +252,7 @@ def test_a_recipe_that_fails_as_it_is_now_is_taken_back(recipe: Path) -> None:
     client.resume(info.id, recipe=NOW)
     info = wait_for_end(info.id)
     assert "edited" in info.reason
-    assert "Its previous recipe and settings were restored." in info.reason
+    assert sentence("previous-recipe-and-settings-were-restored") in info.reason
     assert "edited" not in (info.folder / "recipe.py").read_text()
     assert not list(info.folder.glob("*.before-*"))
     assert printed(resume_and_stop(info.id, WAS))[-2:] == FIRST
@@ -315,7 +316,7 @@ def test_modules_that_the_run_has_no_copy_of_are_named(tmp_path: Path) -> None:
     info = train(spec(str(recipe), "torch/single"))
     assert info.state is RunState.FINISHED, logs(info)
     [notice] = [event for event in events(info) if isinstance(event, Notice)]
-    assert "The run keeps no copy of more/tool.py, plugin.py: " in notice.text
+    assert sentence("run-keeps-no-copy") in notice.text
 
 
 GRAPH = """

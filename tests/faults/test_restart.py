@@ -24,6 +24,7 @@ from tests.support.runs import (
     wait_for_end,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -99,7 +100,7 @@ def test_a_failure_at_the_same_step_is_not_restarted_again(tmp_path: Path) -> No
     info = train(spec(str(path), "torch/single", epochs=100, max_restarts=5, cold_start=True))
     failure = failure_of(info)
     assert "no more" in failure.message
-    assert "It fails every time after step " in info.reason
+    assert sentence("it-fails-every-time-after-step") in info.reason
     happened = events(info)
     assert sum(isinstance(event, Restarting) for event in happened) == 1
     assert [e for e in happened if isinstance(e, Rewound)] == [Rewound(0, "")]

@@ -36,6 +36,7 @@ from tests.support.runs import (
     wait_for_event,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [
@@ -137,7 +138,10 @@ def test_a_worker_that_ignores_everything_is_killed_stage_by_stage(
     wait_for(run_id, lambda _: psutil.Process(worker).status() == psutil.STATUS_STOPPED)
     os.kill(info.status.supervisor_pid, signal.SIGTERM)
     info = wait_for_end(run_id)
-    assert (info.state, info.reason) == (RunState.STOPPED, "Stopped at once, without saving.")
+    assert (info.state, info.reason) == (
+        RunState.STOPPED,
+        sentence("stopped-at-once-without-saving"),
+    )
     stages = [event.stage for event in events(info) if isinstance(event, StopStage)]
     assert stages == ["ask", "terminate", "kill"]
     wait_until_gone(info)

@@ -21,6 +21,7 @@ from engine.runs.run_state import RunState
 from engine.system import logs, paths
 from tests.support.recorded_runs import RecordedRun
 from tests.support.runs import is_training, spec, wait_for, wait_for_end
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -154,7 +155,7 @@ def test_a_run_that_is_a_link_or_open_to_others_is_not_resumed_and_not_followed(
     assert [entry.name for entry in victim.iterdir()] == ["work"], "no lock is put there"
 
     own.chmod(0o777)
-    with pytest.raises(client.NoSuchRun, match="other users may write to its folder"):
+    with pytest.raises(client.NoSuchRun, match=sentence("other-users-may-write-to-folder").pattern):
         client.resume(own.name)
 
 
@@ -181,7 +182,7 @@ def test_a_data_folder_of_another_user_is_refused_by_name(
         link.unlink()
         assert as_stranger({"folder": link.mkdir}) == {"folder": "done"}
         assert main.main(["runs"]) == 2
-        assert "Set TRAINDECK_HOME to a folder of your own" in capsys.readouterr().err
+        assert sentence("set-to-folder-of-your-own") in capsys.readouterr().err
     finally:
         shutil.rmtree(shared)
 
@@ -217,7 +218,9 @@ def test_a_checkpoint_that_holds_code_is_refused_and_the_code_not_run(tmp_path: 
     trace = tmp_path / "it ran"
     path = saved.folder / "rank0.pt"
     torch.save({"random": PlantedCode(trace), "own": {}}, path)
-    with pytest.raises(client.CheckpointUnusable, match=r"rank0\.pt is missing or is not what"):
+    with pytest.raises(
+        client.CheckpointUnusable, match=sentence("file-is-missing-or-changed").pattern
+    ):
         client.resume(run_id)
 
     files = saved.manifest.files | {
@@ -231,8 +234,7 @@ def test_a_checkpoint_that_holds_code_is_refused_and_the_code_not_run(tmp_path: 
     refused = wait_for_end(run_id)
     assert refused.state is RunState.FAILED
     assert refused.reason.endswith(
-        f"rank0.pt in the checkpoint {saved.folder.name} is not what Traindeck saves: it is "
-        "damaged, or it holds code, which is never run. Resume from another checkpoint."
+        sentence("in-checkpoint-is-not-what-traindeck", folder=saved.folder.name)
     )
     assert not trace.exists()
     torch.load(path, weights_only=False)

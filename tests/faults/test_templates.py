@@ -39,6 +39,7 @@ from tests.support.runs import (
     wait_for_end,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 LONGEST = 240.0
 """Longest wait in seconds for a template; only a test that fails waits so long."""
@@ -163,7 +164,10 @@ def test_a_run_that_waits_for_a_template_ends_at_once(own_templates: Path) -> No
     print(f"four ends of a run that waits for its template: {time.monotonic() - begun:.2f} s")
     for run_id in (stopped, terminated):
         info = client.get_run(run_id)
-        assert (info.state, info.reason) == (RunState.STOPPED, "Stopped before the training began.")
+        assert (info.state, info.reason) == (
+            RunState.STOPPED,
+            sentence("stopped-before-training-began"),
+        )
     assert client.get_run(killed).state is RunState.INTERRUPTED
     os.kill(state.pid, signal.SIGCONT)
     state = ready_template()
@@ -193,7 +197,7 @@ def trained_cold(info: RunInfo, reason: str) -> None:
     """Check that the run finished with cold workers, which one event explains by `reason`."""
     assert info.state is RunState.FINISHED, info.reason
     [text] = notices(info)
-    assert text.startswith("The workers start cold, which takes seconds longer: ")
+    assert text.startswith(sentence("workers-start-cold-which-takes-seconds"))
     assert reason in text
     wait_until_gone(info)
 
@@ -213,8 +217,8 @@ if "engine.templates" in sys.orig_argv:
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        (STARTS_A_THREAD, "a fork would lose threads that imports have started: lasts ("),
-        (BREAKS_TORCH, "its imports failed: import of torch halted"),
+        (STARTS_A_THREAD, sentence("fork-would-lose-threads-that-imports")),
+        (BREAKS_TORCH, sentence("imports-failed-import-of-torch-halted")),
     ],
     ids=["starts a thread", "is broken"],
 )

@@ -22,6 +22,7 @@ from tests.support.runs import (
     wait_for_event,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
@@ -97,7 +98,7 @@ def test_a_killed_worker_is_restarted_and_one_that_hangs_is_named(tmp_path: Path
     steps = curve(info, "train/loss")[0]
     assert steps == list(range(1, len(steps) + 1))
     assert len(steps) > rewound.step, "it continued from the checkpoint"
-    assert "It was restarted once already." in info.reason
+    assert sentence("it-was-restarted-once-already") in info.reason
 
 
 def test_a_killed_supervisor_costs_a_cluster_no_step() -> None:

@@ -26,6 +26,7 @@ from engine.runs.run_state import RunState
 from gui.app import AppController
 from gui.style.theme import ThemeController
 from tests.engine.test_client_resume import contents, stopped_run
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -72,9 +73,7 @@ def test_a_signal_ends_it_at_once(
         finally:
             resuming.kill()
     assert resuming.returncode == 130
-    assert said == (
-        "Run 1 was not resumed: this was interrupted before it began. Nothing has changed.\n"
-    )
+    assert said == sentence("run-was-not-resumed-interrupted")
     assert files_but(checkpoint, run) == before
     assert [folder.name for folder in run.parent.iterdir()] == ["1"]
 
@@ -97,7 +96,7 @@ def test_the_window_shows_it_and_can_cancel_it(
             [cancel] = dialog.findChildren(QPushButton)
             QTest.mouseClick(cancel, Qt.MouseButton.LeftButton)
             qtbot.waitUntil(lambda: bool(said) and not dialogs(app))
-            assert said.pop() == "Run 1 was not resumed: you have cancelled it."
+            assert said.pop() == sentence("run-was-not-resumed-cancelled")
     finally:
         app.window.close()
         app.shut_down()

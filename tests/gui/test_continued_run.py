@@ -19,6 +19,7 @@ from engine.spec.run_spec import RunSpec
 from gui.bridge.engine_client import ResumeRequest
 from gui.run_form.run_form import RunForm
 from tests.support.recorded_runs import new_run_folder
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(
     recipe="digits",
@@ -112,7 +113,7 @@ def test_the_command_line_does_the_same(form: RunForm) -> None:
 
 def test_it_may_go_on_as_a_new_run(form: RunForm, qtbot: QtBot) -> None:
     form.continue_run(RUN._replace(status=RunStatus(step=200)), END)
-    assert "Points after this step are removed" in form.heading.origin.text()
+    assert sentence("points-after-this-step-are-removed") in form.heading.origin.text()
     enter(form, "epochs", "8")
     form.heading.as_new.click()
     assert form.field("epochs").value() == 8, "what was entered stays"

@@ -17,6 +17,7 @@ from gui.run_form.environment.making_dialog import MakingDialog
 from tests.gui.conftest import window_of_module
 from tests.gui.other_machine import as_before, connect
 from tests.support.device_states import cpu
+from tests.support.sentences import sentence
 from tests.support.uv_double import UvDouble
 
 LONGEST_MS = 120_000
@@ -61,7 +62,7 @@ def begin(app: AppController) -> MakingDialog:
     """Open the dialog, and press its button."""
     app.form.environment.make()
     (dialog,) = (each for each in app.window.findChildren(MakingDialog) if each.isVisible())
-    assert dialog.windowTitle() == "Make an environment for PyTorch on gpus"
+    assert dialog.windowTitle() == sentence("make-environment-for-pytorch-on-gpus")
     dialog.make_button.click()
     return dialog
 
@@ -112,7 +113,7 @@ def test_a_creation_there_ends_with_the_connection(
     with qtbot.waitSignal(app.form.environment.maker.failed, timeout=LONGEST_MS):
         os.kill(app.machines.connection("gpus").pid, signal.SIGSTOP)
         app.machines.disconnect_from("gpus")
-    assert "There is no connection to gpus any more: an environment" in dialog.note.text()
+    assert sentence("no-connection-so-an-environment") in dialog.note.text()
 
 
 def test_a_creation_is_ended_there_when_the_window_closes(

@@ -54,6 +54,7 @@ from tests.gui.conftest import OpenApp, window_of_module
 from tests.gui.other_machine import as_before, connect
 from tests.support.device_states import cpu
 from tests.support.recorded_runs import SPEC, RecordedRun, save_checkpoint
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 START_MS = 240_000
@@ -289,7 +290,7 @@ def test_a_machine_that_a_command_removes_leaves_the_form_as_it_is(
     assert main(["machines", "remove", "gpus"]) == 0
     form.entered.emit()  # the user comes back from the terminal
     assert form.machine.machine == ""
-    assert said == ["gpus is disconnected: the form is for this machine now."]
+    assert said == [sentence("gpus-is-disconnected-so-form-is-here")]
     qtbot.waitUntil(lambda: form.spec() == entered)
 
 
@@ -311,12 +312,12 @@ def test_a_run_of_a_machine_that_is_removed_goes_on_nowhere_else(
     form.entered.emit()
     assert form.machine.machine == "gpus"
     assert not form.start_button.isEnabled()
-    assert form.note.problem == "gpus is not connected now."
+    assert form.note.problem == sentence("gpus-is-not-connected-now")
     assert form.field("epochs").value() == 9
     assert said == []
     form.heading.new_run_button.click()
     assert form.machine.machine == ""
-    assert said == ["gpus is disconnected: the form is for this machine now."]
+    assert said == [sentence("gpus-is-disconnected-so-form-is-here")]
     assert form.field("epochs").value() == 9
     qtbot.waitUntil(form.start_button.isEnabled)
 
@@ -397,7 +398,7 @@ def test_the_settings_and_the_recipe_of_a_run_there_come_into_the_form(
     form = app.form
     qtbot.waitUntil(lambda: form.recipe.currentText() == "mine")
     assert form.machine.machine == "gpus"
-    assert form.recipe_note.text().startswith("mine.py as run gpus:1 has trained it: on gpus")
+    assert form.recipe_note.text().startswith(sentence("recipe-as-run-of-gpus-has-trained-it"))
     assert form.field("settings.width").value_or_default() == 16
     qtbot.waitUntil(lambda: form.spec() is not None)
     spec = form.spec()
@@ -592,7 +593,7 @@ def test_the_trash_there_is_listed_restored_from_and_emptied(
     assert empty.text() == "gpus (1)…"
     empty.trigger()
     (box,) = app.window.findChildren(QMessageBox)
-    assert box.text().startswith("gpus: Delete 1 run for good")
+    assert box.text().startswith(sentence("gpus-delete-run-for-good"))
     next(button for button in box.buttons() if button.text() == "Empty trash").click()
     qtbot.waitUntil(lambda: trashed() == [])
     assert not panel.empty_elsewhere.menuAction().isVisible()
@@ -755,7 +756,7 @@ def test_a_sweep_there_takes_metrics_and_recipe_from_that_machine(
         app.sweeps_page.form_wanted.emit(SweepReport(summary, sweep, (best,)))
         if run == "gpus:9":
             said = app.window.statusBar().currentMessage()
-            assert said.startswith("The recipe comes from run gpus:9, which is not listed")
+            assert said.startswith(sentence("recipe-comes-from-unlisted-run"))
     qtbot.waitUntil(lambda: app.form.machine.machine == "gpus")
     assert app.form.field("seed").value() == 2
     filled = app.form.spec()
@@ -798,7 +799,7 @@ def test_a_sweep_of_the_form_runs_there_and_its_best_settings_come_back(
     assert dialog.windowTitle() == "Sweep of mine on gpus"
     dialog.ranges["learning_rate"].line.setText("0.01,0.1")
     dialog.options["trials"].set_value(2)
-    assert dialog.plan.text().startswith("On gpus: 2 runs, one at a time, on ")
+    assert dialog.plan.text().startswith(sentence("on-gpus-runs-one-at-time"))
     with qtbot.waitSignal(app.sweeps_controller.sweeps.started, timeout=START_MS) as started:
         dialog.start.click()
     assert started.args == ["gpus:1"]
@@ -820,7 +821,9 @@ def test_a_sweep_of_the_form_runs_there_and_its_best_settings_come_back(
     page.use.click()
     qtbot.waitUntil(lambda: app.form.machine.machine == "gpus", timeout=START_MS)
     assert app.form.field("learning_rate").value() == best.settings["learning_rate"]
-    assert app.form.recipe_note.text().startswith(f"mine.py as run {best.run} has trained it")
+    assert app.form.recipe_note.text().startswith(
+        sentence("recipe-as-run-has-trained-it", run=best.run)
+    )
     page.table.opened.emit(best.run)
     assert app.run_list.watched == best.run
 

@@ -17,6 +17,7 @@ from gui.run_form.run_form import RunForm
 from tests.gui.conftest import SPEC, OpenApp, window_of_module
 from tests.support.device_states import cpu
 from tests.support.planning_program import FINDING, program
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -89,7 +90,7 @@ def test_other_pages_say_that_a_race_is_measured_and_the_form_warns(
         app.planning.ask(AskRace(entrants=(spec,), steps=1000))
     assert app.window.page == "run"
     qtbot.waitUntil(lambda: app.window.strip.pages["race"].text() == "Race 0/1")
-    assert "would disturb the measurement" in app.form.devices.warning
+    assert sentence("would-disturb-measurement") in app.form.devices.warning
     assert app.form.start_button.isEnabled()
     with qtbot.waitSignal(app.planning.ended, timeout=60_000):
         app.race_page.stop.click()
@@ -106,7 +107,7 @@ def test_what_waits_for_another_measurement_says_so_and_can_be_stopped(
         app.planning.ask(AskRace(entrants=(spec,), steps=1000))
     row.preflight.trigger()
     row.estimate_memory.trigger()
-    assert findings.note.text() == row.text.text() == "Waits for another measurement…"
+    assert findings.note.text() == row.text.text() == sentence("waits-for-another-measurement")
     row.stop_link.click()
     assert row.stop_link.isHidden()
     assert not app.planning.is_asked(AskMemory)
@@ -199,7 +200,7 @@ def test_a_script_is_not_measured(app: AppController, qtbot: QtBot) -> None:
     assert not app.form.preflight_button.isVisible()
     with qtbot.waitSignal(app.planning_controller.message) as said:
         app.window.preflight.trigger()
-    assert said.args == ["A script runs as it is: only recipes are measured."]
+    assert said.args == [sentence("script-runs-as-it-is-only")]
     assert not app.planning.is_asked(AskPreflight)
     assert measuring_process.ARGUMENTS[-1] == "engine.planning"
 

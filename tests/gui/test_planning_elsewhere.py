@@ -24,6 +24,7 @@ from tests.gui.other_machine import as_before, connect
 from tests.support.device_states import cpu
 from tests.support.planning_program import FINDING, program, serving
 from tests.support.runs import processes_below
+from tests.support.sentences import sentence
 
 RECIPE = "import torch\n\ndef model(): ...\n\ndef datasets(): ...\n"
 LONGEST_MS = 120_000
@@ -110,7 +111,7 @@ def test_a_race_there_is_named_kept_there_and_used_there(
         results.look(entry.spec, "gpus", quietly=True)
     with qtbot.waitSignal(app.planning_controller.message) as said:
         page.use.click()
-    assert said.args == ["gpus is not connected now: its settings are not in the form."]
+    assert said.args == [sentence("gpus-is-not-connected-now-settings")]
     assert form.machine.machine == ""
 
 
@@ -226,8 +227,8 @@ def test_a_race_there_is_seen_everywhere_and_ends_with_the_connection(
     qtbot.waitUntil(lambda: bool(page.table.entries))
     button = app.window.strip.pages["race"]
     assert button.text() == "Race gpus 0/1"
-    assert "A race is measured on gpus: 0/1" in button.toolTip()
-    assert "would disturb the measurement" in form.devices.warning
+    assert sentence("race-is-measured-on-gpus") in button.toolTip()
+    assert sentence("would-disturb-measurement") in form.devices.warning
     choose(app, "", qtbot)
     assert form.devices.warning == ""
     below = processes_below(app.machines.connection("gpus").pid)
@@ -236,7 +237,7 @@ def test_a_race_there_is_seen_everywhere_and_ends_with_the_connection(
     app.planning.refused.connect(lambda _, text: refusals.append(text))
     with qtbot.waitSignal(app.planning.ended, timeout=LONGEST_MS):
         os.kill(app.machines.connection("gpus").pid, signal.SIGKILL)
-    assert refusals[0].startswith("gpus: The connection has ended, and with it")
+    assert refusals[0].startswith(sentence("gpus-connection-has-ended"))
     assert page.doing.text() == f"⚠ {refusals[0]}"
     assert len(page.table.entries) == 1, "what was heard stays"
     assert button.text() == "Race"

@@ -11,6 +11,7 @@ from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from gui.app import AppController
 from tests.gui.conftest import OpenApp, Record
+from tests.support.sentences import sentence
 
 LONG = 300_000
 
@@ -24,7 +25,7 @@ def test_only_a_keras_recipe_in_order_offers_a_twin_run(open_app: OpenApp) -> No
     assert action in app.window.run_menu.actions()
     assert app.window.run_menu.toolTipsVisible()
     assert not action.isEnabled()
-    assert "a recipe for Keras, which digits is not" in action.toolTip()
+    assert sentence("recipe-must-be-for-keras") in action.toolTip()
     app.form.recipe.choose("digits_keras")
     assert action.isEnabled()
     assert "same samples" in action.toolTip()

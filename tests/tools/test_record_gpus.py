@@ -23,6 +23,7 @@ from tests.support.fake_nvml import (
     RECORDED_H100,
     FakeNvml,
 )
+from tests.support.sentences import sentence
 from tools.record_gpus import Recording, record_gpus
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -68,7 +69,7 @@ def test_a_recorded_machine_gives_the_same_snapshot(
     file = tmp_path / "machine.json"
     printed = record(file)
     expected = snapshot_once()
-    assert printed.startswith(f"Recorded 4 GPUs. The answers of the driver are in {file}: ")
+    assert printed.startswith(sentence("gpus-were-recorded", file=file))
 
     replayed = FakeNvml(folders[1])
     replayed.replay(file)
@@ -121,7 +122,7 @@ def test_a_machine_without_a_driver_is_a_recording_too(
 ) -> None:
     fake_nvml.fail("system", "nvmlInit", DRIVER_NOT_LOADED)
     printed = record(tmp_path / "machine.json")
-    assert printed.startswith("The NVIDIA driver is installed, but it is not loaded. The answers ")
+    assert printed.startswith(sentence("driver-is-not-loaded-the-answers"))
     expected = snapshot_once()
     fake_nvml.answer("system", "nvmlInit")
     fake_nvml.replay(tmp_path / "machine.json")
@@ -133,6 +134,6 @@ def test_a_file_that_cannot_be_written_is_an_error_in_words(
 ) -> None:
     assert record_gpus(tmp_path / "nowhere" / "machine.json") == 1
     printed = capsys.readouterr()
-    assert printed.err.startswith("The recording cannot be written: ")
+    assert printed.err.startswith(sentence("recording-cannot-be-written"))
     assert "Traceback" not in printed.err
     assert printed.out == ""

@@ -18,6 +18,7 @@ from engine.runs.store.store_reader import RunReader
 from engine.sweeps.report import SweepReader
 from engine.system import paths
 from tests.support.runs import events
+from tests.support.sentences import sentence
 from tools.screenshots import fake_machine, pictures
 from tools.screenshots.png_palette import with_palette
 from tools.screenshots.recorded_sweep import load_sweep, replay_sweep
@@ -74,7 +75,7 @@ def test_every_state_has_its_pictures() -> None:
 
 
 def test_a_pattern_that_fits_no_picture_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="No picture is called sunset"):
+    with pytest.raises(Refused, match=sentence("no-picture-is-called-sunset").pattern):
         pictures.save_pictures(tmp_path, "sunset")
 
 

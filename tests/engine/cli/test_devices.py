@@ -17,6 +17,7 @@ from engine.cluster.member import Member
 from engine.spec.strategy import Strategy, WorkerPlan
 from engine.telemetry.given_gpus import GivenGpus
 from engine.telemetry.snapshot import DeviceSnapshot, MigSlice, Snapshot
+from tests.support.sentences import sentence
 
 FIRST, SECOND, LOST = "GPU-aaaa", "GPU-bbbb", "GPU-cccc"
 NO_GPU = "No NVIDIA driver is installed."
@@ -85,8 +86,8 @@ def test_names_of_devices(text: str, devices: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("gpu:3", "There is no gpu:3: this machine has 3 GPUs, counted from 0."),
-        ("gpu:2", "gpu:2 (H100) is lost. It fell off the bus."),
+        ("gpu:3", sentence("there-is-no-gpu-this-machine")),
+        ("gpu:2", sentence("gpu-of-the-command-line-is-lost")),
         ("gpu:0,gpu:x", "'gpu:x' names no device"),
     ],
 )
@@ -105,12 +106,10 @@ def test_only_what_was_given_is_offered_and_the_rest_is_refused_by_name(
     assert resolve_devices("all-gpus") == (SECOND,)
     with pytest.raises(Refused) as refusal:
         resolve_devices("gpu:0")
-    assert str(refusal.value).startswith(
-        "gpu:0 (H100) was not given to Traindeck: CUDA_VISIBLE_DEVICES=1 limits it to GPU-bbbb."
-    )
+    assert str(refusal.value).startswith(sentence("gpu-was-not-given-to-traindeck"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert default_devices() == ("cpu:0",)
-    with pytest.raises(Refused, match="CUDA_VISIBLE_DEVICES= gives Traindeck no GPU"):
+    with pytest.raises(Refused, match=sentence("gives-traindeck-no-gpu").pattern):
         resolve_devices("all-gpus")
     assert why_not_here(TwoGpus(), snapshot(FIRST, SECOND)) == "Choose GPUs."
 
@@ -194,11 +193,11 @@ def test_devices_of_another_machine_have_its_name(text: str, chosen: tuple[str, 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("gpus/gpu:0", r"gpus/gpu:0 \(H100\) was not given to Traindeck: CUDA_VISIBLE_DEVICES=1"),
-        ("gpus/gpu:7", "There is no gpus/gpu:7: gpus has 2 GPUs"),
-        ("gpus/tpu:0", "'gpus/tpu:0' names no device"),
-        ("old/cpu:0", "The devices of old are not known. old was lost."),
-        ("lab/cpu:0", "There is no machine 'lab' in the cluster; there are: desk, gpus, old."),
+        ("gpus/gpu:0", sentence("gpu-of-cluster-was-not-given").pattern),
+        ("gpus/gpu:7", sentence("there-is-no-gpus-has-gpus").pattern),
+        ("gpus/tpu:0", sentence("names-no-device").pattern),
+        ("old/cpu:0", sentence("devices-of-old-are-not-known").pattern),
+        ("lab/cpu:0", sentence("there-is-no-machine-lab").pattern),
     ],
 )
 def test_a_device_that_no_machine_has_is_refused(text: str, said: str) -> None:

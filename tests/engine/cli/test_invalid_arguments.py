@@ -9,6 +9,7 @@ import pytest
 
 from engine.system import paths
 from main import main
+from tests.support.sentences import sentence
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -33,37 +34,49 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     ("arguments", "said"),
     [
         (["fly"], "There is no command 'fly'"),
-        (["show"], "The following arguments are required: ID."),
-        (["train", "--epochs", "many"], "--epochs must be a whole number, not 'many'."),
-        (["train", "--epochs", "9" * 30], "Epochs must be at most 2147483647"),
-        (["train", "--epochs", "9" * 9999], "--epochs must be a whole number"),
-        (["train", "--epochs", "0"], "Epochs must be at least 1, not 0."),
-        (["train", "--batch-size", "0"], "Batch size must be at least 1, not 0."),
-        (["train", "--learning-rate", "fast"], "--learning-rate must be a number, not 'fast'."),
-        (["train", "--learning-rate", "nan"], "Learning rate must be a finite number"),
-        (["train", "--learning-rate", "1e999"], "--learning-rate must be a smaller number"),
-        (["train", "--seed", "-1"], "Seed must be at least 0, not -1."),
+        (["show"], sentence("following-arguments-are-required-id")),
+        (
+            ["train", "--epochs", "many"],
+            sentence("named-must-be-whole-number", name="--epochs", value="many"),
+        ),
+        (["train", "--epochs", "9" * 30], sentence("epochs-must-be-at-most-the-largest")),
+        (["train", "--epochs", "9" * 9999], sentence("epochs-must-be-whole-number")),
+        (["train", "--epochs", "0"], sentence("epochs-must-be-at-least")),
+        (["train", "--batch-size", "0"], sentence("batch-size-must-be-at-least-1-not", value=0)),
+        (
+            ["train", "--learning-rate", "fast"],
+            sentence("named-must-be-number", name="--learning-rate", value="fast"),
+        ),
+        (["train", "--learning-rate", "nan"], sentence("learning-rate-must-be-finite-number")),
+        (["train", "--learning-rate", "1e999"], sentence("learning-rate-must-be-smaller-number")),
+        (["train", "--seed", "-1"], sentence("seed-must-be-at-least")),
         (
             ["train", "--precision", "bf17"],
-            "--precision must be one of default, fp32, tf32, bf16, fp16, not",
+            sentence("precision-must-be-one-of-default"),
         ),
-        (["train", "--clip-norm", "x"], "--clip-norm must be a number, not 'x'."),
-        (["train", "--keep-checkpoints", "0"], "(keep_checkpoints) must be at least 1, not 0."),
-        (["train", "--compile=yes"], "--compile/--no-compile ignored explicit argument 'yes'."),
-        (["train", "--name", "\udcff"], "holds characters that cannot be shown"),
-        (["train", "--recipe", "nope"], "There is no built-in recipe 'nope'"),
+        (
+            ["train", "--clip-norm", "x"],
+            sentence("named-must-be-number", name="--clip-norm", value="x"),
+        ),
+        (["train", "--keep-checkpoints", "0"], sentence("keep-checkpoints-must-be-at-least")),
+        (["train", "--compile=yes"], sentence("ignored-explicit-argument-yes")),
+        (["train", "--name", "\udcff"], sentence("holds-characters-that-cannot-be-shown")),
+        (["train", "--recipe", "nope"], sentence("there-is-no-built-in-recipe", recipe="nope")),
         (["train", "--recipe", "no/such.py"], "There is no recipe file"),
-        (["train", "--strategy", "nope"], "There is no strategy 'nope'"),
-        (["train", "--set", "width"], "--set takes name=value, not 'width'."),
-        (["train", "--set", "width=wide"], "width must be a whole number, not 'wide'."),
-        (["train", "--set", "colour=red"], "digits has no setting 'colour'."),
+        (["train", "--strategy", "nope"], sentence("there-is-no-strategy", strategy="nope")),
+        (["train", "--set", "width"], sentence("set-takes-value-not-name-alone")),
+        (
+            ["train", "--set", "width=wide"],
+            sentence("named-must-be-whole-number", name="width", value="wide"),
+        ),
+        (["train", "--set", "colour=red"], sentence("digits-has-no-setting-colour")),
         (["train", "--devices", "cpu:0,"], "has an empty entry"),
         (["train", "--devices", "cpu:64"], "There is no device cpu:64"),
         (["train", "--devices", "tpu:0"], "'tpu:0' names no device"),
         (["train", "--devices", "cpu:0,cpu:00"], "cpu:0 is chosen 2 times"),
         pytest.param(
             ["train", "--devices", "GPU-0000"],
-            "GPU-0000 is not on this machine",
+            sentence("gpu-is-not-on-this-machine"),
             marks=pytest.mark.processes,
         ),
         (["train", "--strategy", "single", "--devices", "cpu:0,cpu:1"], "trains on 1 device"),
@@ -102,12 +115,12 @@ def test_a_broken_recipe_is_named_with_its_line(
     recipe = tmp_path / "broken.py"
     recipe.write_text("import torch\ndef model(:\n")
     text = refused(["train", "--recipe", str(recipe), "--devices", "cpu:0"], capsys)
-    assert text == f"The recipe {recipe} has a syntax error in line 2: invalid syntax.\n"
+    assert text == sentence("recipe-has-syntax-error-in-line", recipe=recipe)
 
 
 def test_every_problem_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     text = refused(["train", "--devices", "cpu:0", "--epochs", "0", "--batch-size", "-3"], capsys)
     assert text.splitlines() == [
-        "Batch size must be at least 1, not -3.",
-        "Epochs must be at least 1, not 0.",
+        sentence("batch-size-must-be-at-least-1-not", value="-3"),
+        sentence("epochs-must-be-at-least"),
     ]

@@ -25,6 +25,7 @@ from engine.runs import checkpoint_files, run_info
 from main import main
 from tests.support import ssh_server
 from tests.support.recorded_runs import RecordedRun, save_checkpoint
+from tests.support.sentences import sentence
 from tests.support.ssh_server import HOST, SshServer
 
 with_ssh = pytest.mark.skipif(bool(ssh_server.MISSING), reason=ssh_server.MISSING)
@@ -106,7 +107,7 @@ def test_a_machine_is_checked(gpus: SshServer, capsys: Text) -> None:
     assert main(["machines", "check", HOST, "--json"]) == 1
     printed = capsys.readouterr()
     assert json.loads(printed.out)["state"] == "failed"
-    assert "gpus refuses SSH connections" in printed.err
+    assert sentence("gpus-refuses-ssh-connections") in printed.err
 
 
 @with_ssh
@@ -187,7 +188,7 @@ def is_template(process: psutil.Process) -> bool:
 @pytest.mark.parametrize(
     ("command", "begins", "said", "code"),
     [
-        ("twin --epochs 1000000", "trains with", "The twin runs were interrupted", 130),
+        ("twin --epochs 1000000", "trains with", sentence("twin-runs-were-interrupted"), 130),
         ("race --strategies single --steps 1000000", "Trains", "The race was stopped", 3),
         ("preflight --seconds 600", "of at most", "; it took", 0),
         ("memory", "…", "nothing is predicted", 130),
@@ -339,7 +340,7 @@ def test_a_script_goes_there_with_its_modules_and_runs(
     printed = capfd.readouterr()
     assert "sum 42" in (there / "runs" / "1" / "logs" / "rank0.log").read_text()
     assert "not passed on" not in printed.err
-    assert "Sent to gpus: my train.py with helper.py, which it imports." in printed.err
+    assert sentence("sent-with-its-modules") in printed.err
     for words in (["-m", "pkg"], ["pkg"]):
         assert main([*command, *words]) == 2
         assert "--folder FOLDER" in capfd.readouterr().err
@@ -389,7 +390,9 @@ def test_what_cannot_be_reached_is_one_sentence_also_as_json(gpus: SshServer, ca
     gpus.stop()
     assert main(["runs", "--json", "--on", HOST]) == 1
     printed = capfd.readouterr()
-    assert "There is no connection to gpus" in json.loads(printed.out)["problems"][0]["text"]
+    assert (
+        sentence("there-is-no-connection-to-gpus") in json.loads(printed.out)["problems"][0]["text"]
+    )
     assert "Connection refused" in printed.err
     assert main(["train", "--recipe", "digits", "--on=-oProxyCommand=x"]) == 2
 
@@ -408,26 +411,24 @@ def test_what_cannot_be_honoured_there_is_refused_by_name(tmp_path: Path, capsys
         assert main([*command, str(script), "--on", "me@lab"]) == 2
         assert f"run --on me@lab -- {script}" in capsys.readouterr().err
     assert main(["import", str(script), "--on", "me@lab"]) == 2
-    assert "neither a TensorBoard event file" in capsys.readouterr().err
+    assert sentence("neither-tensorboard-event-file") in capsys.readouterr().err
     assert main(["export", "lab:1", "gpus:2", "3", "--format", "csv"]) == 2
-    assert "several machines (gpus, lab, this machine)" in capsys.readouterr().err
+    assert sentence("several-machines-gpus-lab-this-machine") in capsys.readouterr().err
     assert main(["show", "gpus:"]) == 2
-    assert "'gpus:' names no run: say the machine and the number, such as gpus:12." in (
-        capsys.readouterr().err
-    )
+    assert sentence("gpus-names-no-run-say-machine") in (capsys.readouterr().err)
     assert main(["stop", ":12"]) == 2
-    assert "':12' names no run: say the machine and the number" in capsys.readouterr().err
+    assert sentence("names-no-run-say-machine") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["new-recipe", "--on", "lab"], "works on this machine only"),
-        (["machines", "list", "--on=lab"], "works on this machine only"),
-        (["machines", "--on", "lab"], "works on this machine only"),
-        (["warm", "--on"], "warm --allow` is the opposite of --off"),
-        (["train", "--on", ""], "--on needs the name of a machine"),
-        (["runs", "--on="], "--on needs the name of a machine"),
+        (["new-recipe", "--on", "lab"], sentence("works-on-this-machine-only")),
+        (["machines", "list", "--on=lab"], sentence("works-on-this-machine-only")),
+        (["machines", "--on", "lab"], sentence("works-on-this-machine-only")),
+        (["warm", "--on"], sentence("warm-allow-is-opposite-of-off")),
+        (["train", "--on", ""], sentence("on-needs-name-of-machine")),
+        (["runs", "--on="], sentence("on-needs-name-of-machine")),
     ],
 )
 def test_what_names_no_other_machine_says_so(capsys: Text, words: list[str], said: str) -> None:

@@ -35,6 +35,7 @@ from engine.spec import catalog
 from engine.spec.spec_file import write_spec
 from main import main
 from tests.support.recorded_runs import RUNNING, SPEC, RecordedRun, record_run
+from tests.support.sentences import sentence
 
 FINISHED = RunEnded(state="finished", reason="All 3 epochs are done.")
 STOPPED = RunEnded(state="stopped", reason="Stopped after step 12.")
@@ -100,9 +101,13 @@ def test_the_json_of_a_failed_run_has_the_failure_with_file_and_line(
         (["train", "--devices", "cpu:0", "--epochs", "0"], "epochs", "must be at least 1"),
         (["train", "--devices", "cpu:0", "--seed", "-1"], "seed", "must be at least 0"),
         (["train", "--recipe", "nothing.py"], "", "There is no recipe file"),
-        (["train", "--recipe", "nothing"], "", "There is no built-in recipe 'nothing'"),
+        (
+            ["train", "--recipe", "nothing"],
+            "",
+            sentence("there-is-no-built-in-recipe", recipe="nothing"),
+        ),
         (["train", "--devices", "cpu:0", "--set", "wide"], "", "--set takes name=value"),
-        (["train", "--batch-size", "many"], "", "--batch-size must be a whole number"),
+        (["train", "--batch-size", "many"], "", sentence("batch-size-must-be-whole-number")),
         (["train", "--nonsense"], "", "nrecognized arguments: --nonsense"),
         (["resume", "7000"], "", "There is no run 7000"),
         (["show", "7000"], "", "There is no run 7000"),
@@ -149,9 +154,9 @@ def test_a_finished_run_takes_no_commands(capsys: pytest.CaptureFixture[str]) ->
     run = record_run(*RUNNING, FINISHED)
     for command in ("attach", "stop", "pause", "checkpoint", "empty-cache"):
         assert main([command, run.id]) == 2
-        assert f"Run {run.id} is finished, no longer active" in capsys.readouterr().err
+        assert sentence("run-is-finished-no-longer-active", run=run.id) in capsys.readouterr().err
     assert main(["resume", run.id]) == 2
-    assert "has finished all its epochs" in capsys.readouterr().err
+    assert sentence("has-finished-all-epochs") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("end", "code"), [(FINISHED, 0), (STOPPED, 3), (FAILED, 1)])
@@ -203,7 +208,7 @@ def test_show_prints_no_path_of_a_checkpoint_that_is_not_there(
     for step in (6, 12):
         show(run.id, json=False)
         text = " ".join(capsys.readouterr().out.split())
-        assert "step-00000012 is not there any more" in text
+        assert sentence("step-is-not-there-any-more") in text
         assert "/moved/away" not in text
         begin(run.folder, step)
         publish(
@@ -240,7 +245,7 @@ def test_show_tells_the_parts_that_are_in_force(capsys: pytest.CaptureFixture[st
     shrunk = Shrunk(0, 3, "", 4, SPEC.accumulation, SPEC.batch_size, replicas)
     run = record_run(*RUNNING, shrunk, STOPPED)
     show(run.id, json=False)
-    assert "4 accumulation steps, since a device was out of memory" in capsys.readouterr().out
+    assert sentence("accumulation-steps-since-device-was-out") in capsys.readouterr().out
 
 
 class Supervisor:
@@ -308,7 +313,7 @@ def test_a_pause_may_free_the_gpus(
 
     monkeypatch.setattr(client, "send", send)
     assert main(["pause", run.id, *flags]) == 0
-    assert ("its model in the host's memory" in capsys.readouterr().out) is freed
+    assert (sentence("model-in-hosts-memory") in capsys.readouterr().out) is freed
 
 
 def test_empty_cache_waits_for_every_worker_on_every_device(

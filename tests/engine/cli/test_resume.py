@@ -21,6 +21,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
 from main import main
 from tests.support.recorded_runs import RUNNING, SPEC, RecordedRun, record_run
+from tests.support.sentences import sentence
 
 STOPPED = RunEnded("stopped", "Stopped.")
 
@@ -46,7 +47,7 @@ def test_resume_lets_a_paused_run_go_on(
         assert main(["resume", run.id, flag, value]) == 2
         assert f"leave out {flag}," in capsys.readouterr().err
     assert main(["resume", run.id]) == 0
-    assert capsys.readouterr().out == f"Run {run.id} goes on after step 12.\n"
+    assert capsys.readouterr().out == sentence("run-goes-on-after-step", run=run.id)
 
 
 def test_resume_as_a_new_run_leaves_the_old_one(
@@ -109,7 +110,7 @@ def test_a_resume_from_the_beginning_says_so(
     run = record_run(*RUNNING, STOPPED)
     monkeypatch.setattr(client, "resume", lambda *_: "beginning")
     assert main(["resume", run.id, "--detach"]) == 0
-    assert f"Run {run.id} starts again from the beginning.\n" in capsys.readouterr().err
+    assert sentence("run-starts-again-from-beginning", run=run.id) in capsys.readouterr().err
 
 
 MINE = "import torch\ndef model(width: int = 8): ...\ndef datasets(): ...\n"
@@ -150,8 +151,8 @@ def test_without_a_terminal_a_changed_recipe_goes_on_as_it_was_and_that_is_said(
     assert main(["resume", changed.id, "--detach", "--set", "width=4"]) == 0
     assert resumed == [(WAS, {"width": 4})]
     said = capsys.readouterr().err.splitlines()[0]
-    assert "has changed since the run's start (mine.py: 1 line changed)" in said
-    assert "`--recipe as-it-is-now` takes the changed one." in said
+    assert sentence("has-changed-since-runs-start-line") in said
+    assert sentence("takes-changed-one") in said
 
 
 def test_the_flag_answers_the_question(
@@ -183,7 +184,7 @@ def test_on_a_terminal_it_asks(
     assert main(["resume", changed.id, "--detach"]) == (0 if expected else 2)
     assert [version for version, _ in resumed] == expected
     assert "mine.py: 1 line changed" in shown.getvalue()
-    assert shown.getvalue().count("[1] as-it-was or [2] as-it-is-now?") == typed.count("\n") + (
+    assert shown.getvalue().count(sentence("as-it-was-or-as-it-is-now")) == typed.count("\n") + (
         not expected
     )
 
@@ -194,4 +195,4 @@ def test_show_tells_with_which_recipe_it_went_on(
     for version in (WAS, NOW):
         changed.add(RecipeChosen(version, "mine.py: 1 line changed"))
     assert main(["show", changed.id]) == 0
-    assert "recipe as-it-is-now; mine.py: 1 line changed" in capsys.readouterr().out
+    assert sentence("recipe-as-it-is-now-line-changed") in capsys.readouterr().out

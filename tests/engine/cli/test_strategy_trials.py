@@ -14,6 +14,7 @@ from engine.doctor.check import Check
 from engine.doctor.examination import Pythons
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
+from tests.support.sentences import sentence
 
 PYTHONS = Pythons("/torch/bin/python", "/tf/bin/python")
 
@@ -61,4 +62,4 @@ def test_a_run_that_cannot_start_is_a_problem(monkeypatch: pytest.MonkeyPatch) -
     with CtrlC() as ctrl_c:
         check, _ = next(trials(("GPU-a",), PYTHONS, ctrl_c, lambda what: None))
     assert check.ok is False
-    assert check.sentence == "It cannot start: There is no such GPU."
+    assert check.sentence == sentence("it-cannot-start-without-gpu")

@@ -16,6 +16,7 @@ from engine.remote import requests
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import Exported, OfferedFile, TemporaryFolder
 from engine.remote.session import NotConnected, RefusedThere
+from tests.support.sentences import sentence
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
 LOST = NotConnected("gpus has closed the connection.")
@@ -79,7 +80,7 @@ def test_a_target_that_is_there_is_refused_before_anything_is_done(
 
 def test_a_lost_connection_says_what_it_means(session: Session, tmp_path: Path) -> None:
     session.answers[requests.Export] = LOST
-    with pytest.raises(NoAnswer, match=r"closed the connection\. Nothing was exported\."):
+    with pytest.raises(NoAnswer, match=sentence("closed-connection-nothing-was-exported").pattern):
         transfers.export_from(MACHINE, ["1"], "html", None)
     (tmp_path / "a.csv").write_text("step,loss\n1,2\n")
     session.answers[requests.MakeFolder] = TemporaryFolder(1, "/there")

@@ -20,6 +20,7 @@ from engine.messages.events import (
 from engine.processes.process import start_time
 from engine.runs.run_state import RunState
 from tests.support.recorded_runs import RUNNING, record_run
+from tests.support.sentences import sentence
 
 SAVED = CheckpointSaved(path="checkpoints/step-00000012", step=12, epoch=1, bytes=5, seconds=0.1)
 END = RunEnded(state="finished", reason="All 3 epochs are done.")
@@ -84,9 +85,9 @@ def test_an_answer_is_the_first_event_of_its_kind_after_the_command() -> None:
 @pytest.mark.parametrize(
     ("events", "said"),
     [
-        ([END], "Run 1 ended before it could answer: it is finished."),
+        ([END], sentence("run-ended-before-it-could-answer")),
         ([CommandRefused("save_checkpoint", "The disk is full.")], "The disk is full."),
-        ([Paused(step=12)], "did not carry it out within"),
+        ([Paused(step=12)], sentence("did-not-carry-it-out-within")),
     ],
 )
 def test_an_answer_that_does_not_come_ends_in_a_sentence(

@@ -14,6 +14,7 @@ from tests.support import slow_link
 from tests.support.cluster_machine import ClusterMachine, wait_for
 from tests.support.runs import is_training, spec, wait_for_end, wait_for_event
 from tests.support.runs import wait_for as wait_for_run
+from tests.support.sentences import sentence
 from tests.support.slow_link import SlowLink
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
@@ -48,7 +49,7 @@ def test_a_machine_without_a_network_is_lost_and_comes_back_by_itself_with_its_r
             wait_for(lambda: desk.sees() == {"desk": True, "gpus": False})
             away = gpus.call("cluster", "status")
             assert away.code == 1
-            assert f"The head of the cluster, {head}, does not answer" in away.errors
+            assert sentence("named-head-of-cluster-does-not-answer", head=head) in away.errors
             link.mend()
             wait_for(lambda: desk.sees() == {"desk": True, "gpus": True})
             wait_for(lambda: gpus.sees() == {"desk": True, "gpus": True})

@@ -13,6 +13,7 @@ import pytest
 
 from engine.cluster import lifecycle, membership
 from tests.support.cluster_machine import LONGEST, ClusterMachine, two_machines, wait_for
+from tests.support.sentences import sentence
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
 pytestmark = pytest.mark.usefixtures("processes")
@@ -67,7 +68,7 @@ def test_the_line_to_paste_is_printed_again(cluster: Cluster) -> None:
     again = desk.call("cluster", "start")
     assert again.code == 0
     assert again.output.split()[-4:] == ["join", head_of(desk), "--token", desk.token]
-    assert "`--host IP` names an address that the others reach" in again.errors
+    assert sentence("names-address-that-others-reach") in again.errors
     assert "runs already" in gpus.join(head_of(desk), desk.token).errors
 
 
@@ -79,7 +80,9 @@ def test_a_machine_of_another_cluster_is_told_so_also_while_its_node_runs(
     )
     membership.save(known, "0" * 64)
     monkeypatch.setattr(lifecycle, "_node_lives", lambda: True)
-    with pytest.raises(membership.ClusterError, match=r"the cluster of 127\.0\.0\.1:1: end that"):
+    with pytest.raises(
+        membership.ClusterError, match=sentence("in-another-cluster-end-that").pattern
+    ):
         lifecycle.join("127.0.0.9:1", "0" * 64, "", "", "")
 
 
@@ -124,8 +127,8 @@ def test_the_log_of_a_command_has_no_token(cluster: Cluster, third: ClusterMachi
             pytest.param(*other, marks=pytest.mark.nightly)
             for other in (
                 ("no token", (), "is no token of a cluster"),
-                (None, ("--name", "gpus"), "There is a machine gpus in the cluster already"),
-                (None, ("--host", "203.0.113.7"), "This machine has no address 203.0.113.7"),
+                (None, ("--name", "gpus"), sentence("there-is-machine-gpus-in-cluster")),
+                (None, ("--host", "203.0.113.7"), sentence("this-machine-has-no-address")),
                 (None, ("--ports", "80-90"), "is no range of ports"),
                 (None, ("--name", "a/b"), "is no name for a machine"),
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from engine.cluster.versions import Versions, differences
+from tests.support.sentences import sentence
 
 HERE = Versions(
     python="3.11.7", ray="2.60.0", traindeck="0.1.0", torch="2.13.0+cpu", tensorflow="2.21.0"
@@ -21,7 +22,7 @@ def test_other_versions_are_refused_by_name() -> None:
         python="3.12.1", ray="2.60.1", traindeck="0.2.0", torch="2.13.1+cpu", tensorflow="2.20.0"
     )
     found = differences(HERE, there, "head")
-    assert "Python is 3.11.7 here, and 3.12.1 on head." in found.refused
+    assert sentence("python-is-here-and-on-head", version="3.12.1") in found.refused
     assert len(found.refused) == 5
     assert found.told == ()
 
@@ -30,16 +31,12 @@ def test_another_build_and_a_last_number_of_python_are_told() -> None:
     found = differences(HERE, replace(HERE, python="3.11.9", torch="2.13.0+cu130"), "head")
     assert found.refused == ()
     assert found.told == (
-        "Python is 3.11.7 here, and 3.11.9 on head.",
-        "PyTorch is 2.13.0+cpu here, and 2.13.0+cu130 on head.",
+        sentence("python-is-here-and-on-head", version="3.11.9"),
+        sentence("pytorch-is-here", machine="head"),
     )
 
 
 def test_a_framework_that_one_machine_lacks_is_told() -> None:
     without = replace(HERE, tensorflow="")
-    assert differences(HERE, without, "head").told == (
-        "TensorFlow 2.21.0 is on this machine, and not on head.",
-    )
-    assert differences(without, HERE, "head").told == (
-        "TensorFlow 2.21.0 is on head, and not on this machine.",
-    )
+    assert differences(HERE, without, "head").told == (sentence("tensorflow-is-on-this-machine"),)
+    assert differences(without, HERE, "head").told == (sentence("tensorflow-is-on-head"),)

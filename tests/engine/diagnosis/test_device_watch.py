@@ -28,6 +28,7 @@ from engine.messages.events import (
 from engine.runs.run_state import RunStatus, fold
 from engine.spec.strategy import WorkerPlan
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from tests.support.sentences import sentence
 
 GPU, OTHER = "GPU-1111", "GPU-2222"
 LOST = "The GPU fell off the bus."
@@ -247,9 +248,5 @@ def test_the_failure_names_the_gpu_and_the_checkpoint(tmp_path: Path) -> None:
     plans = (WorkerPlan(0, (OTHER,)), WorkerPlan(1, (GPU,)))
     failure = lost_device_failure(device, RunStatus(checkpoint_step=40), plans, {1: log})
     assert (failure.rank, failure.device, failure.log_tail) == (1, GPU, "the last line")
-    assert failure.message == (
-        "GPU 3 stopped answering, so the run was ended. The GPU fell off the bus. The "
-        "last checkpoint is of step 40: resume the run when the GPU is back, or go on from there "
-        "on other devices."
-    )
+    assert failure.message == sentence("gpu-stopped-answering-so-run-ended")
     assert "no checkpoint yet" in lost_device_failure(device, RunStatus(), plans, {1: log}).message

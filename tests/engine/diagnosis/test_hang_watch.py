@@ -17,6 +17,7 @@ from engine.runs.run_state import RunState, RunStatus
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.strategy import WorkerPlan
 from engine.system import paths
+from tests.support.sentences import sentence
 
 RECIPE = RecipeInfo(name="mine", path="/home/ben/mine.py", framework="torch", builtin=False)
 PLANS = (WorkerPlan(0, ("cpu:0",)), WorkerPlan(1, ("cpu:1",)))
@@ -83,7 +84,7 @@ def test_after_the_limit_all_stacks_are_requested_and_the_hang_is_reported_once(
     [trouble] = case.wait(10)
     assert case.requested == [11, 12]
     assert trouble.raised
-    assert trouble.text.startswith("No step was done for 62 s after step 7. Rank 0 on cpu:0 does ")
+    assert trouble.text.startswith(sentence("no-step-was-done"))
 
 
 def test_older_stacks_in_the_file_are_ignored(case: Case) -> None:
@@ -94,12 +95,14 @@ def test_older_stacks_in_the_file_are_ignored(case: Case) -> None:
     with file.open("a") as written:
         written.write(STACKS)
     [trouble] = case.wait(1)
-    assert "Rank 1 on cpu:1 is in fetch (fetch.py:7), there in read (ssl.py:9)." in trouble.text
+    assert sentence("rank-is-in-fetch-there") in trouble.text
     case.wait(120)
     failure = case.watch.failure(case.status)
     assert failure is not None
     assert (failure.rank, failure.where) == (1, "/home/ben/fetch.py:7")
-    assert failure.message.startswith("The training hangs: Rank 1 on cpu:1 is in fetch")
+    assert failure.message.startswith(
+        sentence("training-hangs-is-in-fetch", rank="Rank 1 on cpu:1")
+    )
 
 
 def test_the_end_of_a_hang_is_reported_and_it_may_hang_again(case: Case) -> None:
@@ -215,7 +218,7 @@ def test_a_thread_of_the_framework_calls_the_recipe_for_the_main_one() -> None:
     """As in a `py_function`. Other threads of the recipe are not the cause of a hang."""
     threads = working_threads(OTHER_THREADS.format(project=PROJECT))
     found = locate_worker(PLANS[0], threads, RECIPE)
-    assert found.text == "Rank 0 on cpu:0 is in augment (mine.py:30)."
+    assert found.text == sentence("rank-is-in-augment")
     assert found.where == "/home/ben/mine.py:30"
 
 
@@ -227,7 +230,7 @@ def test_a_thread_of_ours_works_for_the_main_one() -> None:
     )
     threads = working_threads(ours.format(project=PROJECT))
     found = locate_worker(PLANS[0], threads, RECIPE)
-    assert found.text == "Rank 0 on cpu:0 is in prefetch (mine.py:90)."
+    assert found.text == sentence("rank-is-in-prefetch")
 
 
 def test_outside_of_the_recipe_the_module_of_ours_is_named() -> None:
@@ -236,10 +239,7 @@ def test_outside_of_the_recipe_the_module_of_ours_is_named() -> None:
         Frame(str(PROJECT / "engine/pytorch/process_group.py"), 88, "agree"),
     ]
     found = locate_worker(PLANS[0], [frames], RECIPE)
-    assert found.text == (
-        "Rank 0 on cpu:0 is in agree (process_group.py:88), there in all_reduce "
-        "(distributed.py:3000)."
-    )
+    assert found.text == sentence("rank-is-in-agree-there")
     assert found.where == ""
 
 

@@ -10,6 +10,7 @@ from engine.diagnosis.root_cause import TAIL_BYTES, TAIL_LINES, find_failure, ta
 from engine.messages.events import Failure, WorkerFailed
 from engine.processes.process import ORPHANED, UNKNOWN_EXIT
 from engine.spec.strategy import one_process, one_process_per_device
+from tests.support.sentences import sentence
 
 PLANS = one_process_per_device(("cpu:0", "cpu:1", "cpu:2"))
 
@@ -92,13 +93,13 @@ def test_an_exception_is_shown_with_the_message_of_its_worker(logs: dict[int, Pa
 @pytest.mark.parametrize(
     ("code", "signal", "phrase"),
     [
-        (-9, "SIGKILL", "was ended by SIGKILL (killed from outside; when memory runs out"),
-        (-11, "SIGSEGV", "was ended by SIGSEGV (a crash in native code)."),
+        (-9, "SIGKILL", sentence("was-ended-by-sigkill-killed")),
+        (-11, "SIGSEGV", sentence("was-ended-by-sigsegv-crash")),
         (-15, "SIGTERM", "was ended by SIGTERM."),
-        (UNKNOWN_EXIT, "", "ended; the system does not tell why, as its template has ended too."),
-        (ORPHANED, "", "lost its connection to the supervisor, which lives"),
-        (5, "", "ended with exit code 5 before the training was done."),
-        (0, "", "ended with exit code 0 before the training was done."),
+        (UNKNOWN_EXIT, "", sentence("ended-system-does-not-tell-why")),
+        (ORPHANED, "", sentence("lost-connection-to-supervisor-which-lives")),
+        (5, "", sentence("ended-with-exit-code-before-training", code=5)),
+        (0, "", sentence("ended-with-exit-code-before-training", code=0)),
     ],
 )
 def test_an_exit_without_a_report_is_explained_by_its_code(
@@ -114,7 +115,7 @@ def test_after_a_failed_kernel_the_abort_is_not_the_cause(logs: dict[int, Path])
     said = WorkerFailed(1, "A kernel failed.", "r.py:3", "", False, kernel_fault=True)
     failure = find(logs, {1: -6, 0: 1}, (report(0, lost_peer=True), said))
     assert (failure.rank, failure.where, failure.signal) == (1, "r.py:3", "")
-    assert failure.message == "Rank 1 on cpu:1 failed: A kernel failed."
+    assert failure.message == sentence("rank-failed-kernel-failed")
 
 
 def test_a_worker_with_several_devices_names_them_all(logs: dict[int, Path]) -> None:
@@ -125,7 +126,7 @@ def test_a_worker_with_several_devices_names_them_all(logs: dict[int, Path]) -> 
 def test_workers_that_exit_without_an_error_have_no_rank_to_blame(logs: dict[int, Path]) -> None:
     failure = find(logs, {})
     assert failure.rank == -1
-    assert failure.message == "The workers exited without finishing the training."
+    assert failure.message == sentence("workers-exited-without-finishing-training")
 
 
 def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:

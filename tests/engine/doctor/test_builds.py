@@ -11,6 +11,7 @@ from engine.doctor.check import Check
 from engine.doctor.facts import DriverFacts, GpuFacts
 from engine.environments.gpu_builds import gpu_problem
 from engine.environments.installed import Installed
+from tests.support.sentences import sentence
 
 TORCH = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
 """Of PyTorch 2.13 for CUDA 13.0, as it is on the index."""
@@ -84,12 +85,12 @@ def test_the_torch_of_the_index_needs_a_new_driver_and_a_card_from_sm_75_on(tmp_
     assert only(torch_checks(installed, machine((12, 0)), "", TORCH)).ok
     old = only(torch_checks(installed, machine((9, 0), driver="570.86.15"), "", TORCH))
     assert old.ok is False
-    assert "CUDA 13.0, which needs the driver 580.65 or newer" in old.sentence
+    assert sentence("cuda-which-needs-driver-or-newer") in old.sentence
     assert "570.86.15" in old.sentence
-    assert "Update the NVIDIA driver to 580" in old.remedy
+    assert sentence("update-nvidia-driver") in old.remedy
     card = only(torch_checks(installed, machine((6, 1)), ""))  # without its import
     assert (card.check, card.ok) == ("PyTorch for GPU 0", False)
-    assert "leaves out cards before sm_75: GPU 0 (Card, sm_61)" in card.sentence
+    assert sentence("leaves-out-cards-before-gpu-card") in card.sentence
     assert "CUDA 12.6" in card.remedy
     [one] = torch_checks(installed, machine((9, 0), (11, 0)), "", TORCH)
     assert one.check == "PyTorch for GPU 1"
@@ -101,9 +102,7 @@ def test_torch_without_cuda_beside_a_gpu_is_a_problem_with_a_command(tmp_path: P
     assert only(torch_checks(installed, machine(), "")).ok
     check = only(torch_checks(installed, machine((9, 0)), "/env/bin/python"))
     assert check.ok is False
-    assert check.sentence == (
-        "PyTorch 2.13.0+cpu was built without CUDA and cannot use GPUs; this machine has a GPU."
-    )
+    assert check.sentence == sentence("pytorch-was-built-without-cuda-on-gpu-machine")
     assert "/env/bin/python -m pip install --force-reinstall 'torch>=2.13,<2.14'" in check.remedy
 
 
@@ -122,7 +121,7 @@ def test_tensorflow_has_no_kernels_for_the_newest_cards(tmp_path: Path) -> None:
     assert "at the first use" in hopper[1].sentence
     newest = only(tensorflow_checks(installed, machine((12, 0)), ""))
     assert newest.ok is False
-    assert "no kernels for GPU 0 (Card, sm_120), and its CUDA 12.5 is older" in newest.sentence
+    assert sentence("no-kernels-for-gpu-card") in newest.sentence
     assert "PyTorch strategy" in newest.remedy
 
 
@@ -150,7 +149,7 @@ def test_a_run_on_a_gpu_is_refused_before_its_start(tmp_path: Path) -> None:
     python = tmp_path / "bin" / "python"
     torch_of(site, "2.12.0+cpu")
     problem = gpu_problem("torch", str(python))
-    assert problem.startswith("PyTorch 2.12.0+cpu was built without CUDA and cannot use GPUs.")
+    assert problem.startswith(sentence("pytorch-was-built-without-cuda-and-cannot-use-gpus"))
     assert f"`{python} -m pip install --force-reinstall" in problem
     torch_of(site, "2.13.0", "13.0")  # the command was carried out
     assert gpu_problem("torch", str(python)) == ""

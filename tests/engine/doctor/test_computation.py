@@ -16,6 +16,7 @@ from engine.doctor.computation import (
 )
 from engine.doctor.facts import ComputationFacts, GpuFacts, MirroredFacts, RanksFacts
 from engine.doctor.probing import ask
+from tests.support.sentences import sentence
 
 GPU = GpuFacts(index=0, uuid="GPU-a", name="Card", capability=(9, 0))
 GOOD = ComputationFacts(
@@ -36,12 +37,18 @@ def test_a_card_that_computes_right() -> None:
 @pytest.mark.parametrize(
     ("changes", "phrase"),
     [
-        ({"errors": GOOD.errors | {"matmul bf16": 0.4}}, "matmul bf16 is wrong (error 0.4)"),
+        (
+            {"errors": GOOD.errors | {"matmul bf16": 0.4}},
+            sentence("matmul-is-wrong-error", precision="bf16", error="0.4"),
+        ),
         ({"errors": GOOD.errors | {"convolution fp32": 1e-3}}, "convolution fp32 is wrong"),
-        ({"errors": GOOD.errors | {"matmul fp32": math.nan}}, "matmul fp32 is wrong (error nan)"),
+        (
+            {"errors": GOOD.errors | {"matmul fp32": math.nan}},
+            sentence("matmul-is-wrong-error", precision="fp32", error="nan"),
+        ),
         ({"failures": {"matmul fp16": "RuntimeError: no kernel."}}, "matmul fp16 failed (Runtime"),
-        ({"count": 2}, "PyTorch sees 2 devices where only GPU-a is visible"),
-        ({"uuid": "b"}, "CUDA gives the card b where NVML says GPU-a"),
+        ({"count": 2}, sentence("pytorch-sees-devices-where-only-gpu-a")),
+        ({"uuid": "b"}, sentence("cuda-gives-card-b-where-nvml")),
     ],
     ids=str,
 )
@@ -54,14 +61,19 @@ def test_a_card_that_does_not(changes: dict[str, object], phrase: str) -> None:
 
 def test_a_full_card_is_not_called_faulty() -> None:
     full = msgspec.structs.replace(GOOD, errors={}, failures={"matmul fp32": "CUDA out of memory"})
-    assert "Other programs use its memory" in torch_gpu_check(full, GPU, "GPU-a").remedy
+    assert sentence("other-programs-use-memory") in torch_gpu_check(full, GPU, "GPU-a").remedy
 
 
 @pytest.mark.parametrize(
     ("facts", "ok", "said", "remedy"),
     [
-        (RanksFacts("ok"), True, "The sum over GPU 0 and GPU 1 is right.", ""),
-        (RanksFacts("hung", "", "ok"), False, "did not end within 30 s; without", "NCCL_P2P_DIS"),
+        (RanksFacts("ok"), True, sentence("sum-over-two-gpus-is-right"), ""),
+        (
+            RanksFacts("hung", "", "ok"),
+            False,
+            sentence("did-not-end-within-without"),
+            "NCCL_P2P_DIS",
+        ),
         (RanksFacts("wrong", "", "ok"), False, "is wrong; without copies", "NCCL_P2P_DISABLE=1"),
         (RanksFacts("failed", "no way", "hung"), False, "failed: no way; without", "Xid"),
     ],

@@ -21,6 +21,7 @@ from tests.support.fake_nvml import (
     NO_PERMISSION,
     FakeNvml,
 )
+from tests.support.sentences import sentence
 
 OLD_DRIVER = (
     "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (x)\n"
@@ -53,9 +54,7 @@ def test_each_card_of_the_driver_has_a_line_also_a_lost_a_divided_and_a_withheld
     double.fail(double.add_gpu("GPU-5", pci_bus="00000000:C4:00.0"), "*", NO_PERMISSION)
     examination = Examination()
     found = named(list(driver_checks(examination.driver, {})))
-    assert found["driver"].sentence == (
-        "The NVIDIA driver 580.95.05, for CUDA up to 13.0, with 5 GPUs."
-    )
+    assert found["driver"].sentence == sentence("nvidia-driver-for-cuda-up")
     assert found["GPU 0"].ok
     assert f"sm_90), 80.0 GiB, {FIRST}" in found["GPU 0"].sentence
     assert found["GPU 1"].ok is False
@@ -74,9 +73,9 @@ def test_each_card_of_the_driver_has_a_line_also_a_lost_a_divided_and_a_withheld
 @pytest.mark.parametrize(
     ("code", "phrase"),
     [
-        (LIB_RM_VERSION_MISMATCH, "was replaced while it was in use"),
+        (LIB_RM_VERSION_MISMATCH, sentence("driver-was-replaced-in-use")),
         (NO_PERMISSION, "does not let this user"),
-        (DRIVER_NOT_LOADED, "No NVIDIA card and no driver"),
+        (DRIVER_NOT_LOADED, sentence("no-nvidia-card-and-no-driver")),
     ],
 )
 def test_a_driver_that_refuses_says_why(double: FakeNvml, code: int, phrase: str) -> None:
@@ -105,13 +104,13 @@ def facts(**changes: object) -> DriverFacts:
     ("changes", "ok", "phrase"),
     [
         ({}, True, "this is a CPU machine"),
-        ({"cards": ("0000:01:00.0",)}, False, "has an NVIDIA card (PCI 0000:01:00.0), but no"),
-        ({"kernel_module": "570.86"}, False, "its library NVML (libnvidia-ml.so.1) is not there"),
+        ({"cards": ("0000:01:00.0",)}, False, sentence("has-nvidia-card-pci")),
+        ({"kernel_module": "570.86"}, False, sentence("library-nvml-is-not-there")),
         ({"is_wsl": True}, False, "Windows lends this system"),
         (
             {"problem": "NVMLError_DriverNotLoaded", "cards": ("0000:01:00.0",)},
             False,
-            "is installed, but not loaded",
+            sentence("is-installed-but-not-loaded"),
         ),
         ({"problem": "NVMLError_Unknown", "problem_text": "odd"}, False, "does not answer: odd."),
         ({"problem": "", "driver": "580.1"}, False, "finds no card"),
@@ -140,8 +139,8 @@ def two_cards(*names: str) -> DriverFacts:
     [
         ({}, True, "Nothing limits"),
         ({"CUDA_VISIBLE_DEVICES": "GPU-1"}, True, "CUDA_VISIBLE_DEVICES=GPU-1 gives GPU 1;"),
-        ({"CUDA_VISIBLE_DEVICES": "9"}, False, "gives this process none of the 2 GPUs"),
-        ({"CUDA_VISIBLE_DEVICES": "1"}, False, "CUDA numbers them otherwise"),
+        ({"CUDA_VISIBLE_DEVICES": "9"}, False, sentence("gives-this-process-none-of-gpus")),
+        ({"CUDA_VISIBLE_DEVICES": "1"}, False, sentence("cuda-numbers-them-otherwise")),
         ({"SLURM_JOB_GPUS": "1"}, True, "SLURM_JOB_GPUS=1 gives GPU 1;"),
     ],
     ids=str,

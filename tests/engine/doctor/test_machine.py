@@ -10,6 +10,7 @@ import pytest
 from engine.doctor.facts import MachineFacts
 from engine.doctor.machine import machine_checks
 from engine.doctor.probing import ask
+from tests.support.sentences import sentence
 
 GIB = 1 << 30
 GOOD = MachineFacts(
@@ -38,10 +39,10 @@ def test_a_machine_that_has_all() -> None:
             {"c_compiler": "", "cpp_compiler": ""},
             "compiler",
             False,
-            "no C and no C++ compiler: `torch.compile` cannot",
+            sentence("no-c-compiler-so-torch-compile-cannot"),
         ),
-        ({"cpp_error": "error: no stdlib.h"}, "compiler", False, "/bin/c++ does not compile: err"),
-        ({"headers": False}, "Python headers", False, "Python.h is not in /include"),
+        ({"cpp_error": "error: no stdlib.h"}, "compiler", False, sentence("does-not-compile-err")),
+        ({"headers": False}, "Python headers", False, sentence("python-headers-are-missing")),
         ({"headers": False, "c_error": "error: Python.h"}, "compiler", None, "are there"),
     ],
     ids=str,

@@ -14,6 +14,7 @@ import pytest
 from engine.doctor import probe, probing
 from engine.doctor.probing import Cancelled, ask
 from engine.telemetry.helper_client import ROOT
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -45,10 +46,10 @@ def test_what_a_library_prints_is_no_fact(probes: Path) -> None:
         ("raise ValueError('it broke')", "failed: ValueError: it broke"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "was ended by SIGSEGV"),
         ("os._exit(3)", "failed: exit code 3"),
-        ("os._exit(0)", "ended the process, without an error"),
+        ("os._exit(0)", sentence("ended-process-without-error")),
         (
             "os.write(2, b'some noise'); os._exit(0)",
-            "ended the process, without an error; it said last: some noise",
+            sentence("ended-process-without-error-it-said"),
         ),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from engine.environments import checks
 from engine.environments.activation import PROGRAM
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -49,7 +50,7 @@ def test_the_environment_says_what_it_has(environment: Path) -> None:
         {"torch": 2},
     )
     (problem,) = facts.problems
-    assert "has no safetensors, msgspec, numpy and psutil" in problem
+    assert sentence("has-no-safetensors-msgspec-numpy") in problem
 
 
 def test_an_import_that_fails_or_hangs_is_a_sentence(environment: Path) -> None:
@@ -57,7 +58,7 @@ def test_an_import_that_fails_or_hangs_is_a_sentence(environment: Path) -> None:
     site = next(environment.glob("lib/python3*/site-packages"))
     (site / "torch" / "version.py").write_text("__version__ = '2.13.0'\n")
     (problem,) = checks.check(environment / PROGRAM).problems
-    assert "PyTorch 2.13.0 cannot be used there: OSError: libcudart.so.13: not found" in problem
+    assert sentence("pytorch-cannot-be-used-there-oserror") in problem
     (site / "torch" / "__init__.py").write_text("import time; time.sleep(600)")
     (problem,) = checks.check(environment / PROGRAM, import_seconds=0.5).problems
     assert "did not answer within" in problem
@@ -70,7 +71,7 @@ def test_a_python_that_is_too_old_for_scripts_cannot_be_used(
     facts = checks.check(environment / PROGRAM)
     assert facts.python == ""
     assert facts.notices == ()
-    assert "recipes need 3.11 or newer, and scripts 3.9 or newer" in facts.problems[0]
+    assert sentence("recipes-need-or-newer-and-scripts") in facts.problems[0]
 
 
 def test_what_is_no_python_is_refused(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_what_is_no_python_is_refused(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho a shell\n")
     program.chmod(0o755)
     (problem,) = checks.check(program).problems
-    assert problem == f"{program} does not work as a Python: a shell."
+    assert problem == sentence("does-not-work-as-python-shell", program=program)
     program.write_bytes(b"\x7fELF nonsense")
     (problem,) = checks.check(program).problems
     assert "it cannot be started" in problem

@@ -18,6 +18,7 @@ from engine.environments.creation import Cancelled, CreationFailed, Stage, creat
 from engine.environments.registry import CannotChange
 from engine.processes.process import PROJECT
 from tests.engine.environments.conftest import FakePython
+from tests.support.sentences import sentence
 
 SECONDS = 60.0
 
@@ -41,7 +42,7 @@ def test_an_environment_is_made_checked_and_added(python: FakePython) -> None:
     ]
     assert Path(temporary).parent == registry.folder() / "my-tf"
     assert not Path(temporary).exists()
-    assert "Making a virtual environment" in [each.doing for each in stages]
+    assert sentence("making-virtual-environment") in [each.doing for each in stages]
     assert "Collecting" in creation.log_file("my tf").read_text()
     assert _left() == ["my-tf"]
 
@@ -50,7 +51,7 @@ def test_what_failed_leaves_only_its_log(python: FakePython) -> None:
     python.pip.write_text("print('ERROR: No matching distribution for nonsense'); sys.exit(1)")
     with pytest.raises(CreationFailed) as failed:
         create("new", ["nonsense"], base=str(python.program))
-    assert "nonsense could not be installed: No matching distribution" in str(failed.value)
+    assert sentence("nonsense-could-not-be-installed") in str(failed.value)
     assert str(creation.log_file("new")) in str(failed.value)
     assert "No matching" in creation.log_file("new").read_text()
     assert _left() == []
@@ -150,7 +151,7 @@ def test_a_creation_that_is_killed_leaves_nothing_to_the_next_command(
 
 def test_both_cuda_sets_are_never_asked_for_at_once() -> None:
     both = ["torch>=2.13", "tensorflow[and-cuda]"]
-    with pytest.raises(CannotChange, match="make an environment for each"):
+    with pytest.raises(CannotChange, match=sentence("make-environment-for-each").pattern):
         create("new", both)
     assert creation.requirements_problem(["torch==2.13.0+cpu", "tensorflow[and-cuda]"]) == ""
     assert "no requirement" in creation.requirements_problem(["--index-url=x"])

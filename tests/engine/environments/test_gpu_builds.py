@@ -11,6 +11,7 @@ from engine.environments.gpu_builds import has_system_cuda, tensorflow_problem
 from engine.environments.installed import Installed
 from engine.spec.worker_python import tensorflow_gpu_problem
 from tests.engine.environments.conftest import Install
+from tests.support.sentences import sentence
 
 BUILD = {
     "tensorflow/python/platform/build_info.py": b"build_info = OrderedDict([('cuda_version', "
@@ -45,7 +46,7 @@ def test_the_libraries_of_the_system_are_found(
 def test_the_form_and_the_doctor_say_the_same(site: Path, install: Install) -> None:
     install("tensorflow", "2.21.0", BUILD)
     said = tensorflow_problem(Installed([site]), has_system_cuda=False)
-    assert "built for CUDA 12.5.1, whose libraries are missing" in said
+    assert sentence("libraries-of-its-cuda-are-missing") in said
     refused = tensorflow_gpu_problem(str(site.parents[2] / "bin" / "python"))
     assert refused.startswith(said)
     assert "env use tensorflow-gpu --for tensorflow` lets all runs" in refused

@@ -19,6 +19,7 @@ from engine.environments.needs import (
 )
 from engine.processes.process import PROJECT
 from tests.engine.environments.conftest import Install
+from tests.support.sentences import sentence
 
 FOR_TORCH = {"torch": "2.13.0", "safetensors": "0.8.0"}
 FOR_ALL = {"msgspec": "0.22.0", "numpy": "2.1.0", "psutil": "7.0.0"}
@@ -108,7 +109,7 @@ def test_what_lacks_is_named_with_the_command_that_installs_it(
     site: Path, install: Install, python: Path
 ) -> None:
     text = recipe_problem(str(python), "torch")
-    assert "has no PyTorch, safetensors, msgspec, numpy and psutil" in text
+    assert sentence("has-no-pytorch-safetensors-msgspec-numpy") in text
     assert f"{python} -m pip install 'torch>=2.13,<2.14' 'safetensors>=0.5'" in text
     for name, version in (FOR_TORCH | FOR_ALL | {"psutil": "5.9.8"}).items():
         install(name, version)
@@ -134,21 +135,21 @@ def test_a_pytorch_that_can_write_no_checkpoint_is_refused(install: Install, pyt
         install(name, version)
     text = recipe_problem(str(python), "torch")
     assert "PyTorch 2.8.0 in" in text
-    assert "is too old for a worker of Traindeck, which needs 2.9 or newer" in text
+    assert sentence("is-too-old-for-worker") in text
     assert f"{python} -m pip install 'torch>=2.13,<2.14'`" in text
 
 
 def test_an_old_python_trains_no_recipe(site: Path, python: Path) -> None:
     (site.parents[2] / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.10.4\n")
     text = recipe_problem(str(python), "torch")
-    assert "is Python 3.10, and a worker that trains a recipe needs Python 3.11" in text
+    assert sentence("is-python-and-worker-that-trains") in text
 
 
 def test_a_python_that_is_gone_is_named(site: Path, python: Path, tmp_path: Path) -> None:
     assert interpreter_problem(str(python)) == ""
     gone = tmp_path / "base" / "bin"
     (site.parents[2] / "pyvenv.cfg").write_text(f"home = {gone}\n")
-    assert f"made with the Python in {gone}, which is gone" in interpreter_problem(str(python))
+    assert sentence("made-with-python-that-is-gone", gone=gone) in interpreter_problem(str(python))
     (site.parents[2] / "pyvenv.cfg").unlink()
     python.unlink()
     python.symlink_to(gone / "python3.12")
@@ -160,7 +161,5 @@ def test_a_python_that_is_gone_is_named(site: Path, python: Path, tmp_path: Path
 
 def test_other_versions_than_the_tested_ones_are_named(site: Path, install: Install) -> None:
     install("torch", "2.9.1")
-    assert needs.untested(Installed([site])) == [
-        "PyTorch 2.9.1 is here; Traindeck is tested with 2.13."
-    ]
+    assert needs.untested(Installed([site])) == [sentence("pytorch-is-here-traindeck-is-tested")]
     assert needs.untested(Installed([site]), ["tensorflow"]) == []

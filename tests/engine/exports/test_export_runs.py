@@ -22,6 +22,7 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.spec.run_spec import RunSpec
 from tests.support.recorded_runs import BEGIN, SPEC, RecordedRun
+from tests.support.sentences import sentence
 
 BAD = '../x <script>alert(1)</script> "q",\n\té'
 VALUES = [1 / 3, math.nan, math.inf, -math.inf, 5e-324, 1e300]
@@ -180,7 +181,7 @@ def test_an_image_that_is_left_out_is_named(tmp_path: Path) -> None:
     done = export([run_info.get_run(run.id)], Format.TENSORBOARD, tmp_path / "out")
     outside, gone = done.remarks
     assert "'faces'" in outside
-    assert "not in the folder of images" in outside
+    assert sentence("not-in-folder-of-images") in outside
     assert "'gone'" in gone
 
 

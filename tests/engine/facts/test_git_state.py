@@ -12,6 +12,7 @@ import pytest
 
 from engine.facts import git_state as module
 from engine.facts.git_state import GitState, git_state
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -137,7 +138,7 @@ def test_a_repository_without_a_commit(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
     state = state_of(tmp_path)
     assert (state.commit, state.branch, state.untracked) == ("", "main", ("a.py",))
-    assert state.problem == "The repository has no commit yet."
+    assert state.problem == sentence("repository-has-no-commit-yet")
 
 
 def test_a_bare_repository(tmp_path: Path) -> None:
@@ -204,7 +205,7 @@ def test_no_filter_of_the_repository_runs_and_its_files_are_named(
     assert found is not None
     assert not mark.exists()
     assert found.state.changed == ("note.txt", "train.py"), "a filter without a program is none"
-    assert found.state.problem.startswith("These files may differ from the commit: data/a.bin. ")
+    assert found.state.problem.startswith(sentence("these-files-may-differ-from-commit"))
     assert "+lr = 3" in found.diff
     assert "long" not in found.diff
     assert (found.state.added, found.state.removed) == (2, 3)
@@ -219,7 +220,7 @@ def test_a_filter_that_cannot_be_switched_off_leaves_the_commit(
     (repository / "train.py").write_text("lr = 3\n")
     state = state_of(repository)
     assert state.message == "Mixup only after warm-up"
-    assert "a filter named 'a=b', which cannot be switched off" in state.problem
+    assert sentence("filter-named-which-cannot-be-switched") in state.problem
     assert not mark.exists()
 
 

@@ -23,6 +23,7 @@ from engine.messages.events import (
     TrainingStarted,
     Trouble,
 )
+from tests.support.sentences import sentence
 
 FAILURE = Failure(2, "GPU 2", 0, "SIGKILL", "It was killed. More.", "", "")
 
@@ -107,7 +108,7 @@ def test_a_failure_that_is_restarted() -> None:
         (Phase.RESTARTING, 14, 18, ""),
         (Phase.TRAINING, 18, 28, "epoch 2"),
     ]
-    assert texts(history, MarkKind.FAILURE) == ["rank 2 failed, restarted (1 of 3)"]
+    assert texts(history, MarkKind.FAILURE) == [sentence("rank-failed-restarted")]
     # What was best after the checkpoint is no part of the run any more.
     assert texts(history, MarkKind.BEST) == [
         "best accuracy 0.5, epoch 1",

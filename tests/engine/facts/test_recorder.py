@@ -13,6 +13,7 @@ from engine.facts.git_state import Found, GitState
 from engine.facts.recorder import Code, FactsRecorder
 from engine.facts.run_facts import read_diff, read_facts
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from tests.support.sentences import sentence
 
 CARD = DeviceSnapshot(
     id="GPU-1", kind="gpu", label="0", name="H100 80GB", index=0, memory_total=80 * 2**30
@@ -91,7 +92,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_kept(
     record(tmp_path, Code(None, "", ("cpu:0",))).end()
     facts = read_facts(tmp_path).attempt
     assert facts is not None
-    assert facts.problems == ("The machine could not be read: no such thing.",)
+    assert facts.problems == (sentence("machine-could-not-be-read"),)
     assert "msgspec" in facts.packages
 
 

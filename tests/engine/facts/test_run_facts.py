@@ -21,6 +21,7 @@ from engine.facts.run_facts import (
     write_model,
     write_parent,
 )
+from tests.support.sentences import sentence
 
 LAYERS = (
     Layer("", 0, "Net", 30, 20, 120),
@@ -75,7 +76,7 @@ def test_damaged_and_newer_facts_are_named(tmp_path: Path) -> None:
     found = read_facts(tmp_path)
     assert found.attempt is None
     assert found.model is None
-    assert "attempt-1.json cannot be read" in found.problem
+    assert sentence("facts-cannot-be-read") in found.problem
     assert "newer version" in found.problem
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.files.format_version import UNNUMBERED, FormatVersion
+from tests.support.sentences import sentence
 
 
 def test_a_version_is_a_text_and_a_number() -> None:
@@ -24,7 +25,6 @@ def test_only_a_newer_major_number_is_unreadable() -> None:
     known = FormatVersion(1, 3)
     for readable in (UNNUMBERED, FormatVersion(1, 3), FormatVersion(1, 99)):
         assert readable.why_unreadable("a file", known) == ""
-    assert FormatVersion(2, 0).why_unreadable("a file", known) == (
-        "a file has the format 2.0 of a newer version of Traindeck, and this version reads no "
-        "format after 1.x: upgrade Traindeck"
+    assert FormatVersion(2, 0).why_unreadable("a file", known) == sentence(
+        "file-has-format-of-newer-version"
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.files.regular_file import LARGEST_TOML, UnfitFile, read_json, read_regular, read_toml
+from tests.support.sentences import sentence
 
 
 def _sparse(path: Path) -> None:
@@ -33,7 +34,7 @@ def test_another_kind_of_file_is_refused_at_once(tmp_path: Path, reason: str) ->
 def test_a_folder_a_device_and_a_huge_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         read_regular(tmp_path, 64)
-    with pytest.raises(UnfitFile, match="zero is not a regular file"):
+    with pytest.raises(UnfitFile, match=sentence("zero-is-not-regular-file").pattern):
         read_regular(Path("/dev/zero"), 64, follow_links=True)
     _sparse(tmp_path / "huge")
     with pytest.raises(UnfitFile, match="huge is larger than"):

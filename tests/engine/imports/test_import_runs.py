@@ -26,6 +26,7 @@ from engine.system import paths
 from gui.compare.differences import figure_rows, setting_rows
 from main import main
 from tests.support.recorded_runs import BEGIN, RecordedRun, record_epochs
+from tests.support.sentences import sentence
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 4, 3) + b"the rest"
 VALUES = [1 / 3, math.nan, math.inf, -math.inf, 1e300, 5e-324, -0.1, 2.0**-140]
@@ -146,8 +147,8 @@ def test_an_imported_run_is_compared_checked_deleted_and_never_resumed(tmp_path)
     table = write(tmp_path / "mine.csv", "epoch,loss,who\n1,0.5,me\n2,0.25,me\n")
     done = import_runs([table])
     (new,) = done.run_ids
-    assert done.remarks == ["mine: These columns hold no numbers and are left out: 'who'."]
-    with pytest.raises(CannotStart, match="never trained here: it cannot be resumed"):
+    assert done.remarks == [sentence("mine-these-columns-hold-no-numbers")]
+    with pytest.raises(CannotStart, match=sentence("never-trained-here").pattern):
         client.resume(new)
     with pytest.raises(CannotStart, match="never trained here"):
         client.resume_as_new(new)
@@ -169,17 +170,17 @@ def test_an_imported_run_is_compared_checked_deleted_and_never_resumed(tmp_path)
     [
         ("", "is empty"),
         ("a,b\n1,2\n", "which column is the step"),
-        ("step,loss\nx,1\n", r"line 2: the step \(step\) must be a whole number"),
+        ("step,loss\nx,1\n", sentence("line-step-step-must-be-whole").pattern),
         ("step,loss\n1.5,1\n", "not '1.5'"),
         ("step,loss\n-1,1\n", "not '-1'"),
         ("step,loss\n1,1,1\n", "line 2: it has 3 cells"),
-        ("step,loss\n1,1\n2,abc\n", "line 3, column loss: 'abc' is no number"),
+        ("step,loss\n1,1\n2,abc\n", sentence("value-of-column-is-no-number").pattern),
         ("step,loss\n1,\n", "holds no points"),
         ("step,loss,loss\n1,1,1\n", "two columns 'loss'"),
         ("step,loss,time\n1,1,noon\n", "'noon' is no time"),
         ("step\n1\n", "one column only"),
         ('step,loss\n1,"2\n', "it is no CSV"),
-        ("series,value,step\n,1,1\n", "the name of the series is empty"),
+        ("series,value,step\n,1,1\n", sentence("name-of-series-is-empty").pattern),
         (f"step,loss\n{10**17},1\n", "at the step"),
     ],
 )
@@ -248,7 +249,7 @@ def test_a_download_of_wandb_has_its_runs(tmp_path):
 
 def test_columns_can_be_named_and_commas_be_decimal(tmp_path):
     table = write(tmp_path / "t.csv", "n;Verlust;wann\n1;0,5;2026-01-31 14:02:11\n2;0,25;\n")
-    with pytest.raises(CannotImport, match="no column 'zz': its columns are 'n', 'Verlust'"):
+    with pytest.raises(CannotImport, match=sentence("no-column-zz-columns-are-n").pattern):
         import_runs([table], ColumnNames(step="zz"))
     (new,) = import_runs([table], ColumnNames(step="n", time="wann")).run_ids
     with RunSource(run_info.get_run(new)) as source:
@@ -274,7 +275,7 @@ def test_a_log_that_is_cut_or_damaged_gives_what_is_whole(tmp_path):
 
 
 def test_a_folder_without_logs_is_refused(tmp_path):
-    with pytest.raises(CannotImport, match="neither TensorBoard event files"):
+    with pytest.raises(CannotImport, match=sentence("neither-tensorboard-event-files").pattern):
         import_runs([tmp_path])
     (tmp_path / "events.out.tfevents.1").write_bytes(b"\0" * 500)
     with pytest.raises(CannotImport, match="holds no points"):

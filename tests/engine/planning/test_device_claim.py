@@ -15,6 +15,7 @@ from engine.runs import device_queue
 from engine.runs.device_queue import MEASUREMENT, Ticket
 from engine.spec.run_spec import RunSpec
 from engine.telemetry.snapshot import Snapshot
+from tests.support.sentences import sentence
 
 GPU = "GPU-1"
 
@@ -34,8 +35,8 @@ def test_a_run_waits_for_a_measurement() -> None:
     run = ticket("7", GPU, "GPU-2")
     with claimed_devices(("cpu:0", GPU)):
         ahead = device_queue.enter(run)
-        assert device_queue.describe(run, ahead, {}) == (
-            f"Queued behind a measurement (process {os.getpid()}) on GPU-1 (next in line)."
+        assert device_queue.describe(run, ahead, {}) == sentence(
+            "queued-behind-measurement-process-on-gpu-1", getpid=os.getpid()
         )
     assert device_queue.enter(run) == []
 
@@ -50,7 +51,9 @@ def test_a_gpu_that_a_run_uses_is_not_measured() -> None:
 def test_two_measurements_do_not_disturb_each_other() -> None:
     device_queue.enter(ticket(f"{MEASUREMENT} (process 5)", GPU))
     with (
-        pytest.raises(DevicesInUse, match=r"Another measurement \(process 5\) uses GPU-1"),
+        pytest.raises(
+            DevicesInUse, match=sentence("another-measurement-process-uses-gpu-1").pattern
+        ),
         claimed_devices((GPU,)),
     ):
         pytest.fail("it is in use")

@@ -14,6 +14,7 @@ from engine.planning import kept
 from engine.planning.results import BatchSearch, Entry, Finding, Preflight, Race
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), batch_size=64)
 
@@ -53,7 +54,7 @@ def test_the_newest_are_kept_and_no_number_is_given_twice() -> None:
 def test_what_is_not_there_or_damaged_is_named() -> None:
     kept.keep(Race())
     file = paths.home() / kept.FOLDER / "1.json"
-    with pytest.raises(kept.NoSuchResult, match="no measurement 2; there are: 1"):
+    with pytest.raises(kept.NoSuchResult, match=sentence("no-measurement-of-that-number").pattern):
         kept.read(2)
 
     file.write_text("noise")
@@ -98,17 +99,16 @@ def test_a_run_that_is_started_with_it_has_it_in_its_facts(
 @pytest.mark.parametrize(
     ("result", "text"),
     [
-        (Race(), "Raced 0 entries, of which none could run."),
+        (Race(), sentence("raced-and-none-could-run")),
         (
             Race(entries=(entry(rate=11840.4), entry(rate=None))),
-            "Raced 2 entries: torch/ddp on 2 devices was fastest with 11,840 samples/s.",
+            sentence("raced-entries-on-devices-was-fastest"),
         ),
         (
             Race(entries=(entry(), entry(replace(SPEC, strategy="torch/fsdp"), 99, is_tied=True))),
-            "Raced 2 entries: torch/ddp on 2 devices was fastest with 100 samples/s (a tie within "
-            "the noise with torch/fsdp on 2 devices).",
+            sentence("raced-entries-on-devices-was-fastest-with-tie"),
         ),
-        (Preflight(spec=SPEC), "Preflight: nothing stands out."),
+        (Preflight(spec=SPEC), sentence("preflight-nothing-stands-out")),
         (
             Preflight(spec=SPEC, findings=(Finding(name="loader", level="warning", text="Slow."),)),
             "Preflight: loader: Slow.",

@@ -21,6 +21,7 @@ from engine.system import paths
 from tests.support.fake_nvml import FakeNvml
 from tests.support.full_disk import fill, small_disk
 from tests.support.runs import spec
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -83,7 +84,7 @@ def test_two_ranks_are_measured_and_nothing_is_left(temporary: Path) -> None:
     assert any(isinstance(each, Doing) for each in news)
     assert [each for each in found.findings if each.level == "error"] == []
     assert named(found, "steps").level == "ok"
-    assert "2 ranks have the same weights" in named(found, "equal weights").text
+    assert sentence("ranks-have-same-weights") in named(found, "equal weights").text
     assert "2 ranks sum 1.0 KiB in" in named(found, "all-reduce").text
     assert "rows of arrays" in named(found, "sample loading").text
     assert "A checkpoint has" in named(found, "checkpoints").text
@@ -103,7 +104,7 @@ def test_the_replicas_of_tensorflow_are_measured_too(temporary: Path) -> None:
     assert [each for each in found.findings if each.level == "error"] == []
     assert "2 replicas sum 1.0 KiB in" in named(found, "all-reduce").text
     assert "of gradients of a step" in named(found, "all-reduce").text
-    assert "no samples need to be fetched" in named(found, "sample loading").text
+    assert sentence("no-samples-need-to-be-fetched") in named(found, "sample loading").text
     assert found.expected_seconds > 0
     assert own_processes(temporary) == []
 
@@ -205,7 +206,7 @@ def test_a_cancelled_preflight_returns_what_it_knows(temporary: Path) -> None:
 
     found = preflight(spec("digits", "torch/ddp", 2), PATIENT, known.append, is_cancelled)
     assert named(found, "disk").level == "ok"
-    assert "because it was stopped before: steps" in named(found, "not made").text
+    assert sentence("because-it-was-stopped-before-steps") in named(found, "not made").text
     assert own_processes(temporary) == []
 
 
@@ -216,13 +217,13 @@ def test_a_full_disk_is_an_error(traindeck_home: Path) -> None:
         found = preflight(spec("digits", "torch/single"), 30.0)
     disk = named(found, "disk")
     assert disk.level == "error"
-    assert "cannot be written: no space left on device. 0 B of 64.0 MiB are free" in disk.text
+    assert sentence("cannot-be-written-no-space-left-on-device-b") in disk.text
 
 
 def test_sentences_have_the_names_of_gpus() -> None:
     said = Finding(name="ranks", level="warning", text="Rank 1 on GPU-b straggles.", advice="GPU-b")
     shown = with_names(said, {"GPU-a": "GPU 0", "GPU-b": "GPU 1"})
-    assert (shown.text, shown.advice) == ("Rank 1 on GPU 1 straggles.", "GPU 1")
+    assert (shown.text, shown.advice) == (sentence("rank-on-gpu-straggles"), "GPU 1")
 
 
 @pytest.fixture
@@ -245,7 +246,7 @@ def test_a_gpu_that_somebody_else_uses_is_named() -> None:
     found = preflight(spec("digits", "torch/single", ("GPU-0",)), 60.0)
     devices = named(found, "devices")
     assert devices.level == "warning"
-    assert "(30.0 GiB) uses GPU 0: 49.4 GiB of 80.0 GiB are free." in devices.text
+    assert sentence("gib-uses-gpu-gib-of-gib") in devices.text
     assert devices.change is not None
     assert devices.change.fields == {"devices": ["GPU-1"]}
 
@@ -277,7 +278,7 @@ def test_a_faster_precision_is_tried_on_gpus_while_there_is_time(
 
 def test_a_script_is_refused_by_name() -> None:
     script = spec("digits", "script/single", command=("train.py",))
-    with pytest.raises(client.CannotStart, match="A preflight is for recipes"):
+    with pytest.raises(client.CannotStart, match=sentence("preflight-is-for-recipes").pattern):
         preflight(script)
 
 

@@ -11,6 +11,7 @@ from engine.planning.results import Doing, Entry, News, Raced
 from engine.planning.short_run import Cancelled, ShortRun
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
+from tests.support.sentences import sentence
 
 TWO = ("cpu:0", "cpu:1")
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=TWO, batch_size=64)
@@ -147,7 +148,7 @@ def test_what_cannot_run_is_an_entry_with_its_reason(monkeypatch: pytest.MonkeyP
 
     refused = [each for each in found.entries if each.problem]
     assert [each.strategy for each in refused] == ["torch/single"]
-    assert "trains on 1 device and 2 are chosen" in refused[0].problem
+    assert sentence("trains-on-device-and-are-chosen") in refused[0].problem
 
 
 def test_the_two_fastest_run_again_if_they_are_close(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,10 +172,7 @@ def test_a_figure_that_varies_a_lot_is_no_basis_of_others(monkeypatch: pytest.Mo
     _Runs(monkeypatch, single=(200.0, 800.0, 1900.0), ddp=(99.0, 100.0, 101.0))
     found = race(_entrants("single", "ddp"), steps=60)
     assert {each.efficiency for each in found.entries} == {None}
-    assert found.notices[-1] == (
-        "The speed of one entry varied a lot (torch/single: ± 53 %), so it is in no efficiency and "
-        "a tie says little: race again with more than 60 steps."
-    )
+    assert found.notices[-1] == sentence("speed-of-one-entry-varied-lot")
 
 
 def test_side_by_side_takes_devices_that_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,11 +201,11 @@ def test_what_disturbs_a_race_on_cpus_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(racing.os, "getloadavg", lambda: (7.0, 1.0, 1.0))
     monkeypatch.setattr(racing.os, "cpu_count", lambda: 2)
     [notice] = race(_entrants("single"), steps=60).notices
-    assert "was busy when the race began (a load of 7.0 on 2 threads)" in notice
+    assert sentence("was-busy-when-race-began-load") in notice
 
     monkeypatch.setattr(racing, "runs_on", lambda devices: ["7", "8"])
     [notice] = race(_entrants("single"), steps=60).notices
-    assert notice.startswith("Runs 7, 8 train on the same CPU devices")
+    assert notice.startswith(sentence("runs-train-on-same-cpu-devices"))
 
 
 def test_a_run_that_fails_while_its_framework_is_loaded_is_not_repeated(

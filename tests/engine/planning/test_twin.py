@@ -30,6 +30,7 @@ from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from main import main
 from tests.support.recorded_runs import RecordedRun
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits_keras", strategy="tf/single", devices=("cpu:0", "cpu:1"), name="mine")
 
@@ -59,7 +60,7 @@ def test_each_pair_has_its_own_tag() -> None:
 @pytest.mark.parametrize(
     ("weights", "strategy", "text"),
     [
-        ("a.npz", "tf/parameter_server", "cannot begin with given weights"),
+        ("a.npz", "tf/parameter_server", sentence("cannot-begin-with-given-weights")),
         ("../a.npz", "tf/single", "not '../a.npz'"),
         ("run.sqlite", "tf/single", "not 'run.sqlite'"),
     ],
@@ -101,7 +102,7 @@ def test_ctrl_c_ends_the_twin_runs_and_is_told(
     monkeypatch.setattr(client, "start", start)
     monkeypatch.setattr(client, "send", send)
     assert main(["twin", "--recipe", "digits_keras", "--devices", "cpu:0"]) == Exit.INTERRUPTED
-    assert "The twin runs were interrupted" in capsys.readouterr().err
+    assert sentence("twin-runs-were-interrupted") in capsys.readouterr().err
     assert sent == ([] if state else [Stop()])
     (run,) = started
     run.store.close()
@@ -151,9 +152,7 @@ def test_a_first_run_without_weights_has_no_twin_and_says_so() -> None:
 
     assert twin.main(folder.name) == 1
     notes = read_notes(folder)
-    assert told(notes) == (
-        f"Twin: not started: run {folder.name} ended before it had written its initial weights."
-    )
+    assert told(notes) == sentence("twin-not-started-run-ended", folder=folder.name)
     assert notes.note.splitlines()[0] == "mine"
     assert notes.tags == ("twin-1",)
 
@@ -170,7 +169,7 @@ def test_the_end_of_its_process_is_noted(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(client, "start", start)
     assert twin.main(folder.name) == 1
     for run in (folder, second):
-        assert "Twin: not compared: nobody waits any more" in read_notes(run).note
+        assert sentence("twin-not-compared-nobody-waits-any") in read_notes(run).note
 
 
 @pytest.mark.usefixtures("signals")
@@ -183,5 +182,5 @@ def test_the_largest_difference_is_noted_on_both(monkeypatch: pytest.MonkeyPatch
     texts = {told(read_notes(run)) for run in (folder, second)}
     assert len(texts) == 1
     text = texts.pop()
-    assert "Over 10 steps, both losses differ by at most 5.0e-01" in text
-    assert f"Run {second.name} has ended early (stopped)." in text
+    assert sentence("over-steps-both-losses-differ") in text
+    assert sentence("run-has-ended-early-stopped", second=second.name) in text

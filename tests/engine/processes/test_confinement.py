@@ -25,6 +25,7 @@ from engine.processes.confinement import (
     rights_difference,
 )
 from engine.processes.process import ON_LINUX
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.skipif(not ON_LINUX, reason="of Linux")
 
@@ -178,7 +179,7 @@ def test_a_worker_enters_the_control_group_of_its_run(groups: ControlGroups) -> 
 def test_a_control_group_that_cannot_be_entered_is_refused(groups: ControlGroups) -> None:
     """Also without limits: who ends the group of the run must reach its workers."""
     groups.add("user/there")
-    with pytest.raises(CannotAdopt, match="the control group /user/there"):
+    with pytest.raises(CannotAdopt, match=sentence("the-control-group-of-that-name").pattern):
         groups.adopt(unified="/user/there")
 
 

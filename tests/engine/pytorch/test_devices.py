@@ -9,6 +9,7 @@ import torch
 
 from engine.pytorch.devices import own_devices
 from engine.training.errors import TrainingFailed
+from tests.support.sentences import sentence
 
 GPUS = ("GPU-a", "GPU-b")
 
@@ -42,11 +43,11 @@ def test_each_process_has_its_gpus_at_their_place_among_all(
 @pytest.mark.parametrize(
     ("count", "error", "said"),
     [
-        (1, None, r"sees 1 of the 2 chosen GPUs \(GPU-a, GPU-b\)"),
+        (1, None, sentence("sees-one-of-chosen-gpus").pattern),
         (
             2,
             RuntimeError("Found no NVIDIA driver on your system. Please check.\nMore"),
-            r"cannot use GPU-a, GPU-b: Found no NVIDIA driver on your system. Please check\. `",
+            sentence("cannot-use-gpu-a-gpu-b-found").pattern,
         ),
         (2, AssertionError(), r"cannot use GPU-a, GPU-b: AssertionError\."),
     ],
@@ -58,11 +59,11 @@ def test_what_is_missing_is_said_in_a_sentence(
     see(monkeypatch, count, fail(error) if error else lambda: None)
     with pytest.raises(TrainingFailed, match=said) as found:
         own_devices(GPUS[:1], GPUS)
-    assert "doctor` says what is missing" in str(found.value)
+    assert sentence("doctor-says-what-is-missing") in str(found.value)
 
 
 def test_a_build_without_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     if torch.version.cuda:
         pytest.skip("this build has CUDA")
-    with pytest.raises(TrainingFailed, match=r"GPU-a, GPU-b: Torch not compiled with CUDA"):
+    with pytest.raises(TrainingFailed, match=sentence("gpu-a-gpu-b-torch-not-compiled").pattern):
         own_devices(GPUS[:1], GPUS)

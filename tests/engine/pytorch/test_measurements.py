@@ -16,6 +16,7 @@ from engine.pytorch import measurements
 from engine.pytorch.samples.batch_sharder import LocalBatch
 from engine.training.measuring import Measurements
 from tests.support.loop_doubles import RecordingSession
+from tests.support.sentences import sentence
 
 BATCH = LocalBatch((torch.zeros(4, 3), torch.zeros(4, dtype=torch.int64)), 4, 4, 4.0)
 BYTES = 4 * 3 * 4 + 4 * 8
@@ -107,7 +108,7 @@ def test_what_one_number_of_workers_meets_does_not_end_the_others(
     measurements.loading(make, rank(), Measurements(session, 60.0), 40.0)
     assert {"loading/0/seconds", "loading/2/seconds", "loading/4/seconds"} <= set(figures(session))
     assert [each.text for each in session.emitted if isinstance(each, Notice)] == [
-        "With 1 loader workers: no room in shared memory"
+        sentence("with-loader-workers-no-room")
     ]
 
 

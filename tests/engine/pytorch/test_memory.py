@@ -9,6 +9,7 @@ from torch import nn
 from engine.pytorch import memory
 from engine.pytorch.memory import DeviceMemory, HostOffload, out_of_memory_message
 from engine.training.errors import OutOfMemory
+from tests.support.sentences import sentence
 
 CPU = torch.device("cpu")
 CUDA_ERROR = (
@@ -56,12 +57,12 @@ def test_other_errors_stay_what_they_are() -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        (CUDA_ERROR, "GPU-a is out of memory: 2.50 GiB were asked for, 1.00 GiB of 8.00 GiB"),
+        (CUDA_ERROR, sentence("gpu-a-is-out-of-memory-gib").pattern),
         (
             CUDA_ERROR.replace("GPU 0", "GPU 1"),
-            "GPU-b is out of memory: 2.50 GiB were asked for, 2",
+            sentence("gpu-b-is-out-of-memory-gib").pattern,
         ),
-        ("CUDA error: out of memory", "GPU-c is out of memory: 0.50 GiB of 8.00 GiB are free"),
+        ("CUDA error: out of memory", sentence("gpu-c-is-out-of-memory-gib").pattern),
     ],
     ids=["the first", "the second", "the fullest"],
 )

@@ -16,6 +16,7 @@ from engine.pytorch.process_group import SingleProcess
 from engine.pytorch.recipe.optimizer_plan import SchedulerPlan
 from engine.spec.run_spec import RunSpec
 from engine.training.errors import TrainingFailed
+from tests.support.sentences import sentence
 
 TOTAL = 10
 
@@ -89,7 +90,9 @@ def test_a_metric_that_a_scheduler_follows_must_be_there_unless_it_is_not_strict
         return OptimizerStep(own.optimizer, parallel, group, Precision("fp32", "cpu"), spec, [plan])
 
     for call in (update(plan).check_metrics, lambda metrics: update(plan).end_epoch(1, metrics)):
-        with pytest.raises(TrainingFailed, match="follows 'val_f1', and there is no such metric"):
+        with pytest.raises(
+            TrainingFailed, match=sentence("follows-a-metric-that-is-missing").pattern
+        ):
             call({"validation/loss": 1.0})
     update(plan).check_metrics({"validation/f1": 1.0})
     lenient = update(plan._replace(is_strict=False))

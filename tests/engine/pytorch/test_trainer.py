@@ -26,6 +26,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import WorkerPlan
 from engine.training.errors import TrainingFailed
 from tests.support.runs import RECIPES
+from tests.support.sentences import sentence
 
 SAMPLES = 10
 FACTS = torch.randn(SAMPLES, 3)
@@ -215,9 +216,11 @@ def test_what_cannot_be_divided_says_so_where_it_would_have_to_be() -> None:
         recipe={"step": step},
     )
     one._is_first_step = False
-    with pytest.raises(TrainingFailed, match="cannot be divided into 2 parts") as caught:
+    with pytest.raises(
+        TrainingFailed, match=sentence("cannot-be-divided-into-parts").pattern
+    ) as caught:
         one.run_steps(Position(0, 0, 0), 1)
-    assert str(caught.value).startswith("Rank 0 ran out of memory at step 1 in forward (on cpu:0).")
+    assert str(caught.value).startswith(sentence("rank-ran-out-of-memory-in-forward"))
     one.close()
 
 
@@ -225,7 +228,7 @@ def test_what_is_carried_from_batch_to_batch_has_parts_of_one_size() -> None:
     def step(model: nn.Module, batch: Any, carried: Any = None) -> Any:
         return model(batch[0]).sum(), None
 
-    with pytest.raises(TrainingFailed, match="parts of a batch: they cannot become smaller"):
+    with pytest.raises(TrainingFailed, match=sentence("parts-of-batch-they-cannot-become").pattern):
         trainer(lambda: DataLoader(ALL, 8), batch_size=8, on_oom="shrink", recipe={"step": step})
 
 
@@ -237,11 +240,7 @@ def test_an_event_says_how_it_goes_on() -> None:
     one._is_first_step = False
     one.run_steps(Position(0, 0, 0), 1)
     [event] = [event for event in said if isinstance(event, Shrunk)]
-    assert event.text == (
-        "Rank 0 ran out of memory at step 1 in forward (on cpu:0). All ranks go on with 2 x 4 "
-        "samples instead of 8 per step and device; the global batch stays 8. BatchNorm of the "
-        "model normalizes over the smaller parts, so the curve may change."
-    )
+    assert event.text == sentence("ranks-go-on-and-batchnorm-differs")
     one.close()
 
 
@@ -333,9 +332,9 @@ def test_a_freed_pause_keeps_neither_a_snapshot_nor_workspaces(
             "probe_steps",
             ("\n", "\n"),
             {"schedule": "cosine"},
-            "scheduler (OneCycleLR), and this run has a schedule of its own (cosine)",
+            sentence("scheduler-and-schedule-contradict"),
         ),
-        ("probe_gan", ("\n", "\n"), {"optimizer": "sgd"}, "choose the optimizer recipe"),
+        ("probe_gan", ("\n", "\n"), {"optimizer": "sgd"}, sentence("choose-optimizer-recipe")),
         (
             "probe_carried",
             ("DataLoader(data, TEXTS), DataLoader", "data, DataLoader"),

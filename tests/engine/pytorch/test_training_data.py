@@ -25,6 +25,7 @@ from engine.pytorch.training_data import DataFacts, TrainingData, UnusableData, 
 from engine.spec.run_spec import RunSpec
 from engine.training.errors import TrainingFailed
 from engine.training.protocols import UNKNOWN
+from tests.support.sentences import sentence
 
 COUNT = 10
 CPU = torch.device("cpu")
@@ -209,7 +210,7 @@ def test_no_validation_is_fine_unless_it_decides_something() -> None:
 def test_a_large_batch_is_noticed() -> None:
     notices: list[str] = []
     assert len(epoch_of(loaded(Dicts(), notices, spec={"batch_size": 64}))) == 1
-    assert "batch size 64 is larger than the training data (10 samples)" in notices[0]
+    assert sentence("batch-size-is-larger-than-training-data-samples") in notices[0]
 
 
 def test_weights_are_computed_before_the_batch_is_copied() -> None:
@@ -277,14 +278,14 @@ def test_a_data_module_of_lightning_prepares_its_loaders() -> None:
     ("given", "said"),
     [
         ((Dicts(), Dicts(), Dicts()), "gave 3 things"),
-        ({"a": Dicts(), "b": Dicts()}, "keys a, b: name the data sets train and validation"),
+        ({"a": Dicts(), "b": Dicts()}, sentence("keys-b-name-data-sets-train").pattern),
         (iter([Dicts()]), "gave an iterator"),
         (("a.csv", None), "gave a str"),
         (Dicts(0), "empty data set"),
         ((None, Dicts()), "gave a NoneType"),
         ({"x": INPUTS, "y": TARGETS[:3]}, "10 in \\['x'\\], 3 in \\['y'\\]"),
-        (loader(batch_size=7), "has the batch size 7, and the run has 4: choose 7 for the run \\("),
-        (loader(Dicts(3), drop_last=True), "has 3 samples, fewer than the batch size"),
+        (loader(batch_size=7), sentence("data-have-another-batch-size").pattern),
+        (loader(Dicts(3), drop_last=True), sentence("has-samples-fewer-than-batch-size").pattern),
         (
             loader(sampler=DistributedSampler(Dicts(), num_replicas=2, rank=0)),
             "has a DistributedSampler",
@@ -311,9 +312,9 @@ def test_what_cannot_be_used_is_refused_by_name(given: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("given", "changes", "said"),
     [
-        (Streamed(), {"loader_workers": 3}, "one loader worker can read ahead"),
-        (Streamed(), {"schedule": "cosine"}, "cosine needs the number of steps"),
-        ((iter(Streamed()), None), {}, "read only once, and the run has 2 epochs"),
+        (Streamed(), {"loader_workers": 3}, sentence("one-loader-worker-can-read-ahead").pattern),
+        (Streamed(), {"schedule": "cosine"}, sentence("cosine-needs-number-of-steps").pattern),
+        ((iter(Streamed()), None), {}, sentence("read-only-once-and-run-has-two-epochs").pattern),
     ],
     ids=["workers", "schedule", "read once"],
 )

@@ -25,6 +25,7 @@ from engine.remote.run_rows import packed_spec
 from engine.remote.session import Broken, CallCancelled, NotConnected, RemoteError, Session
 from tests.support.recorded_runs import SPEC, RecordedRun
 from tests.support.remote_followed import LONGEST, Followed
+from tests.support.sentences import sentence
 from tests.support.uv_double import UvDouble
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -144,7 +145,7 @@ def test_calls_that_wait_when_it_breaks_end_in_a_sentence(connect: Connect) -> N
     followed.wait_for_state(LinkState.CONNECTED)
     acting, reading = connection.begin(requests.Delete("1")), connection.begin(requests.Ping())
     os.kill(connection.pid, signal.SIGKILL)
-    with pytest.raises(NotConnected, match="whether it was done there is not known"):
+    with pytest.raises(NotConnected, match=sentence("whether-it-was-done-is-not-known").pattern):
         acting(LONGEST)
     with pytest.raises(NotConnected, match=r"broke before the answer came\.$"):
         reading(LONGEST)
@@ -158,7 +159,7 @@ def test_a_call_may_be_cancelled_or_take_too_long(connect: Connect) -> None:
     cancelled.set()
     with pytest.raises(CallCancelled):
         connection.call(requests.Ping(), LONGEST, cancelled=cancelled)
-    with pytest.raises(RemoteError, match=r"has not answered within 0\.01 s"):
+    with pytest.raises(RemoteError, match=sentence("has-not-answered-within").pattern):
         connection.call(requests.Ping(), 0.01)
 
 
@@ -186,7 +187,7 @@ def test_a_silent_side_is_given_up_and_tried_again(connect: Connect) -> None:
     timing = QUICK._replace(silence=0.3)
     _, followed = connect(*DOUBLE, "halts", "NONCE", timing=timing)
     status = followed.wait_for_state(LinkState.WAITING)
-    assert "nothing came from there for 0.3 s" in status.sentence
+    assert sentence("nothing-came-from-there", seconds="0.3") in status.sentence
     assert status.next_try > 0
     followed.wait_for_state(LinkState.CONNECTED, after=followed.statuses.index(status))
 
@@ -223,9 +224,9 @@ def test_a_login_that_hangs_is_given_up(connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("how", "state", "words"),
     [
-        ("noise", LinkState.FAILED, "more than 1 MiB of other text"),
+        ("noise", LinkState.FAILED, sentence("more-than-mib-of-other-text")),
         ("garbled", LinkState.FAILED, "is not Traindeck's"),
-        ("other", LinkState.FAILED, "speak different protocols (2 and 1)"),
+        ("other", LinkState.FAILED, sentence("speak-different-protocols")),
         ("cut", LinkState.WAITING, "exit code 0"),
         ("full", LinkState.WAITING, "The disk of gpus is full"),
         ("chatty", LinkState.CONNECTED, ""),
@@ -251,7 +252,7 @@ def test_only_a_person_can_try_again_what_needs_one(connect: Connect, tmp_path: 
     script = f"test -e {ready} && exec {' '.join(SERVE)}; exit 127"
     connection, followed = connect("sh", "-c", script)
     failed = followed.wait_for_state(LinkState.FAILED)
-    assert "Traindeck was not found on gpus: install it there" in failed.sentence
+    assert sentence("traindeck-was-not-found-on-gpus") in failed.sentence
     ready.touch()
     connection.retry()
     followed.wait_for_state(LinkState.CONNECTED)

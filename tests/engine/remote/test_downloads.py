@@ -23,6 +23,7 @@ from engine.remote.downloads import (
 from engine.remote.requests import PIECE, Exported, OfferedFile
 from engine.runs import checkpoint_files
 from tests.support.recorded_runs import new_run_folder, save_checkpoint
+from tests.support.sentences import sentence
 
 
 class Source:
@@ -112,7 +113,7 @@ def test_a_checkpoint_of_this_machine_is_copied_whole_or_not_at_all(tmp_path: Pa
     with pytest.raises(DownloadFailed, match="is not what was saved"):
         copy_checkpoint(saved, tmp_path / "other", lambda done, total: None)
     file.unlink()
-    with pytest.raises(DownloadFailed, match=r"model.safetensors cannot be read: no such file"):
+    with pytest.raises(DownloadFailed, match=sentence("cannot-be-read-no-such-file").pattern):
         copy_checkpoint(saved, tmp_path / "other", lambda done, total: None)
     assert leaves_nothing(tmp_path, tmp_path / "other")
 

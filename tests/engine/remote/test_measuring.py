@@ -38,6 +38,7 @@ from tests.support.planning_program import SPEC, program, serving
 from tests.support.remote_followed import LONGEST, Followed
 from tests.support.remote_peer import Peer
 from tests.support.runs import processes_below
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -201,7 +202,7 @@ def test_a_crash_is_told_with_the_end_of_its_log(
         ({"entrants": [packed_spec(SPEC) | {"warp_factor": 9}]}, "setting warp_factor"),
         ({"entrants": 7}, "cannot measure this"),
         ({"warp_factor": 9}, "does not know warp_factor"),
-        ({"type": "dream"}, "cannot measure this (Invalid value 'dream'"),
+        ({"type": "dream"}, sentence("cannot-measure-this-invalid-value-dream")),
     ],
 )
 def test_what_is_not_known_there_is_refused_by_name(
@@ -227,7 +228,7 @@ def test_what_cannot_be_kept_is_said(peer: Peer, monkeypatch: pytest.MonkeyPatch
         said += [news.not_kept] if news.not_kept else []
         if news.is_over:
             break
-    assert said == ["What was measured could not be kept there: No space left on device."]
+    assert said == [sentence("what-was-measured-could-not-be-kept-there")]
 
 
 class Ended:
@@ -282,7 +283,7 @@ def test_a_connection_that_breaks_ends_it_and_it_is_not_begun_again(
     told = len(followed.statuses)
     os.kill(connection.pid, signal.SIGKILL)
     assert ended.is_over.wait(LONGEST)
-    assert ended.ends[0].why.startswith("The connection has ended, and with it")
+    assert ended.ends[0].why.startswith(sentence("connection-has-ended-and-measuring"))
     assert all(is_gone(each.pid) for each in below)
     followed.wait_for_state(LinkState.CONNECTED, after=told)
     other = Ended()
@@ -311,7 +312,7 @@ def test_an_older_traindeck_there_refuses_in_a_sentence(
     ended = Ended()
     connection.measure(Measure(packed_request(RACE)), ended.answer, ended.end)
     assert ended.is_over.wait(LONGEST)
-    assert "cannot do this (measure): update it on that machine" in ended.ends[0].why
+    assert sentence("cannot-do-this-measure-update") in ended.ends[0].why
 
 
 def test_a_stop_and_a_closed_connection(

@@ -18,6 +18,7 @@ from engine.remote.watched import UNREADABLE, ListedRuns, _decode_follow, _run_n
 from engine.runs.run_info import UnreadableRun, get_run
 from tests.support.generated_values import sixty_examples, values_of
 from tests.support.recorded_runs import RecordedRun
+from tests.support.sentences import sentence
 
 
 @sixty_examples
@@ -50,7 +51,7 @@ def test_a_run_of_a_newer_version_is_listed_with_the_reason() -> None:
     run.store.close()
     news = FollowNews(b"", run=encode(row | {"state": "dreaming"}), series=["train/loss"])
     shown = _run_news(run.id, news, "gpus")
-    assert "only be read by the Traindeck of its machine" in shown.trouble
+    assert sentence("only-be-read-by-traindeck") in shown.trouble
     assert shown.series == ["train/loss"], "all else is shown"
     newer = encode(row | {"spec": row["spec"] | {"warp": 9}, "mood": "good"})
     info = _run_news(run.id, FollowNews(b"", run=newer), "gpus").info

@@ -24,6 +24,7 @@ from engine.remote.session import NotConnected
 from tests.support import ssh_server
 from tests.support.recorded_runs import RecordedRun
 from tests.support.remote_followed import LONGEST, Followed
+from tests.support.sentences import sentence
 from tests.support.ssh_server import HOST, SshServer
 from tests.support.uv_double import UvDouble
 
@@ -133,7 +134,7 @@ def test_a_server_that_hangs_is_noticed_and_a_new_connection_made(
     for process in halted:
         process.send_signal(signal.SIGSTOP)
     waiting = followed.wait_for_state(LinkState.WAITING)
-    assert "nothing came from there for 3 s" in waiting.sentence
+    assert sentence("nothing-came-from-there", seconds=3) in waiting.sentence
     followed.wait_for_state(LinkState.CONNECTED, after=followed.statuses.index(waiting))
     for process in halted:
         with suppress(psutil.NoSuchProcess):
@@ -147,7 +148,7 @@ def test_a_host_key_that_changes_is_never_accepted(server: SshServer, connect: C
     server.new_host_key()
     server.start()
     failed = followed.wait_for_state(LinkState.FAILED)
-    assert "is not the one that is known" in failed.sentence
+    assert sentence("is-not-one-that-is-known") in failed.sentence
     server.trust()
     connection.retry()
     followed.wait_for_state(LinkState.CONNECTED, after=followed.statuses.index(failed))

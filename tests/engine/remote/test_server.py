@@ -46,6 +46,7 @@ from tests.support.full_disk import small_disk
 from tests.support.generated_values import fifteen_examples
 from tests.support.recorded_runs import SPEC, RecordedRun, record_epochs
 from tests.support.remote_peer import Peer
+from tests.support.sentences import sentence
 from tests.support.uv_double import UvDouble
 
 RECIPE = b"from helper import f\n\ndef model():\n    ...\n\ndef datasets():\n    ...\n"
@@ -96,7 +97,7 @@ def test_a_newer_minor_version_is_understood_or_refused_by_name(peer: Peer) -> N
     peer.send(Later())
     refusal = peer.refusal(Later())
     assert refusal.kind == "unknown"
-    assert "cannot do this (later): update it" in refusal.text
+    assert sentence("cannot-do-this-later-update") in refusal.text
     assert peer.answered(NewerPing()).refusal is None
 
 
@@ -348,7 +349,7 @@ def test_commands_in_its_sentences_are_those_of_the_asking_person(
     monkeypatch.setattr("engine.system.program._asked_from", None)
     peer.send(Hello(1, 1, "1", program="traindeck", machine="gpus"))
     refusal = peer.refusal(requests.Export(("7",), "csv"))
-    assert "`traindeck runs --on gpus`" in refusal.text
+    assert sentence("traindeck-runs-on-gpus") in refusal.text
 
 
 def test_a_disk_that_is_away_for_a_while_ends_no_watch(
@@ -491,13 +492,13 @@ def test_an_environment_is_made_there_with_news_on_the_way(peer: Peer, uv: UvDou
     uv.does("print('x' * 20_000 + 'Installing torch', flush=True)")
     number = peer.begin(MAKE)
     parts = parts_until(peer, number)
-    assert parts[0].doing == "Making a virtual environment"
+    assert parts[0].doing == sentence("making-virtual-environment")
     assert parts[-1].doing == "Checking the environment"
     assert "".join(each.output for each in parts).endswith("xxxInstalling torch\n")
     assert max(len(each.output) for each in parts) <= 8192
     (made,) = registry.environments()
     assert (made.name, made.facts.problems, made.default_for) == ("mine", (), ("torch",))
-    assert peer.refusal(MAKE).text.startswith("There is an environment 'mine' already")
+    assert peer.refusal(MAKE).text.startswith(sentence("there-is-environment-mine-already"))
     assert peer.ask(msgspec.structs.replace(MAKE, name="other")).facts.python == "3.12.4"
 
 
@@ -508,7 +509,7 @@ def test_why_an_environment_is_not_made_there_is_said_with_the_last_words(
     number = peer.begin(MAKE)
     assert "No space left" in "".join(each.output for each in parts_until(peer, number))
     refusal = peer.refusal(MAKE)
-    assert f"could not be installed: the disk of {registry.folder()} is full." in refusal.text
+    assert sentence("could-not-be-installed-disk", folder=registry.folder()) in refusal.text
     assert files_of_environments() == ["mine.log"]
     assert "no requirement" in peer.refusal(requests.MakeEnvironment("a", ["-r x"])).text
 
@@ -639,7 +640,7 @@ def test_a_full_disk_there_is_a_sentence_and_the_connection_goes_on(
         monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path / "full"))
         code = requests.Code("mine.py", os.urandom(2**20))
         refusal = peer.refusal(requests.Start(packed_spec(SPEC), code=code))
-        assert refusal.text.endswith(": No space left on device."), "without a number"
+        assert refusal.text.endswith(sentence("no-space-left-on-device")), "without a number"
         assert peer.answered(requests.Ping()).refusal is None
         received = paths.home() / "received"
         assert list(received.iterdir()) == [], "what was begun is removed"

@@ -10,6 +10,7 @@ from engine.remote import ssh
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import MAJOR, Hello
 from engine.remote.ssh import Asking, command_on, explain, explain_protocol, serve_command
+from tests.support.sentences import sentence
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus.lab")
 
@@ -64,7 +65,7 @@ PROXY_ENDED = (
             255,
             "No ED25519 host key is known for gpus.lab and you have requested strict checking.\n"
             "Host key verification failed.\n",
-            "not known yet: connect once",
+            sentence("not-known-yet-connect-once"),
             True,
             False,
         ),
@@ -75,7 +76,7 @@ PROXY_ENDED = (
         (
             255,
             "me@gpus.lab: Permission denied (publickey,password).",
-            "does not let you in: me@gpus.lab: Permission denied (publickey,password). Check",
+            sentence("does-not-let-you-in-permission"),
             True,
             True,
         ),
@@ -84,7 +85,7 @@ PROXY_ENDED = (
         (
             255,
             f"Welcome!\r\ncannot find the jump host\n{PROXY_ENDED}",
-            "ProxyJump in the configuration of SSH, has failed: cannot find the jump host.",
+            sentence("proxyjump-in-configuration-of-ssh"),
             False,
             False,
         ),
@@ -92,16 +93,22 @@ PROXY_ENDED = (
         (
             255,
             f"me@jump: Permission denied (publickey).\r\n{PROXY_ENDED}",
-            "does not let you in: me@jump: Permission denied",
+            sentence("jump-host-does-not-let-you-in"),
             True,
             True,
         ),
-        (255, "a new sentence\n", "could not connect to gpus: a new sentence.", False, False),
-        (255, "", "The connection to gpus broke.", False, False),
+        (255, "a new sentence\n", sentence("could-not-connect-to-gpus-new"), False, False),
+        (255, "", sentence("connection-to-gpus-broke"), False, False),
         (127, "bash: traindeck: command not found", "pip install traindeck", True, False),
         (126, "", "pip install traindeck", True, False),
         (2, "There is no command 'serve' (choose from", "too old", True, False),
-        (1, "ImportError: no numpy\n", "does not start Traindeck: ImportError", True, False),
+        (
+            1,
+            "ImportError: no numpy\n",
+            sentence("does-not-start-traindeck-importerror"),
+            True,
+            False,
+        ),
         (1, "[Errno 28] No space left on device", "free some space there", False, False),
     ],
 )
@@ -123,7 +130,9 @@ def test_a_connection_that_breaks_later_is_tried_again() -> None:
 
 def test_a_program_there_that_was_named_wrongly_is_said() -> None:
     named = RemoteMachine(name="gpus", destination="gpus", command="/opt/traindeck")
-    assert "`/opt/traindeck` was not found" in explain(named, 127, "", greeted=False).sentence
+    assert (
+        sentence("named-program-was-not-found") in explain(named, 127, "", greeted=False).sentence
+    )
 
 
 def test_control_characters_of_the_other_side_are_not_shown() -> None:

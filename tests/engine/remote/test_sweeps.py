@@ -30,6 +30,7 @@ from engine.sweeps.study import RUN, TrialResult, open_study, suggest
 from engine.sweeps.sweep import FILE_NAME, JOURNAL, LOCK, STOP, Sweep
 from tests.support.made_sweeps import BASE, make_sweep
 from tests.support.remote_peer import Peer
+from tests.support.sentences import sentence
 
 SWEEP = Sweep(base=BASE, ranges={"seed": Choices((1, 2))}, trials=2)
 RECIPE = b"import torch\n\ndef model():\n    ...\n\ndef datasets():\n    ...\n"
@@ -151,7 +152,7 @@ def part(**more: Any) -> bytes:
     [
         (b"nonsense", ""),
         (part(state="dreaming"), "the state dreaming"),
-        (part(number=10_000), "more trials than a sweep can have"),
+        (part(number=10_000), sentence("more-trials-than-sweep")),
         (part(sweep={"ranges": {"warp": {"type": "choices", "values": [1]}}}), "no setting warp"),
         (part(sweep={"trials": 0}), "1 to 10,000 runs"),
     ],
@@ -162,7 +163,7 @@ def test_what_cannot_be_read_here_is_listed_with_the_reason(packed: bytes, why: 
     for news in (packed, later):
         (report,) = there.take(SweepsNews(["1"], {"1": news}), "gpus")
         assert (report.summary.sweep, report.summary.state) == ("gpus:1", "damaged")
-        assert "can only be read by the Traindeck of its machine" in report.summary.problem
+        assert sentence("can-only-be-read-by-traindeck") in report.summary.problem
         assert why in report.summary.problem
     (whole,) = there.take(SweepsNews(["1"], {"1": part()}), "gpus")
     assert whole.sweep == SWEEP
@@ -254,4 +255,4 @@ def test_a_sweep_there_is_stopped_and_resumed(peer: Peer, driven: list[Path]) ->
 def test_a_sweep_that_is_active_there_is_not_resumed_twice(peer: Peer) -> None:
     folder = make_sweep(2, trials=4, with_runs=False)
     with FileLock(folder / LOCK):
-        assert peer.refusal(requests.ResumeSweep("1")).text == "Sweep 1 is active already."
+        assert peer.refusal(requests.ResumeSweep("1")).text == sentence("sweep-is-active-already")

@@ -20,6 +20,7 @@ from engine.remote.serving.temporary_folders import Unfit
 from engine.remote.uploads import Outgoing, UploadFailed
 from engine.runs import run_info
 from tests.support.remote_peer import Peer
+from tests.support.sentences import sentence
 
 CSV = b"step,loss\n" + b"".join(b"%d,0.5\n" % step for step in range(100_000))
 
@@ -113,7 +114,7 @@ def test_a_file_that_becomes_shorter_meanwhile_is_said(session: Session, file: P
         return piece
 
     session.change = shorten
-    with pytest.raises(UploadFailed, match="has changed while it was sent"):
+    with pytest.raises(UploadFailed, match=sentence("has-changed-while-it-was-sent").pattern):
         send(session, (file, "0/a.csv"))
 
 
@@ -122,7 +123,7 @@ def test_a_file_that_cannot_be_sent_is_named(session: Session, tmp_path: Path) -
         send(session, (tmp_path / "gone.csv", "0/gone.csv"))
     odd = tmp_path / "odd\udcff.csv"
     odd.touch()
-    with pytest.raises(UploadFailed, match=r"odd\\udcff\.csv is not UTF-8"):
+    with pytest.raises(UploadFailed, match=sentence("name-of-file-is-not-utf-8").pattern):
         send(session, (odd, f"0/{odd.name}"))
 
 

@@ -24,6 +24,7 @@ from engine.runs.device_queue import Ticket
 from engine.spec import presets
 from engine.system import paths
 from tests.support.recorded_runs import SPEC, RecordedRun
+from tests.support.sentences import sentence
 
 Check = Callable[..., list[Finding]]
 
@@ -77,7 +78,7 @@ def test_a_ticket_without_a_run_is_removed(run: Path, check: Check) -> None:
     file = paths.home() / device_queue.FILE_NAME
     file.write_bytes(msgspec.json.encode([mine, Ticket("99", 1, 1.0, SPEC.devices, ())]))
     [found] = check(repair=True)
-    assert found.problem == "The queue holds tickets of runs that do not exist: 99."
+    assert found.problem == sentence("queue-holds-tickets-of-no-runs")
     assert device_queue.read() == [mine]
     assert check() == []
 
@@ -184,6 +185,6 @@ def test_what_is_gone_or_half_made_of_an_environment_is_named(check: Check) -> N
         gone, abandoned = check(repair=True)
         assert (registry.folder() / "in-work").exists()
     assert (gone.file, gone.outcome) == ("environments.json", Outcome.UNMENDABLE)
-    assert "env remove mine` takes 'mine' off the list" in gone.action
+    assert sentence("env-remove-mine-takes-mine-off") in gone.action
     assert (abandoned.file, abandoned.outcome) == ("environments/half", Outcome.MENDED)
     assert not half.exists()

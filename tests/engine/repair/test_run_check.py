@@ -34,6 +34,7 @@ from engine.system import paths
 from tests.support.old_runs import ALL, FORMATS, NEWEST, restore_run
 from tests.support.recorded_runs import RecordedRun
 from tests.support.runs import curve
+from tests.support.sentences import sentence
 
 Check = Callable[..., list[Finding]]
 
@@ -321,7 +322,7 @@ def test_rows_to_which_no_page_leads_any_more_are_saved(
     assert len(stored) == events + 1
     said = f"{saved} of 20000 points and {events} of {events} events could be read"
     assert said in finding.action
-    assert (f": {20_000 - saved} points and 0 events are lost" in finding.action) == (
+    assert (sentence("points-and-events-are-lost", value=20000 - saved) in finding.action) == (
         saved < 20_000
     )
     assert isinstance(stored[-1], Notice)
@@ -440,7 +441,7 @@ def test_a_link_to_nowhere_and_a_pipe_are_no_runs(run: Path, check: Check) -> No
     run.unlink()
     os.mkfifo(run)
     [found] = check(repair=True)
-    assert found.problem == f"{run} is a file or pipe, and no folder."
+    assert found.problem == sentence("is-file-or-pipe", run=run)
 
 
 def test_a_link_in_the_place_of_the_store_is_not_replaced(run: Path, check: Check) -> None:
@@ -504,7 +505,7 @@ def test_a_new_store_that_the_disk_does_not_take_replaces_none(
     )
     [found] = check(repair=True)
     assert found.outcome is Outcome.UNMENDABLE
-    assert "the disk does not take the new store" in found.action
+    assert sentence("disk-does-not-take-new-store") in found.action
     assert contents(run) == before
 
 
@@ -546,7 +547,7 @@ def test_a_spec_comes_from_the_list_of_runs_if_an_old_store_has_none(check: Chec
     run_index.RunIndex().runs()
     (run / SPEC).write_text("")
     [found] = check(repair=True)
-    assert "restored from the list of runs" in found.action
+    assert sentence("restored-from-list-of-runs") in found.action
     assert client.get_run("1").spec == spec
 
 
@@ -574,8 +575,8 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_named(
     (new / "weights").write_bytes(b"Weights")
     [found] = check(repair=True)
     assert found.file == "checkpoints/step-00000040"
-    assert found.problem.endswith("weights is missing or is not what was saved.")
-    assert found.action.endswith("not offered any more; step-00000036 is intact.")
+    assert found.problem.endswith(sentence("weights-are-missing-or-changed"))
+    assert found.action.endswith(sentence("not-offered-any-more-another-is-intact"))
     assert newest_checkpoint(run) == old
     assert (run / "checkpoints" / "step-00000040.damaged-1" / "weights").exists()
     assert check() == []
@@ -634,7 +635,7 @@ def test_a_lost_module_of_the_recipe_is_restored(check: Check) -> None:
         aside = free_name(file)
         [found] = check(repair=True)
         assert (found.file, found.outcome) == (name, Outcome.MENDED)
-        assert "is not the file that the last attempt trained" in found.problem
+        assert sentence("is-not-file-that-last-attempt") in found.problem
         assert (file.read_bytes(), aside.read_bytes()) == (before, before + b"ANY = 1\n")
     assert check() == []
 
@@ -706,8 +707,8 @@ def test_a_run_whose_end_waits_for_the_disk_is_left_alone_with_what_show_says(
         [found] = check()
         [trouble] = client.get_run(recorded.id).status.troubles.values()
     assert found.outcome is Outcome.LEFT_ALONE
-    assert found.problem == f"The run is stopped, but its supervisor has not ended. {trouble}"
-    assert trouble == "This end could not be recorded yet: read-only file system."
+    assert found.problem == sentence("run-is-stopped-but-supervisor-lives", trouble=trouble)
+    assert trouble == sentence("this-end-could-not-be-recorded")
 
 
 def _supervisor(folder: Path) -> tuple[int, float]:
@@ -721,7 +722,7 @@ def test_a_run_of_a_newer_format_is_left_alone(run: Path, check: Check) -> None:
     before = contents(run)
     [found] = check(repair=True)
     assert found.outcome is Outcome.LEFT_ALONE
-    assert found.problem.startswith("Run.sqlite has the format 2.0 of a newer version")
+    assert found.problem.startswith(sentence("has-format-of-newer-version"))
     assert contents(run) == before
 
 
@@ -737,7 +738,7 @@ def test_a_locked_store_is_not_taken_for_a_damaged_one(
         other.execute("BEGIN IMMEDIATE")
         [found] = check(repair=True)
         assert found.outcome is Outcome.UNMENDABLE
-        assert found.action == "It was not mended: database is locked. Nothing was changed."
+        assert found.action == sentence("not-mended-as-database-is-locked")
         other.execute("ROLLBACK")
     [found] = check(repair=True)
     assert found.outcome is Outcome.MENDED
@@ -754,7 +755,7 @@ def test_a_store_that_another_program_keeps_to_itself_is_not_rebuilt(
         monkeypatch.setattr("engine.repair.run_check._active", lambda folder: "")
         monkeypatch.setattr("engine.repair.store_check.open_readonly", _impatient)
         [found] = check(repair=True)
-    assert found.problem == "The run cannot be checked: database is locked."
+    assert found.problem == sentence("not-checked-as-database-is-locked")
     assert (run / STORE).read_bytes() == before
     assert not list(run.glob("*.damaged-*"))
 

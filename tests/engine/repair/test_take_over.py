@@ -17,6 +17,7 @@ from engine.runs.run_info import SUPERVISOR
 from engine.runs.run_state import RunState
 from engine.runs.trash import CannotDelete
 from tests.support.recorded_runs import RUNNING, RecordedRun
+from tests.support.sentences import sentence
 
 OTHER = Machine("nodeB", "d2", "another boot", "pid:[1]")
 
@@ -42,19 +43,19 @@ def silent(run: RecordedRun, monkeypatch: pytest.MonkeyPatch) -> RecordedRun:
 def test_a_run_of_another_machine_is_left_alone(run: RecordedRun) -> None:
     info = get_run(run.id)
     assert info.state is RunState.ELSEWHERE
-    assert info.reason.startswith("It is running on nodeB: command it there.")
+    assert info.reason.startswith(sentence("it-is-running-on-nodeb-command"))
     assert f"resume {run.id} --take-over" in info.reason
     assert info.status.troubles[SUPERVISOR] == info.reason, "the banner of the window shows it"
     with pytest.raises(CommandFailed, match="running on nodeB"):
         send(run.id, Stop())
-    with pytest.raises(CannotStart, match=r"on another machine\. It is running on nodeB"):
+    with pytest.raises(CannotStart, match=sentence("on-another-machine-it-is-running").pattern):
         resume(run.id)
-    with pytest.raises(CannotDelete, match="is on another machine: stop it"):
+    with pytest.raises(CannotDelete, match=sentence("is-on-another-machine-stop").pattern):
         trash.delete(run.id)
 
 
 def test_a_run_that_is_alive_is_not_taken_over(run: RecordedRun) -> None:
-    with pytest.raises(CannotTakeOver, match="alive on nodeB: its last sign of life is 0 s old"):
+    with pytest.raises(CannotTakeOver, match=sentence("alive-on-nodeb-last-sign").pattern):
         take_over(run.id)
     assert get_run(run.id).state is RunState.ELSEWHERE
 
@@ -62,7 +63,7 @@ def test_a_run_that_is_alive_is_not_taken_over(run: RecordedRun) -> None:
 def test_a_run_whose_lock_is_held_is_not_taken_over(silent: RecordedRun) -> None:
     with (
         FileLock(silent.folder / "supervisor.lock"),
-        pytest.raises(CannotTakeOver, match="its supervisor holds the lock"),
+        pytest.raises(CannotTakeOver, match=sentence("supervisor-holds-lock").pattern),
     ):
         take_over(silent.id)
     assert get_run(silent.id).state is RunState.ELSEWHERE

@@ -13,6 +13,7 @@ import pytest
 
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import CheckpointDamaged, CheckpointInfo, Position
+from tests.support.sentences import sentence
 
 
 def save(run: Path, step: int, content: bytes = b"weights") -> CheckpointInfo:
@@ -74,7 +75,7 @@ def test_a_checkpoint_without_a_readable_manifest_is_not_listed(
     manifest = save(tmp_path, 3).folder / checkpoint_files.MANIFEST
     manifest.unlink() if content is None else manifest.write_bytes(content)
     assert checkpoint_files.checkpoints(tmp_path) == []
-    with pytest.raises(CheckpointDamaged, match="is damaged: it has no readable manifest"):
+    with pytest.raises(CheckpointDamaged, match=sentence("is-damaged-it-has-no-readable").pattern):
         checkpoint_files.verify(manifest.parent)
 
 

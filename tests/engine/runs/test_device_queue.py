@@ -20,6 +20,7 @@ from engine.runs.store.run_store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from tests.support.recorded_runs import new_run_folder
+from tests.support.sentences import sentence
 
 NAMES = {"g0": "GPU 0", "g1": "GPU 1"}
 BORN = process.start_time(os.getpid())
@@ -107,13 +108,13 @@ def test_no_two_runs_share_a_device_none_starves_and_each_device_keeps_its_order
 @pytest.mark.parametrize(
     ("devices", "text"),
     [
-        (("g0",), "Queued behind run a on GPU 0 (3rd in line)."),
-        (("g1",), "Queued behind run b on GPU 1 (next in line)."),
+        (("g0",), sentence("queued-behind-run-on-in-line", run="a", device="GPU 0", place="3rd")),
+        (("g1",), sentence("queued-behind-run-on-in-line", run="b", device="GPU 1", place="next")),
         (
             ("g0", "g1"),
-            "Queued behind run a on GPU 0 (3rd in line), behind run b on GPU 1 (next in line).",
+            sentence("queued-behind-run-on-gpu"),
         ),
-        (("g2",), "Queued behind run c on g2 (2nd in line)."),
+        (("g2",), sentence("queued-behind-run-on-in-line", run="c", device="g2", place="2nd")),
     ],
 )
 def test_it_says_behind_whom_where_and_at_which_place(devices: tuple[str, ...], text: str) -> None:

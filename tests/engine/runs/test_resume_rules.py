@@ -13,6 +13,7 @@ from engine.runs.resume_rules import change_problems, fixed
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import FIELDS, RunSpec
+from tests.support.sentences import sentence
 
 MANIFEST = Manifest(
     position=Position(epoch=2, batch=3, step=11),
@@ -59,12 +60,12 @@ def test_what_may_change(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"recipe": "digits_keras"}, "recipe", "start a new run to train another one"),
-        ({"seed": 8}, "seed", "start a new run for another seed"),
-        ({"optimizer": "sgd"}, "optimizer", "start a new run for another optimizer"),
+        ({"recipe": "digits_keras"}, "recipe", sentence("start-new-run-to-train-another")),
+        ({"seed": 8}, "seed", sentence("start-new-run-for-another-seed")),
+        ({"optimizer": "sgd"}, "optimizer", sentence("start-new-run-for-another-optimizer")),
         ({"momentum": 0.9}, "momentum", "holds no momentum"),
         ({"strategy": "tf/mirrored"}, "strategy", "choose a torch strategy"),
-        ({"epochs": 2}, "epochs", "2 epochs are done at this checkpoint"),
+        ({"epochs": 2}, "epochs", sentence("epochs-are-done-at-this-checkpoint")),
     ],
 )
 def test_a_change_that_is_not_allowed_is_reported_with_its_field(
@@ -113,8 +114,8 @@ def test_what_is_fixed_is_known_before_anybody_changes_it() -> None:
     [
         ("script/ddp", 2, ""),
         ("script/ddp", 3, "has the parts of 2 ranks"),
-        ("script/fsdp", 2, "was saved under script/ddp"),
-        ("script/single", 1, "was saved under script/ddp"),
+        ("script/fsdp", 2, sentence("was-saved-under")),
+        ("script/single", 1, sentence("was-saved-under")),
     ],
 )
 def test_a_script_goes_on_with_as_many_ranks(strategy: str, devices: int, words: str) -> None:

@@ -22,6 +22,7 @@ from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.store.run_store import RunStore
 from engine.system import paths
 from tests.support.recorded_runs import record_epochs
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -212,8 +213,8 @@ def test_a_run_that_lost_its_settings_is_listed_at_once_and_a_new_one_waits_for_
     assert index.runs() == []
     [lost] = index.unreadable
     assert (lost.id, new.name) == ("1", "2")
-    assert f"there is no spec.toml in {folder}. " in lost.reason
-    assert "fsck 1 --repair` restores them if its store has a copy." in lost.reason
+    assert sentence("there-is-no-spec-in-folder", folder=folder) in lost.reason
+    assert sentence("fsck-repair-restores-them-if-store") in lost.reason
 
 
 def test_the_run_to_begin_with_is_the_newest_active_one_else_the_newest() -> None:

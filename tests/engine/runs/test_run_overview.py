@@ -25,6 +25,7 @@ from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.run_overview import folder_files, run_overview
 from engine.spec.spec_file import encode_spec
 from tests.support.recorded_runs import SPEC, RecordedRun
+from tests.support.sentences import sentence
 
 
 def facts(**changes: object) -> AttemptFacts:
@@ -40,7 +41,10 @@ def test_a_run_is_compared_with_the_one_before_with_its_recipe(traindeck_home: P
     write_attempt(third.folder, facts(packages={"a": "2", "c": "1"}, git=GitState(commit="2")))
     found = run_overview(client.get_run(third.id))
     assert found.other is not None
-    assert (found.other.label, found.other.reason) == ("#1", "previous run of this recipe")
+    assert (found.other.label, found.other.reason) == (
+        "#1",
+        sentence("previous-run-of-this-recipe"),
+    )
     assert [row.name for row in found.settings if row.differs_from_other] == ["seed"]
     assert found.packages == [("a", "2", "1"), ("b", "", "1"), ("c", "1", "")]
     assert found.git_differs
@@ -82,9 +86,9 @@ def test_the_recipe_says_that_its_file_has_changed(
 
     assert notes() == {}
     file.write_text("import torch\ndef model(): ...\ndef datasets(): return 1\n")
-    assert notes() == {"recipe": "the file has changed since (own.py: 1 line changed)"}
+    assert notes() == {"recipe": sentence("file-has-changed-since-line-changed")}
     assert main.main(["show", run.id]) == 0
-    assert "the file has changed since" in capfd.readouterr().out
+    assert sentence("file-has-changed") in capfd.readouterr().out
     file.unlink()
     assert notes() == {}, "the run has its copy"
 
@@ -95,7 +99,7 @@ def test_changes_that_git_could_not_tell_are_not_said_to_be_none(
     run = RecordedRun(SPEC)
     write_attempt(run.folder, facts(git=GitState(problem="The index is damaged.")))
     assert main.main(["show", run.id, "--diff"]) == 2
-    assert "are not known: The index is damaged." in capsys.readouterr().err
+    assert sentence("are-not-known-index-is-damaged") in capsys.readouterr().err
 
 
 def test_the_parent_and_the_earlier_settings_come_first(traindeck_home: Path) -> None:
@@ -127,7 +131,7 @@ def test_files_are_counted_with_their_sizes(tmp_path: Path) -> None:
 def test_show_prints_the_facts(traindeck_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = RecordedRun(SPEC)
     assert main.main(["show", run.id]) == 0
-    assert "not recorded by the version" in capsys.readouterr().out
+    assert sentence("not-recorded-by-version") in capsys.readouterr().out
     state = GitState(
         commit="c" * 40, branch="main", message="[bold] x", changed_files=2, added=3, diff_bytes=4
     )

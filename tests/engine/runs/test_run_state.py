@@ -49,6 +49,7 @@ from engine.runs.run_state import (
 )
 from engine.spec.run_spec import RunSpec
 from tests.support.events import EXAMPLES
+from tests.support.sentences import sentence
 
 ALL = {type(event): event for event in EXAMPLES}
 RUNNING = RunStatus(state=RunState.RUNNING, attempt=1, step=7, metrics={"train/loss": 9.0})
@@ -274,7 +275,7 @@ def losses(*values: float, begin: int) -> Metrics:
 def test_the_first_step_since_which_the_loss_is_not_finite_is_kept() -> None:
     status = fold_all(losses(1.0, math.nan, 1.0, math.inf, begin=1))
     assert status.not_finite_since == 4
-    assert not_finite_sentence(status) == "The loss is not a finite number since step 4."
+    assert not_finite_sentence(status) == sentence("loss-is-not-finite-number", step=4)
     status = fold_all(losses(math.nan, begin=5), TrainingEnded(5, True), status=status)
     assert status.not_finite_since == 4
     assert fold_all(Rewound(4, "step-4"), status=status).not_finite_since == 4

@@ -13,6 +13,7 @@ from engine.runs.script_files import (
     resume_sentence,
 )
 from engine.spec.run_spec import RunSpec
+from tests.support.sentences import sentence
 
 
 def test_weights_that_are_written_last_do_not_hide_what_a_library_goes_on_from(tmp_path):
@@ -31,17 +32,17 @@ def test_weights_that_are_written_last_do_not_hide_what_a_library_goes_on_from(t
 @pytest.mark.parametrize(
     ("arguments", "step", "says"),
     [
-        ("--resume {latest}", 9, "netD_1.pth: the script saved this checkpoint at step 9."),
+        ("--resume {latest}", 9, sentence("script-saved-this-checkpoint-at-step")),
         (
             "--netG netG_0.pth",
             4,
-            "--netG netG_0.pth: the script saved this checkpoint at step 4.",
+            sentence("netg-script-saved-this-checkpoint"),
         ),
-        ("netG=netG_0.pth", 4, "with netG=netG_0.pth: the script saved this checkpoint at step 4."),
+        ("netG=netG_0.pth", 4, sentence("with-script-saved-this-checkpoint")),
         (
             "--resume",
             9,
-            "--resume. The newest file that the script saved is netD_1.pth, from step 9.",
+            sentence("resume-newest-file-that-script-saved"),
         ),
     ],
 )

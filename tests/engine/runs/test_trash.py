@@ -10,6 +10,7 @@ from engine.runs import trash
 from engine.runs.trash import CannotDelete
 from engine.system import paths
 from tests.support.recorded_runs import record_epochs
+from tests.support.sentences import sentence
 
 
 def test_a_deleted_run_comes_back_as_it_was() -> None:
@@ -25,7 +26,9 @@ def test_a_deleted_run_comes_back_as_it_was() -> None:
 
 def test_an_active_run_is_not_deleted() -> None:
     record_epochs("running")
-    with pytest.raises(CannotDelete, match="Run 1 is running: stop it before you delete it"):
+    with pytest.raises(
+        CannotDelete, match=sentence("run-is-running-stop-it-before-you-delete").pattern
+    ):
         trash.delete("1")
     assert paths.run_ids() == ["1"]
 

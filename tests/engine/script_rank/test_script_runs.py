@@ -50,6 +50,7 @@ from tests.support.runs import (
     wait_for_event,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -126,7 +127,7 @@ def test_a_script_without_a_change(scripts: Scripts, capsys: pytest.CaptureFixtu
         variables={"MINE": "yes"},
     )
     assert (info.state, info.status.step) == (RunState.FINISHED, 0)
-    assert info.reason == "The command has ended by itself, with exit code 0."
+    assert info.reason == sentence("command-has-ended-by-itself")
     first = f"['train.py', '--lr', '0.1', 'a b'] {scripts.folder} None yes\n"
     assert log(info).startswith(first)
     assert "bytes ÿ" in log(info)
@@ -138,7 +139,7 @@ def test_a_script_without_a_change(scripts: Scripts, capsys: pytest.CaptureFixtu
     assert "from the beginning" in shown["resume"]
     assert main.main(["show", info.id]) == 0
     assert "train.py --lr 0.1 'a b'" in capsys.readouterr().out
-    with pytest.raises(CannotStart, match="has ended by itself: start it as a new run"):
+    with pytest.raises(CannotStart, match=sentence("has-ended-by-itself-start").pattern):
         client.resume(info.id)
 
 
@@ -147,7 +148,7 @@ def test_figures_of_lines_can_be_switched_off(scripts: Scripts) -> None:
     info = scripts.run('print("step 1 loss: 0.5")', output_figures=False, early_stopping="loss")
     assert info.state is RunState.FINISHED
     assert curve(info, "train/loss") == ([], [])
-    assert info.reason.endswith("Early stopping had no effect: it has logged no 'loss'.")
+    assert info.reason.endswith(sentence("early-stopping-had-no-effect"))
 
 
 def test_a_line_of_a_validation_has_the_step_of_its_note(scripts: Scripts) -> None:
@@ -224,7 +225,7 @@ def test_what_a_script_reports_is_in_the_store(
     assert (info.folder / image.file).read_bytes().startswith(b"\x89PNG")
     assert (info.folder / image.file).parent == info.folder / "media"
     said = [event.text for event in happened if isinstance(event, Notice)]
-    assert said == ["The loss is not a finite number since step 2.", "Something."]
+    assert said == [sentence("loss-is-not-finite-number", step=2), "Something."]
     assert main.main(["show", info.id, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"] == {"train/loss": 1.0, "val/acc": 0.5}
 
@@ -359,7 +360,7 @@ def test_commands_at_a_step(scripts: Scripts) -> None:
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
     step = info.status.step
-    assert info.reason == f"Stopped after step {step}, with its weights saved."
+    assert info.reason == sentence("stopped-after-step-with-weights-saved", step=step)
     [last] = [each for each in client.run_checkpoints(run_id) if "last" in each.manifest.kinds]
     assert last.manifest.position.step == step
     assert (last.folder / "rank0.pt").read_text() == f"weights of step {step}"
@@ -388,14 +389,14 @@ def test_a_script_ends_early_by_what_it_logs_and_when_it_goes_on_its_time_is_lim
     )
     assert info.reason.startswith(early)
     step = info.status.step
-    assert info.reason.endswith(f" Ended after step {step}, with its weights saved.")
+    assert info.reason.endswith(sentence("ended-after-step-with-weights-saved", step=step))
     assert Notice(info.reason.partition(" Ended")[0]) in events(info)
 
     minutes = (info.status.seconds(info.status.updated) + 3.0) / 60
     client.resume(info.id, spec=replace(info.spec, time_limit_minutes=minutes, patience=10**6))
     info = wait_for_end(info.id)
     assert info.state is RunState.FINISHED
-    assert info.reason.startswith(f"The time limit of {minutes:g} min is reached. Ended after")
+    assert info.reason.startswith(sentence("time-limit-of-script-is-reached", limit=f"{minutes:g}"))
 
 
 def test_a_script_that_ends_before_it_can_be_stopped_early_was_not_stopped(
@@ -416,11 +417,7 @@ def test_a_script_that_ends_before_it_can_be_stopped_early_was_not_stopped(
         stop_seconds=60.0,
     )
     assert info.state is RunState.FINISHED
-    assert info.reason == (
-        "Early stopping: val/loss has not improved for 2 evaluations, the last after step 3. The "
-        "best was 0.5 after step 1. The command has ended by itself, with exit code 0, before it "
-        "could be stopped. Before the end it improved: the best is 0.4 after step 4."
-    )
+    assert info.reason == sentence("early-stopping-has-not-improved")
 
 
 def test_a_checkpoint_needs_the_parts_of_all_ranks(scripts: Scripts) -> None:
@@ -500,7 +497,7 @@ def test_a_script_that_saves_at_ctrl_c_gets_its_chance(scripts: Scripts, code: i
     wait_for(run_id, lambda info: info.state is RunState.RUNNING and "busy" in log(info))
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
-    assert (info.state, info.reason) == (RunState.STOPPED, "Stopped before a step was seen.")
+    assert (info.state, info.reason) == (RunState.STOPPED, sentence("stopped-before-step-was-seen"))
     assert (scripts.folder / "saved").read_text() == "by Ctrl-C"
 
 
@@ -575,7 +572,7 @@ def test_weights_that_a_killed_script_has_saved_are_named(scripts: Scripts) -> N
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
     step = info.status.checkpoint_step
-    assert info.reason == f"Stopped at once, with its weights saved after step {step}."
+    assert info.reason == sentence("stopped-at-once-with-weights-saved", step=step)
 
 
 def test_without_a_supervisor_the_weights_are_saved_and_the_script_ends(scripts: Scripts) -> None:
@@ -651,11 +648,9 @@ def test_without_an_option_it_starts_from_the_beginning(scripts: Scripts) -> Non
     wait_for(run_id, has_stepped)
     client.send(run_id, Stop())
     before = wait_for_end(run_id)
-    assert "because it is not known how this script loads a checkpoint" in client.resume_meaning(
-        before
-    )
+    assert sentence("because-it-is-not-known-how") in client.resume_meaning(before)
     [saved] = client.run_checkpoints(run_id)
-    with pytest.raises(CannotStart, match="only the script knows how to load them"):
+    with pytest.raises(CannotStart, match=sentence("only-script-knows-how-to-load").pattern):
         client.resume(run_id, saved.folder)
     client.resume(run_id)
     wait_for(run_id, has_stepped)
@@ -675,7 +670,7 @@ def test_secrets_reach_the_script_and_no_file(
     wait_until_gone(info)  # its supervisor removes files of its own
     found = [path for path in info.folder.rglob("*") if path.is_file()]
     assert not [path.name for path in found if b"hush-hush" in path.read_bytes()]
-    with pytest.raises(CannotStart, match="needs the variables MY_TOKEN"):
+    with pytest.raises(CannotStart, match=sentence("script-needs-the-variables").pattern):
         client.resume(info.id)
     again = replace(info.spec, variables={"MY_TOKEN": "hush"})
     client.resume(info.id, spec=again)
@@ -716,7 +711,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_if_asked(scripts: Scripts) -> N
         on_nan="stop",
     )
     assert info.state is RunState.FAILED
-    assert "The loss is inf since step 2" in info.reason
+    assert sentence("loss-is-inf-since-step") in info.reason
 
 
 def test_another_python_and_other_programs(scripts: Scripts) -> None:
@@ -840,4 +835,4 @@ def test_a_command_that_cannot_be_started_says_why(
     program.chmod(0o755)
     info = wait_for_end(client.start(replace(spec, command=("./no-program",))))
     assert info.state is RunState.FAILED
-    assert "The command could not be started" in info.reason
+    assert sentence("command-could-not-be-started") in info.reason

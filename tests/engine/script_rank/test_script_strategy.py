@@ -13,6 +13,7 @@ from engine.spec.recipe_file import RecipeInfo, read_script
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
 from engine.spec.validation import problems
+from tests.support.sentences import sentence
 
 SCRIPTS = [s for s in catalog.strategies() if s.name.startswith("script/")]
 PLACING = {"script/ddp", "script/fsdp", "script/mirrored"}
@@ -69,8 +70,8 @@ def test_a_short_name_means_the_strategy_of_the_kind(script: RecipeInfo) -> None
         ("precision", "bf16", "The script decides this"),
         ("workers_per_device", 2, "one process per device"),
         ("on_nan", "skip", "choose continue or stop"),
-        ("seed", 3, "only with the calls of the module traindeck"),
-        ("checkpoint_steps", 3, "only with the calls of the module traindeck"),
+        ("seed", 3, sentence("only-with-calls-of-module-traindeck")),
+        ("checkpoint_steps", 3, sentence("only-with-calls-of-module-traindeck")),
     ],
 )
 def test_what_a_script_cannot_follow_is_refused_by_name(

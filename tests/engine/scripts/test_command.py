@@ -16,6 +16,7 @@ from engine.scripts.interpreters import (
     find_interpreter,
     virtual_environments,
 )
+from tests.support.sentences import sentence
 
 
 def make_environment(folder: Path, marker: str) -> Path:
@@ -107,13 +108,13 @@ def test_a_python_by_path_folder_and_name(
     assert find_interpreter("~/miniconda3/envs/nets", folder) == conda
     with pytest.raises(NoInterpreter, match=r"\.venv, nets"):
         find_interpreter("other", folder)
-    with pytest.raises(NoInterpreter, match="neither a Python nor the folder"):
+    with pytest.raises(NoInterpreter, match=sentence("neither-python-nor-folder").pattern):
         find_interpreter("./package", folder)
     gone = folder / "gone" / "bin" / "python"
     gone.parent.mkdir(parents=True)
     gone.symlink_to(folder / "nowhere" / "python3")
     for text in (str(gone), "./gone"):
-        with pytest.raises(NoInterpreter, match="which is gone: the environment must be made aga"):
+        with pytest.raises(NoInterpreter, match=sentence("python-of-environment-is-gone").pattern):
             find_interpreter(text, folder)
 
 

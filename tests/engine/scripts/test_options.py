@@ -14,6 +14,7 @@ from engine.scripts.options import (
     values_in,
     words_of,
 )
+from tests.support.sentences import sentence
 
 HEAD = "import argparse\nraise SystemExit('it was run')\np = argparse.ArgumentParser()\n"
 
@@ -152,7 +153,7 @@ def test_a_value_that_was_given_stays_although_it_is_the_default(tmp_path: Path)
 
 def test_a_quotation_mark_without_its_partner_is_said(tmp_path: Path) -> None:
     options = list(options_of(tmp_path, WRITTEN).values())
-    with pytest.raises(ValueError, match="layers has a quotation mark"):
+    with pytest.raises(ValueError, match=sentence("layers-has-quotation-mark").pattern):
         words_of(options, {"layers": "'8"})
 
 

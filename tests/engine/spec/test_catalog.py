@@ -9,6 +9,7 @@ import pytest
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import one_process, one_process_per_device
+from tests.support.sentences import sentence
 
 
 def test_every_strategy_file_is_found() -> None:
@@ -32,7 +33,7 @@ def test_an_unknown_strategy_is_answered_with_those_that_would_do() -> None:
     with pytest.raises(catalog.UnknownName) as caught:
         catalog.strategy("sinlge", catalog.recipe("digits"))
     text = str(caught.value)
-    assert "There is no strategy 'sinlge' for the torch recipe digits" in text
+    assert sentence("there-is-no-strategy-sinlge") in text
     assert "torch/single" in text
     assert "tf/" not in text
 
@@ -99,8 +100,8 @@ def test_the_usual_strategy_is_not_the_first_by_alphabet(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("tf/mirrored_fit", "Smaller parts need gradient accumulation. Under MirroredStrategy fit"),
-        ("tf/parameter_server", "Many steps of its workers are under way at once"),
+        ("tf/mirrored_fit", sentence("smaller-parts-need-gradient-accumulation-under")),
+        ("tf/parameter_server", sentence("many-steps-of-workers-are-under")),
         ("torch/fsdp", ""),
         ("torch/pipeline", ""),
         ("tf/mirrored", ""),

@@ -10,6 +10,7 @@ from engine.spec import presets
 from engine.spec.catalog import recipe
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(
     recipe="digits",
@@ -57,7 +58,7 @@ def test_a_preset_from_before_a_field_changed_still_opens(tmp_path: Path) -> Non
         (b"[run]\nrecipe = 'digits'", "strategy"),
         (
             b"[run]\nrecipe='digits'\nstrategy='torch/single'\ndevices=[]\nspeed=3",
-            "speed, which this version of Traindeck does not know",
+            sentence("speed-which-this-version-of-traindeck"),
         ),
     ],
 )

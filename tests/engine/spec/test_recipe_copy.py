@@ -18,6 +18,7 @@ from engine.spec.recipe_copy import (
 from engine.spec.recipe_file import RecipeInfo, read_recipe
 from engine.spec.run_spec import RunSpec
 from tests.support.recorded_runs import SPEC
+from tests.support.sentences import sentence
 
 RECIPE = "import torch, nets\ndef model(): ...\ndef datasets(): ...\n"
 
@@ -117,17 +118,17 @@ def test_what_has_changed_is_said_by_file(
 def test_other_changes(run: Path, recipe: RecipeInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     path = Path(recipe.path)
     path.write_bytes(RECIPE.replace("\n", "\r\n").encode())
-    assert changes(run, recipe) == "mine.py: line ends changed"
+    assert changes(run, recipe) == sentence("line-ends-changed")
     path.write_text(RECIPE.replace(", nets", ""))
-    assert changes(run, recipe) == "mine.py: 1 line changed, nets.py: no longer imported"
+    assert changes(run, recipe) == sentence("line-changed-no-longer-imported")
     path.write_text("(" * 3)
-    assert changes(run, recipe) == "mine.py: 3 lines changed, nets.py: no longer imported"
+    assert changes(run, recipe) == sentence("lines-changed-no-longer-imported")
     monkeypatch.setattr(recipe_copy, "_MOST_COMPARED_LINES", 2)
     assert "mine.py: changed, " in changes(run, recipe)
     path.write_text(RECIPE + "import a, b, c, d, e, f\n")
     for name in "abcdef":
         edit(recipe, f"{name}.py", "")
-    assert changes(run, recipe).endswith("a.py: new, b.py: new, c.py: new, 3 more files")
+    assert changes(run, recipe).endswith(sentence("new-new-new-more-files"))
     path.unlink()
     assert changes(run, recipe) == "", "there is nothing to choose"
 

@@ -12,6 +12,7 @@ import pytest
 
 from engine.spec.field_info import FieldInfo, Setting
 from engine.spec.recipe_file import SCRIPT, RecipeInfo, no_recipe, read_recipe, read_script
+from tests.support.sentences import sentence
 
 MINIMAL = """
 import torch
@@ -160,18 +161,18 @@ def test_the_framework_is_the_one_that_is_imported(
 @pytest.mark.parametrize(
     ("source", "phrase"),
     [
-        ("def model(:", "has a syntax error in line 1"),
+        ("def model(:", sentence("has-syntax-error-in-line")),
         ("import torch\ndef datasets(): ...", "has no function model()"),
-        ("import torch\ndef model(): ...", "has no function datasets()"),
-        ("def model(): ...\ndef datasets(): ...", "imports neither torch nor keras"),
-        (MINIMAL + "import keras", "imports both keras and torch"),
+        ("import torch\ndef model(): ...", sentence("has-no-function-datasets")),
+        ("def model(): ...\ndef datasets(): ...", sentence("imports-neither-torch-nor-keras")),
+        (MINIMAL + "import keras", sentence("imports-both-keras-and-torch")),
         (MINIMAL + "DEFAULTS = dict(epochs=3)", "DEFAULTS in the recipe"),
         (MINIMAL + "DEFAULTS = {'epochs': 'many'}", "DEFAULTS in the recipe"),
-        (MINIMAL + "DEFAULTS = {'learning_rte': 0.1}", "did you mean learning_rate? It may have"),
-        (MINIMAL + "DEFAULTS = {'width': 64}", "has the key 'width', which means nothing there"),
+        (MINIMAL + "DEFAULTS = {'learning_rte': 0.1}", sentence("did-you-mean-learning-rate")),
+        (MINIMAL + "DEFAULTS = {'width': 64}", sentence("has-key-width-which-means-nothing")),
         (
             "import torch\ndef model(size=8): ...\ndef datasets(size=9): ...",
-            "two functions have a setting 'size' with different types or defaults",
+            sentence("two-functions-have-setting-size"),
         ),
     ],
 )
@@ -231,10 +232,10 @@ def test_text_becomes_a_value(field: str, text: str, value: Setting) -> None:
 @pytest.mark.parametrize(
     ("field", "text", "said"),
     [
-        ("flag", "maybe", "flag must be true or false, not 'maybe'."),
-        ("count", "1.5", "count must be a whole number, not '1.5'."),
-        ("rate", "fast", "rate must be a number, not 'fast'."),
-        ("pick", "3", "pick must be one of 1, 2, many, not '3'."),
+        ("flag", "maybe", sentence("flag-must-be-true-or-false")),
+        ("count", "1.5", sentence("named-must-be-whole-number", name="count", value="1.5")),
+        ("rate", "fast", sentence("named-must-be-number", name="rate", value="fast")),
+        ("pick", "3", sentence("pick-must-be-one-of-many")),
     ],
 )
 def test_text_that_is_no_value_is_refused_with_a_sentence(field: str, text: str, said: str) -> None:

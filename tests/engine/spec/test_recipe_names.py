@@ -11,6 +11,7 @@ import pytest
 
 from engine.spec.recipe_copy import write_copy
 from engine.spec.recipe_file import RecipeInfo, read_recipe
+from tests.support.sentences import sentence
 
 DATA = "def datasets(): ...\n"
 
@@ -97,16 +98,16 @@ def test_a_function_may_be_any_callable_and_lie_in_another_file(
 @pytest.mark.parametrize(
     ("source", "phrase"),
     [
-        ("async def model(): ...", "model() in line 3 of {mine} is an async function"),
-        ("import net as model", "model in line 3 of {mine} is a module, and no function"),
-        ("from p import inner as model", "model in line 3 of {mine} is a module"),
-        ("import net\nmodel = net.Net()", "model in line 4 of {mine} is what a call returns"),
-        ("model = None", "model in line 3 of {mine} is a value"),
-        ("from net import data as model", "model in line 10 of {net} is a value"),
-        ("from net import gone as model", "Line 3 of {mine} imports gone from {net}, which does"),
-        ("import keras\ndef model(): ...", "(line 3 of {mine}, and line 1 of {mine})"),
+        ("async def model(): ...", sentence("model-in-line-of-is-async")),
+        ("import net as model", sentence("model-in-line-of-is-module-and-no-function")),
+        ("from p import inner as model", sentence("model-in-line-of-is-module")),
+        ("import net\nmodel = net.Net()", sentence("model-is-what-a-call-returns")),
+        ("model = None", sentence("model-in-mine-is-value")),
+        ("from net import data as model", sentence("model-in-net-is-value")),
+        ("from net import gone as model", sentence("line-imports-what-is-gone")),
+        ("import keras\ndef model(): ...", sentence("two-lines-of-mine")),
         ("from net import make as model\ndef loss(depth=9): ...",
-         "(line 9 of {net}, and line 4 of {mine})"),
+         sentence("line-of-net-and-line-of-mine")),
     ],
 )  # fmt: skip
 def test_what_cannot_be_called_is_refused_with_its_line(

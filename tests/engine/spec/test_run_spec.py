@@ -14,6 +14,7 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec, batch_arithmetic
 from engine.spec.spec_fields import LARGEST
 from engine.spec.validation import problems
+from tests.support.sentences import sentence
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 RECIPE = RecipeInfo(
@@ -66,14 +67,14 @@ def test_a_spec_that_can_run_has_no_problems(changes: dict[str, Any]) -> None:
     [
         ({"devices": ()}, "devices", "choose at least one"),
         ({"devices": ("cpu:0", "cpu:0")}, "devices", "cpu:0 is chosen 2 times"),
-        ({"devices": ("GPU-gone",)}, "devices", "GPU-gone is not on this machine"),
-        ({"devices": ("cpu:64",)}, "devices", "cpu:64 is not on this machine"),
-        ({"devices": ("cpu:0", GPU)}, "devices", "CPU and GPU devices cannot train together"),
-        ({"devices": (GPU, "MIG-a")}, "devices", "only one slice of a divided GPU"),
-        ({"strategy": "torch/single"}, "devices", "trains on 1 device and 2 are chosen"),
+        ({"devices": ("GPU-gone",)}, "devices", sentence("gpu-gone-is-not-on-this-machine")),
+        ({"devices": ("cpu:64",)}, "devices", sentence("cpu-is-not-on-this-machine")),
+        ({"devices": ("cpu:0", GPU)}, "devices", sentence("cpu-and-gpu-devices-cannot-train")),
+        ({"devices": (GPU, "MIG-a")}, "devices", sentence("only-one-slice-of-divided-gpu")),
+        ({"strategy": "torch/single"}, "devices", sentence("trains-on-device-and-are-chosen")),
         ({"batch_size": 0}, "batch_size", "at least 1"),
         ({"batch_size": -5}, "batch_size", "at least 1"),
-        ({"batch_size": 1}, "batch_size", "cannot be shared by 2 replicas: choose at least 2"),
+        ({"batch_size": 1}, "batch_size", sentence("cannot-be-shared-by-replicas-choose")),
         ({"epochs": 0}, "epochs", "at least 1"),
         ({"learning_rate": 0.0}, "learning_rate", "above 0"),
         ({"learning_rate": -1.0}, "learning_rate", "above 0"),
@@ -114,14 +115,19 @@ def test_a_strategy_of_another_framework_is_refused() -> None:
     keras = RecipeInfo(name="other", path="/other.py", builtin=False, framework="keras")
     [(field, text)] = found(spec(), keras)
     assert field == "strategy"
-    assert "torch/ddp trains torch recipes; other is a keras recipe" in text
+    assert sentence("trains-torch-recipes-other-is-keras") in text
 
 
 @pytest.mark.parametrize(
     ("strategy", "changes", "field", "phrase"),
     [
-        ("torch/ddp", {"precision": "tf32"}, "precision", "on a CPU choose default or bf16"),
-        ("torch/ddp", {"backend": "nccl"}, "backend", "on CPUs choose gloo or auto"),
+        (
+            "torch/ddp",
+            {"precision": "tf32"},
+            "precision",
+            sentence("on-cpu-choose-default-or-bf16"),
+        ),
+        ("torch/ddp", {"backend": "nccl"}, "backend", sentence("on-cpus-choose-gloo-or-auto")),
         ("torch/ddp", {"momentum": 0.9}, "momentum", "choose one of them"),
         ("torch/ddp", {"weight_decay": 0.1}, "weight_decay", "choose an optimizer here"),
         ("torch/ddp", {"microbatches": 4}, "microbatches", "Only torch/pipeline"),
@@ -131,7 +137,7 @@ def test_a_strategy_of_another_framework_is_refused() -> None:
             "warmup_steps",
             "warms up by itself",
         ),
-        ("torch/single", {"backend": "gloo"}, "backend", "no ranks exchange anything"),
+        ("torch/single", {"backend": "gloo"}, "backend", sentence("no-ranks-exchange-anything")),
         ("torch/single", {"workers_per_device": 2}, "workers_per_device", "such as torch/ddp"),
         ("torch/data_parallel", {"compile": True}, "compile", "choose torch/ddp"),
         ("torch/pipeline", {"precision": "fp16"}, "precision", "bf16"),
@@ -206,8 +212,8 @@ def test_what_is_no_logical_cpu(device: str) -> None:
 @pytest.mark.parametrize(
     ("batch_size", "replicas", "said"),
     [
-        (128, 1, "128 = 128 per replica × 1 replica"),
-        (128, 2, "128 = 64 per replica × 2 replicas"),
+        (128, 1, sentence("128-per-replica-on-1")),
+        (128, 2, sentence("64-per-replica-on-2")),
         (128, 3, "128 = 2 × 43 + 1 × 42 over 3 replicas"),
         (1, 2, "1 = 1 × 1 + 1 × 0 over 2 replicas"),
         (0, 2, ""),
@@ -222,7 +228,7 @@ def test_how_a_global_batch_is_shared_in_words(batch_size: int, replicas: int, s
 def test_a_direction_that_is_none_is_refused_before_the_run(best: str) -> None:
     [(field, text)] = found(spec(checkpoint_best=best))
     assert field == "checkpoint_best"
-    assert ":min if lower values are better" in text
+    assert sentence("min-if-lower-values-are-better") in text
 
 
 @pytest.mark.parametrize("best", ["mae", "mae:min", "score: max", "a:b:max", "validation/mae:min"])
@@ -233,17 +239,29 @@ def test_a_direction_of_a_metric_may_be_given(best: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"patience": 3}, "patience", "choose its metric, or leave this at 10"),
-        ({"min_delta": 0.1}, "min_delta", "choose its metric, or leave this at 0.0"),
-        ({"early_stopping": "mae:down"}, "early_stopping", ":min if lower values are better"),
-        ({"early_stopping": "train/loss"}, "early_stopping", "choose a metric such as loss."),
-        ({"checkpoint_best": "train/f1:max"}, "checkpoint_best", "choose a metric such as f1."),
+        ({"patience": 3}, "patience", sentence("choose-metric-or-leave", value=10)),
+        ({"min_delta": 0.1}, "min_delta", sentence("choose-metric-or-leave", value="0.0")),
+        (
+            {"early_stopping": "mae:down"},
+            "early_stopping",
+            sentence("min-if-lower-values-are-better"),
+        ),
+        (
+            {"early_stopping": "train/loss"},
+            "early_stopping",
+            sentence("choose-metric-such", metric="loss"),
+        ),
+        (
+            {"checkpoint_best": "train/f1:max"},
+            "checkpoint_best",
+            sentence("choose-metric-such", metric="f1"),
+        ),
         (
             {"early_stopping": "mae:min", "checkpoint_best": "mae:max"},
             "early_stopping",
-            "Keep best says mae:max, and early stopping mae:min",
+            sentence("keep-best-says-mae-max"),
         ),
-        ({"energy_limit_wh": 5.0}, "energy_limit_wh", "The power of a CPU is not measured"),
+        ({"energy_limit_wh": 5.0}, "energy_limit_wh", sentence("cpu-power-is-not-measured")),
     ],
 )
 def test_early_stopping_and_limits_that_cannot_be_kept_are_refused(

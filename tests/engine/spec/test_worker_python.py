@@ -11,6 +11,7 @@ from engine.spec.spec_file import replaced_spec
 from engine.spec.worker_python import environment_notices
 from tests.engine.environments.conftest import Install, install, site
 from tests.support.old_runs import NEWEST, restore_run
+from tests.support.sentences import sentence
 
 __all__ = ["install", "site"]
 
@@ -22,8 +23,7 @@ def test_another_version_than_the_tested_one_is_told(site: Path, install: Instal
     folder = site.parents[2]
     spec = replace(OWN, interpreter=str(folder / "bin" / "python"))
     assert environment_notices(folder, spec, "torch", 1) == [
-        f"The run uses the environment {folder}. PyTorch 2.12.9 is here; Traindeck is tested with "
-        "2.13."
+        sentence("run-uses-environment-pytorch-is-here", folder=folder)
     ]
     assert environment_notices(folder, spec, "tf", 1) == []
     assert environment_notices(folder, OWN, "torch", 1) == []
@@ -38,5 +38,5 @@ def test_an_attempt_with_other_versions_says_so(site: Path, install: Install) ->
     (run / "spec.toml").write_text(f'{text}[environment]\npython = "3.12.4"\n{versions}')
     with replaced_spec(run, spec, 2):
         [told] = environment_notices(run, spec, "torch", 2)
-    assert "other versions than the one before: torch 2.13.0 (was 2.12.9)." in told
+    assert sentence("other-versions-than-one-before-torch") in told
     assert environment_notices(run, spec, "torch", 3) == []

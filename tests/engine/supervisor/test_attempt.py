@@ -53,6 +53,7 @@ from tests.support.scripted_pool import (
     says,
 )
 from tests.support.scripted_run import ScriptedRun
+from tests.support.sentences import sentence
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 OTHER_GPU = "GPU-99999999-2222-3333-4444-555555555555"
@@ -173,9 +174,7 @@ def test_workers_that_never_get_ready_are_named_and_ended(make_run: MakeRun) -> 
     for rank in range(2):
         run.script(0, hangs, rank=rank)
     ended = run.train()
-    assert ended.reason.startswith(
-        "Rank 0 on cpu:0, Rank 1 on cpu:1 did not start within 300 s: the logs in "
-    )
+    assert ended.reason.startswith(sentence("two-ranks-did-not-start-within"))
     assert not any(worker.is_alive for worker in run.pools[0].workers)
 
 
@@ -192,7 +191,7 @@ def test_a_worker_that_loads_a_large_checkpoint_has_its_time_again(make_run: Mak
             ),
         )
     ended = run.train()
-    assert "did not start within 300 s" in ended.reason
+    assert sentence("did-not-start-within") in ended.reason
     assert 900 <= when(run, ended) - run.happened()[0][0] < 910
 
 
@@ -331,8 +330,8 @@ def test_a_hang_is_told_with_the_line_of_each_rank_and_nothing_is_ended(make_run
     assert run.train().state == "finished"
     raised, over = run.events(Trouble)
     assert (raised.kind, raised.raised, over.raised) == ("hang", True, False)
-    assert "Rank 1 on cpu:1 is in fetch (probe_torch.py:12)." in raised.text
-    assert "Rank 0 on cpu:0 is in all_reduce" in raised.text
+    assert sentence("rank-is-in-fetch-of-probe") in raised.text
+    assert sentence("rank-is-in-all-reduce") in raised.text
     assert "step 11" in raised.text
     assert run.steps() == list(range(1, 31))
 
@@ -356,9 +355,9 @@ def test_ranks_that_write_no_stacks_do_not_answer(make_run: MakeRun) -> None:
     run.script(12, falls_silent)
     run.script(12, lambda _: run.clock.after(200.0, lambda: run.command(Stop())))
     ended = run.train()
-    assert (ended.state, ended.reason) == ("stopped", "Stopped at once, without saving.")
+    assert (ended.state, ended.reason) == ("stopped", sentence("stopped-at-once-without-saving"))
     [trouble] = run.events(Trouble)
-    assert "Rank 0 on cpu:0 does not answer: it is halted" in trouble.text
+    assert sentence("rank-does-not-answer") in trouble.text
 
 
 def sees(lost: str | None = None, power: float | None = None) -> Act:
@@ -415,9 +414,7 @@ def test_a_time_limit_finishes_the_run_with_a_checkpoint(make_run: MakeRun) -> N
     ended = run.train()
     assert (ended.state, ended.early) == ("finished", True)
     step = run.status.step
-    assert ended.reason == (
-        f"The time limit of 0.03 min is reached. Ended after step {step}, with a checkpoint saved."
-    )
+    assert ended.reason == sentence("time-limit-of-min-is-reached", step=step)
     assert run.saved_steps() == [step]
     assert run.steps() == list(range(1, step + 1))
 
@@ -430,7 +427,7 @@ def test_an_energy_limit_finishes_the_run_once_its_gpus_have_used_so_much(
         run.script(step, sees(power=360.0))  # 0.01 Wh in each step
     ended = run.train()
     assert (ended.state, ended.early) == ("finished", True)
-    assert ended.reason.startswith("The energy limit of 0.1 Wh is reached. Ended after step 1")
+    assert ended.reason.startswith(sentence("energy-limit-of-wh-is-reached"))
 
 
 def test_an_energy_limit_needs_devices_that_tell_their_power(make_run: MakeRun) -> None:
@@ -439,16 +436,16 @@ def test_an_energy_limit_needs_devices_that_tell_their_power(make_run: MakeRun) 
         run.script(step, sees(power=None))
     ended = run.train()
     assert ended.state == "stopped"
-    assert ended.reason.startswith("GPU 3 does not tell its power, so an energy limit cannot be")
+    assert ended.reason.startswith(sentence("gpu-does-not-tell-power"))
 
 
 @pytest.mark.parametrize(
     ("late", "reason"),
     [
-        ([TrainingStarted(0, 10, 0, 1, 1234)], "Stopped before the training began."),
+        ([TrainingStarted(0, 10, 0, 1, 1234)], sentence("stopped-before-training-began")),
         (
             [TrainingStarted(0, 10, 0, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0)],
-            "Stopped at once, without saving.",
+            sentence("stopped-at-once-without-saving"),
         ),
     ],
     ids=["no step", "a few steps"],
@@ -468,7 +465,7 @@ def test_a_stop_before_the_training_ends_the_workers_at_once(make_run: MakeRun) 
     run = make_run()
     run.script(0, hangs)
     run.commands(0, Stop())
-    assert run.train() == RunEnded("stopped", "Stopped before the training began.")
+    assert run.train() == RunEnded("stopped", sentence("stopped-before-training-began"))
     assert stages(run)[0] == "terminate"
 
 
@@ -477,12 +474,12 @@ def test_a_resumed_run_that_is_stopped_before_it_trains_says_where_it_stands(
 ) -> None:
     run = make_run()
     run.commands(5, Stop())
-    assert run.train().reason == "Stopped after step 5, with a checkpoint saved."
+    assert run.train().reason == sentence("stopped-after-step-with-checkpoint-saved", step=5)
     again = run.again()
     again.script(5, hangs, attempt=2)
     again.commands(5, Stop(), attempt=2)
     ended = again.train("step-00000005")
-    assert ended == RunEnded("stopped", "Stopped before the training went on after step 5.")
+    assert ended == RunEnded("stopped", sentence("stopped-before-training-went", step=5))
 
 
 @pytest.mark.parametrize("how", ["command", "SIGTERM", "SIGINT", "SIGHUP"])
@@ -500,7 +497,9 @@ def test_a_stop_saves_a_checkpoint_first(make_run: MakeRun, how: str, is_paused:
 
     run.script(9, lambda _: run.clock.after(5.0 if is_paused else 0.0, stop))
     ended = run.train()
-    assert ended == RunEnded("stopped", "Stopped after step 9, with a checkpoint saved.")
+    assert ended == RunEnded(
+        "stopped", sentence("stopped-after-step-with-checkpoint-saved", step=9)
+    )
     assert stages(run) == ["ask"]
     assert run.saved_steps() == [9]
     told = [event.text for event in run.events(Notice)]
@@ -522,7 +521,7 @@ def test_a_worker_that_ignores_a_stop_is_ended_stage_by_stage(
     assert stages(run) == ["ask", "terminate", "kill"][: 1 + len(ignores)]
     if not ignores:
         return
-    assert ended.reason == "Stopped at once, without saving."
+    assert ended.reason == sentence("stopped-at-once-without-saving")
     entered = run.events(StopStage)
     assert 20.0 <= seconds_between(run, entered[0], entered[1]) < 21.0
     assert run.pools[0].ends[0] == "terminate"
@@ -570,7 +569,7 @@ def test_a_second_stop_ends_a_slow_checkpoint(make_run: MakeRun) -> None:
     run.pools_have(save_seconds=60.0)
     run.commands(5, Stop())
     run.script(5, lambda _: run.clock.after(5.0, lambda: run.command(Stop(now=True))))
-    assert run.train().reason == "Stopped at once, without saving."
+    assert run.train().reason == sentence("stopped-at-once-without-saving")
     assert run.saved_steps() == []
 
 
@@ -592,7 +591,7 @@ def test_workers_that_were_ended_by_force_after_a_save_have_not_lost_it(make_run
     run.script(6, says(saved))
     run.script(6, hangs)
     ended = run.train()
-    assert ended.reason == "Stopped at once, with a checkpoint saved after step 5."
+    assert ended.reason == sentence("stopped-at-once-with-checkpoint-saved")
 
 
 def test_a_pause_may_last_long_and_is_no_hang(make_run: MakeRun) -> None:

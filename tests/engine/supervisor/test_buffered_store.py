@@ -22,6 +22,7 @@ from engine.runs.store.store_reader import RunReader
 from engine.supervisor import buffered_store, disk_reserve
 from engine.supervisor.buffered_store import BufferedStore
 from tests.support.events import losses
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_entries_wait_while_another_program_locks_the_store(
         other.execute("BEGIN EXCLUSIVE")
         buffer.append(losses([1.0]))
         buffer.commit()
-        assert buffer.write_problem == "another program has locked the store"
+        assert buffer.write_problem == sentence("another-program-has-locked-store")
         other.execute("ROLLBACK")
     buffer.commit()
     assert losses_in(tmp_path) == [1.0]

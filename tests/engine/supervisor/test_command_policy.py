@@ -9,6 +9,7 @@ from engine.runs.run_state import RunState, RunStatus
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.supervisor.command_policy import refusal
+from tests.support.sentences import sentence
 
 GPU = ("GPU-0",)
 FREE = Pause(free_devices=True)
@@ -39,7 +40,7 @@ def refused(
 def test_a_run_that_trains_accepts_commands(command: Command) -> None:
     assert refused(command) == ""
     assert "still starting" in refused(command, RunState.STARTING)
-    assert "starting again (attempt 3)" in refused(command, RunState.STARTING, attempt=3)
+    assert sentence("starting-again-attempt") in refused(command, RunState.STARTING, attempt=3)
     assert "waits for its devices" in refused(command, RunState.QUEUED, accepts_commands=False)
     assert "lost its rank 0" in refused(command, accepts_commands=False)
     assert "is ending" in refused(command, RunState.STOPPING)
@@ -52,15 +53,15 @@ def test_stop_is_never_refused(state: RunState) -> None:
 
 
 def test_a_paused_run_cannot_be_paused_nor_a_running_one_resumed() -> None:
-    assert refused(Pause(), RunState.PAUSED) == "The run is paused already."
+    assert refused(Pause(), RunState.PAUSED) == sentence("run-is-paused-already")
     assert refused(Resume(), RunState.PAUSED) == ""
     assert refused(Resume()) == "The run is not paused."
 
 
 def test_only_gpus_can_be_freed_and_only_by_strategies_that_can() -> None:
     assert refused(FREE, devices=GPU) == ""
-    assert "CPU devices have no memory of their own to free" in refused(FREE)
-    assert "tf/single cannot take its model off" in refused(FREE, strategy="tf/single", devices=GPU)
+    assert sentence("cpu-devices-have-no-memory-of-their-own-to-free") in refused(FREE)
+    assert sentence("cannot-take-model-off") in refused(FREE, strategy="tf/single", devices=GPU)
 
 
 def test_a_paused_run_can_still_be_asked_to_free_its_devices() -> None:

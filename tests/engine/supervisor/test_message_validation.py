@@ -24,6 +24,7 @@ from engine.supervisor import message_validation
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.message_validation import SeriesLimit, is_valid
 from tests.support.events import losses
+from tests.support.sentences import sentence
 
 
 def invented(first: int, count: int) -> Metrics:
@@ -93,7 +94,7 @@ def test_long_names_have_a_limit_of_their_own(monkeypatch: pytest.MonkeyPatch) -
     kept, notice = limit.admit(Metrics(1.0, 2.0, [Points("b" * 101, [1], [1.0])]))
     assert kept == Metrics(1.0, 2.0, [])
     assert isinstance(notice, Notice)
-    assert "very long names, together at most 1,000 characters" in notice.text
+    assert sentence("very-long-names-together") in notice.text
     assert f"'{'b' * 100}…'" in notice.text
     known = Metrics(1.0, 2.0, [Points("a" * 900, [2], [1.0]), Points("c" * 100, [1], [1.0])])
     assert list(limit.admit(known)) == [known]

@@ -30,6 +30,7 @@ from engine.supervisor.inbox import Inbox, SignalReceived
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.system import paths
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from tests.support.sentences import sentence
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=(GPU,))
@@ -100,7 +101,9 @@ def test_requests_are_answered_in_the_queue_and_a_stop_ends_the_run(
     assert ended is not None
     assert (ended.state, ended.failure) == ("stopped", None)
     recorded = queued_events(folder)
-    assert recorded[0] == Queued(("99",), "Queued behind run 99 on GPU 0 (next in line).")
+    assert recorded[0] == Queued(
+        ("99",), sentence("queued-behind-run-on-in-line", run=99, device="GPU 0", place="next")
+    )
     assert [type(event) for event in recorded[1:3]] == [CommandRefused, CommandReceived]
     assert recorded[-1] == ended
     assert "waits in the queue" in str(answers[0])
@@ -147,10 +150,7 @@ def test_a_pause_that_frees_devices_releases_them_until_they_are_reacquired(
     admission.release_freed(FREED)
     assert places() == [("1", "aside")]
     assert device_queue.enter(OTHER) == []
-    assert admission.reacquire() == (
-        "Run 99 uses GPU 0 now: resume this run when that one is over or paused with its GPUs "
-        "freed."
-    )
+    assert admission.reacquire() == sentence("run-uses-gpu-now")
     device_queue.leave(OTHER)
     assert admission.reacquire() == ""
     admission.release_freed(FREED)  # the workers have not reported yet that they resumed

@@ -16,6 +16,7 @@ from engine.supervisor.restart_policy import (
     RestartPolicy,
     StepBounds,
 )
+from tests.support.sentences import sentence
 
 
 def failed_at(
@@ -33,7 +34,7 @@ def test_without_allowed_restarts_there_is_none_and_no_reason_is_given() -> None
 def test_there_are_as_many_restarts_as_are_allowed() -> None:
     restarts = RestartPolicy(2)
     assert [restarts.grant(failed_at(step)) for step in (10, 50, 90)] == [True, True, False]
-    assert restarts.refusal == "It was restarted 2 times already."
+    assert restarts.refusal == sentence("it-was-restarted-times-already")
 
 
 @pytest.mark.parametrize(
@@ -54,8 +55,8 @@ def test_the_same_failure_at_the_same_step_is_not_restarted_again(
     assert restarts.grant(failed_at(10))
     assert restarts.grant(second) is is_granted
     if not is_granted:
-        assert restarts.refusal == (
-            "It fails every time after step 10, so it was not restarted once more."
+        assert restarts.refusal == sentence(
+            "it-fails-every-time-after-step-so-it-was-not-restarted"
         )
 
 

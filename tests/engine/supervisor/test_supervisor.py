@@ -56,6 +56,7 @@ from tests.support.scripted_pool import (
     says,
 )
 from tests.support.scripted_run import FULL, LOCKED, READ_ONLY, ScriptedRun
+from tests.support.sentences import sentence
 
 STEPS = list(range(1, 31))
 
@@ -110,7 +111,7 @@ def test_the_same_failure_at_the_same_step_is_not_restarted_again(make_run: Make
     for attempt in (1, 2):
         run.script(15, raises("ValueError: no more"), attempt=attempt)
     ended = run.train()
-    assert "It fails every time after step 14" in ended.reason
+    assert sentence("it-fails-every-time-after-step-14") in ended.reason
     assert len(run.restarts()) == 1
     assert run.events(Rewound) == [Rewound(0, "")]
     assert run.steps() == STEPS[:14]
@@ -161,7 +162,7 @@ def test_checkpoints_that_cannot_be_read_are_not_taken_for_none(
     run.script(15, dies(-9))
     ended = run.train()
     assert ended.state == "failed"
-    assert ended.reason.startswith("The checkpoints could not be read (stale file handle)")
+    assert ended.reason.startswith(sentence("checkpoints-could-not-be-read-stale"))
     assert not run.events(Rewound)
     assert run.steps() == STEPS[:14]
 
@@ -214,7 +215,7 @@ def test_a_run_that_is_restarted_can_be_stopped(make_run: MakeRun, at: str) -> N
     ended = run.train()
     assert (ended.state, ended.failure) == ("stopped", None)
     step = 14 if at == "search" else 10
-    assert ended.reason == f"Stopped before the training went on after step {step}."
+    assert ended.reason == sentence("stopped-before-training-went", step=step)
     assert run.status.attempt == 2
     assert len([pool for pool in run.pools if pool.workers]) == (1 if at == "search" else 2)
 
@@ -274,7 +275,7 @@ def test_changed_settings_that_fail_before_a_step_are_taken_back(make_run: MakeR
     again = run.again()
     again.script(5, raises("ValueError: no"), attempt=2)
     ended = again.train("step-00000005")
-    assert ended.reason.endswith("Its previous settings were restored.")
+    assert ended.reason.endswith(sentence("previous-settings-were-restored"))
     assert spec_file.read_spec(run.folder) == run.spec
 
 
@@ -363,11 +364,9 @@ def test_a_lost_machine_is_waited_for_and_is_no_restart_of_the_user_s(
     run.machines.missing_for = 100.0
     run.script(15, loses_machine)
     assert run.train().state == "finished"
-    assert [event.text for event in run.events(Notice)] == [
-        "Machine gpus was lost: it has left the cluster."
-    ]
+    assert [event.text for event in run.events(Notice)] == [sentence("machine-gpus-was-lost")]
     waited, over = run.events(Queued)
-    assert waited.reason.startswith("Waits for gpus, which is lost.")
+    assert waited.reason.startswith(sentence("waits-for-gpus-which-is-lost"))
     assert over == Queued((), "")
     assert not run.restarts()
     assert run.steps() == STEPS
@@ -382,7 +381,7 @@ def test_with_min_machines_the_run_goes_on_without_a_machine(
     run.script(15, loses_machine)
     assert run.train().state == "finished"
     assert run.machines.fewest == 1
-    assert run.events(Notice)[-1].text == "The run goes on on this machine alone: cpu:0."
+    assert run.events(Notice)[-1].text == sentence("run-goes-on-on-this-machine")
     assert len(run.pools[-1].workers) == 1
     assert run.steps() == STEPS
 
@@ -460,7 +459,7 @@ def test_commands_are_answered_recorded_and_passed_to_rank_0(make_run: MakeRun) 
     [
         (0, Pause(), "still starting"),
         (5, Resume(), "not paused"),
-        (5, Pause(free_devices=True), "CPU devices have no memory"),
+        (5, Pause(free_devices=True), sentence("cpu-devices-have-no-memory")),
     ],
 )
 def test_a_command_that_makes_no_sense_is_refused_with_a_sentence(
@@ -520,7 +519,7 @@ def test_an_error_of_the_supervisor_is_told_once_the_work_is_saved(
     run.script(5, lambda _: monkeypatch.setattr(run.admission, "release_freed", fail))
     ended = run.train()
     assert ended.state == "failed"
-    assert ended.reason.startswith("The supervisor of the run failed: division by zero. Stopped")
+    assert ended.reason.startswith(sentence("supervisor-of-run-failed-division-by-zero-stopped"))
     assert ended.reason.endswith("with a checkpoint saved.")
     assert run.saved_steps() == [run.status.step]
     assert run.status.attempt == 1
@@ -535,7 +534,7 @@ def test_an_error_of_the_supervisor_that_lasts_still_ends_the_workers(
         raise ZeroDivisionError("division by zero")
 
     run.script(5, lambda _: monkeypatch.setattr(Supervisor, "_handle", fail))
-    assert run.train().reason.startswith("The supervisor of the run failed: division by zero.")
+    assert run.train().reason.startswith(sentence("supervisor-of-run-failed-division-by-zero"))
     assert not any(worker.is_alive for worker in run.pools[0].workers)
 
 
@@ -549,7 +548,7 @@ def test_a_supervisor_that_may_start_no_thread_ends_its_run_with_the_reason(
     monkeypatch.setattr(supervisor, "TelemetryStream", refuse)
     ended = run.train()
     assert ended.state == "failed"
-    assert ended.reason == "The supervisor of the run failed: can't start new thread."
+    assert ended.reason == sentence("supervisor-of-run-failed-cannot-start")
     assert not any(worker.is_alive for worker in run.pools[0].workers)
 
 
@@ -589,7 +588,7 @@ def test_a_full_disk_pauses_or_stops_the_training_and_loses_nothing(
     ended = run.train()
     if on_disk_full == "stop":
         assert ended.state == "stopped"
-        assert ended.reason.startswith("The run folder could not be written: the disk is full. ")
+        assert ended.reason.startswith(sentence("run-folder-could-not-be-written"))
         run.refuse(None)
         assert run.buffer.close()
         assert run.events(RunEnded) == [ended]
@@ -605,7 +604,7 @@ def test_a_full_disk_pauses_or_stops_the_training_and_loses_nothing(
     assert told["state"] == "paused"
     raised, over = run.events(Trouble)
     assert (raised.kind, raised.raised, over.raised) == ("disk", True, False)
-    assert "the disk is full. The training is paused: make room, then resume it" in raised.text
+    assert sentence("disk-is-full-training-is-paused") in raised.text
     assert over.text.endswith("nothing was lost.")
     assert run.steps() == STEPS
 
@@ -723,7 +722,7 @@ def test_a_deleted_folder_ends_the_run_and_no_restart_is_tried(make_run: MakeRun
     run.script(5, lambda _: shutil.rmtree(run.folder))
     ended = run.train()
     assert ended.state == "failed"
-    assert "was deleted or moved: nothing more can be kept" in ended.reason
+    assert sentence("was-deleted-or-moved-nothing-more") in ended.reason
     assert not any(worker.is_alive for worker in run.pools[0].workers)
     assert len([pool for pool in run.pools if pool.workers]) == 1
 
@@ -750,8 +749,8 @@ def test_a_renamed_folder_stops_the_run_with_a_checkpoint_in_it(
     run.script(5, lambda _: old.rename(new))
     ended = run.train()
     found = new / run.folder.relative_to(old)
-    assert ended.reason.startswith(f"The run folder was moved to {found}. Stopped after step ")
-    assert ended.reason.endswith(", with a checkpoint saved.")
+    assert ended.reason.startswith(sentence("run-folder-was-moved-to-stopped", found=found))
+    assert ended.reason.endswith(sentence("with-checkpoint-saved"))
     run.buffer.open_folder.close()
     assert not old.is_symlink()
     assert list(checkpoint_files.folders(found)) == [run.status.step]
@@ -862,7 +861,7 @@ def test_a_run_that_is_stopped_in_the_queue_starts_no_worker(make_run: MakeRun) 
     run.clock.after(30.0, lambda: run.command(Pause()))
     run.clock.after(40.0, lambda: run.command(Stop()))
     ended = run.train()
-    assert ended.reason == "Stopped in the queue, before it began."
+    assert ended.reason == sentence("stopped-in-queue-before-it-began")
     assert [type(answer) for answer in run.answers] == [CommandRefused, CommandAccepted]
     assert run.pools == []
     assert [ticket.run for ticket in device_queue.read()] == ["99"]

@@ -29,6 +29,7 @@ from engine.templates.client import NoTemplate
 from engine.templates.kinds import TemplateKind
 from engine.templates.protocol import Fork
 from tests.support.runs import spec
+from tests.support.sentences import sentence
 
 SECONDS = 60.0
 """Longest wait; only a test that fails gets there."""
@@ -166,7 +167,7 @@ def test_an_environment_that_is_gone_is_named(processes_double: Processes) -> No
     reports: Reports = queue.SimpleQueue()
     launch(reports, interpreter="/their/env/bin/python")
     why = "There is no Python /their/env/bin/python (any more): choose another environment."
-    assert received(reports)[0] == LaunchFailed(f"A worker could not be started: {why}")
+    assert received(reports)[0] == LaunchFailed(sentence("worker-could-not-be-started", why=why))
 
 
 def test_no_worker_is_started_after_the_end(

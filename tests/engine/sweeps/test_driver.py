@@ -32,6 +32,7 @@ from engine.sweeps.report import SweepReader
 from engine.sweeps.study import TrialResult, open_study, read_study, results
 from engine.sweeps.sweep import STOP, Sweep
 from tests.support.events import losses
+from tests.support.sentences import sentence
 
 optuna = pytest.importorskip("optuna")
 
@@ -180,10 +181,7 @@ def test_a_sweep_whose_runs_cannot_start_ends_with_the_reason(runs: Runs) -> Non
     trials = drive(folder)
     assert [each.state for each in trials] == ["waiting"] * drivers.MOST_REFUSALS
     assert "There is no such device." in trials[0].reason
-    assert reason(folder) == (
-        "3 trials in turn could not be started, so it starts no more. "
-        "The last reason: There is no such device."
-    )
+    assert reason(folder) == sentence("trials-could-not-be-started")
 
 
 def test_a_sweep_that_goes_on_is_no_longer_said_to_start_no_more(runs: Runs) -> None:
@@ -234,7 +232,7 @@ def test_a_driver_that_cannot_write_its_journal_says_why_it_has_ended(
     journal = optuna.storages.journal.JournalFileBackend
     runs.on_start = lambda run_id: monkeypatch.setattr(journal, "append_logs", is_full)
     assert drivers.main(folder) == 1
-    assert "Its process has ended: [Errno 28] No space left on device." in reason(folder)
+    assert sentence("process-has-ended-no-space-left") in reason(folder)
     assert reason(folder) in capsys.readouterr().err
 
 
@@ -278,11 +276,8 @@ def test_a_metric_that_no_run_logs_ends_the_sweep_and_says_what_there_is(
     folder = new(trials=50, metric="acuracy")
     trials = drive(folder)
     assert [each.state for each in trials] == ["failed"] * drivers.MOST_REFUSALS
-    assert trials[0].reason == "The run has logged no acuracy. There are: train/loss."
-    assert reason(folder) == (
-        "3 runs in turn have not logged the metric, so it starts no more. "
-        "The last reason: The run has logged no acuracy. There are: train/loss."
-    )
+    assert trials[0].reason == sentence("run-has-logged-no-acuracy-there")
+    assert reason(folder) == sentence("runs-in-turn-have-not-logged")
 
 
 def test_a_metric_that_is_never_finite_is_said_and_ends_no_sweep(
@@ -291,7 +286,7 @@ def test_a_metric_that_is_never_finite_is_said_and_ends_no_sweep(
     info, value = logged(tmp_path, math.nan), VALUE
     monkeypatch.setattr(Driver, "_value", lambda driver, _: value(driver, info))
     trials = drive(new(trials=5))
-    assert [each.reason for each in trials] == ["train/loss was never a finite number."] * 5
+    assert [each.reason for each in trials] == [sentence("was-never-finite-number")] * 5
 
 
 def test_the_sampler_keeps_away_from_settings_that_diverge(

@@ -17,6 +17,7 @@ from engine.sweeps.proposal import (
 )
 from engine.sweeps.ranges import CannotSweep, Choices, sweepable
 from engine.sweeps.sweep import Sweep
+from tests.support.sentences import sentence
 
 RECIPE = catalog.recipe("digits")
 KNOWN = sweepable(RECIPE)
@@ -78,15 +79,23 @@ def test_the_recipe_may_say_which_way_is_better(metric: str, lowest: bool) -> No
         (("width=16,32",), {"trials": 0}, "1 to 10,000 runs, not 0"),
         (("width=16,32",), {"trials": -3}, "not -3"),
         (("width=16,32",), {"trials": 10**9}, "not 1,000,000,000"),
-        (("width=16,32",), {"seed": -1}, "The seed of a sampler is 0 to"),
-        (("width=16,32",), {"parallel": 0}, "at least 1 run at one time"),
-        (("learning_rate=1e-3..1e-1",), {"sampler": "grid"}, "A grid needs single values"),
+        (("width=16,32",), {"seed": -1}, sentence("seed-of-sampler").pattern),
+        (("width=16,32",), {"parallel": 0}, sentence("at-least-run-at-one-time").pattern),
+        (
+            ("learning_rate=1e-3..1e-1",),
+            {"sampler": "grid"},
+            sentence("grid-needs-single-values").pattern,
+        ),
         (
             ("seed=0..900", "width=1..900"),
             {"sampler": "grid", "whole_grid": True},
-            "This grid has 810,900 combinations",
+            sentence("this-grid-has-combinations", combinations="810,900").pattern,
         ),
-        (("seed=0..9000",), {"sampler": "grid"}, "A grid needs single values of seed"),
+        (
+            ("seed=0..9000",),
+            {"sampler": "grid"},
+            sentence("grid-needs-single-values-of", setting="seed").pattern,
+        ),
     ],
 )
 def test_what_cannot_be_swept_is_refused(
@@ -103,7 +112,9 @@ def test_the_form_has_a_field_for_each_option() -> None:
 
 def test_devices_that_cannot_be_shared_are_refused() -> None:
     base = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1", "cpu:2"))
-    with pytest.raises(CannotSweep, match="3 devices cannot be shared equally by 2 runs"):
+    with pytest.raises(
+        CannotSweep, match=sentence("devices-cannot-be-shared-equally", devices=3, runs=2).pattern
+    ):
         proposed("width=16,32", base=base, parallel=2)
 
 

@@ -14,6 +14,7 @@ from engine.sweeps.ranges import (
     parse_setting,
     sweepable,
 )
+from tests.support.sentences import sentence
 
 KNOWN = sweepable(catalog.recipe("digits"))
 
@@ -45,27 +46,27 @@ def test_a_range_is_read_as_it_is_written(text: str, expected: object) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("learning_rate", "--set takes name=value or name=range"),
-        ("=1..2", "--set takes name=value or name=range"),
-        ("nothing=1,2", "nothing cannot be in a sweep (no such setting). There are: accumulation"),
-        ("queue=gpus,never", "queue cannot be in a sweep (all runs of a sweep have it alike)"),
-        ("optimizer=sgd..adamw", "optimizer is no number: name its values"),
+        ("learning_rate", sentence("set-takes-value-or-range")),
+        ("=1..2", sentence("set-takes-value-or-range")),
+        ("nothing=1,2", sentence("nothing-cannot-be-in-sweep")),
+        ("queue=gpus,never", sentence("queue-cannot-be-in-sweep-all")),
+        ("optimizer=sgd..adamw", sentence("optimizer-is-no-number-name-values")),
         ("optimizer=sgd,none", "must be one of"),
         ("learning_rate=2..1", "learning_rate=2..1 is empty"),
         ("learning_rate=1..1", "is empty"),
         ("learning_rate=0..1", "must be above 0"),
-        ("weight_decay=0..1:log", "a logarithmic range begins above 0, not at 0"),
-        ("batch_size=1.5..4", "must be a whole number, not '1.5'"),
-        ("batch_size=16,sixteen", "must be a whole number, not 'sixteen'"),
+        ("weight_decay=0..1:log", sentence("logarithmic-range-begins-above")),
+        ("batch_size=1.5..4", sentence("must-be-whole-number", value="1.5")),
+        ("batch_size=16,sixteen", sentence("must-be-whole-number", value="sixteen")),
         ("batch_size=16,16", "has a value twice"),
-        ("learning_rate=1e-3,1e400", "must be a smaller number than 1e400"),
+        ("learning_rate=1e-3,1e400", sentence("must-be-smaller-number")),
         ("dropout=nan..1", "finite number"),
         ("dropout=nan,nan", "finite number"),
         ("dropout=-inf..1", "finite number"),
-        ("learning_rate=..", "must be a number, not '..'"),
-        ("learning_rate=1..", "must be a number, not '1..'"),
+        ("learning_rate=..", sentence("must-be-number", value="..")),
+        ("learning_rate=1..", sentence("must-be-number", value="1..")),
         ("learning_rate=", "must be a number, not ''"),
-        ("width=16,,32", "must be a whole number, not ''"),
+        ("width=16,,32", sentence("must-be-whole-number", value="")),
         ("batch_size=16,", "must be a whole number"),
         ("seed=-1..4", "must be at least 0"),
         ("learning_rate=1e-4...1e-1", "must be a number"),
@@ -85,5 +86,7 @@ def test_a_grid_counts_all_combinations() -> None:
 
 @pytest.mark.parametrize("endless", [Interval(0.0, 1.0), Interval(0, 10_000, whole=True)])
 def test_a_grid_of_endless_values_is_refused(endless: Interval) -> None:
-    with pytest.raises(UnusableRange, match="A grid needs single values of rate"):
+    with pytest.raises(
+        UnusableRange, match=sentence("grid-needs-single-values-of", setting="rate").pattern
+    ):
         grid_size({"rate": endless})

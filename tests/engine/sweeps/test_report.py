@@ -13,6 +13,7 @@ from engine.sweeps.ranges import Choices, Interval, Range
 from engine.sweeps.report import SweepIndex, SweepReader
 from engine.sweeps.study import LEAST_TRIALS, RUN, open_study, suggest
 from engine.sweeps.sweep import FILE_NAME, JOURNAL, LOCK, Sweep
+from tests.support.sentences import sentence
 
 optuna = pytest.importorskip("optuna")
 
@@ -111,8 +112,8 @@ def test_a_damaged_journal_is_a_sentence(folder: Path, damage: bytes) -> None:
     journal.write_bytes(b"".join([*lines[:2], damage, *lines[2:]]))
     summary = SweepReader(folder).read().summary
     assert summary.state == "damaged"
-    assert summary.problem.startswith("Sweep 1: its journal is damaged")
-    assert "its runs are intact, and have its tag." in summary.problem
+    assert summary.problem.startswith(sentence("sweep-journal-is-damaged", sweep=1))
+    assert sentence("runs-are-intact-and-have-tag") in summary.problem
 
 
 def test_a_journal_that_is_damaged_while_it_is_read_is_a_sentence(folder: Path) -> None:
@@ -128,7 +129,7 @@ def test_a_journal_that_is_damaged_while_it_is_read_is_a_sentence(folder: Path) 
     ("before", "after", "why"),
     [
         ("trials = 12", "trials = 0", "1 to 10,000 runs, not 0"),
-        ("parallel = 1", "parallel = 0", "at least 1 run at one time"),
+        ("parallel = 1", "parallel = 0", sentence("at-least-run-at-one-time")),
         ("high = 0.1", "high = 0.0001", "is no range"),
         ("low = 0.001", "low = nan", "is no range"),
         ("low = 0.001", "low = -1.0", "begins at or below 0"),

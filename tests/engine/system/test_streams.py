@@ -10,6 +10,7 @@ import pytest
 
 from engine.processes.process import PROJECT
 from engine.system.streams import flush_output
+from tests.support.sentences import sentence
 
 
 class Refusing:
@@ -26,9 +27,9 @@ class Leaving:
     ("replacement", "said"),
     [
         (None, ""),
-        (object(), "sys.stdout could not be flushed: AttributeError\n"),
-        (Refusing(), "sys.stdout could not be flushed: RuntimeError\n"),
-        (Leaving(), "sys.stdout could not be flushed: SystemExit\n"),
+        (object(), sentence("could-not-be-flushed", error="AttributeError")),
+        (Refusing(), sentence("could-not-be-flushed", error="RuntimeError")),
+        (Leaving(), sentence("could-not-be-flushed", error="SystemExit")),
     ],
 )
 def test_what_cannot_be_flushed_is_named(

@@ -8,6 +8,7 @@ import pytest
 
 from engine.telemetry.alarms import AlarmKind, Alarms, Change
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from tests.support.sentences import sentence
 
 GIB = 2**30
 ID = "GPU-1"
@@ -73,14 +74,12 @@ def test_there_is_a_band_in_which_nothing_changes(
 
 def test_sentences_say_what_and_where_and_what_to_do(watched: Watched) -> None:
     [hot] = watched.see(**HOT)
-    assert hot.text == (
-        "GPU 1 is at 88 °C and slows down from 93 °C on: check its fans and the air around it."
-    )
+    assert hot.text == sentence("gpu-is-at-c-and-slows", gpu=1, temperature=88)
     [full] = watched.see(**FULL)
-    assert full.text.startswith("The memory of GPU 1 is 95 % full, of 80.0 GiB: ")
+    assert full.text.startswith(sentence("memory-of-gpu-is-full"))
     assert full.alarm.id == "GPU-1/memory"
     [lost] = watched.see(lost="It fell off the bus.")
-    assert lost.text.startswith("GPU 1 is lost. It fell off the bus. ")
+    assert lost.text.startswith(sentence("gpu-1-is-lost-it-fell-off-bus"))
     [back] = watched.see()
     assert back.text == "GPU 1 answers again."
 
@@ -96,7 +95,7 @@ def test_the_memory_of_the_machine_is_watched_too() -> None:
         id="cpu", kind="cpu", label="CPU", name="x", memory_used=99 * GIB, memory_total=100 * GIB
     )
     [change] = Alarms().update(Snapshot(time=1.0, devices=(cpu,)))
-    assert change.text.startswith("The memory of this machine is 99 % full")
+    assert change.text.startswith(sentence("memory-of-this-machine-is-full"))
 
 
 def test_a_temperature_without_a_threshold_is_no_alarm(watched: Watched) -> None:

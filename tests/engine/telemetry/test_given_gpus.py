@@ -9,6 +9,7 @@ from engine.spec.validation import problems
 from engine.telemetry.given_gpus import given_gpus
 from engine.telemetry.snapshot import DeviceSnapshot, MigSlice, Snapshot
 from tests.support.runs import spec
+from tests.support.sentences import sentence
 
 A, B, C = "GPU-aa11", "GPU-aa22", "GPU-cc33"
 
@@ -123,9 +124,6 @@ def test_a_run_on_a_card_that_was_not_given_is_refused_by_its_name() -> None:
         return [problem.text for problem in found]
 
     assert of(B) == []
-    assert of(A) == [
-        f"{A} was not given to Traindeck: CUDA_VISIBLE_DEVICES=1 limits it to {B}. Choose among "
-        "these, or start Traindeck where it is given."
-    ]
+    assert of(A) == [sentence("was-not-given-to-traindeck-limits", gpu=A, given=B)]
     [unknown] = of("GPU-dd44")
-    assert "is not on this machine (any more)" in unknown
+    assert sentence("is-not-on-this-machine-any") in unknown

@@ -19,6 +19,7 @@ from engine.telemetry.helper_client import ARGUMENTS, ROOT, TelemetryStream, sna
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from tests.engine.telemetry.conftest import FIRST
 from tests.support.fake_nvml import NEVER, FakeNvml
+from tests.support.sentences import sentence
 
 
 @contextmanager
@@ -120,7 +121,7 @@ def test_a_wish_that_is_none_is_spoken_of_and_the_next_one_heard(
     wishes.follow([b"what?", b'{"watching": "maybe"}', b'{"detail": "GPU-1", "later": 1}'])
     assert wishes.detail == "GPU-1"
     first, second = capfd.readouterr().err.splitlines()
-    assert first.startswith("The telemetry helper does not understand b'what?': ")
+    assert first.startswith(sentence("telemetry-helper-does-not-understand-b"))
     assert "watching" in second
 
 
@@ -140,7 +141,7 @@ def test_a_driver_that_never_answers_costs_a_probe_its_timeout_only(fake_nvml: F
     begin = time.monotonic()
     snapshot = snapshot_once(timeout=1.0)
     assert time.monotonic() - begin < 120, "it never answers"
-    assert snapshot.gpu_note == "The NVIDIA driver does not answer (asked for 1 s)."
+    assert snapshot.gpu_note == sentence("nvidia-driver-does-not-answer-asked")
     assert [row.id for row in snapshot.devices] == ["cpu"]
 
 
@@ -234,7 +235,7 @@ def test_a_new_helper_keeps_the_number_of_a_card_that_is_lost_at_its_start(
         gpus = [(row.id, row.index) for row in snapshot.devices if row.kind == "gpu"]
         assert gpus == [("GPU-1", 0), ("GPU-2", 1), ("GPU-3", 2)]
     assert [row.lost for row in second.devices if row.lost] == [
-        "The NVIDIA driver does not list it any more."
+        sentence("nvidia-driver-lists-it-no-more")
     ]
 
 

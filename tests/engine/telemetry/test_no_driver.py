@@ -20,19 +20,20 @@ from tests.support.fake_nvml import (
 )
 from tests.support.fake_nvml.library import LIBRARY, build_library
 from tests.support.nvml_on_demand import NvmlOnDemand
+from tests.support.sentences import sentence
 
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("code", "note"),
     [
-        (DRIVER_NOT_LOADED, "The NVIDIA driver is installed, but it is not loaded."),
+        (DRIVER_NOT_LOADED, sentence("nvidia-driver-is-installed-but-it-is-not-loaded")),
         (
             LIB_RM_VERSION_MISMATCH,
-            "The NVIDIA driver was replaced while it was in use: restart the machine.",
+            sentence("nvidia-driver-was-replaced-in-use"),
         ),
-        (NO_PERMISSION, "The NVIDIA driver does not let this user ask for its GPUs."),
-        (UNKNOWN, "The NVIDIA driver does not answer: Unknown Error."),
+        (NO_PERMISSION, sentence("nvidia-driver-refuses-this-user")),
+        (UNKNOWN, sentence("nvidia-driver-does-not-answer-unknown")),
     ],
 )
 def test_a_driver_that_cannot_start_leaves_the_cpu_and_a_sentence(
@@ -56,7 +57,7 @@ def test_a_driver_that_appears_is_found_within_30_s(two_gpus: FakeNvml, nvml: Nv
 
 @pytest.mark.usefixtures("processes")
 def test_a_driver_without_cards_says_so(fake_nvml: FakeNvml) -> None:
-    assert snapshot_once().gpu_note == "The NVIDIA driver finds no GPU."
+    assert snapshot_once().gpu_note == sentence("nvidia-driver-finds-no-gpu")
 
 
 @pytest.mark.usefixtures("processes")
@@ -69,7 +70,7 @@ def test_without_the_library_there_is_the_cpu_and_a_sentence(
     monkeypatch.setenv("LD_LIBRARY_PATH", folders)
     snapshot = snapshot_once()
     assert [row.id for row in snapshot.devices] == ["cpu"]
-    assert snapshot.gpu_note == "No NVIDIA driver is installed (its library NVML was not found)."
+    assert snapshot.gpu_note == sentence("no-nvidia-driver-is-installed-library")
 
 
 @pytest.mark.usefixtures("processes")
@@ -77,7 +78,7 @@ def test_a_driver_that_crashes_costs_the_gpus_only(two_gpus: FakeNvml) -> None:
     two_gpus.fail("gpu1", "nvmlDeviceGetFanSpeed", CRASH)
     snapshot = snapshot_once()
     assert [row.id for row in snapshot.devices] == ["cpu"]
-    assert snapshot.gpu_note.startswith("The NVIDIA driver cannot be asked: the telemetry helper")
+    assert snapshot.gpu_note.startswith(sentence("nvidia-driver-cannot-be-asked-telemetry"))
 
 
 @pytest.mark.usefixtures("processes")
@@ -91,5 +92,5 @@ def test_without_a_compiler_the_tests_fail_and_say_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(RuntimeError, match="need a C compiler: install gcc"):
+    with pytest.raises(RuntimeError, match=sentence("need-c-compiler-install-gcc").pattern):
         build_library()

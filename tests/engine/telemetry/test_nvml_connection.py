@@ -23,6 +23,7 @@ from tests.support.fake_nvml import (
     FakeNvml,
 )
 from tests.support.nvml_on_demand import NvmlOnDemand
+from tests.support.sentences import sentence
 
 IN_PCI_ORDER = [f"GPU-{number:08x}" for number in range(16)]
 SHUFFLED = random.Random(7).sample(range(16), 16)
@@ -82,7 +83,7 @@ def test_a_lost_card_keeps_its_row_and_is_left_alone(
     rows = nvml.rows(101)
     row = rows[FIRST]
     assert (row.id, row.label, row.name) == (FIRST, "1", "NVIDIA H100 80GB HBM3")
-    assert row.lost == "The GPU does not answer: GPU is lost."
+    assert row.lost == sentence("gpu-does-not-answer-it-is-lost")
     assert row.lost_since is not None
     assert before <= row.lost_since <= time.time()
     assert (row.memory_total, row.memory_used, row.fan, row.silent) == (80 << 30, None, None, {})
@@ -162,7 +163,7 @@ def test_a_card_that_answers_nothing_but_unknown_errors_is_lost(
     ):
         two_gpus.fail("gpu1", f"nvmlDeviceGet{function}", UNKNOWN)
     row = nvml.rows(101)[FIRST]
-    assert row.lost == "The GPU does not answer: Unknown Error."
+    assert row.lost == sentence("gpu-does-not-answer-unknown-error")
     assert row.memory_total == 80 << 30
 
 
@@ -214,7 +215,7 @@ def test_a_card_that_never_answered_is_spoken_of_and_found_later(
     two_gpus.fail("gpu1", "*", GPU_IS_LOST)
     sample = nvml.sample(0)
     assert [row.id for row in sample.devices] == [SECOND]
-    assert sample.note == "1 of 2 GPUs cannot be reached: GPU is lost."
+    assert sample.note == sentence("of-gpus-cannot-be-reached-gpu")
     two_gpus.answer("gpu1", "*")
     sample = nvml.sample(30)
     assert [row.id for row in sample.devices] == [FIRST, SECOND]
@@ -235,7 +236,7 @@ def test_a_card_that_is_lost_at_the_start_leaves_the_numbers_of_the_others_alone
     snapshot = snapshot_once()
     assert snapshot.display_names()[IN_PCI_ORDER[6]] == "GPU 6"
     assert resolve_devices("gpu:6,cuda:7") == (IN_PCI_ORDER[6], IN_PCI_ORDER[7])
-    with pytest.raises(Refused, match=r"gpu:5 is not there: 1 of 8 GPUs cannot be reached"):
+    with pytest.raises(Refused, match=sentence("gpu-is-not-there-of-gpus").pattern):
         resolve_devices("gpu:5")
     fake_nvml.answer("gpu5", "*")
     assert [row.index for row in nvml.sample(30).devices] == list(range(8))
@@ -284,7 +285,7 @@ def test_a_driver_that_goes_and_comes_takes_all_cards_along(
         two_gpus.fail(who, "*", DRIVER_NOT_LOADED)
     since = {uuid: row.lost_since for uuid, row in nvml.rows(1).items()}
     sample = nvml.sample(31)
-    assert sample.note == "The NVIDIA driver is installed, but it is not loaded."
+    assert sample.note == sentence("nvidia-driver-is-installed-but-it-is-not-loaded")
     assert {row.id: row.lost_since for row in sample.devices} == since
     two_gpus.answer("system", "nvmlInit")
     for who in ("gpu0", "gpu1"):

@@ -18,6 +18,7 @@ from engine.templates.client import NoTemplate
 from engine.templates.forked_process import ForkedProcess
 from tests.engine.templates.conftest import LightTemplates, is_gone, until
 from tests.support.light_templates import LIGHT_KINDS
+from tests.support.sentences import sentence
 
 FOREVER = "import threading; threading.Event().wait()"
 LIGHT = LIGHT_KINDS["light"]
@@ -84,7 +85,7 @@ def test_a_switched_off_template_ends_and_none_is_started(templates: LightTempla
     until(lambda: is_gone(pid))
     refusal = templates.fork("")
     assert isinstance(refusal, NoTemplate)
-    assert str(refusal).startswith("templates are switched off; `")
+    assert str(refusal).startswith(sentence("templates-are-switched-off"))
     with pytest.raises(NoTemplate):
         client.start(LIGHT)
     client.switch(on=True)
@@ -115,7 +116,7 @@ def test_without_templates_on_this_system_nothing_is_started(
     own_templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "ON_LINUX", False)
-    with pytest.raises(NoTemplate, match="this system has no templates"):
+    with pytest.raises(NoTemplate, match=sentence("this-system-has-no-templates").pattern):
         client.start(LIGHT)
     assert not own_templates.exists()
 
@@ -132,7 +133,7 @@ def test_a_stopped_template_is_given_up(
         [state] = client.states()
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert [str(answer) for answer in answers] == ["the template does not answer"] * 2
+    assert [str(answer) for answer in answers] == [sentence("template-does-not-answer")] * 2
     assert isinstance(answers[0], NoTemplate)
     assert (state.pid, state.answers) == (pid, False)
     assert f"{pid} does not answer" in state.problem
@@ -153,7 +154,7 @@ def test_a_template_that_stops_answering_is_given_up_and_its_late_workers_end(
 
     monkeypatch.setattr(client, "_connect_or_start", connect_and_stop)
     refusal = templates.fork(f"open({str(trace)!r}, 'w')")
-    assert str(refusal) == "the template does not answer"
+    assert str(refusal) == sentence("template-does-not-answer")
     os.kill(pid, signal.SIGCONT)
     until(lambda: (state := templates.state()) and not state.workers)
     assert not trace.exists()
@@ -182,7 +183,7 @@ def test_imports_that_last_too_long_are_given_up(
     monkeypatch.setattr(client, "LOW_PRIORITY_SECONDS", 0.2)
     client.start(LIGHT_KINDS["slow"], at_low_priority=True)
     until(lambda: templates.state("slow"))
-    assert str(templates.fork("", "slow")) == "the template did not finish its imports in time"
+    assert str(templates.fork("", "slow")) == sentence("template-did-not-finish-imports")
 
 
 def test_only_the_imports_have_a_low_priority(templates: LightTemplates) -> None:
@@ -231,7 +232,7 @@ def test_a_folder_of_another_kind_is_told(templates: LightTemplates) -> None:
     templates.folder.write_text("a file")
     refusal = templates.fork("")
     assert isinstance(refusal, NoTemplate)
-    assert "the template could not be started: " in str(refusal)
+    assert sentence("template-could-not-be-started") in str(refusal)
 
 
 def test_a_supervisor_without_free_descriptors_gets_no_worker(
@@ -247,7 +248,7 @@ def test_a_supervisor_without_free_descriptors_gets_no_worker(
         patch.setattr(os, "pidfd_open", full)
         refusal = templates.fork(FOREVER)
     assert isinstance(refusal, NoTemplate)
-    assert "the forked worker cannot be followed" in str(refusal)
+    assert sentence("forked-worker-cannot-be-followed") in str(refusal)
     until(lambda: (state := templates.state()) and not state.workers)
 
 
@@ -264,7 +265,7 @@ def test_another_environment_at_the_import_gets_a_new_template(
 def test_another_installation_gets_no_worker_of_this_one(templates: LightTemplates) -> None:
     other = protocol.Interpreter(prefix="/another")
     refusal = templates.fork("", interpreter=other)
-    assert str(refusal) == "the template is about to end"
+    assert str(refusal) == sentence("template-is-about-to-end")
 
 
 @pytest.mark.parametrize("changes", [{"folder": "/nowhere"}, {"log": "/nowhere/worker.log"}])
@@ -279,7 +280,7 @@ def test_a_worker_without_its_folder_or_log_is_refused(
 
 def test_a_set_up_that_fails_is_told(templates: LightTemplates) -> None:
     refusal = templates.fork("", variables={"SET_UP_FAILS": "for this reason"})
-    assert str(refusal) == "it could not become a worker: for this reason"
+    assert str(refusal) == sentence("it-could-not-become-worker")
 
 
 def test_the_allocator_of_pyarrow_is_told_to_start_no_thread(

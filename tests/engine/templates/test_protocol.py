@@ -18,6 +18,7 @@ import pytest
 from engine.processes.process import ON_LINUX
 from engine.templates import protocol
 from engine.templates.protocol import Ask, Challenge, Files, Proof, TemplateState
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.skipif(not ON_LINUX, reason="of Linux")
 
@@ -81,7 +82,10 @@ def test_a_caller_without_the_key_is_not_welcome(
 ) -> None:
     def template() -> None:
         connection, nonce = protocol.accept(listener)
-        with connection, pytest.raises(ConnectionError, match="the caller does not know the key"):
+        with (
+            connection,
+            pytest.raises(ConnectionError, match=sentence("caller-does-not-know-key").pattern),
+        ):
             protocol.welcome(connection, protocol.receive(connection), nonce, b"another")
 
     serve(template)

@@ -22,6 +22,7 @@ from engine.templates.forked_process import ForkedProcess
 from tests.engine.templates.conftest import LightTemplates, is_gone, until
 from tests.support.kernel import KERNEL_TELLS
 from tests.support.light_templates import LIGHT_KINDS
+from tests.support.sentences import sentence
 
 FOREVER = "import threading; threading.Event().wait()"
 
@@ -216,9 +217,9 @@ def test_a_template_whose_imports_start_a_thread_refuses_by_name(
 def test_a_template_whose_imports_fail_says_so(templates: LightTemplates) -> None:
     refusal = templates.fork("", "broken")
     assert isinstance(refusal, client.NoTemplate)
-    assert "its imports failed: this module is broken" in str(refusal)
+    assert sentence("imports-failed-this-module-is-broken") in str(refusal)
     assert str(templates.files("broken").log) in str(refusal)
-    assert "SystemExit: this module is broken" in templates.files("broken").log.read_text()
+    assert sentence("systemexit-this-module-is-broken") in templates.files("broken").log.read_text()
 
 
 def test_workers_show_what_the_imports_have_printed_without_the_noise(
@@ -259,7 +260,7 @@ def test_requests_that_wait_for_the_imports_are_answered_when_the_template_ends(
     answers = [protocol.receive(connection)]
     while isinstance(answers[-1], protocol.Importing):
         answers.append(protocol.receive(connection))
-    assert answers[-1] == protocol.Refused("the template is about to end", is_ending=True)
+    assert answers[-1] == protocol.Refused(sentence("template-is-about-to-end"), is_ending=True)
     until(lambda: is_gone(state.pid))
 
 
@@ -333,8 +334,8 @@ def test_nonsense_ends_the_connection_and_not_the_template(templates: LightTempl
 def test_a_fork_that_the_system_refuses_is_told(templates: LightTemplates) -> None:
     refusal = templates.fork("", "no_fork")
     assert isinstance(refusal, client.NoTemplate)
-    assert "the system refused the fork: " in str(refusal)
-    assert "Resource temporarily unavailable" in str(refusal)
+    assert sentence("system-refused-fork") in str(refusal)
+    assert sentence("resource-temporarily-unavailable") in str(refusal)
     assert templates.state("no_fork")  # it may succeed later
 
 
@@ -414,7 +415,7 @@ def test_a_run_whose_limits_no_template_can_adopt_is_refused(templates: LightTem
     refusal = templates.fork("", confinement=impossible)
     assert isinstance(refusal, client.NoTemplate)
     until(lambda: is_gone(first))
-    assert "the run is scheduled in another way" in templates.files().log.read_text()
+    assert sentence("run-is-scheduled-in-another-way") in templates.files().log.read_text()
     assert templates.run("") == 0
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from engine.runs.run_state import RunState
 from tests.support.runs import RECIPES, logs, spec, train
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("processes")
     ("datasets", "said"),
     [
         ("(np.ones((8, 8, 8)), np.ones(7)), (np.ones((8, 8, 8)), np.ones(8))", "8 inputs but 7"),
-        ("iter(()), iter(())", "pair (inputs, targets) of arrays"),
+        ("iter(()), iter(())", sentence("pair-of-arrays")),
     ],
 )
 def test_data_sets_of_a_wrong_type_are_named(tmp_path: Path, datasets: str, said: str) -> None:

@@ -15,6 +15,7 @@ from engine.spec.run_spec import RunSpec
 from engine.training.early_stopping import EARLY_STOPPING, EarlyStopping
 from engine.training.errors import TrainingFailed
 from tests.support.loop_doubles import STEPS, Training
+from tests.support.sentences import sentence
 
 
 def stopping(metric: str, state: str = "", **changes: Any) -> EarlyStopping:
@@ -65,8 +66,8 @@ def test_the_next_attempt_counts_on() -> None:
     after = stopping("loss", before.state, patience=3)
     assert not after.add(3, 0.7), "the validation of the checkpoint is repeated, and counts once"
     reason = after.add(4, 0.6)
-    assert "loss has not improved for 3 evaluations, the last after step 4." in reason
-    assert reason.endswith(" The best was 0.5 after step 1.")
+    assert sentence("loss-has-not-improved-for-evaluations") in reason
+    assert reason.endswith(sentence("best-was-after-step"))
 
 
 def test_a_script_that_improves_after_the_decision_says_so() -> None:
@@ -75,7 +76,7 @@ def test_a_script_that_improves_after_the_decision_says_so() -> None:
     assert early.improved_later == ""
     for step, value in enumerate([0.4, 0.45, 0.45], 4):
         early.add(step, value)  # the second reason is not told
-    assert early.improved_later == "Before the end it improved: the best is 0.4 after step 4."
+    assert early.improved_later == sentence("it-improved-before-the-end")
 
 
 def test_a_training_ends_with_its_epoch_and_the_best_checkpoint_is_kept_and_named(
@@ -86,10 +87,7 @@ def test_a_training_ends_with_its_epoch_and_the_best_checkpoint_is_kept_and_name
     ended = training.run()[-1]
     assert isinstance(ended, TrainingEnded)
     assert (ended.step, ended.completed) == (4 * STEPS, True)
-    assert (
-        "for 2 evaluations, the last after step 16. "
-        "The best was 0.4 after step 8, in checkpoint step-00000008" in ended.reason
-    )
+    assert sentence("for-evaluations-last-after-step-best") in ended.reason
     assert training.kinds() == {2 * STEPS: ("best",), 4 * STEPS: ("last",)}
 
 

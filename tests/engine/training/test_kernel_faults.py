@@ -8,6 +8,7 @@ from engine.runs.checkpoint_files import Position
 from engine.training.kernel_faults import KernelFault, kernel_fault
 from engine.training.protocols import DoneSteps
 from tests.support.loop_doubles import Training
+from tests.support.sentences import sentence
 
 ERROR = RuntimeError("CUDA error: device-side assert triggered\nFor debugging consider")
 
@@ -25,7 +26,7 @@ def test_a_library_that_meets_the_failure_has_what_the_gpu_said_as_a_note() -> N
     assert kernel_fault(error, 1, 2) is None
     error.add_note(str(ERROR))
     fault = kernel_fault(error, 23, 24)
-    assert "in step 24: it was given an index out of range" in str(fault)
+    assert sentence("in-step-it-was-given-index", step=24) in str(fault)
     assert fault is not None
     assert fault.__notes__ == [str(ERROR)]
 
@@ -44,5 +45,5 @@ def test_the_loop_knows_the_steps(training: Training, monkeypatch: pytest.Monkey
         return run_steps(position, count)
 
     monkeypatch.setattr(training.trainer, "run_steps", fails)
-    with pytest.raises(KernelFault, match="in step 4: it was given an index out of range"):
+    with pytest.raises(KernelFault, match=sentence("in-step-it-was-given-index", step=4).pattern):
         training.run()

@@ -31,6 +31,7 @@ from tests.support.loop_doubles import (
     Training,
     every_batch,
 )
+from tests.support.sentences import sentence
 
 
 def test_every_epoch_is_trained_and_validated_once_and_in_order(training: Training) -> None:
@@ -147,7 +148,7 @@ def test_a_loss_that_is_not_finite_is_reported_once(value: float, training: Trai
     training.run()
     [notice] = training.emitted(Notice)
     assert isinstance(notice, Notice)
-    assert "not a finite number since step 3:" in notice.text
+    assert sentence("not-finite-number-since-step") in notice.text
     assert len(training.curve("train/loss")) == 8, "and the training goes on"
 
 

@@ -29,6 +29,7 @@ from tests.support.loop_doubles import (
     ThreadedRanks,
     Training,
 )
+from tests.support.sentences import sentence
 
 LAST = STEPS * EPOCHS
 
@@ -62,9 +63,7 @@ def test_a_full_disk_pauses_the_training_until_it_is_resumed(training: Training)
     sent = training.emitted(*CHECKPOINTS)
     assert kinds_of(sent)[:7] == [*once, *once, "CheckpointSaved"]
     assert isinstance(sent[0], CheckpointFailed)
-    assert sent[0].text.startswith(
-        "The checkpoint of step 3 could not be saved: No space left on device. Make room for it in "
-    )
+    assert sent[0].text.startswith(sentence("checkpoint-could-not-be-saved"))
     assert training.kinds() == {3: ("steps",), 6: ("steps",), 8: ("last",)}
     assert not list(training.session.folder.rglob("*.tmp"))
 

@@ -17,6 +17,7 @@ from engine.messages.events import (
 from engine.runs.checkpoint_files import Position
 from engine.training.errors import LossNotFinite
 from tests.support.loop_doubles import STEPS, Training
+from tests.support.sentences import sentence
 
 WITHIN = 6
 """A number of steps that ends within the second epoch."""
@@ -97,10 +98,12 @@ def test_inputs_that_are_not_finite_are_said_in_place_of_advice(
     training.trainer.input_problem = "The data hold NaN: sample 3."
     training.trainer.loss = lambda step: float("nan") if step == 2 else 1.0
     if on_nan == "stop":
-        with pytest.raises(LossNotFinite, match=r"step 2\. The data hold NaN: sample 3\. Check"):
+        with pytest.raises(
+            LossNotFinite, match=sentence("step-data-hold-nan-sample-check").pattern
+        ):
             training.run()
         return
     training.run()
     [notice] = training.emitted(Notice)
     assert isinstance(notice, Notice)
-    assert notice.text.endswith("since step 2: the data hold NaN: sample 3.")
+    assert notice.text.endswith(sentence("since-step-data-hold-nan-sample"))

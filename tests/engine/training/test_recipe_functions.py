@@ -8,6 +8,7 @@ import pytest
 
 from engine.training.errors import TrainingFailed
 from engine.training.recipe_functions import check_call
+from tests.support.sentences import sentence
 
 
 @pytest.mark.parametrize(
@@ -16,7 +17,7 @@ from engine.training.recipe_functions import check_call
         ("optimizer", lambda learning_rate: 1, r"optimizer\(learning_rate\)"),
         ("optimizer", lambda parameters, *, learning_rate: 1, "optimizer"),
         ("weight", lambda: 1, r"weight\(\)"),
-        ("step", 3, "step of the recipe is a int"),
+        ("step", 3, sentence("step-of-recipe-is-an-int").pattern),
     ],
 )
 def test_a_function_that_does_not_fit_is_refused(name: str, function: object, own: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.training.shrinking import Sharing, Shortage, exhausted, shrunk
+from tests.support.sentences import sentence
 
 SHORTAGE = Shortage(1, 37, "backward", "tried to allocate 1.20 GiB on GPU 1")
 
@@ -34,22 +35,15 @@ def test_the_event_says_who_where_and_how_all_go_on() -> None:
     before = Sharing(128, 2, 1, 1)
     after = Sharing(128, 2, 1, 2)
     event = shrunk(SHORTAGE, before, after, restarts=False, has_batch_norm=False)
-    assert event.text == (
-        "Rank 1 ran out of memory at step 37 in backward (tried to allocate 1.20 GiB on GPU 1). "
-        "All ranks go on with 2 x 32 samples instead of 64 per step and device; the global batch "
-        "stays 128."
-    )
+    assert event.text == sentence("ranks-go-on-with-halved-parts")
     again = shrunk(SHORTAGE, after, Sharing(128, 2, 1, 4), restarts=True, has_batch_norm=True)
-    assert "go on from the newest checkpoint" in again.text
-    assert "with 4 x 16 samples instead of 2 x 32 per step" in again.text
-    assert again.text.endswith("normalizes over the smaller parts, so the curve may change.")
+    assert sentence("go-on-from-newest-checkpoint") in again.text
+    assert sentence("with-x-samples-instead-of-x") in again.text
+    assert again.text.endswith(sentence("normalizes-over-smaller-parts-so-curve"))
 
 
 def test_the_last_error_says_what_was_tried() -> None:
     text = str(exhausted(SHORTAGE, Sharing(8, 2, 1, 4)))
-    assert text.startswith("Out of memory at step 37 in backward (tried to allocate 1.20 GiB on ")
-    assert (
-        "one sample only, after the parts were halved from 4 samples (accumulation 1 to 4). "
-        in text
-    )
+    assert text.startswith(sentence("out-of-memory-at-step"))
+    assert sentence("parts-have-one-sample-only") in text
     assert "halved" not in str(exhausted(SHORTAGE, Sharing(8, 2, 4, 4)))

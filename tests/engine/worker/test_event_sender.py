@@ -17,6 +17,7 @@ from engine.messages.merged_metrics import is_storable
 from engine.worker import event_sender
 from engine.worker.event_sender import MOST_UNMERGED, EventSender
 from tests.support.events import losses
+from tests.support.sentences import sentence
 
 SECONDS = 60.0
 """Longest wait; only a test that fails gets there."""
@@ -113,7 +114,7 @@ def test_without_a_reader_nothing_blocks_and_only_points_are_dropped(
     [notice, _] = [event for event in received if isinstance(event, Notice)]
     dropped = len(batches) * LARGE - len(values)
     assert dropped >= len(batches) * LARGE - 1_000_000 - 20 * LARGE
-    assert notice == Notice(f"The supervisor was too slow: {dropped} points were dropped.", rank=3)
+    assert notice == Notice(sentence("supervisor-was-too-slow", dropped=dropped), rank=3)
 
 
 def test_ten_minutes_of_stall_lose_no_point_and_no_event(

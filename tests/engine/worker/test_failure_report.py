@@ -12,6 +12,7 @@ from engine.spec.catalog import recipe as builtin_recipe
 from engine.spec.recipe_file import RecipeInfo
 from engine.training.errors import TrainingFailed
 from engine.worker.failure_report import LONGEST_DETAILS, failure_report
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -244,7 +245,7 @@ def test_details_have_a_limit_and_a_training_failure_needs_none(recipe: RecipeIn
 
 def test_an_exit_is_told_in_a_sentence(recipe: RecipeInfo) -> None:
     report = failure_report(0, recipe, raised(SystemExit(3), recipe))
-    assert "it has left by itself with code 3 (SystemExit)" in report.message
+    assert sentence("it-has-left-by-itself") in report.message
     assert report.where == f"{recipe.path}:2"
     assert "with 'Goodbye'" in failure_report(0, recipe, raised(SystemExit("Goodbye"))).message
     parser = argparse.ArgumentParser(prog="train.py")
@@ -252,5 +253,5 @@ def test_an_exit_is_told_in_a_sentence(recipe: RecipeInfo) -> None:
     with pytest.raises(SystemExit) as caught:
         parser.parse_args([])
     message = failure_report(0, recipe, caught.value).message
-    assert "refuses (the following arguments are required: --data)" in message
-    assert "a recipe gets no arguments" in message
+    assert sentence("refuses-following-arguments-are-required-data") in message
+    assert sentence("recipe-gets-no-arguments") in message

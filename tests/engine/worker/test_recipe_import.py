@@ -22,6 +22,7 @@ from engine.spec.recipe_copy import write_copy
 from engine.spec.recipe_file import RecipeInfo, read_recipe
 from engine.worker import environment
 from engine.worker.recipe_import import RecipeImports, serve_spawned_process
+from tests.support.sentences import sentence
 
 
 @pytest.fixture(autouse=True)
@@ -225,7 +226,7 @@ def test_modules_without_a_copy_are_named_once(
     monkeypatch.setenv("ELSEWHERE", str(elsewhere))
     module = imports.import_recipe()
     notice = imports.notice_of_others()
-    assert f"no copy of {elsewhere / 'far.py'}, plugin.py: when" in notice
+    assert sentence("there-is-no-copy-of-far-and-plugin", file=elsewhere / "far.py") in notice
     assert imports.notice_of_others() == ""
     module.later()
     assert "no copy of later.py: when" in imports.notice_of_others()

@@ -23,6 +23,7 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.training.errors import TrainingFailed
 from engine.worker import environment, session
 from engine.worker.session import WorkerSession, check_settings
+from tests.support.sentences import sentence
 
 SECONDS = 60.0
 """Longest wait; only a test that fails gets there."""
@@ -60,7 +61,7 @@ def test_a_setting_that_a_decorator_hides_is_refused_and_never_ignored() -> None
     recipe: Any = SimpleNamespace(model=model, datasets=partial(Net, depth=3), loss=print)
     check_settings({"width": 4, "depth": 2}, recipe)
     recipe.model = hidden
-    with pytest.raises(TrainingFailed, match=r"The setting width=4 reaches no function"):
+    with pytest.raises(TrainingFailed, match=sentence("setting-reaches-no-function").pattern):
         check_settings({"width": 4, "depth": 2}, recipe)
 
 

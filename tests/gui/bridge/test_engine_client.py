@@ -23,6 +23,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient, ResumeRequest
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
@@ -325,7 +326,7 @@ def test_a_queued_run_is_moved_and_a_move_that_makes_no_sense_is_said(
 ) -> None:
     with qtbot.waitSignal(controller.failed) as said:
         controller.move("7", "up")
-    assert said.args == ["Run 7 does not wait in the queue."]
+    assert said.args == [sentence("run-does-not-wait-in-queue")]
     moves: list[tuple[str, str]] = []
     monkeypatch.setattr("engine.runs.device_queue.move", lambda *move: moves.append(move))
     with qtbot.waitSignal(controller.runs_listed):

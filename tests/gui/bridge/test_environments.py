@@ -14,6 +14,7 @@ from engine.remote.requests import CreationPart, MakeEnvironment
 from engine.remote.run_rows import encode
 from engine.remote.session import CallCancelled, NotConnected, RefusedThere
 from gui.bridge.environments import EnvironmentMaker
+from tests.support.sentences import sentence
 
 MADE = Environment("mine", "/there/bin/python")
 
@@ -60,13 +61,11 @@ def test_what_is_made_there_is_told_with_the_end_of_the_output(qtbot: QtBot) -> 
     [
         (
             RefusedThere("The Traindeck there (0.9) cannot do this (make_environment): update it."),
-            "gpus: The Traindeck there (0.9) cannot do this (make_environment): update it.",
+            sentence("gpus-traindeck-there-cannot-do"),
         ),
         (
             NotConnected("The connection broke before the answer came."),
-            "There is no connection to gpus any more: an environment that was not ready yet is "
-            "deleted there, at the latest by the next command `env` there. There is no SSH server "
-            "on gpus.",
+            sentence("no-connection-so-unready-environment-is-deleted"),
         ),
     ],
 )

@@ -13,6 +13,7 @@ from engine.client import CommandFailed
 from engine.messages.commands import Command, Pause, Resume, SaveCheckpoint, Stop
 from gui.bridge.machines.machines import Machines
 from gui.bridge.run_commands import RunCommands
+from tests.support.sentences import sentence
 
 
 class Runs:
@@ -101,7 +102,7 @@ def test_a_limit_for_threads_is_told_and_later_commands_are_sent(
     with monkeypatch.context() as limited, qtbot.waitSignal(commands.failed) as said:
         limited.setattr(threading.Thread, "start", refuse)
         commands.send("7", Stop())
-    assert str(said.args[1]) == "Run 7 was sent no command: can't start new thread."
+    assert str(said.args[1]) == sentence("run-was-sent-no-command-cannot")
     runs.answer()
     commands.send("7", Stop())
     qtbot.waitUntil(lambda: runs.sent == [("7", Stop())])

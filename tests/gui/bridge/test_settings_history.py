@@ -15,6 +15,7 @@ from gui.bridge.background import Background
 from gui.bridge.settings_history import SettingsEdits
 from tests.gui.conftest import SPEC
 from tests.support.recorded_runs import RecordedRun
+from tests.support.sentences import sentence
 
 LATER = [StoredEvent(1, 0.0, AttemptStarted(2, 1, 0.0))]
 
@@ -45,4 +46,4 @@ def test_a_machine_that_does_not_answer_is_told(edits: SettingsEdits, qtbot: QtB
     with qtbot.waitSignal(edits.trouble) as told:
         edits.add_events(LATER)
     assert told.args is not None
-    assert "settings of run gpus:1 is not known: gpus is not connected." in told.args[0]
+    assert sentence("settings-of-remote-run-are-not-known") in told.args[0]

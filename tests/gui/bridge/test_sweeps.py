@@ -15,6 +15,7 @@ from engine.sweeps.sweep import JOURNAL, LOCK, STOP, Sweep
 from gui.bridge.background import Background
 from gui.bridge.sweeps import Sweeps
 from tests.support.made_sweeps import make_sweep
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_a_stop_is_asked_for(bridge: Sweeps, qtbot: QtBot) -> None:
     assert (folder / STOP).exists()
     with qtbot.waitSignal(bridge.failed) as failed:
         bridge.stop("7")
-    assert failed.args == ["There is no sweep 7; there are: 1."]
+    assert failed.args == [sentence("there-is-no-such-sweep")]
 
 
 def test_a_sweep_that_another_window_has_resumed_is_not_resumed_twice(
@@ -72,7 +73,7 @@ def test_a_sweep_that_another_window_has_resumed_is_not_resumed_twice(
     folder = make_sweep(2, trials=4, with_runs=False)
     with FileLock(folder / LOCK), qtbot.waitSignal(bridge.failed) as failed:
         bridge.resume("1")
-    assert failed.args == ["Sweep 1 is active already."]
+    assert failed.args == [sentence("sweep-is-active-already")]
 
 
 def damage(folder: Path) -> None:

@@ -14,6 +14,7 @@ from engine.templates.protocol import TemplateState
 from gui.bridge import template_keeper
 from gui.bridge.background import Background
 from gui.bridge.template_keeper import TemplateKeeper, TemplateStatus
+from tests.support.sentences import sentence
 from tests.support.template_double import TemplateDouble, template
 
 TORCH, KERAS, TENSORFLOW = KINDS["torch"], KINDS["keras-torch"], KINDS["tensorflow"]
@@ -154,7 +155,7 @@ def test_a_switch_that_cannot_be_changed_is_told_and_stays(
     monkeypatch.setattr(client, "switch", switch)
     with qtbot.waitSignal(keeper.failed) as failed:
         keeper.switch(False)
-    assert failed.args == ["This could not be switched: the disk is full."]
+    assert failed.args == [sentence("this-could-not-be-switched-disk")]
     assert shown[-1].is_on
 
 

@@ -26,6 +26,7 @@ from gui.style.theme import DARK
 from gui.widgets.fitting_scroll import FittingScroll
 from tests.gui.compare.conftest import View, curves
 from tests.support.recorded_runs import record_epochs
+from tests.support.sentences import sentence
 
 
 def test_each_run_has_one_curve_in_its_colour_in_every_plot(view: View) -> None:
@@ -73,7 +74,7 @@ def test_the_best_value_of_each_run_has_a_star_in_its_colour(view: View) -> None
         return [star[:3] for star in plot.curves.best_markers(DARK)]
 
     assert stars() == [(20, 0.3, colours[0]), (20, 0.2, colours[1])]
-    assert plot.curves.best_markers(DARK)[1].text == "Best of #2 digits: 0.2 at step 20 · epoch 2.0"
+    assert plot.curves.best_markers(DARK)[1].text == sentence("best-of-digits-at-step-epoch")
     view.compare("1", "2", "3")
     plot.legend.chip("2").toggle()
     assert stars() == [(20, 0.3, colours[0]), (10, 0.9, colours[2])]

@@ -15,6 +15,7 @@ from gui.compare.comparison_plots import RunGroup
 from gui.run_list.chosen_runs import COLOURS, ChosenRuns
 from tests.gui.compare.conftest import View, curves
 from tests.support.recorded_runs import record_epochs
+from tests.support.sentences import sentence
 
 RUNS = 9
 IDS = [str(number) for number in range(1, RUNS + 1)]
@@ -34,7 +35,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_of_many_runs_the_newest_are_drawn_and_a_sentence_says_so(view: View) -> None:
     view.compare(*IDS)
     assert set(curves(view, "Val loss")) == {"6", "7", "8", "9"}
-    assert view.comparison.note.text() == "The newest 4 of 9 chosen runs are drawn."
+    assert view.comparison.note.text() == sentence("newest-of-chosen-runs-are-drawn")
     assert view.comparison.table.columnCount() == 1 + 4
     view.chosen.pin("2")
     assert set(curves(view, "Val loss")) == {"2", "6", "7", "8", "9"}, "and the baseline"
@@ -58,9 +59,7 @@ def test_means_are_of_all_chosen_runs_and_the_newest_are_drawn_again_after_them(
         return sorted(each.label for plot in shown for each in plot.curves.curves())
 
     view.comparison.show_groups([RunGroup("all", tuple(IDS))])
-    assert view.comparison.note.text().startswith(
-        "The table has the newest 4 of 9 chosen runs; the means are of all."
-    )
+    assert view.comparison.note.text().startswith(sentence("table-has-newest-of-chosen-runs"))
     qtbot.waitUntil(lambda: labels() == ["all, mean of 9 runs ± sd"], timeout=60_000)
     view.comparison.show_groups([])
     drawn = [f"#{number} digits" for number in (6, 7, 8, 9)]

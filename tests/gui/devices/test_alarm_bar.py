@@ -15,6 +15,7 @@ from engine.runs.store.store_reader import StoredEvent
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.devices.alarm_bar import AlarmBar
 from gui.style.theme import DARK, LIGHT
+from tests.support.sentences import sentence
 
 Record = Callable[..., Any]
 
@@ -55,9 +56,7 @@ def test_it_is_there_while_something_is_wrong(bar: AlarmBar) -> None:
     assert bar.isHidden()
     see(bar, HOT)
     assert not bar.isHidden()
-    assert texts(bar) == [
-        "GPU 0 is at 90 °C and slows down from 93 °C on: check its fans and the air around it."
-    ]
+    assert texts(bar) == [sentence("gpu-is-at-c-and-slows", gpu=0, temperature=90)]
     assert bar.lines[0].accessibleName() == f"Warning: {texts(bar)[0]}"
     line = bar.lines[0]
     see(bar, {"temperature": 89.0, "temperature_slowdown": 93.0})
@@ -72,13 +71,13 @@ def test_several_are_one_line_that_opens_with_the_worst_above(bar: AlarmBar) -> 
     assert bar.heading.text() == texts(bar)[0]
     see(bar, HOT, HOT, HOT, LOST)
     folded = bar.sizeHint().height()
-    assert bar.heading.text().startswith("4 alarms · GPU 3 is lost. It fell off the bus.")
+    assert bar.heading.text().startswith(sentence("alarms-gpu-is-lost-it-fell"))
     assert "GPU 2 is at 90 °C" in bar.heading.toolTip()
     assert not any(line.isVisible() for line in bar.lines)
     bar.open_button.click()
     assert bar.heading.text() == "4 alarms"
     assert all(line.isVisible() for line in bar.lines)
-    assert texts(bar)[0].startswith("GPU 3 is lost. It fell off the bus.")
+    assert texts(bar)[0].startswith(sentence("gpu-3-is-lost-it-fell-off-bus"))
     assert bar.lines[0].accessibleName().startswith("Error: ")
     assert bar.sizeHint().height() > 2 * folded
     bar.open_button.click()

@@ -24,6 +24,7 @@ from tests.support.device_states import (
     gpu,
     workers,
 )
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_every_field_is_a_value_or_says_why_there_is_none(detail: DeviceDetail) 
 def test_critical_values_have_a_sign_and_a_colour(detail: DeviceDetail) -> None:
     show(detail, HOT)
     slowed, heat = detail.value("Slowed down"), detail.value("Temperature / slowdown")
-    assert slowed.text() == "⚠ hardware thermal slowdown"
+    assert slowed.text() == sentence("hardware-thermal-slowdown")
     assert heat.text() == "⚠ 85 / 87 °C"
     assert slowed.property("tone") == heat.property("tone") == "warning"
     assert detail.value("ECC errors, corrected").text() == "3"
@@ -152,4 +153,4 @@ def test_the_matrix_names_every_pair(qtbot: QtBot) -> None:
     ]  # fmt: skip
     item = matrix.item(3, 4)
     assert item is not None
-    assert item.toolTip() == "GPU 3 and GPU 4: the driver does not say how they are joined"
+    assert item.toolTip() == sentence("driver-does-not-say-how-gpus-are-joined")

@@ -16,6 +16,7 @@ from gui.devices.device_list import DeviceList
 from gui.style.theme import DARK
 from tests.gui.devices.device_lists import colours, devices, gpu, snapshot
 from tests.support.device_states import GIB, TIME, process
+from tests.support.sentences import sentence
 
 __all__ = ["devices"]
 
@@ -25,7 +26,7 @@ def test_a_row_is_painted_in_its_colour_and_says_its_figures(devices: DeviceList
     assert DARK.cycle[0] in colours(devices, "GPU-0")
     assert DARK.cycle[1] in colours(devices, "GPU-1")
     spoken = devices.row("GPU-1").accessibleName()
-    assert spoken == "GPU 1 NVIDIA H100, utilisation 90 %, memory 40.0 of 80.0 GiB"
+    assert spoken == sentence("gpu-nvidia-utilisation-memory-of-gib")
     assert "300 W" in devices.row("GPU-1").toolTip()
 
 
@@ -141,9 +142,9 @@ def test_the_bar_shows_who_uses_the_memory(devices: DeviceList) -> None:
     row = devices.row("GPU-0")
     assert colours(devices, "GPU-0") != before
     assert DARK.other in colours(devices, "GPU-0")
-    assert "python of guest (pid 4242): 11.8 GiB" in row.toolTip()
-    assert "pid 10): 28.0 GiB (tensors 20.0, cache 6.0, context 2.0)" in row.toolTip()
-    assert row.accessibleName().endswith("in use by python of guest, 11.8 GiB")
+    assert sentence("python-of-guest-pid-gib") in row.toolTip()
+    assert sentence("pid-gib-tensors-cache-context") in row.toolTip()
+    assert row.accessibleName().endswith(sentence("in-use-by-python-of-guest-gib"))
 
 
 def test_a_list_without_room_ends_between_two_rows(devices: DeviceList, qtbot: QtBot) -> None:

@@ -30,6 +30,7 @@ from tests.support.device_states import (
     last_minutes,
     workers,
 )
+from tests.support.sentences import sentence
 
 __all__ = ["devices"]
 
@@ -84,7 +85,7 @@ def test_a_lost_device_keeps_its_row_with_the_reason(devices: DeviceList) -> Non
     devices.show_snapshot(snapshot(gpu(0), gpu(1, lost="It fell off the bus.")))
     row = devices.row("GPU-1")
     assert row.greyed
-    assert row.accessibleName() == "GPU 1 NVIDIA H100, lost: It fell off the bus."
+    assert row.accessibleName() == sentence("gpu-nvidia-lost-it-fell-off")
     assert "It fell off the bus." in row.toolTip()
     assert DARK.cycle[1] not in colours(devices, "GPU-1")
     last = snapshot(gpu(1))
@@ -107,15 +108,15 @@ def test_every_state_is_said_in_text_and_not_by_colour_alone(
         for device in (one.devices if flat else one.devices[:4])
     }
     assert "hot: 85 / 87 °C" in said[HOT]
-    assert "slowed down: hardware thermal slowdown" in said[HOT]
+    assert sentence("slowed-down-hardware-thermal-slowdown") in said[HOT]
     assert f"lost since {device_text.clock(TIME - 754)}" in said[LOST]
     assert "divided in 3" in said[MIG]
     assert "utilisation n/a" in said[MIG]
-    assert "not supported on a divided GPU" in devices.row(MIG).toolTip()
+    assert sentence("not-supported-on-divided-gpu") in devices.row(MIG).toolTip()
     assert is_inked(devices, HOT, DARK.warn)
     assert not is_inked(devices, BUSY, DARK.warn)
     if flat:
-        assert "in use by python of guest and 1 more, 47.8 GiB" in said[OTHERS]
+        assert sentence("in-use-by-python-of-guest-and-more-gib") in said[OTHERS]
         assert said[ASLEEP].endswith("asleep")
         assert "n/a (not supported)" in devices.row(SILENT).toolTip()
         assert is_inked(devices, OTHERS, DARK.warn)

@@ -16,6 +16,7 @@ from gui.bridge.background import Background
 from gui.bridge.doctor import Doctor
 from gui.devices.device_list import DeviceList
 from gui.doctor.doctor_dialog import DoctorDialog
+from tests.support.sentences import sentence
 
 GOOD = Check("driver", True, "It works.")
 BAD = Check("NCCL", False, "It hangs.", "Set this.")
@@ -115,7 +116,7 @@ def test_a_machine_that_is_not_connected_any_more_is_not_examined(
     dialog.offer_machines({"gpus": False})
     doctor.find(complete=False)
     doctor.failed.emit("The connection to gpus broke.")
-    assert dialog.state.text() == "Stopped after 1. The connection to gpus broke."
+    assert dialog.state.text() == sentence("stopped-after-connection-to-gpus-broke")
     assert not dialog.run_button.isEnabled()
     dialog.offer_machines({"gpus": True})
     assert dialog.run_button.isEnabled()
@@ -127,14 +128,14 @@ def test_each_check_has_its_state_sentence_and_remedy(
 ) -> None:
     dialog.show()
     doctor.find(GOOD, BAD, UNKNOWN)
-    assert dialog.state.text() == "Checked 3: problems were found in 1."
+    assert dialog.state.text() == sentence("checked-problems-were-found")
     good, bad, unknown = dialog.rows
     assert [row.mark.text() for row in dialog.rows] == ["✓", "✕", "–"]
     assert [row.remedy.isHidden() for row in dialog.rows] == [True, False, True]
     assert bad.remedy.text() == "→ Set this."
-    assert bad.accessibleName() == "NCCL: a problem. It hangs. Set this."
-    assert good.accessibleName() == "driver: in order. It works."
-    assert unknown.accessibleName() == "XLA: not checked. Not asked."
+    assert bad.accessibleName() == sentence("nccl-has-a-problem")
+    assert good.accessibleName() == sentence("driver-in-order-it-works")
+    assert unknown.accessibleName() == sentence("xla-not-checked-not-asked")
     assert bad.remedy.textInteractionFlags() & Qt.TextInteractionFlag.TextSelectableByMouse
     with qtbot.waitSignal(doctor.reported):
         dialog.copy_button.click()
@@ -183,6 +184,6 @@ def test_the_devices_offer_the_doctor_in_a_quiet_line_if_something_is_odd(qtbot:
     with qtbot.waitSignal(devices.doctor_wanted):
         devices.doctor_button.click()
     devices.show_odd([BAD, BAD, BAD])
-    assert devices.doctor_button.text() == "⚠ NCCL, NCCL and 1 more: see the doctor"
+    assert devices.doctor_button.text() == sentence("nccl-and-more-see-doctor")
     devices.show_odd([])
     assert devices.doctor_button.isHidden()

@@ -16,6 +16,7 @@ from gui.bridge.background import Background
 from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
 from gui.exchange_controller import ExchangeController
 from tests.support.recorded_runs import record_epochs, save_checkpoint
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_what_cannot_be_copied_is_said_and_leaves_nothing(
     checkpoint_files.remove(newest)
     dialog.begin.click()
     qtbot.waitUntil(lambda: not dialog.is_working)
-    assert "no checkpoint step-00000020 any more" in dialog.outcome.text()
+    assert sentence("no-checkpoint-step-any-more") in dialog.outcome.text()
     assert list(place.iterdir()) == []
 
 

@@ -9,6 +9,7 @@ import pytest
 from engine.messages import events
 from engine.messages.events import Event, Failure, Metrics, Points, RunEnded
 from gui.log.event_text import Level, event_name, event_text
+from tests.support.sentences import sentence
 
 EXAMPLES: list[Event] = [
     events.WorkerReady(1, ("cpu:1",), {"torch": "2.13.0"}),
@@ -45,13 +46,15 @@ EXAMPLES: list[Event] = [
 def test_what_is_not_known_of_a_script_is_not_said() -> None:
     assert event_text(events.WorkerReady(0, ("cpu:0",), {})).text == "Ready on cpu:0."
     started = events.TrainingStarted(5, 0, 0, 1, 161)
-    assert event_text(started).text == "Training starts at step 5; replicas: 1, parameters: 161."
-    assert event_text(events.TrainingStarted(0, 0, 0, 0, 0)).text == "Training starts at step 0."
+    assert event_text(started).text == sentence("training-starts-at-step-replicas-parameters")
+    assert event_text(events.TrainingStarted(0, 0, 0, 0, 0)).text == sentence(
+        "training-starts-at-step"
+    )
 
 
 def test_what_helps_beside_the_message_is_said_too() -> None:
     event = events.WorkerFailed(1, "ValueError: no", "r.py:3", "", False, "Try\n  another: x")
-    assert event_text(event).text == "Failed in r.py:3: ValueError: no Try another: x"
+    assert event_text(event).text == sentence("failed-in-valueerror-no-try-another")
 
 
 def test_the_examples_are_all_events_there_are() -> None:
@@ -69,11 +72,11 @@ def test_every_event_has_a_sentence_with_its_figures(event: Event) -> None:
 @pytest.mark.parametrize(
     ("event", "level", "words"),
     [
-        (EXAMPLES[5], Level.INFO, "Checkpoint of step 23 (epochs done: 1) saved"),
+        (EXAMPLES[5], Level.INFO, sentence("checkpoint-of-step-epochs-done-saved")),
         (EXAMPLES[5], Level.INFO, "2.0 KiB, 0.25 s"),
         (EXAMPLES[4], Level.INFO, "validation/accuracy 50.0 %"),
         (EXAMPLES[14], Level.INFO, "received: save checkpoint."),
-        (EXAMPLES[15], Level.WARN, "refused: pause. It is paused."),
+        (EXAMPLES[15], Level.WARN, sentence("refused-pause-it-is-paused")),
         (EXAMPLES[11], Level.ERROR, "in recipe.py:3: ValueError: no"),
         (EXAMPLES[18], Level.ERROR, "Rank 1 died."),
         (events.Paused(5), Level.INFO, "Paused after step 5."),

@@ -17,6 +17,7 @@ from gui.log.log_controller import LogController
 from gui.log.log_lines import is_error, output_line
 from gui.log.log_view import LogView
 from gui.style.theme import ThemeController
+from tests.support.sentences import sentence
 
 SAVED = StoredEvent(1, 0.5, CheckpointSaved("step-5", 5, 1, 1024, 0.1))
 STARTED = StoredEvent(2, 0.6, WorkerStarted(3, 4711, ("cpu:3",)))
@@ -56,13 +57,13 @@ def test_a_gpu_is_called_what_it_is_called_everywhere(room: Room) -> None:
     room.controller.add_events([TOOK])
     lines = room.log.toPlainText().split("\n")
     assert [line.split("  ")[-1] for line in lines] == [
-        "Worker process 4711 started for GPU 1.",
+        sentence("worker-process-started-for-gpu"),
         f"a worker prints {GPU}",
-        "Worker process 4711 started for GPU 1.",
+        sentence("worker-process-started-for-gpu"),
     ], "what was said before its name was known, too; but a worker's words are its own"
     model = room.events.model()
     texts = {model.index(row, model.columnCount() - 1).data() for row in range(2)}
-    assert texts == {"Worker process 4711 started for GPU 1."}
+    assert texts == {sentence("worker-process-started-for-gpu")}
     room.bar.filter.setText("gpu 1")
     assert model.rowCount() == 2
     assert len(room.log.toPlainText().split("\n")) == 2

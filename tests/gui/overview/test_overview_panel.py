@@ -37,6 +37,7 @@ from gui.overview.panel import OverviewPanel
 from gui.overview.segments import SegmentTable
 from gui.overview.text_dialog import PackagesDialog, TextDialog
 from tests.support.recorded_runs import RUNNING, SPEC, RecordedRun
+from tests.support.sentences import sentence
 
 Record = Callable[..., RecordedRun]
 
@@ -118,7 +119,7 @@ def test_a_run_with_facts(panel: OverviewPanel, record: Record, qtbot: QtBot) ->
     )
     shown(panel, run, qtbot)
     assert "Seed: 0 was 4" in texts(panel.settings_table)
-    assert panel.settings.note.text().endswith(" differ · compared with #1")
+    assert panel.settings.note.text().endswith(sentence("parts-differ-compared-with-run-1"))
     environment = texts(panel.environment_table)
     for text in ("Python: 3.13.5", "PyTorch 2.11+cu130", "NCCL 2.28", "0 · H100 80 GiB", "node-7"):
         assert text in environment
@@ -153,7 +154,7 @@ def test_a_run_of_an_older_version_says_that_nothing_was_recorded(
     assert panel.environment.note.text() == "not recorded"
     assert panel.git.note.text() == "not recorded"
     assert "Python: 3." in texts(panel.environment_table)  # from spec.toml
-    assert panel.model_note.text() == "The layers were not recorded."
+    assert panel.model_note.text() == sentence("layers-were-not-recorded")
     assert panel.model_tree.isHidden()
     assert not panel.show_diff.isEnabled()
     assert not panel.show_packages.isEnabled()
@@ -244,12 +245,12 @@ def test_the_timeline_follows_the_events(
     events.append(RunEnded("failed", "Rank 0 on GPU-1 was killed.", FAILURE))
     panel.set_device_names({"GPU-1": "GPU 0"})
     panel.add_events([StoredEvent(i, 1e9 + 10 * i, e) for i, e in enumerate(events)])
-    assert panel.timeline.note.text() == "00:00:30 in all · 00:00:20 training"
+    assert panel.timeline.note.text() == sentence("in-all-training")
     bar = panel.timeline_bar
     assert "training · epoch 1" in bar.text_at(bar.width() / 2 - 20)
     assert "best loss 0.5, epoch 1" in bar.text_at(bar.width() * 2 / 3)
     bar.setFocus()
-    assert "Rank 0 on GPU 0 was killed." in bar.text_at(bar.width())
+    assert sentence("rank-was-killed") in bar.text_at(bar.width())
     QTest.keyClick(bar, Qt.Key.Key_Right)
     assert "best loss 0.5" in bar.accessibleDescription()
 

@@ -13,6 +13,7 @@ from gui.planning.findings import FindingsCard
 from gui.style.theme import ThemeController
 from tests.gui.conftest import SPEC
 from tests.support.planning_program import FINDING
+from tests.support.sentences import sentence
 
 WORKERS = Change("Use 2 loader workers", {"loader_workers": 2})
 BF16 = Change("Use bf16", {"precision": "bf16"})
@@ -42,7 +43,7 @@ def test_the_worst_come_first_and_are_counted(card: FindingsCard) -> None:
     assert [row.finding.level for row in card.rows] == ["error", "warning", "hint", "ok"]
     card.show_preflight(Preflight(spec=SPEC, findings=FINDINGS, expected_seconds=90.0))
     card.end()
-    assert card.facts.text() == "1 error · 1 warning · 1 hint · the whole run: about 1:30"
+    assert card.facts.text() == sentence("error-warning-hint-whole-run-about")
     assert card.again.text() == "Preflight again"
     marks = {row._mark.pixmap().toImage().constBits().tobytes() for row in card.rows}
     assert len(marks) == 4
@@ -106,8 +107,8 @@ def test_the_findings_say_what_they_are_about(card: FindingsCard) -> None:
     card.set_display(lambda device: device.replace("cpu:", "CPU "))
     assert not card.about.isVisible()
     card.begin(SPEC)
-    assert (
-        card.about.text() == f"digits · Single device · PyTorch · CPU 0 · batch {SPEC.batch_size}"
+    assert card.about.text() == sentence(
+        "digits-single-device-pytorch-cpu-batch", batch_size=SPEC.batch_size
     )
     other = replace(SPEC, recipe="/home/me/wide.py", batch_size=256)
     card.show_preflight(Preflight(spec=other, findings=FINDINGS))

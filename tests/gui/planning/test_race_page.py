@@ -17,6 +17,7 @@ from gui.planning.race_page import RacePage
 from gui.style.theme import ThemeController
 from tests.gui.conftest import SPEC
 from tests.support.planning_program import ENTRY, GIB
+from tests.support.sentences import sentence
 
 TWO = replace(SPEC, strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
 FAST = replace(
@@ -65,7 +66,7 @@ def test_entries_appear_live_the_fastest_first_and_failures_last(page: RacePage)
     page.show_request(REQUEST)
     assert page.stop.isVisible()
     page.show_doing(Doing("Trains 60 steps with torch/ddp on 2 devices.", 1, 3, "torch/ddp"))
-    assert page.doing.text() == "Trains 60 steps with DDP · PyTorch on 2 devices."
+    assert page.doing.text() == sentence("trains-steps-with-ddp-pytorch")
     assert page.running_text == "1/3"
     assert page.progress.value() == 1
     page.add(FAILED)
@@ -91,7 +92,7 @@ def test_the_fastest_or_the_chosen_entry_goes_into_the_form(page: RacePage, qtbo
         page.use.click()
     assert chosen.args == [TWO]
     page.table.selectRow(1)
-    assert page.use.text() == "Single device · PyTorch × 1 is in the form"
+    assert page.use.text() == sentence("single-device-pytorch-is-in-form")
     assert not page.use.isEnabled()
     page.show_spec(TWO)
     assert page.use.isEnabled()
@@ -134,7 +135,7 @@ def test_what_is_wrong_with_the_choice_is_a_sentence(page: RacePage) -> None:
     choice.device_counts.setText("1, 2")
     assert choice.choice() == (True, (32, 64), ("fp32", "bf16"), (1, 2), 60, "")
     choice.steps.setText("1")
-    assert choice.choice().problem == "Steps must be a number from 5 to 10,000."
+    assert choice.choice().problem == sentence("steps-must-be-number")
     choice.steps.setText("60")
     choice.batch_sizes.setText("none")
     assert "none" in choice.choice().problem

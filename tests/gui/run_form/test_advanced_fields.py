@@ -15,6 +15,7 @@ from engine.spec.spec_fields import GROUPS
 from gui.run_form.advanced_fields import RECIPE
 from gui.run_form.run_form import RunForm
 from tests.gui.conftest import FakeStrategy, UseStrategies
+from tests.support.sentences import sentence
 
 
 def line(form: RunForm, name: str) -> QLineEdit:
@@ -58,7 +59,7 @@ def test_every_field_of_a_spec_can_be_set_and_comes_back(
         assert name not in other or getattr(spec, name) != info.default, name
     form.load(replace(spec, energy_limit_wh=energy))
     assert form.spec() is None
-    assert "power of a CPU is not measured" in form.field("energy_limit_wh").problem
+    assert sentence("power-of-cpu-is-not-measured") in form.field("energy_limit_wh").problem
 
 
 def test_the_further_fields_are_grouped_and_each_heading_counts_its_changes(

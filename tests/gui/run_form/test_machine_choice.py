@@ -6,6 +6,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from gui.run_form.machine_choice import MachineChoice
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_the_chosen_one_stays_while_its_connection_is_broken(choice: MachineChoi
     choice.offer({"a": False, "gpus": False, "z": True})
     assert choice.machine == "gpus"
     assert texts(choice) == ["This machine", "gpus (not connected)", "z"]
-    assert choice.problem == "gpus is not connected now: wait, or choose another machine."
+    assert choice.problem == sentence("gpus-is-not-connected-now-wait")
     choice.offer({"a": True, "gpus": True, "z": True})
     assert texts(choice) == ["This machine", "a", "gpus", "z"]
     assert (choice.machine, choice.problem, told) == ("gpus", "", [])
@@ -58,7 +59,7 @@ def test_where_there_is_no_choice_a_machine_without_a_connection_stays(
     choice.setCurrentIndex(2)
     choice.setEnabled(False)
     choice.offer({"a": True})
-    assert (choice.machine, choice.problem) == ("gpus", "gpus is not connected now.")
+    assert (choice.machine, choice.problem) == ("gpus", sentence("gpus-is-not-connected-now"))
     assert texts(choice) == ["This machine", "a", "gpus (not connected)"]
     choice.setEnabled(True)
     choice.offer(choice.connections)

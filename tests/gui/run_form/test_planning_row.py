@@ -11,6 +11,7 @@ from gui.run_form.memory_bar import MemoryBar
 from gui.run_form.planning_row import PlanningRow
 from gui.style.theme import DARK, ThemeController
 from tests.support.planning_program import ESTIMATE, GIB
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def row(qtbot: QtBot, qapp: QApplication) -> PlanningRow:
 def test_a_preflight_is_offered_where_nothing_was_tried(row: PlanningRow, qtbot: QtBot) -> None:
     assert row.estimate_link.isVisible()
     row.set_tried(False)
-    assert row.text.text() == "Not tried on these devices yet:"
+    assert row.text.text() == sentence("not-tried-on-these-devices-yet")
     assert not row.estimate_link.isVisible()
     with qtbot.waitSignal(row.preflight.triggered):
         row.offer.click()

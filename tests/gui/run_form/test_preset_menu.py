@@ -15,6 +15,7 @@ from engine.spec import presets
 from engine.spec.run_spec import RunSpec
 from gui.run_form.run_form import RunForm
 from tests.gui.save_dialog_user import SaveDialogUser
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(
     recipe="digits",
@@ -105,7 +106,7 @@ def test_any_file_can_be_loaded_and_what_does_not_suit_is_said(
         replace(SPEC, devices=("GPU-far",), strategy="jax/pmap", settings={"width": 8, "hat": 1}),
     )
     form.presets.load(file)
-    assert "GPUs of the preset are not on this machine" in form.note.text()
+    assert sentence("gpus-of-preset-are-not-here") in form.note.text()
     assert "jax/pmap" in form.note.text()
     assert "hat" in form.note.text()
     spec = form.spec()
@@ -133,7 +134,10 @@ def test_a_folder_that_takes_no_preset_is_said_in_words(
     answer(monkeypatch, "mine")
     monkeypatch.setattr(Path, "replace", refuse)
     form.presets.save_as()
-    assert f"{presets.path_of('mine')} cannot be written (Permission denied)" in form.note.text()
+    assert (
+        sentence("cannot-be-written-permission-denied", path_of=presets.path_of("mine"))
+        in form.note.text()
+    )
     assert "Errno" not in form.note.text()
     assert list(presets.folder().iterdir()) == [], "nothing is left lying about"
 

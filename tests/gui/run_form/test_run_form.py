@@ -20,6 +20,7 @@ from gui.bridge.files import gpu_builds
 from gui.run_form.run_form import RunForm
 from gui.style.theme import ThemeController
 from tests.gui.conftest import FakeStrategy, UseStrategies
+from tests.support.sentences import sentence
 
 GPUS = ("GPU-aaaa", "GPU-bbbb")
 
@@ -76,7 +77,7 @@ def test_the_first_run_is_one_click_away(form: RunForm, qtbot: QtBot) -> None:
         ("seed", "99999999999999999999", "at most 2147483647"),
         ("keep_checkpoints", "0", "at least 1"),
         ("learning_rate", "1e400", "smaller number"),
-        ("settings.width", "wide", "width must be a whole number"),
+        ("settings.width", "wide", sentence("width-must-be-whole-number")),
         ("settings.width", "99999999999999999999", "between -2^63 and 2^63"),
         ("settings.dropout", "1e400", "smaller number"),
     ],
@@ -121,10 +122,10 @@ def test_a_problem_far_down_in_the_advanced_part_is_scrolled_to(
 
 def test_the_arithmetic_of_the_batch_is_always_in_sight(form: RunForm) -> None:
     line(form, "batch_size").setText("64")
-    assert form.field("batch_size").note == "64 = 64 per replica × 1 replica"
+    assert form.field("batch_size").note == sentence("64-per-replica-on-1")
     form.strategy.choose("torch/ddp")
     form.devices.set_devices(("cpu:0", "cpu:1"))
-    assert form.field("batch_size").note == "64 = 32 per replica × 2 replicas"
+    assert form.field("batch_size").note == sentence("32-per-replica-on-2")
 
 
 def test_the_arithmetic_knows_accumulation_and_workers_that_share_a_device(
@@ -136,7 +137,7 @@ def test_the_arithmetic_knows_accumulation_and_workers_that_share_a_device(
     line(form, "batch_size").setText("64")
     line(form, "accumulation").setText("4")
     line(form, "workers_per_device").setText("2")
-    assert form.field("batch_size").note == "64 = 8 per replica × 2 replicas × 4 accumulation steps"
+    assert form.field("batch_size").note == sentence("per-replica-replicas-accumulation-steps")
 
 
 def test_a_strategy_that_cannot_run_is_visible_disabled_and_says_why(form: RunForm) -> None:
@@ -182,7 +183,7 @@ def test_torch_without_cuda_is_refused_on_gpus_before_the_start(
     monkeypatch.setattr(gpu_builds, "gpu_problem", without_cuda)
     assert form.spec() is not None  # on the CPU
     form.devices.show_snapshot(snapshot(*GPUS))
-    assert form.devices.problem_note.problem == "torch of '' was built without CUDA."
+    assert form.devices.problem_note.problem == sentence("torch-of-was-built-without-cuda")
     assert form.spec() is None
     assert not form.start_button.isEnabled()
 
@@ -439,7 +440,7 @@ def test_a_start_with_a_problem_says_it_and_goes_to_the_field(form: RunForm, qtb
     line(form, "epochs").setText("x")
     with qtbot.waitSignal(form.message) as said, qtbot.assertNotEmitted(form.start_requested):
         form.start()
-    assert said.args == ["Not started: Epochs must be a whole number, not 'x'."]
+    assert said.args == [sentence("not-started-epochs-must-be-whole")]
     assert form.focusWidget() is line(form, "epochs")
     line(form, "epochs").setText("1")
     form.devices.set_devices(())
@@ -469,4 +470,4 @@ def test_nothing_starts_while_the_chosen_machine_is_not_connected(form: RunForm)
     form.message.connect(said.append)
     form.offer_machines({})
     assert form.machine.machine == ""
-    assert said == ["gpus is disconnected: the form is for this machine now."]
+    assert said == [sentence("gpus-is-disconnected-so-form-is-here")]

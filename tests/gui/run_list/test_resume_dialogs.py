@@ -24,6 +24,7 @@ from gui.bridge.engine_client import EngineClient, ResumeRequest
 from gui.run_form.run_form import RunForm
 from gui.run_list.checkpoint_dialog import CheckpointDialog
 from gui.run_list.resume_dialogs import ResumeDialogs
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), epochs=150)
 RUN = RunInfo("7", Path("7"), SPEC, RunStatus(step=1200), RunState.STOPPED, "")
@@ -92,13 +93,13 @@ def test_with_changes_the_form_asks_for_them(
     )
     around.resume_dialogs.continue_with_changes("7")
     dialog = around.dialog()
-    assert "change its settings in the form" in dialog.note.text()
+    assert sentence("change-settings-in-form") in dialog.note.text()
     dialog.table.setCurrentItem(dialog.table.topLevelItem(1))
     dialog.accept()
     assert asked == []
     assert around.form.heading.title.text() == "RESUME RUN 7"
     origin = around.form.heading.origin.text()
-    assert origin == "From step 10 (1 of 150 epochs done). Points after this step are removed."
+    assert origin == sentence("from-step-of-epochs-done-points")
     with qtbot.waitSignal(around.form.continue_requested) as wanted:
         around.form.start_button.click()
     assert wanted.args == [ResumeRequest("7", CHECKPOINTS[0].folder, SPEC)]
@@ -216,9 +217,7 @@ def test_a_run_without_checkpoints_starts_from_the_beginning_with_changes(
     )
     around.resume_dialogs.continue_with_changes("7")
     form = around.form
-    assert form.heading.origin.text() == (
-        "From the beginning: there is no checkpoint. Its points are removed."
-    )
+    assert form.heading.origin.text() == sentence("from-beginning-there-is-no-checkpoint")
     assert not form.heading.as_new.isVisibleTo(form)
     form.field("epochs").set_value(9)
     form.copy_command()

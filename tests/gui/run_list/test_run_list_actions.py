@@ -16,6 +16,7 @@ from engine.system import paths
 from gui.run_list.notes_dialog import NotesDialog
 from tests.gui.run_list.run_lists import Room, room, select
 from tests.support.recorded_runs import record_epochs
+from tests.support.sentences import sentence
 
 __all__ = ["room"]
 
@@ -71,11 +72,11 @@ def test_an_active_run_cannot_be_deleted_and_the_reason_is_shown(room: Room) -> 
     record_epochs("running")
     room.refresh()
     select(room, "1")
-    assert room.actions.delete.text() == "Move to the trash: run 1 is running, stop it first"
+    assert room.actions.delete.text() == sentence("move-to-trash-run-is-running")
     said: list[str] = []
     room.actions.failed.connect(said.append)
     QTest.keyClick(room.history, Qt.Key.Key_Delete)
-    assert said == ["Run 1 is running: stop it before you delete it."]
+    assert said == [sentence("run-is-running-stop-it-before-deletion")]
     assert client.get_run("1").id == "1"
 
 
@@ -172,7 +173,7 @@ def test_restorable_runs_are_restored_and_the_rest_is_reported(room: Room, qtbot
     record_epochs("finished")
     with qtbot.waitSignal(room.actions.failed) as said:
         room.panel.undo_bar.undo.click()
-    assert said.args == ["Run 2 is not in the trash any more."]
+    assert said.args == [sentence("run-is-not-in-trash-any")]
     assert room.listed() == ["2", "1"]
 
 
@@ -185,7 +186,7 @@ def test_notes_on_a_missing_run_are_refused_with_a_sentence(room: Room, qtbot: Q
     folder.rename(folder.parent / "elsewhere")
     with qtbot.waitSignal(room.actions.failed) as said:
         dialog.accept()
-    assert said.args[0].startswith("The notes on run 1 cannot be written: ")
+    assert said.args[0].startswith(sentence("notes-on-run-cannot-be-written"))
     qtbot.waitUntil(lambda: dialog.problem.text() == said.args[0])
     (folder.parent / "elsewhere").rename(folder)
     dialog.note.setPlainText("it took me an hour")

@@ -19,6 +19,7 @@ from gui.run_list.run_delegate import ROW_HEIGHT
 from gui.run_list.run_list_model import COLOUR, DETAIL, detail
 from gui.run_list.run_list_view import RunListView
 from gui.style.theme import DARK, LIGHT, ThemeController
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_the_second_line_has_state_metric_and_end(record: Callable[..., Any]) ->
     index = RunIndex()
     assert detail(index.runs()[0]) == "running · val accuracy 87.5 %"
     run.add(RunEnded("finished", "All epochs are done."))
-    assert detail(index.runs()[0]).startswith("finished · val accuracy 87.5 % · ")
+    assert detail(index.runs()[0]).startswith(sentence("finished-val-accuracy"))
 
 
 def test_the_watched_run_is_grey_while_nothing_is_heard_of_it(
@@ -202,7 +203,7 @@ def test_a_queued_run_says_what_it_waits_for_and_can_be_moved(
     run.begin()
     run.add(Queued(("1",), "Queued behind run 1 on GPU 0 (next in line)."))
     history.show_runs(RunIndex().runs())
-    assert detail(RunIndex().runs()[0]) == "queued behind run 1 on GPU 0 (next in line)"
+    assert detail(RunIndex().runs()[0]) == sentence("queued-behind-run-on-gpu-next")
     history.watch("1")
     assert not any(action.isVisible() for action in history.moves.values())
     history.watch("2")

@@ -16,6 +16,7 @@ from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store.store_reader import StoredEvent
 from engine.spec.run_spec import RunSpec
 from gui.run_view.failure_banner import FailureBanner, failure_facts
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
 FAILURE = Failure(1, "cpu:1", -9, "SIGKILL", "killed", "recipe.py:12", "one\ntwo\n")
@@ -36,7 +37,7 @@ def test_a_failure_says_who_how_where_and_the_last_lines(banner: FailureBanner) 
     banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "Rank 1 was killed.", FAILURE))])
     banner.show_info(info(RunState.FAILED, "Rank 1 was killed."))
     assert banner.isVisible()
-    assert banner.sentence.text() == "⚠ Run 7 failed: Rank 1 was killed."
+    assert banner.sentence.text() == sentence("banner-run-failed", reason="Rank 1 was killed.")
     assert banner.facts.text() == "rank 1 · cpu:1 · SIGKILL · in recipe.py:12"
     assert banner.log.toPlainText() == "one\ntwo"
 
@@ -48,9 +49,9 @@ def test_the_rest_of_an_exceptions_text_is_shown_apart_from_the_log(banner: Fail
     banner.show_info(info(RunState.FAILED, "Rank 1 failed."))
     shown = banner.details.text()
     assert shown.startswith("Indices without a gradient: 2 3\nmore\nlast\n")
-    assert shown.endswith("\n… and 10 more lines, which the log has")
+    assert shown.endswith(sentence("and-more-lines-in-log"))
     assert banner.log_title.isVisible()
-    assert banner.log_title.text() == "Last lines of its log, from before it failed:"
+    assert banner.log_title.text() == sentence("last-lines-of-log")
     banner.add_events(
         [StoredEvent(10, 0.0, RunEnded("failed", "Other.", replace(FAILURE, log_tail="")))]
     )
@@ -81,7 +82,7 @@ def test_nothing_is_said_of_runs_that_are_well(banner: FailureBanner, state: Run
 
 def test_an_interrupted_run_says_so_without_an_older_failure(banner: FailureBanner) -> None:
     banner.show_info(info(RunState.INTERRUPTED, "Its supervisor is gone."))
-    assert banner.sentence.text() == "⚠ Run 7 was interrupted: Its supervisor is gone."
+    assert banner.sentence.text() == sentence("run-was-interrupted-supervisor-is-gone")
     assert not banner.log.isVisible()
 
 
@@ -94,7 +95,7 @@ def test_what_is_wrong_with_a_run_that_goes_on_is_said_while_it_is(banner: Failu
     trouble = info(RunState.RUNNING)._replace(status=status)
     banner.show_info(trouble)
     assert banner.isVisible()
-    assert banner.sentence.text() == "⚠ Run 7: No step for 2 min."
+    assert banner.sentence.text() == sentence("run-no-step-for-min")
     assert banner.stop.isVisible()
     QTest.mouseClick(banner.dismiss, Qt.MouseButton.LeftButton)
     banner.show_info(trouble)
@@ -116,7 +117,9 @@ def test_gpus_have_the_names_that_people_give_them(banner: FailureBanner) -> Non
     banner.show_info(info(RunState.FAILED, "Rank 1 on GPU-5c1e was killed."))
     assert "GPU-5c1e" in banner.sentence.text()
     banner.set_device_names({"GPU-3f6b": "GPU 0", "GPU-5c1e": "GPU 1", "cpu": "CPU"})
-    assert banner.sentence.text() == "⚠ Run 7 failed: Rank 1 on GPU 1 was killed."
+    assert banner.sentence.text() == sentence(
+        "banner-run-failed", reason="Rank 1 on GPU 1 was killed."
+    )
     assert banner.facts.text() == "rank 1 · GPU 1 · SIGKILL"
 
 

@@ -8,6 +8,7 @@ from engine.client import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from gui.run_view.progress_text import status_line
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1", "gpus/cpu:0"))
 
@@ -18,7 +19,7 @@ def line(state: RunState, reason: str = "", ready: int = 0) -> str:
 
 
 def test_workers_get_ready_only_while_the_run_starts() -> None:
-    assert line(RunState.STARTING, ready=1) == "Starting: 1 of 3 workers ready."
+    assert line(RunState.STARTING, ready=1) == sentence("starting-of-workers-ready")
     assert line(RunState.RUNNING, ready=2) == "Running."
     assert line(RunState.PAUSED, ready=2) == "Paused."
 

@@ -18,6 +18,7 @@ from gui.run_view.headline import PROGRESS_WIDTH
 from gui.run_view.run_controls import RunControls
 from gui.style.theme import ThemeController
 from tests.gui.conftest import FakeStrategy, UseStrategies
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
 
@@ -109,7 +110,7 @@ def test_without_a_checkpoint_a_run_starts_from_the_beginning(controls: RunContr
     assert controls.resume.isEnabled()
     assert "from the beginning" in controls.resume.toolTip()
     controls.show_info(info(RunState.INTERRUPTED, checkpoint="step-5"))
-    assert "from the newest checkpoint" in controls.resume.toolTip()
+    assert sentence("from-newest-checkpoint") in controls.resume.toolTip()
 
 
 def test_clicks_say_what_is_wanted(controls: RunControls, qtbot: QtBot) -> None:
@@ -144,7 +145,7 @@ GPUS = ("GPU-aaaa", "GPU-bbbb")
     ("state", "devices", "can_free", "reason"),
     [
         (RunState.RUNNING, GPUS, True, ""),
-        (RunState.RUNNING, GPUS, False, "torch/fake keeps its model"),
+        (RunState.RUNNING, GPUS, False, sentence("strategy-keeps-its-model")),
         (RunState.RUNNING, ("cpu:0",), True, "no GPU to free"),
         (RunState.STARTING, GPUS, True, None),
         (RunState.PAUSED, GPUS, True, None),

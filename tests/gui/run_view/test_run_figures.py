@@ -17,6 +17,7 @@ from engine.runs.store.store_reader import StoredEvent
 from engine.spec.run_spec import RunSpec
 from gui.run_view.run_figures import RunFigures
 from tests.gui.stored_points import stored_points
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 EACH_SECOND = "the largest of samples every second"
@@ -159,15 +160,21 @@ def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
         "device/GPU-b/memory", stored_points(np.arange(2.0), np.array([1.5 * 2**30, 1.0]))
     )
     figures.add_points("device/GPU-b/memory", stored_points(np.arange(1.0), np.array([np.nan])))
-    assert cards.shown["memory"][:2] == ("1.5 GiB", f"GPU 1 · all its processes · {EACH_SECOND}")
+    assert cards.shown["memory"][:2] == (
+        "1.5 GiB",
+        sentence("gpu-1-all-processes", each_second=EACH_SECOND),
+    )
     figures.set_device_names({"GPU-b": "GPU 3"})
-    assert cards.shown["memory"][:2] == ("1.5 GiB", f"GPU 3 · all its processes · {EACH_SECOND}")
+    assert cards.shown["memory"][:2] == (
+        "1.5 GiB",
+        sentence("gpu-3-all-processes", each_second=EACH_SECOND),
+    )
 
 
 def test_the_step_time_says_what_was_no_computing_on_the_mean_rank(figures: RunFigures) -> None:
     cards = Cards(figures)
     figures.show_info(info(step_seconds=0.0649))
-    assert cards.shown["step_time"][1] == "per step · mean of the last seconds"
+    assert cards.shown["step_time"][1] == sentence("per-step-mean-of-last-seconds")
     figures.add_points(
         "rank/0/communication_share", stored_points(np.arange(2.0), np.array([0.5, 0.53]))
     )
@@ -178,10 +185,10 @@ def test_the_step_time_says_what_was_no_computing_on_the_mean_rank(figures: RunF
     figures.add_points("rank/1/data_share", stored_points(np.arange(1.0), np.array([0.09])))
     figures.add_points("rank/0/data_share", stored_points(np.arange(1.0), np.array([np.nan])))
     figures.show_info(info(step_seconds=0.0649))
-    assert cards.shown["step_time"][1] == "data 6 % · comm. 27 % · mean of the last seconds"
+    assert cards.shown["step_time"][1] == sentence("data-comm-mean-of-last-seconds")
     figures.clear()
     figures.show_info(info(step_seconds=0.0649))
-    assert cards.shown["step_time"][1] == "per step · mean of the last seconds"
+    assert cards.shown["step_time"][1] == sentence("per-step-mean-of-last-seconds")
 
 
 def test_another_run_begins_with_unknown_figures(figures: RunFigures) -> None:

@@ -20,6 +20,7 @@ from gui.run_view.progress_text import progress_text
 from gui.run_view.run_controls import RunControls
 from gui.run_view.script_bar import ScriptBar, ScriptDialog
 from gui.style.theme import DARK
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_it_says_what_resuming_means(bar: ScriptBar, run: RunInfo) -> None:
     assert not bar.isHidden()
     assert "from the beginning" in bar.text.text()
     bar.show_info(with_spec(run, resume_arguments="--resume {latest}"))
-    assert "the script has saved no checkpoint yet" in bar.text.text()
+    assert sentence("script-has-saved-no-checkpoint-yet") in bar.text.text()
 
 
 def test_a_resume_after_its_end_is_told_from_that_of_a_pause(bar: ScriptBar, run: RunInfo) -> None:
@@ -115,7 +116,7 @@ def test_the_buttons_say_what_they_do_with_a_script(
     bar.show_info(run._replace(state=RunState.STOPPED))
     assert "exactly" in controls.checkpoint.toolTip()
     bar.clear()
-    assert controls.checkpoint.accessibleDescription() == "Save a checkpoint now (Ctrl+S)"
+    assert controls.checkpoint.accessibleDescription() == sentence("save-checkpoint-now-ctrls")
 
 
 @pytest.mark.parametrize(

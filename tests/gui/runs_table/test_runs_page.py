@@ -28,6 +28,7 @@ from gui.runs_table.runs_page import RunsPage, run_groups
 from gui.style.theme import DARK
 from tests.support.made_runs import made_run
 from tests.support.recorded_runs import record_epochs
+from tests.support.sentences import sentence
 
 SHIFT, CONTROL = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.ControlModifier
 
@@ -118,7 +119,7 @@ def test_the_table_is_filtered_sorted_and_says_what_is_wrong(page: Page) -> None
     page.settle()
     assert page.listed() == ["3", "4", "5", "6"]
     page.filter("lr < 0.005 and sed = 1")
-    assert page.page.problem.text.text() == "No run has “sed”. Did you mean “seed” or “started”?"
+    assert page.page.problem.text.text() == sentence("no-run-has-sed-did-you")
     assert page.page.filter.property("fault") is True
     assert page.listed() == ["3", "4", "5", "6"], "the last filter counts"
     page.filter("seed = 1")

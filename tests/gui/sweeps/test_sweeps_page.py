@@ -18,6 +18,7 @@ from gui.bridge.machines.remote_sweeps import NOT_CONNECTED
 from gui.style.theme import DARK, LIGHT
 from gui.sweeps.sweeps_page import SweepsPage
 from tests.support.made_sweeps import make_sweep
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def page(qtbot: QtBot) -> SweepsPage:
 def test_without_sweeps_it_offers_to_make_one(page: SweepsPage, qtbot: QtBot) -> None:
     assert not page.first.isVisible(), "nothing is known yet"
     page.show_reports([], ["gpus"])
-    assert page.none.text() == "Reading the sweeps of gpus…"
+    assert page.none.text() == sentence("reading-sweeps-of-gpus")
     assert not page.first.isVisible()
     page.show_reports([])
     assert page.first.isVisible()
@@ -171,7 +172,7 @@ def test_a_damaged_sweep_is_a_sentence_and_the_others_can_be_seen(page: SweepsPa
     (folder / JOURNAL).write_bytes(b"no json\n" * 3)
     page.show_reports(SweepIndex().read())
     assert page.progress.text() == "damaged"
-    assert "Sweep 2: its journal is damaged" in page.problem.text()
+    assert sentence("sweep-journal-is-damaged", sweep=2) in page.problem.text()
     assert not page.parallel.isVisible()
     assert page.resume.isHidden()
     assert page.stop.isHidden()

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.spec.field_info import FieldInfo, Setting
 from gui.widgets.entry_fields import Combo, Field
+from tests.support.sentences import sentence
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_nonsense_is_refused_with_a_sentence(qtbot: QtBot, text: str) -> None:
     entry = Field(FieldInfo("width", "int", 32))
     qtbot.addWidget(entry)
     _cleared(entry).setText(text)
-    with pytest.raises(ValueError, match="width must be a whole number"):
+    with pytest.raises(ValueError, match=sentence("width-must-be-whole-number").pattern):
         entry.value()
 
 
@@ -81,8 +82,8 @@ def test_a_choice_is_shown_in_words_and_explained(qtbot: QtBot) -> None:
     assert (combo.currentText(), entry.value()) == ("Keep going", "continue")
     entry.set_value("skip")
     assert (combo.currentText(), entry.value()) == ("Skip step", "skip")
-    assert "Keep going: the training goes on" in combo.toolTip()
-    assert info.help(in_form=False) == "The loss is NaN. continue: the training goes on."
+    assert sentence("keep-going-training-goes") in combo.toolTip()
+    assert info.help(in_form=False) == sentence("loss-is-nan-continue-training-goes")
 
 
 def test_a_field_at_fault_is_outlined_and_says_why_to_screen_readers(qtbot: QtBot) -> None:
@@ -178,7 +179,7 @@ def test_text_is_one_line_that_can_be_shown(qtbot: QtBot, text: str) -> None:
     entry = Field(FieldInfo("note", "str", "a"))
     qtbot.addWidget(entry)
     entry.set_value(text)
-    with pytest.raises(ValueError, match="without control characters"):
+    with pytest.raises(ValueError, match=sentence("without-control-characters").pattern):
         entry.value()
 
 

@@ -9,6 +9,7 @@ from engine.templates.kinds import KINDS
 from engine.templates.server import IDLE_SECONDS
 from gui.bridge.template_keeper import TemplateStatus
 from gui.window.template_label import IDLE_MINUTES, TemplateLabel
+from tests.support.sentences import sentence
 from tests.support.template_double import template
 
 TORCH = KINDS["torch"]
@@ -49,11 +50,11 @@ def test_the_text_is_about_the_next_run(
 def test_the_tooltip_tells_of_all(label: TemplateLabel) -> None:
     label.show_status(TemplateStatus(TORCH, True, (READY, OTHER), "no process"))
     assert label.accessibleDescription().splitlines() == [
-        "A run starts at once if its framework is loaded in advance.",
+        sentence("run-starts-at-once-if-framework"),
         "PyTorch ready · 290.0 MiB · pid 4711 · workers: 0",
         "TensorFlow ready · 290.0 MiB · pid 12 · workers: 2",
         "PyTorch: no process.",
-        "Each ends after 15 minutes without a run. The menu Run switches this off.",
+        sentence("each-ends-after-minutes-without-run"),
     ]
     assert "pid 4711" in label.toolTip()
     label.show_status(TemplateStatus(TORCH, True, (template(problem="its imports failed"),)))

@@ -21,6 +21,7 @@ from gui.window.desktop_notices import DesktopNotices
 from gui.window.taskbar import Taskbar, desktop_progress
 from gui.window.window_status import WindowStatus
 from tests.gui.conftest import SPEC
+from tests.support.sentences import sentence
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +110,7 @@ def test_of_a_machine_that_is_not_heard_nothing_is_said_about_steps(
     there = info(tmp_path, updated=time.time(), step_seconds=0.1)._replace(id="gpus:7")
     liveness.show_info(there)
     assert said == [Silence(6.0, machine="gpus")]
-    assert silence_text(said[0]) == "⚠ no news from gpus for 6 s"
+    assert silence_text(said[0]) == sentence("no-news-from-gpus")
     assert window_title(there, said[0]).startswith("no news · ")
     liveness.show_info(there._replace(id="lab:7"))
     assert said[1:] == [NO_SILENCE]
@@ -204,7 +205,7 @@ def test_a_run_that_ends_is_announced_once(qtbot: QtBot, tmp_path: Path) -> None
     notices.show_runs([info(tmp_path, RunState.FAILED)])
     notices.show_runs([info(tmp_path, RunState.FAILED)])
     assert told == [("digits · single · #7 failed", "All is done.", True)]
-    assert said == ["digits · single · #7 failed. All is done."]
+    assert said == [sentence("digits-single-failed-all-is-done")]
     for state in (RunState.RUNNING, RunState.FINISHED):
         trial = info(tmp_path, state)
         notices.show_runs([trial._replace(notes=RunNotes(tags=("sweep-3", "trial-0")))])

@@ -11,6 +11,7 @@ import pytest
 
 from engine.system import paths
 from main import main
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -62,8 +63,8 @@ def test_one_batch_is_trained_and_one_is_validated(
     assert main(["check", str(recipe), "--devices", "cpu:0", "--batch-size", "16"]) == 0
     text = capsys.readouterr().out
     assert "a PyTorch recipe with model(), datasets(), loss()." in text
-    assert "an epoch 4 steps of 16 samples" in text
-    assert "One batch was trained with torch/single on cpu:0" in text
+    assert sentence("epoch-steps-of-samples") in text
+    assert sentence("one-batch-was-trained") in text
 
 
 def test_what_is_wrong_is_said_with_file_and_line(
@@ -85,7 +86,7 @@ def test_what_does_not_end_is_ended(tmp_path: Path, capsys: pytest.CaptureFixtur
     recipe = tmp_path / "mine.py"
     recipe.write_text(RECIPE.replace("# in datasets", "time.sleep(1000)"))
     said = found(recipe, capsys, "--seconds", "2", code=1)
-    assert "not done with one batch within 2 s" in said["problem"]
+    assert sentence("not-done-with-one-batch-within") in said["problem"]
 
 
 def test_what_cannot_be_started_is_refused(

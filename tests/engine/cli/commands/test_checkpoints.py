@@ -13,6 +13,7 @@ from engine.remote import downloads
 from engine.runs import checkpoint_files
 from main import main
 from tests.support.recorded_runs import record_epochs, save_checkpoint
+from tests.support.sentences import sentence
 
 Text = pytest.CaptureFixture[str]
 
@@ -58,8 +59,8 @@ def test_one_is_copied_whole(
     [
         (["77"], "There is no run 77"),
         (["77", "--copy", "newest"], "There is no run 77"),
-        (["1", "-o", "new"], "which checkpoint is to be copied"),
-        (["1", "--copy", "step-7"], "has no checkpoint step-7: `"),
+        (["1", "-o", "new"], sentence("which-checkpoint-is-to-be-copied")),
+        (["1", "--copy", "step-7"], sentence("has-no-checkpoint-of-that-name")),
         (["1", "--copy", "newest", "-o", "."], "exists already"),
         (["1", "--copy", "newest", "-o", "no/way"], "choose another folder"),
     ],

@@ -11,6 +11,7 @@ from engine.cluster import membership
 from engine.cluster.member import Member
 from engine.cluster.membership import Cluster
 from engine.cluster.versions import Versions
+from tests.support.sentences import sentence
 
 HERE = Member(
     name="desk", ip="10.0.0.1", alive=True, is_here=True, versions=Versions(torch="2.13.0+cpu")
@@ -30,7 +31,7 @@ def other(**changes: object) -> Member:
         (other(problem="gpus was lost."), ["gpus was lost."]),
         (
             other(versions=Versions(torch="2.13.0+cu130")),
-            ["PyTorch is 2.13.0+cpu here, and 2.13.0+cu130 on gpus."],
+            [sentence("pytorch-is-here", machine="gpus")],
         ),
     ],
 )
@@ -41,7 +42,7 @@ def test_what_differs_is_said(member: Member, said: list[str]) -> None:
 @pytest.mark.parametrize(("offset", "where"), [(61.0, "61.0 s ahead of"), (-5.04, "5.0 s behind")])
 def test_a_clock_that_differs_is_said_with_its_sign(offset: float, where: str) -> None:
     (text,) = command.notes_on([HERE, other(clock_offset=offset)])
-    assert f"The clock of gpus is {where} the clock of this machine" in text
+    assert sentence("clock-of-gpus-is-clock", where=where) in text
 
 
 def test_a_machine_in_no_cluster_is_told_how_to_begin_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from engine.cli.commands import desktop_entry
 from engine.processes.process import PROJECT
 from gui.window.taskbar import DESKTOP_FILE
 from main import main
+from tests.support.sentences import sentence
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +94,7 @@ def test_a_home_that_is_no_absolute_path_is_refused(
     monkeypatch.setenv("XDG_DATA_HOME", "relative")
     monkeypatch.setenv("HOME", home)
     assert main(["desktop-entry"]) == 2
-    assert capsys.readouterr().err.startswith("HOME is not an absolute path")
+    assert capsys.readouterr().err.startswith(sentence("home-is-not-absolute-path"))
 
 
 @pytest.mark.usefixtures("processes")
@@ -112,7 +113,7 @@ def test_remove_takes_it_out_again(data_home: Path, capsys: pytest.CaptureFixtur
     assert not [path for path in data_home.rglob("*") if path.is_file()]
     capsys.readouterr()
     assert main(["desktop-entry", "--remove"]) == 2
-    assert capsys.readouterr().err == "Traindeck is not in the menu of applications.\n"
+    assert capsys.readouterr().err == sentence("traindeck-is-not-in-menu")
 
 
 @pytest.mark.parametrize("platform", ["win32", "darwin"])

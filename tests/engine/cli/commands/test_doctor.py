@@ -15,6 +15,7 @@ from engine.doctor.examination import Examination, Pythons
 from engine.doctor.facts import DriverFacts
 from engine.planning import own_data_folder
 from engine.telemetry.snapshot import Snapshot
+from tests.support.sentences import sentence
 
 GOOD, BAD = Check("driver", True, "It works."), Check("NCCL", False, "It hangs.", "Do this.")
 UNKNOWN = Check("XLA", None, "Not asked.")
@@ -40,7 +41,7 @@ def test_each_check_has_a_line_and_the_exit_code_tells_of_problems(
     assert capsys.readouterr().out.splitlines() == [
         "ok       driver: It works.",
         "-        XLA: Not asked.",
-        "2 checks: no problem was found.",
+        sentence("checks-no-problem-was-found", count=2),
     ]
     found.append(BAD)
     assert main.main(["doctor"]) == 1
@@ -65,7 +66,7 @@ def test_a_damaged_list_of_environments_is_one_of_the_checks(
     assert main.main(["doctor", "--json"]) == 1
     first, *others = json.loads(capsys.readouterr().out)
     assert (first["check"], first["ok"]) == ("environments", False)
-    assert "environments.json, cannot be read" in first["sentence"]
+    assert sentence("list-of-environments-cannot-be-read") in first["sentence"]
     assert "fsck --repair" in first["remedy"]
     assert [each["check"] for each in others] == ["driver", "XLA"]
 

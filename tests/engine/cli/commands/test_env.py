@@ -17,6 +17,7 @@ from engine.scripts.interpreters import find_interpreter, interpreter_of
 from engine.spec.run_spec import RunSpec
 from main import main
 from tests.engine.facts.test_equivalent_command import read_back, started
+from tests.support.sentences import sentence
 
 __all__ = ["started"]
 
@@ -39,7 +40,7 @@ def test_an_environment_is_added_listed_used_and_removed(
     folder = str(Path(python).parents[1])
     assert main(["env", "add", "tf gpu", "--python", folder]) == 0
     said = capsys.readouterr()
-    assert "It has Python 3.12.4, TensorFlow 2.21.0 for CUDA 12.5.1 (2 GPUs)." in said.out
+    assert sentence("it-has-python-tensorflow-for-cuda") in said.out
     assert "env use 'tf gpu' --for tensorflow" in said.err
     assert main(["env", "use", "tf gpu"]) == 0
     assert registry.default_interpreter("tensorflow") == python
@@ -93,7 +94,9 @@ def test_a_damaged_list_does_not_keep_a_run_from_a_python_that_is_given_by_its_p
     (traindeck_home / "environments.json").write_text("{")
     assert str(find_interpreter(python, tmp_path)) == python
     assert interpreter_of("traindeck", tmp_path) == ""
-    with pytest.raises(registry.UnreadableRegistry, match=r"fsck --repair` begins it anew"):
+    with pytest.raises(
+        registry.UnreadableRegistry, match=sentence("fsck-repair-begins-it-anew").pattern
+    ):
         find_interpreter("a", tmp_path)
 
 
@@ -114,11 +117,11 @@ def test_a_check_is_remembered_and_fails_with_a_problem(
     [
         (["add", "a"], "Say which environment"),
         (["add", "a/b", "--python", "/usr"], "cannot hold '/'"),
-        (["add", "a", "--python", "/nowhere"], "There is no Python /nowhere"),
+        (["add", "a", "--python", "/nowhere"], sentence("there-is-no-python-nowhere")),
         (["add", "a", "--create", "torch", "tensorflow[and-cuda]"], "an environment for each"),
-        (["check", "a"], "There is no environment 'a'"),
-        (["remove", "a"], "There is no environment 'a'"),
-        (["use", "a"], "There is no environment 'a'"),
+        (["check", "a"], sentence("there-is-no-environment", name="a")),
+        (["remove", "a"], sentence("there-is-no-environment", name="a")),
+        (["use", "a"], sentence("there-is-no-environment", name="a")),
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(
@@ -153,7 +156,7 @@ def test_the_environment_of_an_active_run_is_not_removed(
 
     monkeypatch.setattr(env.client, "runs", lambda: [Run])
     assert main(["env", "remove", "a"]) == 2
-    assert "Run 7 uses the environment 'a'" in capsys.readouterr().err
+    assert sentence("run-uses-environment") in capsys.readouterr().err
 
 
 def test_a_run_uses_the_environment_that_it_names_or_that_of_its_framework(
@@ -180,8 +183,8 @@ def test_an_environment_that_is_gone_is_named(
     registry.add(Environment("a", python))
     Path(python).unlink()
     assert main(["train", "--env", "a", "--devices", "cpu:0"]) == 2
-    assert "choose another environment" in capsys.readouterr().err
+    assert sentence("choose-another-environment") in capsys.readouterr().err
     registry.use("a", ("torch",))
     assert main(["train", "--devices", "cpu:0"]) == 2
-    assert "choose another environment" in capsys.readouterr().err
+    assert sentence("choose-another-environment") in capsys.readouterr().err
     assert client.runs() == []

@@ -12,6 +12,7 @@ from engine.cli.output import Exit
 from engine.exports.export_runs import Format
 from engine.runs import run_info
 from tests.support.recorded_runs import record_epochs
+from tests.support.sentences import sentence
 
 
 def call(*arguments: str) -> int:
@@ -55,8 +56,8 @@ def test_every_format_has_a_command(
     [
         (("export", "7", "--format", "csv"), "There is no run 7"),
         (("export", "all", "--format", "csv"), "There are no runs yet"),
-        (("import", "missing.csv"), "There is no file or folder"),
-        (("import", "main.py"), "neither a TensorBoard event file"),
+        (("import", "missing.csv"), sentence("there-is-no-file-or-folder")),
+        (("import", "main.py"), sentence("neither-tensorboard-event-file")),
     ],
 )
 def test_what_cannot_be_done_is_refused(

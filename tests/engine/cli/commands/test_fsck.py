@@ -13,6 +13,7 @@ import main
 from engine.repair import run_check
 from engine.runs.store.run_store import FILE_NAME as STORE
 from tests.support.old_runs import NEWEST, restore_run
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def run() -> Path:
 
 def test_without_runs_nothing_is_damaged(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["fsck"]) == 0
-    assert capsys.readouterr().out == "Checked 0 runs and the data folder: nothing is damaged.\n"
+    assert capsys.readouterr().out == sentence("checked-runs-and-data-folder-nothing")
 
 
 def test_damage_is_reported_then_mended_then_gone(
@@ -30,17 +31,11 @@ def test_damage_is_reported_then_mended_then_gone(
 ) -> None:
     (run / "recipe.py").write_text("")
     assert main.main(["fsck", "1"]) == 1
-    assert capsys.readouterr().out == (
-        "run 1: recipe.py: The copy of the recipe is empty. With --repair, it is restored from the "
-        "store, as the last attempt began with it; the damaged one is kept as "
-        "recipe.py.damaged-1.\n"
-        "Checked 1 run: 1 problem. `python main.py fsck 1 --repair` mends what can be mended, and "
-        "keeps what it replaces.\n"
-    )
+    assert capsys.readouterr().out == sentence("run-copy-of-recipe-is-empty-with-repair")
     assert main.main(["fsck", "--repair"]) == 0
-    assert "Mended: it is restored from the store" in capsys.readouterr().out
+    assert sentence("mended-it-is-restored-from-store") in capsys.readouterr().out
     assert main.main(["fsck"]) == 0
-    assert capsys.readouterr().out.endswith("data folder: nothing is damaged.\n")
+    assert capsys.readouterr().out.endswith(sentence("data-folder-nothing-is-damaged"))
 
 
 def test_json_has_every_finding(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,8 +71,8 @@ def test_one_run_that_cannot_be_checked_does_not_hide_the_others(
     monkeypatch.setattr(run_check, "_too_new", fail)
     assert main.main(["fsck"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("run 1: The run cannot be checked: [Errno 5] Input/output error.")
-    assert lines[1].startswith("run 2: recipe.py: The copy of the recipe is empty.")
+    assert lines[0].startswith(sentence("run-run-cannot-be-checked-error"))
+    assert lines[1].startswith(sentence("run-copy-of-recipe-is-empty"))
 
 
 def test_ctrl_c_ends_a_long_query(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 from engine.spec.catalog import TEMPLATES, builtin_recipes, template_kinds
 from engine.spec.recipe_file import FUNCTIONS, read_recipe
 from main import main
+from tests.support.sentences import sentence
 
 LIBRARIES = {"lightning", "huggingface"}
 """Templates that need a library which not every environment has."""
@@ -35,7 +36,7 @@ def test_it_is_written_once_and_never_over_another_file(
     assert written.read_text() == (TEMPLATES / "torch.py").read_text()
     said = capsys.readouterr()
     assert said.out == "recipe.py\n"
-    assert "check recipe.py` tries it on one batch" in said.err
+    assert sentence("check-tries-it-on-one-batch") in said.err
     written.write_text("mine")
     assert main(["new-recipe", "recipe.py", "--for", "keras", "--json"]) == 2
     assert "recipe.py exists already" in json.loads(capsys.readouterr().out)["problems"][0]["text"]

@@ -14,6 +14,7 @@ from engine.processes import process
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
 from tests.support.recorded_runs import RUNNING, record_run
+from tests.support.sentences import sentence
 
 
 def enter() -> str:
@@ -36,7 +37,7 @@ def test_it_lists_running_and_waiting_runs_and_changes_the_order(
         f"digits · single · #{run}" for run in (first, second, third)
     ]
     assert "Uses them." in lines[0]
-    assert f"Queued behind run {first} on cpu:0 (next in line)." in lines[1]
+    assert sentence("queued-behind-run-on-cpu-next", first=first) in lines[1]
     queue.move(third, "first", json=True)
     printed = json.loads(capsys.readouterr().out)
     assert [(each["id"], each["place"]) for each in printed] == [

@@ -11,6 +11,7 @@ import pytest
 from engine.system import paths
 from main import main
 from tests.support.recorded_runs import record_epochs
+from tests.support.sentences import sentence
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +40,7 @@ def test_runs_are_filtered_sorted_and_printed_with_chosen_columns(
     assert main(["runs", "--filter", "lr > 0.2", "--json"]) == 0
     assert [run["id"] for run in json.loads(capsys.readouterr().out)] == ["2"]
     assert main(["runs", "--filter", "lr > 5"]) == 0
-    assert capsys.readouterr().out == "No run passes the filter.\n"
+    assert capsys.readouterr().out == sentence("no-run-passes-filter")
 
 
 def test_a_number_may_name_the_machine_as_the_person_calls_it_who_asks_from_elsewhere(
@@ -61,7 +62,7 @@ def test_runs_that_cannot_be_read_are_named_because_no_filter_finds_them(
     ]  # fmt: skip
     assert main(["runs", "--filter", "lr > 0"]) == 0
     said = capsys.readouterr().err
-    assert said.startswith("Left out, because they cannot be read (`")
+    assert said.startswith(sentence("left-out-as-unreadable"))
     assert said.endswith("show 2` says why): 2.\n")
 
 
@@ -70,17 +71,17 @@ def test_a_wrong_filter_or_column_is_refused_with_the_nearest_names(
 ) -> None:
     assert main(["runs", "--filter", "lrr<3"]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert said == ["--filter cannot be read. No run has “lrr”. Did you mean “lr”?", "lrr<3", "^^^"]
+    assert said == [sentence("filter-cannot-be-read-no-run"), "lrr<3", "^^^"]
     assert main(["runs", "--columns", "id,lerning_rate"]) == 2
     assert "“learning_rate”" in capsys.readouterr().err
     assert main(["runs", "--sort", "nosuch"]) == 2
-    assert capsys.readouterr().err == "--sort: No run has “nosuch”.\n"
+    assert capsys.readouterr().err == sentence("sort-no-run-has-nosuch")
 
 
 def test_json_with_the_columns_of_another_form_is_refused_by_name(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["runs", "--csv", "--json"]) == 2
-    assert "--csv chooses another form than --json" in capsys.readouterr().err
+    assert sentence("csv-chooses-another-form-than-json") in capsys.readouterr().err
     assert main(["runs", "--columns", "id", "--json"]) == 2
     assert "--columns" in capsys.readouterr().err

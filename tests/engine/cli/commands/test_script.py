@@ -17,6 +17,7 @@ from engine import client
 from engine.cli.commands import script
 from engine.facts.equivalent_command import resume_command, train_command
 from engine.spec.run_spec import RunSpec
+from tests.support.sentences import sentence
 
 TORCH = "import torch.distributed\n"
 
@@ -125,22 +126,28 @@ def test_how_a_script_resumes_may_look_like_an_option(started: list[RunSpec], va
     [
         ("--devices cpu:0", "needs a command after --"),
         ("--devices cpu:0 -- nope.py", "There is no script"),
-        ("--devices cpu:0 -- nope-program", "There is no program nope-program"),
+        ("--devices cpu:0 -- nope-program", sentence("there-is-no-program-nope-program")),
         ("--devices cpu:0 -- work.ipynb", "is a notebook"),
         ("--devices cpu:0 --folder nowhere -- train.py", "There is no script"),
-        ("--devices cpu:0 --env nowhere -- train.py", "There is no environment 'nowhere'"),
+        (
+            "--devices cpu:0 --env nowhere -- train.py",
+            sentence("there-is-no-environment", name="nowhere"),
+        ),
         ("--devices cpu:0 --env ./nowhere/bin/python -- train.py", "There is no Python"),
-        ("--devices cpu:0 --env nets -- train.py", "There is no environment 'nets'"),
+        (
+            "--devices cpu:0 --env nets -- train.py",
+            sentence("there-is-no-environment", name="nets"),
+        ),
         ("--devices cpu:0 --var 1A=2 -- train.py", "is no name of a variable"),
         ("--devices cpu:0 --var NOT_THERE_AT_ALL -- train.py", "is neither"),
         ("--devices cpu:0 --var RANK=2 -- train.py", "is set by the strategy"),
         ("--devices cpu:0 --resume-with '--x \"' -- train.py", "cannot be read"),
         ("--devices cpu:0 --resume-with '{last}' -- train.py", "know {latest} only"),
         ("--devices cpu:0 --strategy ddp -- train.py", "does not import traindeck"),
-        ("--devices cpu:0 --seed 3 -- train.py", "only with the calls of the module traindeck"),
+        ("--devices cpu:0 --seed 3 -- train.py", sentence("only-with-calls-of-module-traindeck")),
         (
             "--devices cpu:0,cpu:1 --strategy torchrun -- python -m torch.distributed.run x.py",
-            "starts the processes of all ranks itself",
+            sentence("starts-processes-of-all-ranks-itself"),
         ),
         ("--devices cpu:0,cpu:0 -- train.py", "is chosen 2 times"),
         ("--devices cpu:99 -- train.py", "no device cpu:99"),
@@ -161,7 +168,7 @@ def test_input_that_the_command_does_not_get_is_named(
 ) -> None:
     monkeypatch.setattr(script, "_has_input", lambda: True)
     run(started, "--devices", "cpu:0", "--", "train.py")
-    assert "The standard input is not passed on" in capsys.readouterr().err
+    assert sentence("standard-input-is-not-passed") in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("processes")
@@ -184,7 +191,7 @@ def test_a_refusal_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_script_is_no_recipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["train", "--recipe", "train.py", "--devices", "cpu:0"]) == 2
     text = capsys.readouterr().err
-    assert "it is no recipe but a script: `python main.py run -- " in text
+    assert sentence("it-is-no-recipe-but-script") in text
 
 
 def test_the_equivalent_command_is_read_back_as_the_same_spec(

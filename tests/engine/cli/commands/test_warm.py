@@ -16,6 +16,7 @@ from engine.templates import client
 from engine.templates.kinds import KINDS
 from engine.templates.protocol import FOLDER_VARIABLE
 from main import main
+from tests.support.sentences import sentence
 from tests.support.template_double import TemplateDouble, template
 
 
@@ -82,10 +83,10 @@ def test_it_waits_until_the_imports_are_done(
     [
         (
             lambda kind: template(kind, problem="its imports failed: no such file"),
-            "TensorFlow cannot be loaded in advance: its imports failed: no such file.",
+            sentence("tensorflow-cannot-be-loaded-in-advance"),
         ),
-        (lambda _: None, "TensorFlow is not loaded: its process has ended;"),
-        (lambda kind: template(kind, is_ready=False), "TensorFlow is not loaded after 1"),
+        (lambda _: None, sentence("tensorflow-process-has-ended")),
+        (lambda kind: template(kind, is_ready=False), sentence("tensorflow-is-not-loaded")),
     ],
 )
 def test_a_framework_that_is_not_ready_is_told_and_the_others_are_shown(
@@ -114,7 +115,7 @@ def test_a_start_that_fails_is_told(
     assert main(["warm", "--framework", "torch", "--json"]) == 1
     said = capsys.readouterr()
     assert json.loads(said.out) == []
-    assert "PyTorch cannot be loaded in advance: this system does not support it.\n" in said.err
+    assert sentence("pytorch-cannot-be-loaded-in-advance") in said.err
 
 
 def test_ctrl_c_ends_the_wait_and_not_the_loading(
@@ -126,7 +127,7 @@ def test_ctrl_c_ends_the_wait_and_not_the_loading(
     templates.born = lambda kind: template(kind, is_ready=False)
     monkeypatch.setattr("engine.cli.commands.warm.time.sleep", interrupt)
     assert main(["warm", "--framework", "torch"]) == 130
-    assert "Loading goes on; `python main.py warm --off` ends it." in capsys.readouterr().err
+    assert sentence("loading-goes-on-until-warm-off") in capsys.readouterr().err
     assert "torch" in templates.running
 
 
@@ -148,12 +149,12 @@ def test_off_ends_them_until_they_are_switched_on(
     templates.running = {"torch": template(workers=1), "tensorflow": template("tensorflow")}
     assert main(["warm", "--off"]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
-        "PyTorch (pid 4711) ends after its 1 worker.",
+        sentence("pytorch-pid-ends-after-worker"),
         "TensorFlow (pid 4711) ends.",
     ]
     assert (templates.is_on, templates.running) == (False, {})
     assert main(["warm"]) == 2
-    assert "`python main.py warm --allow` switches it on." in capsys.readouterr().err
+    assert sentence("warm-allow-switches-it-on") in capsys.readouterr().err
     assert templates.starts == []
     assert main(["warm", "--allow"]) == 0
     assert "is switched on" in capsys.readouterr().out
@@ -173,9 +174,7 @@ def test_off_ends_them_and_says_so_if_the_switch_cannot_be_stored(
     assert main(["warm", "--off"]) == 1
     said = capsys.readouterr()
     assert said.out.splitlines() == ["PyTorch (pid 4711) ends."]
-    assert said.err.startswith(
-        "That loading in advance is off could not be stored (read-only file system): "
-    )
+    assert said.err.startswith(sentence("that-loading-in-advance-is-off"))
     assert templates.is_on
     templates.running = {"torch": template()}
     assert main(["warm", "--off", "--json"]) == 1
@@ -209,7 +208,7 @@ def test_a_list_loads_nothing(
     templates: TemplateDouble, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["warm", "--list"]) == 0
-    assert "No framework is loaded in advance" in capsys.readouterr().out
+    assert sentence("no-framework-is-loaded-in-advance") in capsys.readouterr().out
     templates.running["torch"] = template()
     assert main(["warm", "--list"]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("PyTorch")
@@ -229,16 +228,13 @@ def test_devices_tell_what_is_loaded(
         assert main(["devices"]) == 0
         return capsys.readouterr().out.splitlines()[-1]
 
-    assert line() == "No framework is loaded in advance: `python main.py warm` loads them."
+    assert line() == sentence("no-framework-is-loaded-in-advance-loads")
     templates.running = {
         "torch": template(),
         "keras-torch": template("keras-torch", is_ready=False),
         "tensorflow": template("tensorflow", problem="its imports failed"),
     }
-    assert line() == (
-        "Loaded in advance: PyTorch (ready, 290.0 MiB), Keras on PyTorch (loading, 290.0 MiB), "
-        "TensorFlow (failed, 290.0 MiB)."
-    )
+    assert line() == sentence("loaded-in-advance-pytorch-ready-mib")
     templates.running.clear()
     templates.is_on = False
     assert "switched off" in line()

@@ -31,6 +31,7 @@ from engine.runs import run_info
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.spec.run_spec import RunSpec
 from tests.support.recorded_runs import BEGIN, RecordedRun
+from tests.support.sentences import sentence
 
 BAD = '<script>alert(1)</script> "><img src=x onerror=alert(2)> ../é\x00\x1b'
 
@@ -291,7 +292,7 @@ def test_the_newest_image_and_histogram_of_each_name_are_in_the_page(tmp_path):
     assert "samples, step 40" in page.words
     assert "weights, step 20" in page.svg_texts
     assert "weights, step 10" not in page.svg_texts
-    assert "Left out: 2 older ones of the same names." in page.words
+    assert sentence("left-out-older-ones-of-same") in page.words
     assert "<script>" not in content
 
 

@@ -16,6 +16,7 @@ from engine.planning.checks.checkpoints import (
     disk_finding,
 )
 from tests.engine.planning.checks.conftest import Make
+from tests.support.sentences import sentence
 
 MIB, GIB = 2**20, 2**30
 DISK = DiskFacts(folder=Path("/data/runs"), free=100 * GIB, total=200 * GIB, bytes_per_second=500e6)
@@ -29,14 +30,14 @@ def test_a_disk_with_room_is_fine() -> None:
     found = disk_finding(DISK)
     assert (found.level, found.text) == (
         "ok",
-        "100.0 GiB of 200.0 GiB are free in /data/runs, and 500 MB/s are written durably.",
+        sentence("gib-of-gib-are-free"),
     )
 
 
 def test_a_disk_that_cannot_be_written_is_an_error() -> None:
     found = disk_finding(msgspec.structs.replace(DISK, problem="read-only file system"))
     assert found.level == "error"
-    assert "The folder of the runs, /data/runs, cannot be written: read-only" in found.text
+    assert sentence("folder-of-runs-cannot-be-written") in found.text
     assert "TRAINDECK_HOME" in found.advice
 
 
@@ -49,7 +50,7 @@ def test_without_a_checkpoint_its_size_is_estimated(made: Make) -> None:
     assert checkpoint_bytes(made(checkpoint_bytes=5)) == 5
     assert checkpoint_bytes(made()) == 12_000_000
     (found,) = checkpoints_findings(made(), DISK, 0)
-    assert found.text.startswith("A checkpoint has about 11.4 MiB and takes about 0.0 s")
+    assert found.text.startswith(sentence("checkpoint-has-about-mib-and-takes"))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_checkpoints_that_take_much_time_become_rarer(
     run = made(fields, checkpoint_bytes=1_000_000_000)  # 2 s, and a step takes 0.1 s
     _, found = checkpoints_findings(run, DISK, 0)
     assert found.level == "warning"
-    assert "takes about 2.0 s to write" in found.text
+    assert sentence("takes-about-to-write") in found.text
     assert found.change is not None
     assert found.change.fields == change
 
@@ -113,5 +114,5 @@ def test_no_checkpoint_can_be_written_to_a_disk_that_is_full(made: Make) -> None
     (found,) = checkpoints_findings(made(checkpoint_bytes=GIB), full, 1)
     assert (found.level, found.text) == (
         "error",
-        "A checkpoint has 1.0 GiB, and none can be written.",
+        sentence("no-checkpoint-can-be-written"),
     )

@@ -12,6 +12,7 @@ from engine.runs.device_queue import Ticket
 from engine.spec.run_spec import RunSpec
 from engine.telemetry.memory_attribution import memory_uses
 from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess, Snapshot
+from tests.support.sentences import sentence
 
 GIB = 2**30
 
@@ -59,7 +60,7 @@ def test_nobody_else() -> None:
 def test_a_program_of_somebody_else_is_named_with_its_memory() -> None:
     (found,) = findings(spec("GPU-0"), gpu(0, MIA))
     assert found.level == "warning"
-    assert found.text == ("python of mia (30.0 GiB) uses GPU 0: 50.0 GiB of 80.0 GiB are free.")
+    assert found.text == sentence("python-of-mia-gib-uses-gpu")
     assert found.change is None
 
 
@@ -67,7 +68,7 @@ def test_a_free_gpu_is_proposed_in_its_place() -> None:
     (found,) = findings(spec("GPU-0", "GPU-1"), gpu(0, MIA), gpu(1), gpu(2))
     assert found.advice == "GPU 2 is free."
     assert found.change is not None
-    assert found.change.label == "Use GPU 2 in place of GPU 0"
+    assert found.change.label == sentence("use-gpu-in-place-of-gpu")
     assert found.change.fields == {"devices": ["GPU-2", "GPU-1"]}
 
 
@@ -77,7 +78,7 @@ def ticket(place: Any, *devices: str) -> Ticket:
 
 @pytest.mark.parametrize(
     ("place", "phrase"),
-    [("inside", "Run 12 uses GPU 0: this run will wait"), ("waiting", "Run 12 waits for GPU 0")],
+    [("inside", sentence("run-uses-gpu-this-run")), ("waiting", "Run 12 waits for GPU 0")],
 )
 def test_a_run_on_the_same_gpu_is_waited_for(place: str, phrase: str) -> None:
     (found,) = findings(spec("GPU-0"), gpu(0), tickets=(ticket(place, "GPU-0"),))
@@ -98,11 +99,11 @@ def test_a_run_that_has_released_its_devices_is_no_obstacle() -> None:
 
 def test_busy_processors_are_told() -> None:
     (found,) = findings(spec("cpu:0"), cpu(80.0))
-    assert "Other programs use 80 % of the processors now" in found.text
+    assert sentence("other-programs-use-of-processors-now") in found.text
 
 
 def test_more_cpu_devices_than_processors_compute_in_turns() -> None:
     (found,) = findings(spec(*(f"cpu:{n}" for n in range(8))), cpu(0))
-    assert "8 CPU devices share 4 processors" in found.text
+    assert sentence("cpu-devices-share-processors") in found.text
     assert found.change is not None
     assert found.change.fields == {"devices": ["cpu:0", "cpu:1", "cpu:2", "cpu:3"]}

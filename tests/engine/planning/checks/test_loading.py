@@ -9,6 +9,7 @@ import pytest
 from engine.planning.checks.loading import best_number, loading_finding
 from engine.planning.short_run import ShortRun
 from tests.engine.planning.checks.conftest import Make
+from tests.support.sentences import sentence
 
 
 def loads(table: dict[int, float], **more: float) -> dict[str, float]:
@@ -36,7 +37,7 @@ def test_arrays_need_no_loader_workers(made: Make) -> None:
 def test_a_loader_that_keeps_up_is_not_the_limit(made: Make) -> None:
     found = loading_finding(made(measured=loads({0: 0.005, 1: 0.005})), "")
     assert found.level == "ok"
-    assert "5% of their time: the loader is not the limit" in found.text
+    assert sentence("loader-is-not-the-limit") in found.text
     assert found.change is None
 
 
@@ -44,14 +45,8 @@ def test_the_smallest_number_that_ends_the_wait_is_proposed(made: Make) -> None:
     run = waiting(made, {0: 0.08, 1: 0.081, 2: 0.02, 4: 0.0195})
     found = loading_finding(run, "")
     assert found.level == "warning"
-    assert found.text == (
-        "Steps wait for samples 80% of their time. Loading a rank's part of a batch takes 80 ms "
-        "with 0, 81 ms with 1, 20 ms with 2, 19.5 ms with 4 loader workers. With 2, samples come "
-        "as fast as the step needs them."
-    )
-    assert found.advice == (
-        "Use 2 loader workers: a step then takes about 20 ms in place of 100 ms."
-    )
+    assert found.text == sentence("steps-wait-for-samples")
+    assert found.advice == sentence("use-loader-workers-step-then-takes")
     assert found.change is not None
     assert found.change.label == "Use 2 loader workers"
     assert found.change.fields == {"loader_workers": 2}
@@ -60,8 +55,8 @@ def test_the_smallest_number_that_ends_the_wait_is_proposed(made: Make) -> None:
 def test_what_a_try_has_shown_is_told_in_place_of_the_estimate(made: Make) -> None:
     run = waiting(made, {0: 0.08, 1: 0.04, 2: 0.03, 4: 0.025})
     found = loading_finding(run, "", made(samples_per_second=2000.0))
-    assert "4 is the best of these, and steps still wait" in found.text
-    assert found.advice == ("Use 4 loader workers: tried, it gave 2,000 samples/s in place of 640.")
+    assert sentence("is-best-of-these-and-steps") in found.text
+    assert found.advice == sentence("use-loader-workers-tried-it-gave")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +65,7 @@ def test_what_a_try_has_shown_is_told_in_place_of_the_estimate(made: Make) -> No
 def test_where_no_number_helps_none_is_proposed(made: Make, table: dict[int, float]) -> None:
     found = loading_finding(waiting(made, table), "")
     assert (found.level, found.change) == ("warning", None)
-    assert "Make the loading itself quicker" in found.advice
+    assert sentence("make-loading-itself-quicker") in found.advice
 
 
 def test_the_number_in_use_is_not_proposed(made: Make) -> None:

@@ -14,6 +14,7 @@ from engine.planning.checks.machine import (
     shared_memory_finding,
 )
 from tests.engine.planning.checks.conftest import Make
+from tests.support.sentences import sentence
 
 MIB = 2**20
 GOOD = Check("shared memory", True, "There is enough.")
@@ -25,8 +26,8 @@ SMALL = Check("shared memory", False, "It is small.", "Start it with more.")
     [
         (-1, -1, 4, "ok", ""),
         (1024, -1, 0, "ok", ""),
-        (256, 4096, 0, "warning", "Say `ulimit -n 1024` in the shell that starts Traindeck."),
-        (1024, 1024, 16, "warning", "the administrator must raise the limit, which is 1024."),
+        (256, 4096, 0, "warning", sentence("say-in-shell-that-starts-traindeck")),
+        (1024, 1024, 16, "warning", sentence("administrator-must-raise-limit")),
     ],
 )
 def test_open_files(
@@ -50,7 +51,7 @@ def test_shared_memory_is_compared_with_the_batches_of_the_loader_workers(made: 
     assert shared_memory_finding(run, GOOD, 240 * MIB).level == "ok"
     found = shared_memory_finding(run, GOOD, 100 * MIB)
     assert found.level == "error"
-    assert "2 ranks with 4 loader workers keep about 240.0 MiB of batches" in found.text
+    assert sentence("ranks-with-loader-workers-keep-about") in found.text
     assert found.change is not None
     assert found.change.fields == {"loader_workers": 1}
 

@@ -15,6 +15,7 @@ from engine.planning.checks.training import (
     weights_finding,
 )
 from tests.engine.planning.checks.conftest import Make
+from tests.support.sentences import sentence
 
 FULL = "GPU 0 is out of memory."
 
@@ -26,15 +27,12 @@ def shares(compute: float, communication: float, data: float) -> dict[str, float
 def test_steps_that_went_well_are_told_with_their_numbers(made: Make) -> None:
     found = steps_finding(made())
     assert found.level == "ok"
-    assert found.text == (
-        "40 steps were trained on 2 devices, the first one 3.0 s after the start: 100 ms for a "
-        "step, 640 samples/s (80% compute, 15% communication, 5% data)."
-    )
+    assert found.text == sentence("steps-were-trained-on-devices-first")
 
 
 def test_a_failure_is_told_with_its_place(made: Make) -> None:
     found = steps_finding(made(problem="It broke.", where="mine.py:7"))
-    assert (found.level, found.text) == ("error", "It did not train: It broke. (mine.py:7)")
+    assert (found.level, found.text) == ("error", sentence("it-did-not-train-it-broke"))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,7 @@ def test_a_loss_that_is_not_finite_is_an_error_with_a_smaller_learning_rate(
     made: Make, bad: float
 ) -> None:
     found = steps_finding(made({"learning_rate": 0.5}, losses=(1.0, bad)))
-    assert (found.level, found.text) == ("error", "The loss of step 2 is not a finite number.")
+    assert (found.level, found.text) == ("error", sentence("loss-of-step-is-not-finite"))
     assert found.change is not None
     assert found.change.fields == {"learning_rate": 0.05}
 
@@ -93,8 +91,8 @@ def test_a_straggling_rank_is_named(made: Make, slow: dict[str, float], does: st
     found = ranks_finding(made(rank_shares={0: shares(0.3, 0.7, 0.0), 1: slow}))
     assert found is not None
     assert found.level == "warning"
-    assert found.text.startswith(f"Rank 1 on cpu:1 straggles: it {does}")
-    assert "95% of a step, the others for 30%" in found.text
+    assert found.text.startswith(sentence("rank-straggles-it", does=does))
+    assert sentence("of-step-others") in found.text
 
 
 def test_ranks_with_the_same_weights_train_one_model(made: Make) -> None:
@@ -113,11 +111,10 @@ def test_a_batch_that_is_too_large_gets_accumulation_steps(made: Make) -> None:
     found = memory_finding(spec, FULL, [half], quarter, 2, has_trained=True)
     assert (found.level, found.text) == (
         "error",
-        "The batch is too large: GPU 0 is out of memory. Nor was there room with 512 = 128 per "
-        "replica × 2 replicas × 2 accumulation steps.",
+        sentence("batch-is-too-large-for-gpu"),
     )
-    assert found.advice.startswith("It trained with 4 accumulation steps, which give the same")
-    assert "the batch size 128 should fit too" in found.advice
+    assert found.advice.startswith(sentence("it-trained-with-accumulation-steps"))
+    assert sentence("batch-size-should-fit-too") in found.advice
     assert found.change is not None
     assert found.change.fields == {"accumulation": 4}
 
@@ -132,7 +129,7 @@ def test_without_time_to_try_it_the_next_smaller_part_is_proposed(made: Make) ->
     spec = made({"batch_size": 512}).spec
     half = msgspec.structs.replace(spec, accumulation=2)
     found = memory_finding(spec, FULL, [], half, 2, has_trained=False)
-    assert found.advice.startswith("There was no time to try 2 accumulation steps")
+    assert found.advice.startswith(sentence("there-was-no-time-to-try"))
     assert found.change is not None
     assert found.change.fields == {"accumulation": 2}
 
@@ -149,5 +146,5 @@ def test_a_model_that_fits_with_no_batch_is_told_with_what_was_tried(made: Make)
     spec = made({"batch_size": 4}).spec
     half = msgspec.structs.replace(spec, accumulation=2)
     found = memory_finding(spec, FULL, [half], None, 2, has_trained=False)
-    assert "Nor was there room with 4 = 1 per replica × 2 replicas × 2 accumulation" in found.text
+    assert sentence("nor-was-there-room-with-per") in found.text
     assert found.change is None

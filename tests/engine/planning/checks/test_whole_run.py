@@ -9,6 +9,7 @@ import pytest
 from engine.planning.checks.checkpoints import DiskFacts
 from engine.planning.checks.whole_run import Expectation, expectation, whole_run_finding
 from tests.engine.planning.checks.conftest import Make
+from tests.support.sentences import sentence
 
 DISK = DiskFacts(folder=Path("/data"), free=2**40, bytes_per_second=100e6)
 
@@ -28,10 +29,7 @@ def test_steps_validations_and_checkpoints_are_added_up(made: Make) -> None:
     assert found.seconds == pytest.approx(123)  # with the start
     assert found.wh == pytest.approx(16)
     text = whole_run_finding(run, found).text
-    assert text == (
-        "The 1,000 steps of the whole run are expected to take 0:02:03 (0:01:40 of steps, 0:00:10 "
-        "of validation, 0:00:10 of checkpoints), and its GPUs 16.0 Wh."
-    )
+    assert text == sentence("steps-of-whole-run-are-expected")
 
 
 def test_a_number_of_steps_ends_with_a_validation(made: Make) -> None:

@@ -12,6 +12,7 @@ from engine.planning.results import News, Sized
 from engine.planning.short_run import Cancelled, ShortRun
 from engine.spec.run_spec import RunSpec
 from engine.training.memory_record import CPU, ROOM, DeviceRecord, RankRecord
+from tests.support.sentences import sentence
 
 MIB = 2**20
 SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), batch_size=64)
@@ -129,7 +130,7 @@ def test_a_prediction_that_is_too_high_for_memory_only_costs_trials(machine: Mac
 def test_the_data_bound_the_batch(machine: Machine) -> None:
     found = machine.search(limit_mib=100_000)
     assert found.largest == 32 * (10_000 // 32) // 16 * 16
-    assert "All training data are one batch" in found.text
+    assert sentence("all-training-data-are-one-batch") in found.text
 
 
 def test_a_batch_that_does_not_fit_is_kept_by_accumulation(machine: Machine) -> None:
@@ -163,7 +164,7 @@ def test_a_trial_that_was_killed_from_outside_ends_the_search(machine: Machine) 
     machine.trial = trial
     found = machine.search()
     assert found.problem == problem
-    assert found.text.startswith("The largest of those that were tried and fit is ")
+    assert found.text.startswith(sentence("largest-of-those-that-were-tried"))
     *fitting, last = found.tried
     assert all(each.fits for each in fitting)
     assert (last.fits, last.is_failure, last.problem) == (False, True, problem)
@@ -184,7 +185,7 @@ def test_a_search_that_is_stopped_says_what_it_has_found(machine: Machine) -> No
     machine.cancel_after = 2
     found = machine.search()
     assert found.problem == "It was stopped."
-    assert found.text.startswith("The largest of those that were tried and fit is ")
+    assert found.text.startswith(sentence("largest-of-those-that-were-tried"))
     assert found.largest == found.tried[-1].batch_size
     assert len(found.tried) == 2
 

@@ -24,6 +24,7 @@ from engine.pytorch.parallelism.stage_signature import StageSignature, TensorSpe
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import SingleProcess
 from engine.spec.run_spec import RunSpec
+from tests.support.sentences import sentence
 
 CPU = torch.device("cpu")
 WIDTH = 4
@@ -164,7 +165,7 @@ def test_an_exchange_that_can_wait_for_ever_is_seen() -> None:
         [frozenset([("send", 1)]), frozenset([("receive", 1)])],
         [frozenset([("send", 0)]), frozenset([("receive", 0)])],
     ]
-    assert "rank 0 waits to send to rank 1" in play(both_send_first, one_queue=True)
+    assert sentence("rank-waits-to-send-to-rank") in play(both_send_first, one_queue=True)
     together = [
         [frozenset([("send", 1), ("receive", 1)])],
         [frozenset([("send", 0), ("receive", 0)])],

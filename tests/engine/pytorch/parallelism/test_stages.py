@@ -14,6 +14,7 @@ from engine.pytorch.parallelism.stages import cut_model, keep_only
 from engine.spec.recipe_file import read_recipe
 from engine.training.stage_partition import CannotPartition
 from tests.recipes import probe_stages
+from tests.support.sentences import sentence
 
 
 def linears(*sizes: int) -> nn.Sequential:
@@ -99,7 +100,9 @@ class OwnForward(nn.Sequential):
 
 @pytest.mark.parametrize("model", [nn.Bilinear(2, 2, 2), OwnForward(nn.Linear(1, 1))])
 def test_a_model_that_is_not_a_sequential_needs_stages(model: nn.Module) -> None:
-    with pytest.raises(CannotPartition, match=r"define stages\(model, count\) in the recipe"):
+    with pytest.raises(
+        CannotPartition, match=sentence("define-stages-model-count-in-recipe").pattern
+    ):
         cut_model(model, 2, None)
 
 
@@ -113,13 +116,25 @@ def test_tied_weights_are_refused() -> None:
 @pytest.mark.parametrize(
     ("cut", "said"),
     [
-        (lambda model, count: None, "must return a list of 2 modules"),
-        (lambda model, count: [model], "must return a list of 2 modules"),
-        (lambda model, count: [model[0], torch.tanh], "must return a list of 2 modules"),
-        (lambda model, count: [model[0], model[1]], "No stage of the model holds 2.weight"),
-        (lambda model, count: [model, model[2]], "Stages 0 and 1 of the model share 2.weight"),
-        (lambda model, count: [model, nn.Tanh()], "Stage 1 of the model has no trainable"),
-        (lambda model, count: [model, nn.Linear(1, 1)], "weight, which is not in the model"),
+        (lambda model, count: None, sentence("must-return-list-of-modules").pattern),
+        (lambda model, count: [model], sentence("must-return-list-of-modules").pattern),
+        (
+            lambda model, count: [model[0], torch.tanh],
+            sentence("must-return-list-of-modules").pattern,
+        ),
+        (
+            lambda model, count: [model[0], model[1]],
+            sentence("no-stage-of-model-holds-weight").pattern,
+        ),
+        (lambda model, count: [model, model[2]], sentence("stages-of-model-share-weight").pattern),
+        (
+            lambda model, count: [model, nn.Tanh()],
+            sentence("stage-of-model-has-no-trainable").pattern,
+        ),
+        (
+            lambda model, count: [model, nn.Linear(1, 1)],
+            sentence("weight-which-is-not-in-model").pattern,
+        ),
     ],
 )
 def test_stages_of_a_recipe_must_be_the_model(cut: Any, said: str) -> None:

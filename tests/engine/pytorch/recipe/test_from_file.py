@@ -12,6 +12,7 @@ from torch import nn
 from engine.pytorch.recipe.from_file import values_of
 from engine.pytorch.recipe.torch_recipe import Carried, RunFacts, TorchRecipe, TrainedModel, Turn
 from engine.training.errors import TrainingFailed
+from tests.support.sentences import sentence
 from tests.support.torch_recipes import recipe_of
 
 MODEL = nn.Linear(2, 1)
@@ -109,7 +110,7 @@ def test_a_step_returns_a_loss_or_a_dictionary() -> None:
     [
         (None, "'loss' as a NoneType"),
         ({"right": 1.0}, "its keys are 'right'"),
-        ({"loss": 1.0}, "must return the loss, a tensor"),
+        ({"loss": 1.0}, sentence("must-return-loss-tensor").pattern),
         ({"loss": torch.tensor(1.0), "logits": torch.ones(2, 3)}, r"'logits' .* shape \(2, 3\)"),
         ({"loss": torch.tensor(1.0), "name": "a"}, "'name' as a str"),
     ],
@@ -181,7 +182,7 @@ def test_the_name_of_the_optimizer_is_passed() -> None:
         ({"optimizers": optimizers}, "no step"),
         (
             {"optimizers": optimizers, "step": lambda model, batch: 1},
-            "does not take the name of one",
+            sentence("does-not-take-name-of-one").pattern,
         ),
         ({"step": lambda model, batch, optimizer: 1}, "no optimizers"),
         (
@@ -194,9 +195,9 @@ def test_the_name_of_the_optimizer_is_passed() -> None:
                 "optimizer": lambda p, lr: 1,
                 "step": lambda model, batch, name: 1,
             },
-            "optimizer.. and optimizers..: keep",
+            sentence("optimizer-and-optimizers-keep").pattern,
         ),
-        ({"weight": lambda: 1}, r"weight\(\) of the recipe does not fit"),
+        ({"weight": lambda: 1}, sentence("weight-of-recipe-does-not-fit").pattern),
         ({"validate": lambda model: 1}, r"validate\(model\) .* calls validate\(model, batch\)"),
         ({"step": 3}, "must be a function"),
     ],

@@ -9,6 +9,7 @@ import pytest
 from engine.runs.run_state import RunState
 from tests.support.contract import validation
 from tests.support.runs import RECIPES, curve, logs, spec, train
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -55,4 +56,4 @@ def test_two_ranks_train_and_validate_like_one(tmp_path: Path) -> None:
 def test_what_is_said_twice_is_refused(tmp_path: Path) -> None:
     info = train(spec(recipe(tmp_path, "\n\nloss = _loss\n"), "torch/keras_ddp"))
     assert info.state is RunState.FAILED
-    assert "its own loss and a model that is compiled with a loss" in info.reason
+    assert sentence("own-loss-and-compiled-loss") in info.reason

@@ -13,6 +13,7 @@ from engine.pytorch.recipe.torch_recipe import RunFacts, TorchRecipe, TrainedMod
 from engine.training.errors import TrainingFailed
 from tests.engine.pytorch.recipe.empty_recipe import empty_recipe
 from tests.engine.pytorch.recipe.library_doubles import LightningModule
+from tests.support.sentences import sentence
 
 FACTS = RunFacts(learning_rate=0.5, total_steps=20, steps_per_epoch=10)
 
@@ -101,7 +102,7 @@ def test_a_logger_that_there_is_not_is_named() -> None:
     module = Logs()
     recipe = adapted(module)
     assert recipe.step is not None
-    with pytest.raises(TrainingFailed, match=r"reads self\.logger\.experiment: in a recipe there"):
+    with pytest.raises(TrainingFailed, match=sentence("reads-in-recipe-there").pattern):
         recipe.step(module, torch.ones(1, 2), Turn())
 
 
@@ -190,7 +191,7 @@ class OwnCheckpoint(Lit):
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (ManualOptimization, "sets automatic_optimization to False"),
+        (ManualOptimization, sentence("sets-to-false").pattern),
         (OwnOptimizerStep, r"overrides optimizer_step\(\)"),
         (OwnCheckpoint, r"overrides on_save_checkpoint\(\)"),
     ],
@@ -213,7 +214,7 @@ def test_a_step_without_a_loss_is_refused() -> None:
     module = Skips()
     recipe = adapted(module)
     assert recipe.step is not None
-    with pytest.raises(TrainingFailed, match=r"training_step\(\) of Skips gave nothing"):
+    with pytest.raises(TrainingFailed, match=sentence("of-skips-gave-nothing").pattern):
         recipe.step(module, torch.ones(1, 2), Turn())
 
 
@@ -236,7 +237,7 @@ def test_a_sum_over_batches_is_refused_by_name_and_no_mean() -> None:
     recipe = adapted(module)
     assert recipe.validate is not None
     assert recipe.after_validation is not None
-    with pytest.raises(TrainingFailed, match="Sums logs 'val_count' with reduce_fx='sum'"):
+    with pytest.raises(TrainingFailed, match=sentence("sums-logs-with-sum").pattern):
         recipe.validate(module, torch.ones(3, 2))
     assert recipe.after_validation(module) == {"all": 7}
 

@@ -18,11 +18,11 @@ from torch.utils.data import Dataset, get_worker_info
 from engine.pytorch.samples.loader import Fetching, MapSamples
 from engine.pytorch.samples.loader_workers import LoaderWorkerEnded
 from engine.training.errors import TrainingFailed
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
 BAD = 3
-SIGNALLED = "A loader worker was ended by {}, while it read sample 3 (/data/3.png){}."
 SECONDS = 60.0
 
 
@@ -74,16 +74,16 @@ def test_a_crash_is_one_sentence_with_sample_and_line(
 ) -> None:
     line = line_of("# the line of the crash")
     error = failure(crash, workers)
-    place = f", in crash ({Path(__file__).name}:{line})"
-    assert str(error) == SIGNALLED.format("SIGSEGV (a crash in native code)", place)
+    place = f"{Path(__file__).name}:{line}"
+    assert str(error) == sentence("loader-worker-crashed-in-a-sample", place=place)
     assert error.where == f"{__file__}:{line}"
     assert "Segmentation fault" in capfd.readouterr().err, "the log has the whole stack"
 
 
 def test_a_kill_is_one_sentence_with_its_sample() -> None:
     error = failure(lambda: os.kill(os.getpid(), signal.SIGKILL))
-    assert str(error).startswith("A loader worker was ended by SIGKILL (killed from outside;")
-    assert str(error).endswith("while it read sample 3 (/data/3.png).")
+    assert str(error).startswith(sentence("loader-worker-was-ended-by-sigkill"))
+    assert str(error).endswith(sentence("while-it-read-sample"))
 
 
 def test_full_shared_memory_says_what_to_do() -> None:
@@ -95,21 +95,19 @@ def test_full_shared_memory_says_what_to_do() -> None:
 
 def test_an_exit_is_one_sentence() -> None:
     error = failure(lambda: os._exit(3))
-    assert str(error) == (
-        "A loader worker ended with exit code 3, while it read sample 3 (/data/3.png)."
-    )
+    assert str(error) == sentence("loader-worker-ended-with-exit-code")
 
 
 def test_what_cannot_be_passed_on_ends_the_wait() -> None:
     error = failure(lambda: lambda: 0, collate=list)
     assert isinstance(error, LoaderWorkerEnded)
-    assert "could not pass its batch on" in str(error)
+    assert sentence("could-not-pass-batch") in str(error)
     assert "pickle" in str(error)
 
 
 def test_a_timeout_of_the_loader_names_the_sample() -> None:
     error = failure(wait, more={"timeout": 1.0})
-    assert "within the timeout of the DataLoader" in str(error)
+    assert sentence("within-timeout-of-dataloader") in str(error)
     assert "sample 3 (/data/3.png)" in str(error)
 
 
@@ -118,7 +116,7 @@ def test_an_exception_has_a_note_with_its_sample() -> None:
         raise KeyError("no such picture")
 
     samples = MapSamples(Harmful(fail), 0, fetching=Fetching(1, what="training data"))
-    with pytest.raises(KeyError, match=r"In sample 3 \(/data/3\.png\) of the training data\."):
+    with pytest.raises(KeyError, match=sentence("in-sample-3-of-training-data").pattern):
         list(samples.batches([np.array([BAD])], 0))
     samples.close()
 
@@ -134,9 +132,7 @@ def test_samples_that_differ_are_named_with_the_line_of_the_data_set(workers: in
     with pytest.raises(TrainingFailed) as caught:
         list(samples.batches([np.array([5, 1])], 0))
     samples.close()
-    assert str(caught.value).startswith(
-        "The value of sample 5 (/data/5.png) has the shape 7, and of sample 1 (/data/1.png) it has"
-    )
+    assert str(caught.value).startswith(sentence("value-of-sample-has-shape-and-of-sample"))
     assert caught.value.where == f"{__file__}:{line_of('# its place')}"
 
 

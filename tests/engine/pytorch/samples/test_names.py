@@ -16,6 +16,7 @@ from engine.pytorch.samples.names import (
     place_of,
     sample_name,
 )
+from tests.support.sentences import sentence
 
 
 class Folder(Dataset[int]):
@@ -70,14 +71,14 @@ def test_a_sample_is_named_by_its_index_and_file(dataset: Any, index: int, name:
     [
         (
             [(torch.ones(3), 1), (torch.ones(4), 1)],
-            "The part [0] of sample 7 has the shape 3, and of sample 5 it has the shape 4",
+            sentence("part-of-sample-has-shape-and-of-sample"),
         ),
         (
             [{"a": torch.ones(3)}, {"b": torch.ones(3)}],
-            "The part ['a'] of sample 7 has the shape 3, and of sample 5 it is missing",
+            sentence("part-of-sample-has-shape-and-of-sample-it-is"),
         ),
-        ([(1, 2), None], "The data set gave None for sample 5"),
-        ([torch.ones(2), torch.ones(3)], "The value of sample 7 has the shape 2"),
+        ([(1, 2), None], sentence("data-set-gave-none-for-sample")),
+        ([torch.ones(2), torch.ones(3)], sentence("value-of-sample-has-shape")),
     ],
     ids=["shape", "keys", "none", "alone"],
 )
@@ -99,17 +100,15 @@ def test_an_error_in_a_batch_names_it_and_its_shapes() -> None:
     batch = {"image": torch.ones(2, 3), "label": 4}
     with pytest.raises(ValueError, match="bad") as caught, NamesBatch(0, "the epoch", batch):
         raise ValueError("bad")
-    assert caught.value.__notes__ == [
-        "In batch 1 of the epoch: ['image'] has the shape 2 × 3, ['label'] is a number."
-    ]
+    assert caught.value.__notes__ == [sentence("in-batch-of-epoch-image")]
 
 
 def test_a_batch_of_many_parts_is_named_in_short() -> None:
     with pytest.raises(ValueError, match="bad") as caught, NamesBatch(6, "it", list(range(9))):
         raise ValueError("bad")
     (note,) = caught.value.__notes__
-    assert note.startswith("In batch 7 of it: [0] is a number, ")
-    assert note.endswith("[5] is a number and 3 more.")
+    assert note.startswith(sentence("in-batch-of-it-is-number"))
+    assert note.endswith(sentence("part-is-a-number-and-3-more"))
 
 
 def test_a_complete_sentence_gets_no_note() -> None:

@@ -18,6 +18,7 @@ from engine.pytorch.samples.nested import (
     take_rows,
     to_device,
 )
+from tests.support.sentences import sentence
 
 META = torch.device("meta")
 
@@ -112,7 +113,7 @@ def test_a_dictionary_is_the_inputs_of_a_recipe_with_its_own_loss() -> None:
     [
         ((1, 2, 3), "3 items.*step\\(model, batch\\)"),
         ({"image": 1, "mask": 2}, "keys image, mask.*step\\(model, batch\\)"),
-        (torch.ones(2, 2), "single tensor without targets"),
+        (torch.ones(2, 2), sentence("single-tensor-without-targets").pattern),
     ],
     ids=["three items", "a dictionary", "a tensor"],
 )

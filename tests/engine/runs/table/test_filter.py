@@ -12,6 +12,7 @@ from engine.runs.table.columns import columns_of
 from engine.runs.table.filter import compile_filter
 from engine.runs.table.tokens import LONGEST, FilterError
 from tests.support.made_runs import BEGIN, made_run
+from tests.support.sentences import sentence
 
 DAY = 86_400.0
 NOW = BEGIN + 10 * DAY
@@ -185,8 +186,8 @@ def test_a_day_lasts_to_its_end() -> None:
         ("lrr<3", "lrr", "Did you mean “lr”?"),
         ("id=1 and val/acuracy > 0.9", "val/acuracy", "“val/accuracy”"),
         ("zzz", "zzz", "put it in quotes"),
-        ("lr <", "", "a name or a value is expected"),
-        ("lr < and", "and", "a name or a value is expected"),
+        ("lr <", "", sentence("name-or-value-is-expected")),
+        ("lr < and", "and", sentence("name-or-value-is-expected")),
         ('lr < "x"', '"x"', "“learning_rate” is a number"),
         ("(lr<1", "(", "never closed"),
         ("lr<1)", ")", "not expected"),
@@ -207,9 +208,9 @@ def test_a_day_lasts_to_its_end() -> None:
         ("name in [a, b", "[", "never closed"),
         ("name ~ '('", "'('", "no regular expression"),
         ("name ~ '(a+)+$'", "'(a+)+$'", "may take for ever"),
-        ("best(train/loss) < 1", "train/loss", "only of validation metrics"),
+        ("best(train/loss) < 1", "train/loss", sentence("only-of-validation-metrics")),
         ("best(3) < 1", "3", "name of a metric"),
-        ("lr < name", "name", "“learning_rate” is a number, and “name” is text"),
+        ("lr < name", "name", sentence("is-number-and-name-is-text")),
         ("number = gpus:x", "gpus:x", "No run has “gpus:x”"),
         ('number = "gpus:x"', '"gpus:x"', "“id” is a number"),
         ("epoch = gpus:1", "gpus", "No run has “gpus”"),

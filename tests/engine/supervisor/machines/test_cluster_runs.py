@@ -39,6 +39,7 @@ from tests.support.runs import (
     wait_for_end,
     wait_for_event,
 )
+from tests.support.sentences import sentence
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
 pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.nightly]
@@ -172,7 +173,7 @@ def test_commands_and_questions_for_stacks_reach_all_ranks(started: Any) -> None
     )
     client.send(run_id, SaveCheckpoint())  # after it, the recipe stands still
     trouble = wait_for_event(run_id, Trouble)
-    assert "Rank 0 on cpu:0 is in hold_here (probe_torch.py:" in trouble.text
+    assert sentence("rank-is-in-hold-here") in trouble.text
     assert "Rank 1 on gpus/cpu:0 " in trouble.text
     assert "Thread" in paths.stacks_file(folder, 1).read_text()
 
@@ -192,7 +193,7 @@ def test_with_min_machines_the_run_goes_on_without_a_machine_that_leaves(
         info = wait_for(run_id, lambda now: now.status.replicas == 1 and is_training(now))
         texts = [each.text for each in of_kind(Notice, info)]
         assert any(each.startswith("Machine gpus was lost: ") for each in texts)
-        assert "The run goes on on this machine alone: cpu:0." in texts
+        assert sentence("run-goes-on-on-this-machine") in texts
     finally:
         assert gpus.join(head, token).code == 0
 
@@ -220,17 +221,20 @@ def test_without_a_cluster_devices_of_other_machines_are_refused(
     monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path))
     (problem,) = client.check(spec("probe_torch", "torch/ddp", BOTH))
     assert problem.field == "devices"
-    assert problem.text.startswith("This machine is in no cluster, so there is no gpus: ")
+    assert problem.text.startswith(sentence("this-machine-is-in-no-cluster"))
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"strategy": "torch/model_parallel"}, "torch/model_parallel works within one machine"),
-        ({"devices": ("gpus/cpu:0", "cpu:0")}, "The first device must be one of this machine"),
-        ({"devices": ("cpu:0", "gpus/cpu:0", "cpu:1")}, "Name the devices of each machine one"),
-        ({"min_machines": 3}, "Min machines is 3, but the run has 2"),
-        ({"interpreter": "/usr/bin/python3"}, "uses Traindeck's own Python on each of them"),
+        ({"strategy": "torch/model_parallel"}, sentence("works-within-one-machine")),
+        ({"devices": ("gpus/cpu:0", "cpu:0")}, sentence("first-device-must-be-one")),
+        (
+            {"devices": ("cpu:0", "gpus/cpu:0", "cpu:1")},
+            sentence("name-devices-of-each-machine-one"),
+        ),
+        ({"min_machines": 3}, sentence("fewer-machines-than-min")),
+        ({"interpreter": "/usr/bin/python3"}, sentence("uses-traindecks-own-python-on-each")),
     ],
 )
 def test_what_a_run_over_machines_cannot_do_is_refused(changes: dict[str, Any], text: str) -> None:

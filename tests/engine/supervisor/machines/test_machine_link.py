@@ -50,6 +50,7 @@ from engine.supervisor.machines.messages import (
     encode,
 )
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from tests.support.sentences import sentence
 
 SECONDS = 60.0
 RANK = 1
@@ -144,7 +145,7 @@ def test_a_machine_that_is_lost_while_it_launches_ends_the_launch(head: Head) ->
 def test_a_silent_machine_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_link, "SILENCE_SECONDS", 0.05)
     head = Head(tmp_path)
-    assert head.next() == MachineLost("b", "it has not answered for 0 s")
+    assert head.next() == MachineLost("b", sentence("it-has-not-answered"))
     head.link.close()
 
 
@@ -154,8 +155,8 @@ def test_a_slow_machine_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     head.wire.say(Beat())
     told = head.next()
     assert isinstance(told, Told)
-    assert told.text.startswith("Machine b has not answered for ")
-    assert told.text.endswith(" s: it, or the network to it, is slow.")
+    assert told.text.startswith(sentence("machine-b-has-not-answered"))
+    assert told.text.endswith(sentence("machine-or-network-is-slow"))
     head.wire.say(Beat(), Launched(RANK))
     assert head.next() == WorkerLaunched(RANK, 0)
     head.link.close()
@@ -165,7 +166,7 @@ def test_what_is_not_understood_loses_the_machine(head: Head) -> None:
     head.wire.coming.put(b"\xc1")
     lost = head.next()
     assert isinstance(lost, MachineLost)
-    assert "it sends what is not understood" in lost.why
+    assert sentence("it-sends-what-is-not-understood") in lost.why
 
 
 def test_messages_of_ranks_of_other_machines_are_left_out(head: Head) -> None:
@@ -199,7 +200,7 @@ def test_a_machine_with_another_clock_is_told(head: Head) -> None:
     told = head.next()
     assert isinstance(told, Told)
     assert told.text.startswith("The clock of b is 3600.")
-    assert " s behind the clock of this machine: " in told.text
+    assert sentence("behind-clock-of-this-machine") in told.text
 
 
 def test_memory_there_is_told_with_the_time_of_this_clock(head: Head) -> None:

@@ -16,6 +16,7 @@ from engine.system import paths
 from tests.support import cluster_machine
 from tests.support.cluster_machine import ClusterMachine, two_machines
 from tests.support.runs import curve, events, logs, spec, train
+from tests.support.sentences import sentence
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
 pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.nightly]
@@ -110,10 +111,7 @@ def test_a_large_folder_is_not_sent_and_that_is_told(recipe: Path) -> None:
         file.truncate(65 * 2**20)
     both = trained(recipe, "cpu:0", "gpus/cpu:0")
     assert both.state is RunState.FAILED
-    assert (
-        f"{recipe.parent} is not on gpus, and is not sent: its files have more than 64 MiB. Put "
-        "data at the same path on each machine."
-    ) in notices(both)
+    assert sentence("folder-is-not-on-gpus-and-not-sent", parent=recipe.parent) in notices(both)
 
 
 def test_a_folder_that_is_another_one_there_is_refused(machines: Machines) -> None:
@@ -122,8 +120,6 @@ def test_a_folder_that_is_another_one_there_is_refused(machines: Machines) -> No
     wanted = spec("probe_torch", "torch/ddp", ("cpu:0", "gpus/cpu:0"), shared_folder=str(shared))
     info = train(wanted)
     assert info.state is RunState.FAILED
-    assert info.reason == (
-        f"Machine gpus cannot take part: the shared folder {shared} is not there."
-    )
+    assert info.reason == sentence("machine-gpus-cannot-take-part-shared", shared=shared)
     assert not list(shared.iterdir())
     assert client.run_checkpoints(info.id) == []

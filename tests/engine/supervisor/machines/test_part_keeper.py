@@ -14,6 +14,7 @@ from engine.runs import checkpoint_files
 from engine.supervisor.machines.part_keeper import PartKeeper
 from engine.worker import part_sender
 from engine.worker.part_sender import PartSender
+from tests.support.sentences import sentence
 
 STEP = 7
 
@@ -105,9 +106,9 @@ def test_in_a_shared_folder_files_are_moved_and_none_is_sent(there: Path, here: 
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
-        ({"rank1.pt": (4, "")}, "not all of rank1.pt arrived"),
+        ({"rank1.pt": (4, "")}, sentence("not-all-of-arrived")),
         ({"rank2.pt": (4, "")}, "no such file or directory"),
-        ({"../rank1.pt": (5, "")}, "'../rank1.pt' is no name of a file of a checkpoint"),
+        ({"../rank1.pt": (5, "")}, sentence("path-is-no-name-of-file-of-checkpoint")),
     ],
 )
 def test_what_the_head_does_not_see_is_refused(
@@ -149,7 +150,9 @@ def test_a_changed_byte_is_noticed(there: Path, here: Path) -> None:
 def test_a_name_that_leaves_the_folder_is_refused(here: Path, name: str) -> None:
     keeper = PartKeeper(here)
     keeper.add(CheckpointPart(STEP, name, b"evil"))
-    assert "is no name of a file of a checkpoint" in keeper.end(CheckpointSent(STEP, {})).problem
+    assert (
+        sentence("is-no-name-of-file-of-checkpoint") in keeper.end(CheckpointSent(STEP, {})).problem
+    )
     assert sorted(each.name for each in here.rglob("*") if each.is_file()) == ["rank0.pt"]
 
 

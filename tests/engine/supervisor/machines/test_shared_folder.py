@@ -17,6 +17,7 @@ from engine.supervisor.machines.shared_folder import (
     place_for,
     read_mark,
 )
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_a_run_with_checkpoints_of_its_own_keeps_them(run: Path, shared: Path) -
 
 def test_a_folder_that_is_not_there_is_refused(run: Path, shared: Path) -> None:
     shared.rmdir()
-    with pytest.raises(OSError, match=r"shared cannot be used here: no such file or directory\."):
+    with pytest.raises(OSError, match=sentence("shared-cannot-be-used-here").pattern):
         place_for(run, str(shared))
     with pytest.raises(NotShared, match=r"the shared folder .*shared is not there"):
         read_mark(shared / "place", Mark("mark-of-head", "text"), "the head")
@@ -111,11 +112,13 @@ def test_a_full_or_foreign_folder_is_refused(shared: Path, monkeypatch: pytest.M
 
     with monkeypatch.context() as patch:
         patch.setattr(shared_folder, "sync_to_disk", fail)
-        with pytest.raises(NotShared, match="cannot be written: no space left on device"):
+        with pytest.raises(
+            NotShared, match=sentence("cannot-be-written-no-space-left-on-device").pattern
+        ):
             leave_mark(place, "gpus")
     other = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: other)
-    with pytest.raises(NotShared, match="belongs to another user there"):
+    with pytest.raises(NotShared, match=sentence("belongs-to-another-user-there").pattern):
         leave_mark(place, "gpus")
 
 
@@ -123,5 +126,5 @@ def test_a_place_that_is_away_is_told(run: Path, shared: Path) -> None:
     place = checkpoint_place.make(run, shared)
     checkpoint_place.link(run, place)
     place.rename(shared / "moved")
-    with pytest.raises(OSError, match=r"where the checkpoints of run 7 lie, is not there: mount"):
+    with pytest.raises(OSError, match=sentence("folder-of-checkpoints-is-not-there").pattern):
         place_for(run, str(shared))

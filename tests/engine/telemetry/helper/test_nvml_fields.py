@@ -17,6 +17,7 @@ from tests.support.fake_nvml import (
     FakeNvml,
 )
 from tests.support.nvml_on_demand import NvmlOnDemand
+from tests.support.sentences import sentence
 
 GIB = 2**30
 RATES = ("pcie_sent", "pcie_received", "nvlink_sent", "nvlink_received")
@@ -73,7 +74,7 @@ FUNCTIONS = {
     [
         (NOT_SUPPORTED, "not supported"),
         (NO_PERMISSION, "no permission"),
-        (FUNCTION_NOT_FOUND, "not supported by this version of the driver"),
+        (FUNCTION_NOT_FOUND, sentence("not-supported-by-this-version")),
         (UNKNOWN, "Unknown Error"),
     ],
 )
@@ -113,7 +114,7 @@ def test_an_old_driver_without_the_newer_functions_answers_the_old_ones(
     assert row.memory_used == 30 * GIB + (600 << 20)
     assert row.memory_free == 50 * GIB - (600 << 20)
     assert row.memory_reserved is None
-    assert row.silent == {"memory_reserved": "this version of the driver counts it as used"}
+    assert row.silent == {"memory_reserved": sentence("driver-counts-it-as-used")}
     assert row.temperature == 61.0
     assert row.throttle_reasons == ("power limit",)
     assert [process.pid for process in row.processes or ()] == [2**22 + 1]
@@ -139,7 +140,7 @@ def test_a_performance_state_that_the_driver_does_not_know_is_not_a_state(
     two_gpus.answer("gpu1", "nvmlDeviceGetPerformanceState", 32)
     row = nvml.rows(0)[FIRST]
     assert row.performance_state is None
-    assert row.silent == {"performance_state": "the driver does not know it"}
+    assert row.silent == {"performance_state": sentence("driver-does-not-know")}
 
 
 def test_what_changes_slowly_is_asked_every_5_s_and_what_never_changes_once(
@@ -166,7 +167,7 @@ def test_a_card_divided_by_mig_has_slices_and_no_utilisation(
     two_gpus.fail("gpu1.mig1", "nvmlDeviceGetMemoryInfo_v2", UNKNOWN)
     rows = nvml.rows(0)
     assert rows[FIRST].utilisation is None
-    assert rows[FIRST].silent == {"utilisation": "not measured while the GPU is divided by MIG"}
+    assert rows[FIRST].silent == {"utilisation": sentence("not-measured-while-gpu-is-divided")}
     assert rows[FIRST].memory_used == 30 * GIB
     assert rows[FIRST].slices == (
         MigSlice(uuid="MIG-gpu1-0", name="3g.40gb", memory_total=40 * GIB, memory_used=10 * GIB),
@@ -223,4 +224,4 @@ def test_a_card_that_is_lost_while_its_traffic_is_measured_is_lost(
     two_gpus: FakeNvml, nvml: NvmlOnDemand
 ) -> None:
     two_gpus.fail("gpu1", "nvmlDeviceGetFieldValues", GPU_IS_LOST)
-    assert nvml.rows(0, detail=FIRST)[FIRST].lost == "The GPU does not answer: GPU is lost."
+    assert nvml.rows(0, detail=FIRST)[FIRST].lost == sentence("gpu-does-not-answer-it-is-lost")

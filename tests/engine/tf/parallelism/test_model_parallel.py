@@ -14,6 +14,7 @@ from engine.spec import catalog
 from engine.spec.recipe_file import read_recipe
 from tests.support.programs import found_by
 from tests.support.runs import RECIPES
+from tests.support.sentences import sentence
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +64,12 @@ def test_a_recipe_cuts_a_model_that_is_not_a_chain(found: dict[str, Any]) -> Non
     ("mistake", "said"),
     [
         ("functional", "not a Sequential"),
-        ("few layers", "only 2 of its layers have trainable parameters"),
-        ("not a list", "must return a list of 2 layers or models"),
-        ("shared", "Stages 0 and 1 of the model share"),
+        ("few layers", sentence("only-of-layers-have-trainable-parameters")),
+        ("not a list", sentence("must-return-list-of-layers")),
+        ("shared", sentence("stages-of-model-share")),
         ("foreign", "which is not in the model"),
-        ("nothing to train", "Stage 0 of the model has no trainable parameter"),
-        ("not all", "No stage of the model holds"),
+        ("nothing to train", sentence("stage-of-model-has-no-trainable-parameter")),
+        ("not all", sentence("no-stage-of-model-holds")),
     ],
 )
 def test_a_model_that_cannot_be_cut_is_refused_with_the_reason(

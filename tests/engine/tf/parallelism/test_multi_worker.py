@@ -20,6 +20,7 @@ from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
 from tests.support.programs import Program
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -48,7 +49,7 @@ def run_id() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("rank", "deadly", "said"),
     [
-        (0, signal.SIGKILL, ("Rank 0 on cpu:0 was ended by SIGKILL",)),
+        (0, signal.SIGKILL, (sentence("rank-0-was-ended-by-sigkill"),)),
         (1, signal.SIGSTOP, HALTED),
     ],
 )
@@ -91,7 +92,7 @@ def test_a_port_that_is_taken_is_named_at_once(tmp_path: Path) -> None:
             told = program.output(1)
         finally:
             program.kill()
-    assert f"could not open its server on 127.0.0.1:{port}" in told
+    assert sentence("could-not-open-server", port=port) in told
 
 
 def wait_until_closed(port: int, seconds: float = 60.0) -> None:

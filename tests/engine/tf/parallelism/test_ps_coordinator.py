@@ -23,6 +23,7 @@ from tests.support.runs import (
     wait_for_end,
     wait_until_gone,
 )
+from tests.support.sentences import sentence
 from tests.support.trained_runs import trained
 
 OF_A_PAIR = {"coordinator": 0, "worker": 2, "parameter server": 3}
@@ -68,8 +69,8 @@ def test_one_worker_trains_like_one_device() -> None:
 @pytest.mark.parametrize(
     ("role", "number", "said"),
     [
-        ("parameter server", signal.SIGKILL, "Rank 3 (parameter server) was ended by SIGKILL"),
-        ("worker", signal.SIGSTOP, "Rank 2 (worker) on cpu:1 failed: it has not answered"),
+        ("parameter server", signal.SIGKILL, sentence("rank-parameter-server-was-ended")),
+        ("worker", signal.SIGSTOP, sentence("rank-of-worker-has-not-answered")),
     ],
 )
 def test_a_rank_that_is_lost_ends_the_run_and_is_named(

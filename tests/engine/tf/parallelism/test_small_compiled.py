@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.sentences import sentence
+
 pytestmark = pytest.mark.nightly
 
 REFUSED = {
@@ -68,7 +70,7 @@ def test_callbacks_act_at_the_ends_of_epochs_as_in_fit_also_after_a_resume(
     found = loops["callbacks_at_epochs"]
     *before, last = found["reasons"]
     assert before == ["", ""]
-    assert last == "The callback EarlyStopping ended the training after epoch 3."
+    assert last == sentence("callback-earlystopping-ended-training")
     assert found["rates"] == pytest.approx([0.0005, 0.001])
     assert found["names"] == ["accuracy", "loss", "val_accuracy", "val_loss"]
     assert found["logs"] < 1e-6

@@ -17,6 +17,7 @@ from gui.bridge.background import Background
 from gui.bridge.files import media_files
 from gui.bridge.files.media_files import LARGEST_FILE, MediaFiles, UnfitImage, read_image
 from gui.bridge.machines.run_access import OwnRun
+from tests.support.sentences import sentence
 
 
 def png(width: int = 4, height: int = 3, colour: str = "#ff0000") -> bytes:
@@ -54,7 +55,7 @@ def test_an_image_is_read_and_a_preview_is_small(run: Path) -> None:
 )
 def test_only_the_folder_of_images_is_read(run: Path, file: str) -> None:
     (run / "secret.png").write_bytes(png())
-    with pytest.raises(UnfitImage, match="not in the folder of images"):
+    with pytest.raises(UnfitImage, match=sentence("not-in-folder-of-images").pattern):
         read_image(OwnRun(run.name), file)
 
 

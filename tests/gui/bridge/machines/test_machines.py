@@ -17,6 +17,7 @@ from engine.runs.run_state import RunState, RunStatus
 from gui.bridge.machines.machines import Machines, is_elsewhere, place_of
 from gui.bridge.machines.no_answer import NoAnswer
 from tests.support.recorded_runs import SPEC
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes", "traindeck_home")
 
@@ -66,7 +67,7 @@ def test_active_runs_are_uncertain_while_the_connection_is_broken(machines: Mach
         machines._take_status("gpus", connection, LinkStatus(LinkState.WAITING, "It is off."))
         running, finished = machines.runs()
         assert (running.state, finished.state) == (RunState.ELSEWHERE, RunState.FINISHED)
-        assert running.reason == "There is no connection to gpus. It is off."
+        assert running.reason == sentence("there-is-no-connection-to-gpus-it-is-off")
     finally:
         machines.shut_down()
 

@@ -28,6 +28,7 @@ from gui.bridge.machines.machines import Machines
 from gui.bridge.machines.remote_sweeps import NOT_CONNECTED
 from gui.bridge.sweeps import Sweeps
 from tests.support.made_sweeps import make_sweep
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes", "traindeck_home")
 
@@ -137,7 +138,9 @@ def test_a_sweep_there_is_uncertain_while_the_connection_is_broken(
         qtbot.waitUntil(lambda: listed.states() == {"gpus:1": "running"}, timeout=LONG)
         os.kill(machines.connection("gpus").pid, signal.SIGKILL)
         qtbot.waitUntil(lambda: listed.states() == {"gpus:1": NOT_CONNECTED}, timeout=LONG)
-        assert listed.reports[0].summary.problem.startswith("There is no connection to gpus.")
+        assert listed.reports[0].summary.problem.startswith(
+            sentence("there-is-no-connection-to-gpus-at-all")
+        )
         assert len(listed.reports[0].trials) == 3
         qtbot.waitUntil(lambda: listed.states() == {"gpus:1": "running"}, timeout=LONG)
     bridge.set_watching(False)
@@ -159,11 +162,11 @@ def test_a_sweep_there_is_commanded_there(
     qtbot.waitUntil((folder / STOP).exists, timeout=LONG)
     with qtbot.waitSignal(bridge.failed, timeout=LONG) as failed:
         bridge.stop("gpus:7")
-    assert failed.args == ["gpus: There is no sweep 7; there are: 1."]
+    assert failed.args == [sentence("gpus-there-is-no-such-sweep")]
     (folder / FILE_NAME).write_text("")
     with qtbot.waitSignal(bridge.failed, timeout=LONG) as failed:
         bridge.resume("gpus:1")
-    assert failed.args[0].startswith("gpus: Sweep 1 cannot be read")
+    assert failed.args[0].startswith(sentence("gpus-sweep-cannot-be-read"))
 
 
 def test_a_sweep_whose_runs_could_not_start_there_is_refused(
@@ -206,8 +209,8 @@ def test_an_older_machine_is_named_with_what_is_missing(
         bridge.set_watching(True)
         qtbot.waitUntil(lambda: bool(listed.missing), timeout=LONG)
     (said,) = listed.missing
-    assert said.startswith("Sweeps of gpus are missing here. The Traindeck there (")
-    assert "cannot do this (watch_dreams): update it" in said
+    assert said.startswith(sentence("sweeps-of-gpus-are-missing-here-traindeck-there"))
+    assert sentence("cannot-do-this-update") in said
     assert listed.states() == {"1": "finished"}
     assert listed.awaited[-1] == [], "it is not waited for"
     os.kill(machines.connection("gpus").pid, signal.SIGKILL)  # it was updated
@@ -234,10 +237,7 @@ def test_a_machine_from_before_sweeps_is_named_in_plain_words(
     listed = Listed(bridge)
     bridge.set_watching(True)
     qtbot.waitUntil(lambda: bool(listed.missing), timeout=LONG)
-    assert listed.missing == [
-        "Sweeps of gpus are missing here. The Traindeck there is older and has no sweeps: "
-        "update it on that machine."
-    ]
+    assert listed.missing == [sentence("sweeps-of-gpus-are-missing-here-traindeck-there-is")]
     bridge.set_watching(False)
 
 

@@ -16,6 +16,7 @@ from gui.bridge.background import Background
 from gui.bridge.planning.kept_results import KeptResults
 from tests.gui.conftest import SPEC
 from tests.support.planning_program import ENTRY, FINDING
+from tests.support.sentences import sentence
 
 RACE = Race(entries=(ENTRY,), steps=20)
 PREFLIGHT = Preflight(spec=SPEC, findings=(FINDING,))
@@ -64,4 +65,4 @@ def test_what_cannot_be_kept_is_a_sentence(
     monkeypatch.setattr(kept, "keep", full)
     with qtbot.waitSignal(results.failed) as failed:
         results.keep(RACE)
-    assert failed.args == ["What was measured could not be kept: No space left on device."]
+    assert failed.args == [sentence("what-was-measured-could-not-be-kept")]

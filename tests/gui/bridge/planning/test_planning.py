@@ -13,6 +13,7 @@ from engine.planning.results import Doing, MemoryEstimate, Race, Raced
 from gui.bridge.planning.planning import Planning, _MeasuredHere
 from tests.gui.conftest import SPEC
 from tests.support.planning_program import ENTRY, program
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -111,7 +112,7 @@ def test_a_crash_is_a_sentence_with_the_end_of_its_log(qtbot: QtBot) -> None:
         planning.ask(RACE)
     assert heard.said[1] == (
         "refused",
-        "The process that measures has ended without a result (exit code 1). The disk is on fire.",
+        sentence("process-that-measures-has-ended-without"),
     )
 
 

@@ -11,6 +11,7 @@ from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.planning.twins import Twins
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits_keras", strategy="tf/single", devices=("cpu:0",))
 
@@ -19,7 +20,7 @@ SPEC = RunSpec(recipe="digits_keras", strategy="tf/single", devices=("cpu:0",))
     ("spec", "text"),
     [
         (replace(SPEC, recipe="digits"), "digits is a torch recipe"),
-        (replace(SPEC, batch_size=0), "Batch size must be at least 1"),
+        (replace(SPEC, batch_size=0), sentence("batch-size-must-be-at-least")),
     ],
 )
 def test_what_cannot_train_under_both_is_refused_and_leaves_no_run(

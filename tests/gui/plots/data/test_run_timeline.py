@@ -37,6 +37,7 @@ from gui.plots.data.series import Series
 from gui.plots.data.x_axis import XKind
 from gui.plots.panel.run_plots import RunPlots
 from tests.gui.stored_points import stored_points
+from tests.support.sentences import sentence
 
 T = 1_700_000_000.0
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
@@ -71,7 +72,7 @@ def test_an_automatic_restart_says_its_number_and_why() -> None:
     )
     marker = made.markers[-1]
     assert (marker.kind, marker.step, marker.time - T) == (MarkerKind.RESTART, 60, 105)
-    assert marker.text == "Restart 1 of 3 at step 60, from step-60: Rank 0 was killed."
+    assert marker.text == sentence("restart-of-at-step-from-step-60")
 
 
 def test_a_restart_without_a_checkpoint_removes_the_markers() -> None:
@@ -82,7 +83,7 @@ def test_a_restart_without_a_checkpoint_removes_the_markers() -> None:
         (105, TrainingStarted(0, 100, 10, 1, 1)),
     )
     (marker,) = made.markers
-    assert marker.text == "Restart 2 of 3, from the beginning: Rank 0 was killed."
+    assert marker.text == sentence("restart-from-beginning")
     assert marker.step == 0
 
 
@@ -96,7 +97,7 @@ def test_a_manual_resume_says_how_long_the_run_was_down() -> None:
         (1295, TrainingStarted(60, 100, 10, 1, 1)),
     )
     assert [marker.kind for marker in made.markers] == [MarkerKind.CHECKPOINT, MarkerKind.RESTART]
-    assert made.markers[-1].text == "Resumed at step 60 after 0:20:00 (attempt 3)."
+    assert made.markers[-1].text == sentence("resumed-at-step-after-attempt")
 
 
 def test_an_edit_is_marked_at_the_first_attempt_that_trains_with_it() -> None:

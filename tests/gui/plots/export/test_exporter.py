@@ -30,6 +30,7 @@ from gui.style.theme import DARK
 from tests.gui.conftest import SPEC
 from tests.gui.stored_points import stored_points
 from tests.support.made_runs import made_run
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_too_many_points_for_the_clipboard_are_reported(
     export.watch(run.id)
     with qtbot.waitSignal(export.message) as said:
         export.export(PlotAction.COPY_CSV, plot, ["train/loss"])
-    assert "4 points, too many for the clipboard" in said.args[0]
+    assert sentence("points-too-many-for-clipboard") in said.args[0]
 
 
 def test_a_folder_that_cannot_be_written_is_reported(
@@ -174,7 +175,7 @@ def test_runs_are_columns_in_a_csv_of_the_comparison(
     assert (tmp_path / "1-2-loss.png").exists()
     with qtbot.waitSignal(export.message) as said:
         export.export_runs(PlotAction.COPY_CSV, plot, "train/loss", {})
-    assert said.args == ["The plot of Loss has no data yet."]
+    assert said.args == [sentence("plot-of-loss-has-no-data")]
 
 
 def test_every_entry_of_a_menu_in_the_comparison_exports_all_its_runs(qtbot: QtBot) -> None:

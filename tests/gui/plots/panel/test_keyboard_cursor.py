@@ -21,6 +21,7 @@ from gui.plots.panel.run_plots import RunPlots
 from gui.plots.plot.menu import PlotAction
 from tests.gui.plots.conftest import has_crosshair, paint, read_out
 from tests.gui.stored_points import stored_points
+from tests.support.sentences import sentence
 
 KEYS = Qt.Key
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -102,7 +103,7 @@ def test_the_arrows_go_from_point_to_point_and_the_values_are_heard(
     assert "1100" in shown(run_plots)
     press(KEYS.Key_Left)
     assert run_plots.crosshair_x == 99
-    assert heard[-1] == "step 99: train 101, val 1100 at 100."
+    assert heard[-1] == sentence("step-train-val")
     press(KEYS.Key_Home)
     assert run_plots.crosshair_x == 0
     press(KEYS.Key_Left)
@@ -239,14 +240,14 @@ def test_the_crosshair_goes_from_mark_to_mark_and_announces_them(
         found.append(run_plots.crosshair_x)
     assert found == [20, 50, 60, 70, 80, 80], "a gap is one mark, and after the last is none"
     assert [said.split("\n")[0] for said in heard] == [
-        "Checkpoint of step 20: step-20.ckpt",
+        sentence("checkpoint-of-step", step=20, name="step-20.ckpt"),
         "Not a number at step 50",
         "Best: 140 at step 60",
         "Not a number at step 70",
-        "Checkpoint of step 80: step-80.ckpt",
+        sentence("checkpoint-of-step", step=80, name="step-80.ckpt"),
         "step 80: train 120, val 1080.",
     ]
-    assert "Checkpoint of step 80: step-80.ckpt" in shown(run_plots)
+    assert sentence("checkpoint-of-step", step=80, name="step-80.ckpt") in shown(run_plots)
     assert "Checkpoint" not in shown(run_plots, "Device utilisation")
     press(KEYS.Key_Left)
     assert "Checkpoint" in shown(run_plots), "near it, it is still said"

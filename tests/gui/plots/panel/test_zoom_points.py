@@ -24,6 +24,7 @@ from gui.plots_controller import PlotsController
 from gui.style.theme import DARK
 from tests.gui.plots.conftest import paint
 from tests.gui.stored_points import stored_points
+from tests.support.sentences import sentence
 
 COUNT = 60_000
 
@@ -127,7 +128,7 @@ def test_a_marker_describes_its_event_and_can_be_hidden(
         QApplication.processEvents()
         return str(canvas.markers.note)
 
-    assert pointed_at(50, 5.0) == "Checkpoint of step 50: step50"
+    assert pointed_at(50, 5.0) == sentence("checkpoint-of-step", step=50, name="step50")
     assert pointed_at(20, 5.0) == ""
     assert pointed_at(50, 60.0) == "", "only the tick shows it, not every place above it"
     run_plots.toolbar.x_buttons[XKind.RELATIVE].click()

@@ -21,6 +21,7 @@ from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.theme import DARK, LIGHT
 from tests.gui.plots.conftest import Inked, has_crosshair, in_sight, place_of, read_out
 from tests.gui.stored_points import stored_points
+from tests.support.sentences import sentence
 
 STEPS = np.arange(100.0)
 
@@ -340,12 +341,14 @@ def test_a_logarithmic_axis_says_how_many_points_it_has_no_place_for(plot: Curve
     assert plot.header.unit.text() == "nats"
     plot.set_log_y(True)
     plot.refresh()
-    assert plot.header.unit.text() == f"nats, {3 + 1 + (values[0] == 0)} points ≤ 0 not drawn"
+    assert plot.header.unit.text() == sentence(
+        "nats-points-not-drawn", value=3 + 1 + (values[0] == 0)
+    )
     assert "no place" in plot.header.unit.toolTip()
     assert plot.left_out in figure_of(plot, "run 1").source, "a picture says it too"
     plot.legend.chip("train").click()
     plot.refresh()
-    assert plot.header.unit.text() == "nats, 1 point ≤ 0 not drawn", "of the visible curves"
+    assert plot.header.unit.text() == sentence("nats-point-not-drawn"), "of the visible curves"
     plot.legend.chip("val").click()
     plot.refresh()
     assert plot.header.unit.text() == "nats"
@@ -355,7 +358,7 @@ def test_of_blocks_it_is_not_known_how_many_points_are_at_or_below_0(plot: Curve
     plot.add_points("train", blocks(STEPS, -1.0, 1.0))
     plot.set_log_y(True)
     plot.refresh()
-    assert plot.header.unit.text() == "nats, values ≤ 0 not drawn"
+    assert plot.header.unit.text() == sentence("nats-values-not-drawn")
 
 
 def test_a_block_of_steps_is_called_by_its_steps(plot: CurvePlot) -> None:

@@ -12,6 +12,7 @@ from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.theme import DARK
 from tests.gui.plots.conftest import Inked, paint
 from tests.gui.stored_points import stored_points
+from tests.support.sentences import sentence
 
 STEPS = np.arange(0.0, 101.0)
 
@@ -67,7 +68,7 @@ def test_a_full_line_and_the_text_are_there_only_while_the_mark_is_found(
 ) -> None:
     before = inked(loss.canvas, DARK.text)
     run_plots.set_crosshair_x(50.0, loss)
-    assert loss.canvas.markers.note == "Checkpoint of step 50: step-50"
+    assert loss.canvas.markers.note == sentence("checkpoint-of-step", step=50, name="step-50")
     assert inked(loss.canvas, DARK.text) > before + 0.5 * loss.canvas.area.height()
     run_plots.set_crosshair_x(None)
     assert loss.canvas.markers.note == ""

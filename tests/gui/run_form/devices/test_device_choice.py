@@ -29,6 +29,7 @@ from tests.support.device_states import (
     uuid,
     workers,
 )
+from tests.support.sentences import sentence
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_a_card_that_was_not_given_cannot_be_ticked_and_says_why(
     assert choice.known_gpus == {uuid(0), uuid(1)}
     outside = choice.chips[uuid(2)]
     assert not outside.isEnabled()
-    assert "was not given to Traindeck: CUDA_VISIBLE_DEVICES=" in outside.toolTip()
+    assert sentence("was-not-given-to-traindeck") in outside.toolTip()
     choice.set_devices((uuid(2),))  # a preset, or an earlier run
     show(choice, Snapshot(time=1.0, devices=(gpu(0), gpu(1), gpu(2), cpu())))
     assert outside.isEnabled()  # so that it can be unticked
@@ -74,11 +75,11 @@ def test_a_card_that_was_not_given_cannot_be_ticked_and_says_why(
 
 def test_a_card_with_somebody_elses_work_says_so_before_the_start(choice: DeviceChoice) -> None:
     show(choice, eight_gpus(), workers())
-    assert choice.chips[OTHERS].note == "⚠ in use by python of guest and 1 more, 47.8 GiB"
-    assert choice.chips[BUSY].note == "in use by your run resnet18 · ddp × 2 · #42"
+    assert choice.chips[OTHERS].note == sentence("warns-of-guest-and-more")
+    assert choice.chips[BUSY].note == sentence("in-use-by-your-run-resnet18")
     assert choice.chips[IDLE].note == choice.warning == ""
     choice.chips[OTHERS].click()
-    assert "GPU 4 is in use by other processes (python of guest" in choice.warning
+    assert sentence("gpu-is-in-use-by-other") in choice.warning
     assert choice.problem_note.problem == ""
     assert OTHERS in choice.devices()
     choice.chips[OTHERS].click()
@@ -91,7 +92,7 @@ def test_the_warning_comes_and_goes_with_the_work(choice: DeviceChoice) -> None:
     assert choice.devices() == (uuid(0),)
     busy = Snapshot(time=1.0, devices=(gpu(0, 12.7, processes=(process(4242, 12.3),)),))
     show(choice, busy)
-    assert choice.chips[uuid(0)].note == "⚠ in use by python of guest, 12.3 GiB"
+    assert choice.chips[uuid(0)].note == sentence("warns-of-guest")
     assert choice.warning
     show(choice, calm)
     assert choice.chips[uuid(0)].note == choice.warning == ""
@@ -122,7 +123,7 @@ def test_fewer_empty_ones_than_wanted_are_said_to_be_fewer(choice: DeviceChoice)
         choice.chips[id].click()
     choice.suggest_button.click()
     assert choice.devices() == (ASLEEP, IDLE)
-    assert choice.line.text() == "Only 2 of the 3 GPUs are unused."
+    assert choice.line.text() == sentence("only-of-gpus-are-unused")
 
 
 def test_none_is_suggested_where_none_is_empty(choice: DeviceChoice) -> None:
@@ -178,7 +179,7 @@ def test_texts_of_the_system_are_no_markup_and_no_shortcuts(choice: DeviceChoice
     show(choice, Snapshot(time=0.0, devices=(odd,)))
     assert choice.chips[uuid(0)].shortcut().isEmpty()
     assert "<i>" not in choice.chips[uuid(0)].toolTip()
-    assert choice.chips[uuid(0)].note.startswith("⚠ in use by <b>&x of guest")
+    assert choice.chips[uuid(0)].note.startswith(sentence("warns-of-guest-with-markup"))
 
 
 def test_the_line_says_what_matters_most_and_its_tooltip_the_rest(choice: DeviceChoice) -> None:
@@ -189,7 +190,7 @@ def test_the_line_says_what_matters_most_and_its_tooltip_the_rest(choice: Device
     choice.set_overlap("The run will queue behind run 7 on GPU 5.")
     assert choice.line.text() == "The run will queue behind run 7 on GPU 5."
     choice.chips[OTHERS].click()
-    assert choice.line.text() == "⚠ GPU 4: in use by python of guest and 1 more, 47.8 GiB"
+    assert choice.line.text() == sentence("gpu-in-use-by-python")
     assert "queue behind run 7" in choice.warning
 
 
@@ -206,7 +207,7 @@ def test_a_busy_chip_is_marked_by_a_sign_and_keeps_its_size_when_ticked(
         choice.chips[uuid(1)]
         .accessibleDescription()
         .splitlines()[-1]
-        .startswith("⚠ in use by python of guest")
+        .startswith(sentence("warns-of-guest-without-memory"))
     )
     choice.chips[uuid(1)].click()
     assert choice.chips[uuid(1)].isChecked()

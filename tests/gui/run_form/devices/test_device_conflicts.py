@@ -16,6 +16,7 @@ from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from gui.run_form.devices.device_conflicts import overlap
 from gui.run_form.run_form import RunForm
+from tests.support.sentences import sentence
 
 NAMES = {"g0": "GPU 0", "g1": "GPU 1"}
 
@@ -40,11 +41,14 @@ RUNS = [
 @pytest.mark.parametrize(
     ("new", "said"),
     [
-        (spec("g0"), "The run will queue behind runs 9 and 14 on GPU 0."),
-        (spec("g1"), "The run will queue behind run 9 on GPU 1."),
-        (spec("g1", queue="never"), "⚠ The run will share GPU 1 with run 9."),
-        (spec("cpu:0", "cpu:1"), "⚠ The run will share cpu:0 with run 6."),
-        (spec("cpu:0", queue="always"), "The run will queue behind run 6 on cpu:0."),
+        (spec("g0"), sentence("run-will-queue-behind-runs")),
+        (spec("g1"), sentence("run-will-queue-behind-run", run=9, device="GPU 1")),
+        (spec("g1", queue="never"), sentence("run-will-share-with-run", device="GPU 1", run=9)),
+        (spec("cpu:0", "cpu:1"), sentence("run-will-share-with-run", device="cpu:0", run=6)),
+        (
+            spec("cpu:0", queue="always"),
+            sentence("run-will-queue-behind-run", run=6, device="cpu:0"),
+        ),
         (spec("g2"), ""),
     ],
 )
@@ -59,8 +63,8 @@ def test_it_stands_beside_the_devices_of_the_form(qtbot: QtBot, record: Callable
     assert form.devices.warning == ""
     runs = RunIndex().runs()
     form.show_runs(runs)
-    assert form.devices.warning == "⚠ The run will share cpu:0 with run 1."
+    assert form.devices.warning == sentence("run-will-share-with-run", device="cpu:0", run=1)
     form.load(msgspec.structs.replace(spec("cpu:0"), strategy="torch/single", queue="always"))
-    assert form.devices.warning == "The run will queue behind run 1 on cpu:0."
+    assert form.devices.warning == sentence("run-will-queue-behind-run", run=1, device="cpu:0")
     form.show_runs([])
     assert form.devices.warning == ""

@@ -22,6 +22,7 @@ from gui.bridge import environments
 from gui.run_form.environment.making_dialog import MakingDialog
 from gui.run_form.run_form import RunForm
 from tests.gui.run_form.test_run_form import GPUS, snapshot
+from tests.support.sentences import sentence
 
 SECONDS = 60.0
 TF = "/of/tensorflow/bin/python"
@@ -250,7 +251,7 @@ def test_an_environment_without_the_framework_is_told_not_to_be_its_default(
     with qtbot.waitSignal(form.environment.message) as said:
         maker.made.emit(Environment("mine", TF, facts=FACTS))
     [text] = said.args
-    assert text.endswith("It has no PyTorch, so it is not used for the runs of PyTorch.")
+    assert text.endswith(sentence("environment-has-no-pytorch"))
 
 
 def test_the_user_is_asked_before_a_closed_window_ends_a_creation(
@@ -261,7 +262,7 @@ def test_the_user_is_asked_before_a_closed_window_ends_a_creation(
     row.maker.start("mine", ["torch"])
     assert row.asks_before_close()
     [box] = form.findChildren(QMessageBox)
-    assert "The environment mine is being made." in box.text()
+    assert sentence("environment-mine-is-being-made") in box.text()
     [end] = [each for each in box.buttons() if each.text() == "End it and close"]
     end.click()
     assert not form.isVisible()

@@ -16,6 +16,7 @@ from gui.bridge.files.recent_forms import RecentForms
 from gui.bridge.machines.environments_there import EnvironmentsThere, _Listed
 from gui.run_form.environment.making_dialog import MakingDialog
 from gui.run_form.run_form import RunForm
+from tests.support.sentences import sentence
 
 HERE, THERE = "/here/bin/python", "/there/bin/python"
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), interpreter=HERE)
@@ -119,10 +120,10 @@ def test_the_dialog_for_a_new_one_there_proposes_a_name_that_is_free_there(
     there._take("gpus", _Listed([Environment("torch-gpu", THERE)]))
     dialog = make_from_the_list(form)
     assert dialog.name.text() == "torch-gpu-2"
-    assert dialog.windowTitle() == "Make an environment for PyTorch on gpus"
-    assert dialog.is_default.text() == "Use it for all runs of PyTorch on gpus"
+    assert dialog.windowTitle() == sentence("make-environment-for-pytorch-on-gpus")
+    assert dialog.is_default.text() == sentence("use-it-for-all-runs")
     form.machine.setCurrentIndex(0)
-    assert make_from_the_list(form).windowTitle() == "Make an environment for PyTorch"
+    assert make_from_the_list(form).windowTitle() == sentence("make-environment-for-pytorch")
 
 
 def test_a_new_one_is_chosen_only_on_its_machine(
@@ -132,7 +133,7 @@ def test_a_new_one_is_chosen_only_on_its_machine(
     row.maker.name, row.maker.machine = "new", "gpus"
     with qtbot.waitSignal(row.message) as said:
         row.maker.made.emit(new)
-    assert said.args == ["The environment new on gpus is made."]
+    assert said.args == [sentence("environment-new-on-gpus-is-made")]
     assert interpreter(form) == "", "this machine is chosen"
     go_there(form, there)
     row.maker.made.emit(new)

@@ -17,6 +17,7 @@ from engine.sweeps.ranges import FIXED, Choices, Interval
 from engine.sweeps.sweep import Sweep
 from gui.run_form.sweep.sweep_dialog import SweepDialog
 from gui.style.theme import DARK, ThemeController
+from tests.support.sentences import sentence
 
 RECIPE = catalog.recipe("digits")
 SPEC = RunSpec(
@@ -64,7 +65,7 @@ def test_it_says_on_which_machine_the_sweep_will_run(qtbot: QtBot) -> None:
     dialog = opened(qtbot, SPEC, "gpus")
     assert dialog.windowTitle() == "Sweep of digits on gpus"
     dialog.ranges["width"].line.setText("16,32")
-    assert dialog.plan.text() == "On gpus: 20 runs, one at a time, on CPU 0."
+    assert dialog.plan.text() == sentence("on-gpus-runs-one-at-time-on-cpu")
     with qtbot.waitSignal(dialog.start_wanted) as wanted:
         dialog.start.click()
     assert wanted.args[1] == "gpus"
@@ -89,10 +90,10 @@ def test_nothing_starts_while_the_machine_is_not_connected(qtbot: QtBot) -> None
 
 def test_nothing_starts_without_a_range(dialog: SweepDialog) -> None:
     assert not dialog.start.isEnabled()
-    assert dialog.plan.text() == "Give at least one setting a range or a list."
+    assert dialog.plan.text() == sentence("give-at-least-one-setting-range")
     dialog.ranges["width"].line.setText("64")
     assert not dialog.start.isEnabled()
-    assert dialog.ranges["width"].note.text() == "One value: all runs have it."
+    assert dialog.ranges["width"].note.text() == sentence("one-value-for-all-runs")
 
 
 def test_ranges_lists_and_single_values_make_a_sweep_over_the_form(
@@ -107,7 +108,7 @@ def test_ranges_lists_and_single_values_make_a_sweep_over_the_form(
     dialog.options["pruner"].set_value("successive-halving")
     dialog.options["metric"].set_value("accuracy")
     dialog.options["seed"].set_value(7)
-    assert dialog.plan.text() == "40 runs, 2 at a time, all on CPU 0."
+    assert dialog.plan.text() == sentence("runs-at-time-all-on-cpu")
     sweep = started(dialog, qtbot)
     assert sweep.ranges == {
         "learning_rate": Interval(1e-4, 0.1, log=True),
@@ -124,13 +125,13 @@ def test_ranges_lists_and_single_values_make_a_sweep_over_the_form(
     ("name", "text", "why"),
     [
         ("learning_rate", "1e-3,1e400", "must be a smaller number"),
-        ("learning_rate", "..", "must be a number, not '..'"),
+        ("learning_rate", "..", sentence("must-be-number", value="..")),
         ("learning_rate", "1..0.1", "is empty"),
         ("learning_rate", "0..1", "must be above 0"),
         ("dropout", "nan..1", "must be a finite number"),
         ("dropout", "nan", "must be a finite number"),
         ("batch_size", "64,64", "has a value twice"),
-        ("batch_size", "64,sixteen", "must be a whole number, not 'sixteen'"),
+        ("batch_size", "64,sixteen", sentence("must-be-whole-number", value="sixteen")),
         ("optimizer", "sgd..adamw", "is no number"),
         ("activation", "relu,no", "must be one of"),
     ],
@@ -166,13 +167,13 @@ def test_a_grid_has_as_many_runs_as_combinations(dialog: SweepDialog, qtbot: QtB
     dialog.ranges["seed"].line.setText("0..4")
     dialog.options["sampler"].set_value("grid")
     assert dialog.options["trials"].value() == 15
-    assert dialog.plan.text() == "15 runs, one at a time, on CPU 0."
+    assert dialog.plan.text() == sentence("runs-one-at-time-on-cpu")
     dialog.ranges["batch_size"].line.setText("1..999")
-    assert "This grid has 14,985 combinations" in dialog.plan.text()
+    assert sentence("this-grid-has-combinations", combinations="14,985") in dialog.plan.text()
     assert not dialog.start.isEnabled()
     dialog.ranges["batch_size"].line.clear()
     dialog.ranges["dropout"].line.setText("0..0.5")
-    assert "A grid needs single values of dropout" in dialog.plan.text()
+    assert sentence("grid-needs-single-values-of", setting="dropout") in dialog.plan.text()
     dialog.ranges["dropout"].line.clear()
     assert started(dialog, qtbot).trials == 15
     dialog.options["sampler"].set_value("tpe")
@@ -183,11 +184,11 @@ def test_the_devices_of_the_runs_are_said(qtbot: QtBot) -> None:
     spec = RunSpec(recipe="digits", strategy="torch/ddp", devices=("A", "B", "C", "D"))
     dialog = opened(qtbot, spec)
     dialog.ranges["width"].line.setText("16,32")
-    assert dialog.plan.text() == "20 runs, one at a time, on A, B, C, D."
+    assert dialog.plan.text() == sentence("runs-one-at-time-on-b")
     dialog.options["parallel"].set_value(2)
-    assert dialog.plan.text() == "20 runs, 2 at a time: on A, B; on C, D."
+    assert dialog.plan.text() == sentence("runs-at-time-on-b")
     dialog.options["parallel"].set_value(3)
-    assert "4 devices cannot be shared equally by 3 runs" in dialog.plan.text()
+    assert sentence("devices-cannot-be-shared-equally", devices=4, runs=3) in dialog.plan.text()
     assert not dialog.start.isEnabled()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.resources.in_script.traindeck.conftest import Bare, Start
+from tests.support.sentences import sentence
 
 
 @pytest.mark.nightly
@@ -128,4 +129,4 @@ for step in traindeck.steps(100):
     assert run.wait() == [1]
     assert run.lines()[0] == "0"
     assert not any(line == "1" for line in run.lines())
-    assert "keep(odd=...)['inner'][0] is a value of the type _thread.lock" in run.failure
+    assert sentence("kept-value-is-a-lock") in run.failure

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support.script_listener import IN_SCRIPT
+from tests.support.sentences import sentence
 
 
 @pytest.fixture(autouse=True)
@@ -64,9 +65,9 @@ def test_without_torch_the_file_holds_arrays(
 @pytest.mark.parametrize(
     ("state", "place"),
     [
-        ({"f": print}, "s['f'] is a value of the type builtins.builtin_function_or_method"),
-        ([1, object()], "s[1] is a value of the type builtins.object"),
-        ({"a": {(): np.array([object()])}}, "s['a'][()] is an array of the type object"),
+        ({"f": print}, sentence("part-is-a-function")),
+        ([1, object()], sentence("part-is-a-plain-object")),
+        ({"a": {(): np.array([object()])}}, sentence("part-is-an-array-of-objects")),
         ({frozenset(): 1}, "the key frozenset() of s is"),
     ],
 )
@@ -85,7 +86,7 @@ def test_a_damaged_part_is_refused(tmp_path: Path) -> None:
     from traindeck._state import files
 
     torch.save({"code": print}, tmp_path / "rank0.pt")
-    with pytest.raises(TraindeckError, match="holds code, which is never run"):
+    with pytest.raises(TraindeckError, match=sentence("holds-code-which-is-never-run").pattern):
         files.read(str(tmp_path), 0)
     with pytest.raises(TraindeckError, match="no part of rank 1"):
         files.read(str(tmp_path), 1)
@@ -94,9 +95,9 @@ def test_a_damaged_part_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("strategy", "world", "refusal"),
     [
-        ("single", 1, "saved by 2 ranks of script/ddp, and this run has one process of"),
-        ("ddp", 3, "this run has 3 ranks of script/ddp"),
-        ("fsdp", 2, "this run has 2 ranks of script/fsdp"),
+        ("single", 1, sentence("saved-by-more-ranks-than-run-has").pattern),
+        ("ddp", 3, sentence("this-run-has-ranks", ranks=3, strategy="script/ddp").pattern),
+        ("fsdp", 2, sentence("this-run-has-ranks", ranks=2, strategy="script/fsdp").pattern),
         ("ddp", 2, ""),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.resources.in_script.traindeck.conftest import Bare, Start
+from tests.support.sentences import sentence
 
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 PYTHONS_39 = sorted(map(str, PYENV.glob("versions/3.9.*/bin/python")))
@@ -109,7 +110,7 @@ def test_batches_that_are_counted_from_zero_are_not_resumed_within_an_epoch(
     assert "numbered=True" in notice["text"]
     within = start("counts.py", folder="within", checkpoint=run.saved(2))
     assert within.wait() == [1]
-    assert "2 batches of the epoch are done" in within.output()
+    assert sentence("batches-of-epoch-are-done") in within.output()
     between = start("counts.py", folder="between", checkpoint=run.saved(3))
     assert between.wait() == [0], between.output()
     assert between.lines() == run.lines()[3:]

@@ -10,6 +10,7 @@ import pytest
 from traindeck_watch.pytorch import TorchHooks
 
 from tests.support.script_listener import ScriptListener, finished
+from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -100,9 +101,9 @@ def test_unusual_ways_to_train(listener):
     assert saved["parameters"] == 0
     assert listener.of_kind("file")[0]["path"].endswith("/own.pt")
     *in_turn, notice, last_in_turn = listener.notices
-    assert notice.startswith("The script has no optimizer of PyTorch")
+    assert notice.startswith(sentence("script-has-no-optimizer-of-pytorch"))
     assert {*in_turn, last_in_turn} == {last_in_turn}
-    assert "in one process after another" in last_in_turn
+    assert sentence("in-one-process-after-another") in last_in_turn
 
 
 STOPS = """
@@ -164,9 +165,9 @@ def test_the_steps_of_trainings_in_turn_are_counted_on(listener, tmp_path):
         finished(listener.start(str(script)))
     assert listener.series == {"train/loss": [(step, float(step)) for step in range(1, 7)]}
     [notice] = listener.notices
-    assert "several times, in one process after another: their steps are counted on" in notice
+    assert sentence("several-times-in-one-process") in notice
     finished(listener.start(str(script), "calls"))
-    assert "the steps of each begin anew" in listener.notices[-1]
+    assert sentence("steps-of-each-begin-anew") in listener.notices[-1]
 
 
 def test_values_of_a_gpu_are_fetched_on_one_stream_of_its_own():

@@ -15,6 +15,7 @@ from engine.cli.commands.train import RunOptions
 from engine.planning import kept
 from engine.planning.results import Change, Doing, Finding, Found, News, Preflight
 from engine.spec.run_spec import RunSpec
+from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
@@ -45,12 +46,10 @@ def test_what_is_fine_is_one_line() -> None:
     assert finding_lines(found) == "ok       clock: It goes."
 
 
-@pytest.mark.parametrize(
-    ("number", "end"), [(0, "12.3 s."), (7, "12.3 s. `train --planned 7` keeps this with a run.")]
-)
+@pytest.mark.parametrize(("number", "end"), [(0, "12.3 s."), (7, sentence("keeps-this-with-run"))])
 def test_the_summary_counts(number: int, end: str) -> None:
     found = Preflight(spec=SPEC, findings=(SLOW, SLOW), seconds=12.34)
-    assert summary(found, number) == f"0 problems, 2 warnings, 0 hints; it took {end}"
+    assert summary(found, number) == sentence("problems-warnings-hints-it-took", end=end)
 
 
 def run(monkeypatch: pytest.MonkeyPatch, finding: Finding, *, json: bool = False) -> int:
@@ -72,7 +71,7 @@ def test_only_an_error_is_a_failure(
     assert run(monkeypatch, SLOW) == 0
     printed = capsys.readouterr().out
     assert "warning  sample loading: Steps wait." in printed
-    assert "`train --planned 1` keeps this" in printed
+    assert sentence("train-planned-keeps-this") in printed
     assert run(monkeypatch, msgspec.structs.replace(SLOW, level="error")) == 1
     assert isinstance(kept.read(2), Preflight)
 
@@ -94,4 +93,4 @@ def test_a_disk_that_takes_nothing_ends_no_preflight(
 
     monkeypatch.setattr(kept, "keep", full)
     assert run(monkeypatch, SLOW) == 0
-    assert "This could not be kept: no space left." in capsys.readouterr().err
+    assert sentence("this-could-not-be-kept-no-space-left") in capsys.readouterr().err

@@ -18,6 +18,7 @@ from engine.planning.results import Entry, Race
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from main import main
+from tests.support.sentences import sentence
 
 DEVICES = ["--devices", "cpu:0,cpu:1"]
 
@@ -77,7 +78,7 @@ def test_the_winner_is_trained_with_what_was_measured(
 ) -> None:
     assert main(["race", *DEVICES, "--strategies", "ddp"]) == 0
     said = capsys.readouterr().out
-    assert "torch/ddp on 2 devices was fastest with 200 samples/s" in said
+    assert sentence("on-devices-was-fastest") in said
     [line] = [line for line in said.splitlines() if line.startswith("Train with it: ")]
     started: list[Planning | None] = []
 
@@ -123,7 +124,7 @@ def test_what_was_measured_is_printed_also_where_it_cannot_be_kept(
     said = capsys.readouterr()
     assert "200 samples/s" in said.out
     assert "--planned" not in said.out
-    assert "This could not be kept: [Errno 28] No space left on device." in said.err
+    assert sentence("this-could-not-be-kept-no-space-left-on-device") in said.err
 
 
 def test_a_stopped_race_prints_what_is_known(
@@ -133,7 +134,7 @@ def test_a_stopped_race_prints_what_is_known(
     assert main(["race", *DEVICES, "--strategies", "ddp", "--json"]) == 3
     said = capsys.readouterr()
     assert len(json.loads(said.out)) == 2
-    assert "was stopped: 2 of 2 were measured" in said.err
+    assert sentence("was-stopped-of-were-measured") in said.err
 
 
 def test_all_strategies_of_the_recipe_race_by_default(asked: dict[str, Any]) -> None:
@@ -145,7 +146,7 @@ def test_all_strategies_of_the_recipe_race_by_default(asked: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--strategies", "nope"], "There is no strategy 'nope'"),
+        (["--strategies", "nope"], sentence("there-is-no-strategy", strategy="nope")),
         (["--strategies", "ddp,,fsdp"], "empty entry"),
         (["--strategies", ""], "empty entry"),
         (["--batch-sizes", "64,-1"], "not '-1'"),
