@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from gui.bridge.machines.run_access import OwnRun
 from msgspec.structs import replace
 
 import main
@@ -28,7 +29,6 @@ from engine.runs.store.store_reader import RunReader
 from engine.spec import spec_file
 from engine.spec.spec_file import FILE_NAME as SPEC
 from gui.bridge.files.export_file import RunTable, csv_text
-from gui.bridge.machines.run_access import OwnRun
 from tests.support.old_runs import ALL, FORMATS, NEWEST, OLDEST_CHECKPOINT, restore_run
 from tests.support.runs import curve, wait_for_end
 from tests.support.sentences import sentence

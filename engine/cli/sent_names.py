@@ -10,7 +10,7 @@ from engine.planning.results import with_texts
 from engine.system.program import sent_recipe
 
 if TYPE_CHECKING:
-    from engine.remote.sent_code import SentFiles
+    from engine.interface.recipes import SentFiles
 
 A = TypeVar("A")
 
@@ -27,6 +27,7 @@ def as_asked(answer: A) -> A:
 
 @cache
 def _sent_files(name: str, path: str) -> SentFiles:
-    from engine.remote.sent_code import SentFiles, code_in
+    from engine.interface.recipes import SentFiles
+    from engine.interface.sent_code import code_in
 
     return SentFiles(code_in(Path(path)), path, name)

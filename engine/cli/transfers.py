@@ -10,41 +10,35 @@ import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from threading import Event
 
 from engine.cli.output import NoAnswer, Refused, err
 from engine.cli.progress import progress_bar
+from engine.exports.export_runs import CannotExport
 from engine.imports.csv_tables import ColumnNames
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import files_of
-from engine.remote import requests, uploads
-from engine.remote.downloads import DownloadFailed, download_checkpoint, download_export
+from engine.interface import uploads, values
+from engine.interface.engine import Engine
+from engine.interface.local_engine import LocalEngine
+from engine.interface.sent_code import UnfitCode, code_of, is_plain, script_code
+from engine.interface.transfers import DownloadFailed, copy_checkpoint, fetch_export
+from engine.interface.uploads import Outgoing, UploadFailed
+from engine.interface.values import Code, Exported, ImportedRuns, ImportSource
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import Code, Exported, Hello, ImportedRuns, ImportSource
-from engine.remote.sent_code import UnfitCode, code_of, is_plain, script_code
-from engine.remote.session import NotConnected, RefusedThere, RemoteError, Session
 from engine.remote.short_session import open_session
-from engine.remote.uploads import Outgoing, UploadFailed
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.scripts.command import script_of
 from engine.spec import catalog
 from engine.spec.recipe_file import no_recipe
 from engine.system.program import call
 
-LONGEST_EXPORT = 3600.0
-LONGEST_IMPORT = 3600.0
-LONGEST_SENDING = 120.0
-"""Seconds."""
-
-_FIRST_THAT_NAMES = 2
-"""The minor version of the protocol from which on a command takes `--sent`."""
-
 _MOST_NAMES = 5
 """Modules that are named."""
 
 
-def recipe_there(machine: RemoteMachine, recipe: str) -> tuple[str, bool]:
-    """Return what `recipe` is called there: a file is sent, with the modules that it imports. And
-    whether the Traindeck there can be told what it is called here (`--sent`).
+def recipe_there(machine: RemoteMachine, recipe: str) -> str:
+    """Return what `recipe` is called there: a file is sent, with the modules that it imports.
 
     Raises Refused, NoAnswer, UnknownName.
     """
@@ -57,7 +51,7 @@ def recipe_there(machine: RemoteMachine, recipe: str) -> tuple[str, bool]:
         code = code_of(info)
     except OSError as error:
         raise Refused(str(error)) from None
-    return (recipe, False) if code is None else _send_code(machine, code)
+    return recipe if code is None else _send_code(machine, code)
 
 
 def script_there(machine: RemoteMachine, command: Sequence[str]) -> tuple[str, list[str]]:
@@ -76,15 +70,14 @@ def script_there(machine: RemoteMachine, command: Sequence[str]) -> tuple[str, l
         raise Refused(f"{error} `--folder FOLDER` names it.") from None
     except OSError as error:
         raise Refused(f"{script} cannot be read: {error}.") from None
-    file = PurePosixPath(_send_code(machine, code)[0])
+    file = PurePosixPath(_send_code(machine, code))
     return str(file.parent), [*command[:at], file.name, *command[at + 1 :]]
 
 
-def _send_code(machine: RemoteMachine, code: Code) -> tuple[str, bool]:
-    """Send it, say so, and return what `recipe_there` does. Raises NoAnswer."""
-    with _connected(machine, "Nothing was started.") as link:
-        path = link.session.call(requests.Keep(code), LONGEST_SENDING)
-        can_name = link.hello.minor >= _FIRST_THAT_NAMES
+def _send_code(machine: RemoteMachine, code: Code) -> str:
+    """Send it, say so, and return the path of its file there. Raises NoAnswer."""
+    with engine_at(machine, "Nothing was started.") as engine:
+        path = engine.keep_code(code)
     names = list(code.modules)
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     modules = f" with {', '.join(names[:_MOST_NAMES])}{more}, which it imports" if names else ""
@@ -93,7 +86,7 @@ def _send_code(machine: RemoteMachine, code: Code) -> tuple[str, bool]:
         "there.",
         soft_wrap=True,
     )
-    return path, can_name
+    return path
 
 
 def export_from(
@@ -102,45 +95,41 @@ def export_from(
     """Export runs of that machine to `output` here. Raises Refused, NoAnswer."""
     if output is not None:
         check_target(output)
-    with _connected(machine, "Nothing was exported.") as link:
+    with engine_at(machine, "Nothing was exported.") as engine:
         with progress_bar(f"exporting on {machine.name}") as show:
-            exported = link.session.call(
-                requests.Export(tuple(run_ids), format),
-                LONGEST_EXPORT,
-                progress=lambda done, total: show("", done, total),
+            exported = engine.export_runs(
+                tuple(run_ids), format, lambda done, total: show("", done, total), Event()
             )
         if not is_plain(exported.name) or exported.name != Path(exported.name).name.lstrip("."):
             raise Refused(f"{machine.name} proposes {exported.name!r}, which is no name of a file.")
         target = (output or Path(exported.name)).expanduser().absolute()
-        with _downloading() as show:
-            download_export(link.session.begin, exported, target, show)
+        with _downloading() as progress:
+            fetch_export(engine, exported, target, progress)
     return target, exported
 
 
-def checkpoints_of(machine: RemoteMachine, run_id: str) -> list[CheckpointInfo]:
-    """Return the checkpoints of a run of that machine, oldest first. Raises Refused, NoAnswer."""
-    with _connected(machine, "") as link:
-        found = link.session.call(requests.Checkpoints(run_id))
-    return [CheckpointInfo(Path(each.name), each.manifest) for each in found]
+def list_checkpoints(machine: RemoteMachine | None, run_id: str) -> list[CheckpointInfo]:
+    """Return the checkpoints of a run, oldest first; `machine`: where it is, if not here.
+
+    Raises NoSuchRun, Refused, NoAnswer.
+    """
+    with engine_at(machine, "") as engine:
+        return engine.list_checkpoints(run_id)
 
 
-def checkpoint_from(
-    machine: RemoteMachine,
+def fetch_checkpoint(
+    machine: RemoteMachine | None,
     run_id: str,
     choose: Callable[[Sequence[CheckpointInfo]], tuple[CheckpointInfo, Path]],
 ) -> tuple[CheckpointInfo, Path]:
     """Copy the checkpoint that `choose` returns to the new folder here that it returns with it.
 
-    Raises Refused, NoAnswer, and what `choose` raises.
+    Raises NoSuchRun, Refused, NoAnswer, and what `choose` raises.
     """
-    with _connected(machine, "Nothing was kept of the checkpoint.") as link:
-        found = {each.name: each for each in link.session.call(requests.Checkpoints(run_id))}
-        chosen, target = choose(
-            [CheckpointInfo(Path(each.name), each.manifest) for each in found.values()]
-        )
-        with _downloading() as show:
-            offered = found[chosen.folder.name]
-            download_checkpoint(link.session.begin, run_id, offered, target, show)
+    with engine_at(machine, "") as engine:
+        chosen, target = choose(engine.list_checkpoints(run_id))
+        with _downloading("downloading" if machine else "copying") as progress:
+            copy_checkpoint(engine, run_id, chosen.folder.name, target, progress)
     return chosen, target
 
 
@@ -166,22 +155,19 @@ def import_to(
         "Whether the files were imported is not known: "
         f"`{call(f'runs --on {machine.name}')}` lists the runs there."
     )
-    with _connected(machine, "Nothing was imported.") as link:
+    with engine_at(machine, "Nothing was imported.") as engine:
         try:
             with progress_bar(f"sending to {machine.name}") as show:
-                folder = uploads.send(
-                    link.session, outgoing, lambda done, total: show("", done, total)
-                )
+                folder = uploads.send(engine, outgoing, lambda done, total: show("", done, total))
         except UploadFailed as error:
             raise Refused(str(error)) from None
-        with progress_bar(f"importing on {machine.name}") as show:
-            link.if_lost = unknown
-            imported = link.session.call(
-                requests.Import(folder.number, named, columns),
-                LONGEST_IMPORT,
-                progress=lambda done, total: show("", done, total),
-            )
-    return imported
+        try:
+            with progress_bar(f"importing on {machine.name}") as show:
+                return engine.import_runs(
+                    folder.number, named, columns, lambda done, total: show("", done, total)
+                )
+        except values.NotConnected as error:
+            raise NoAnswer(f"{error} {unknown}") from error
 
 
 @contextmanager
@@ -191,14 +177,13 @@ def report_from(machine: RemoteMachine, target: Path) -> Iterator[str]:
     Nothing comes if the body has not written it. Raises Refused, NoAnswer.
     """
     check_target(target)
-    with _connected(machine, "There is no report.") as link:
-        folder = link.session.call(requests.MakeFolder())
+    with engine_at(machine, "There is no report.") as engine:
+        folder = engine.make_folder()
         yield str(PurePosixPath(folder.path) / target.name)
-        files = link.session.call(requests.Offered(folder.number))
-        if files:
+        if files := engine.list_folder(folder.number):
             exported = Exported(folder.number, target.name, True, files)
-            with _downloading() as show:
-                download_export(link.session.begin, exported, target, show)
+            with _downloading() as progress:
+                fetch_export(engine, exported, target, progress)
 
 
 def check_target(target: Path) -> None:
@@ -211,36 +196,30 @@ def check_target(target: Path) -> None:
 
 
 @contextmanager
-def _downloading() -> Iterator[Callable[[int, int], None]]:
+def _downloading(what: str = "downloading") -> Iterator[Callable[[int, int], None]]:
     """Show the progress of a download. Raises Refused."""
-    with progress_bar("downloading") as show:
+    with progress_bar(what) as show:
         try:
             yield lambda done, total: show("", done, total)
         except DownloadFailed as error:
             raise Refused(str(error)) from error
 
 
-class _Link:
-    """A session of one errand."""
-
-    def __init__(self, session: Session, hello: Hello, if_lost: str) -> None:
-        self.session = session
-        self.hello = hello
-        self.if_lost = if_lost
-        """What it means now that the connection broke, in a sentence."""
-
-
 @contextmanager
-def _connected(machine: RemoteMachine, if_lost: str) -> Iterator[_Link]:
-    """Connect for an errand. Raises Refused, NoAnswer."""
-    found: _Link | None = None
+def engine_at(machine: RemoteMachine | None, if_lost: str) -> Iterator[Engine]:
+    """Give the engine of `machine`, to which there is a connection meanwhile; None: of this one.
+
+    `if_lost`: what it means that the connection broke, in a sentence. Raises Refused, NoAnswer.
+    """
+    if machine is None:
+        yield LocalEngine()
+        return
     try:
-        with open_session(machine) as (session, hello):
-            found = _Link(session, hello, if_lost)
-            yield found
-    except RefusedThere as error:
+        with open_session(machine) as (engine, _):
+            yield engine
+    except values.NotConnected as error:
+        raise NoAnswer(f"{error} {if_lost}".rstrip()) from error
+    except (CannotExport, CannotImport) as error:
         raise Refused(f"{machine.name}: {error}") from error
-    except NotConnected as error:
-        raise NoAnswer(f"{error} {found.if_lost if found else ''}".rstrip()) from error
-    except RemoteError as error:
+    except values.NoAnswer as error:
         raise NoAnswer(str(error)) from error

@@ -15,15 +15,12 @@ from typing import Any, NamedTuple
 
 from engine.environments.activation import activated
 from engine.processes.process import end_group
+from engine.system.cancelled import Cancelled
 
 PROBE = Path(__file__).with_name("probe.py")
 _POLL = 0.1
 _END_SECONDS = 0.5
 """Time for killed processes to end: one that hangs in the driver does not."""
-
-
-class Cancelled(Exception):
-    """The user has stopped the examination."""
 
 
 class Answer(NamedTuple):

@@ -26,6 +26,7 @@ from engine.files.ownership import make_private_folder
 from engine.processes import children
 from engine.processes.process import PROJECT, Process, end_group
 from engine.system import paths
+from engine.system.cancelled import Cancelled
 
 LOOK_SECONDS = 0.1
 """How often a cancellation is looked for."""
@@ -44,10 +45,6 @@ _NOT_PIPS = ("PYTHONPATH", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_REQUIRE_
 
 class CreationFailed(Exception):
     """The environment was not made, and nothing of it is left but the log; a sentence."""
-
-
-class Cancelled(Exception):
-    """The creation was cancelled; nothing of it is left."""
 
 
 class Stage(NamedTuple):

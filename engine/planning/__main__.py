@@ -30,9 +30,9 @@ from engine.planning.requests import (
     Request,
 )
 from engine.planning.results import News, Result
-from engine.planning.short_run import Cancelled
 from engine.processes.process import END_SIGNALS
 from engine.spec.catalog import UnknownName
+from engine.system.cancelled import Cancelled
 
 
 def main() -> int:

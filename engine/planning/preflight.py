@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from engine import client
-from engine.doctor import probing
 from engine.doctor.examination import Examination, Pythons
 from engine.planning import facts
 from engine.planning.checks import (
@@ -27,7 +26,7 @@ from engine.planning.checks.whole_run import Expectation
 from engine.planning.device_claim import DevicesInUse, claimed_devices
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import Doing, Finding, Found, News, Preflight
-from engine.planning.short_run import Cancelled, ShortRun, short_run
+from engine.planning.short_run import ShortRun, short_run
 from engine.processes.process import usable_processors
 from engine.runs import device_queue, run_info
 from engine.runs.run_workers import RunWorkers
@@ -36,6 +35,7 @@ from engine.spec.device_names import all_on_cpu, machines_of
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from engine.system import paths
+from engine.system.cancelled import Cancelled
 from engine.telemetry.given_gpus import given_gpus
 from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.memory_attribution import memory_uses
@@ -171,7 +171,7 @@ class _Preflight:
         self._add([machine.clock_finding(self._clock.facts())])
         if self._left > _DOCTOR_SECONDS:
             self._say("the limits of this machine")
-            with contextlib.suppress(probing.Cancelled):  # by the person, or the time was over
+            with contextlib.suppress(Cancelled):  # by the person, or the time was over
                 self._of_doctor(run)
         self._check_cancelled()
         self._was_cancelled = False

@@ -17,12 +17,13 @@ from engine.environments.registry import default_interpreter
 from engine.planning.device_claim import claimed_devices, runs_on
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import Doing, Entry, News, Race, Raced
-from engine.planning.short_run import Cancelled, ShortRun, short_run
+from engine.planning.short_run import ShortRun, short_run
 from engine.spec import catalog
 from engine.spec.device_names import all_on_cpu
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
+from engine.system.cancelled import Cancelled
 
 LEAST_STEPS = 5
 """The first ones are warm-up and are not measured."""

@@ -25,6 +25,7 @@ from engine.runs.run_state import STEP_SECONDS, THROUGHPUT, TRAINING_LOSS, RunSt
 from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
+from engine.system.cancelled import Cancelled
 from engine.training import memory_record
 from engine.training.measuring import MEASURE, PREFIX
 from engine.training.memory_record import RankRecord
@@ -84,10 +85,6 @@ _WITHOUT_TRACES = {
     "orphan_seconds": 0.0,
 }
 """The fields of a spec that a short run has in any case: it keeps nothing and waits for no one."""
-
-
-class Cancelled(Exception):
-    """The person stopped what is measured."""
 
 
 class ShortRun(msgspec.Struct, frozen=True, kw_only=True):

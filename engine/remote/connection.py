@@ -6,17 +6,21 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
+from engine.interface.encoding import Method
+from engine.interface.engine import Engine
+from engine.interface.values import NotConnected
 from engine.planning import requests as planning
 from engine.planning.measuring_process import MeasuringEnd
 from engine.remote import requests, ssh
 from engine.remote.askpass import Ask, Askpass
 from engine.remote.machines import RemoteMachine
+from engine.remote.remote_engine import remote_engine
 from engine.remote.requests import Hello, Packed, Request
-from engine.remote.session import Broken, NotConnected, OtherProtocol, Session
+from engine.remote.session import Broken, OtherProtocol, Session
 from engine.remote.ssh import Asking, Failure
 from engine.remote.watched import (
     UNREADABLE,
@@ -33,8 +37,6 @@ from engine.runs.run_follower import RunNews
 from engine.telemetry.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
-
-A = TypeVar("A")
 
 
 class LinkState(StrEnum):
@@ -181,30 +183,14 @@ class Connection:
         session = self._session
         return session.pid if session is not None else 0
 
-    def call(
-        self,
-        request: Request[A],
-        timeout: float = 20.0,
-        *,
-        progress: Callable[[int, int], None] | None = None,
-        on_part: Callable[[Packed], None] | None = None,
-        cancelled: threading.Event | None = None,
-    ) -> A:
-        """Ask the other machine, wait for the answer and return it. Not for callbacks.
+    @property
+    def engine(self) -> Engine:
+        """The engine of the machine, while it is connected: otherwise its methods raise
+        NotConnected. Not for callbacks."""
+        return remote_engine(self.machine.name, self._call)
 
-        Raises what `engine.client` raises for the same, and RemoteError: NotConnected,
-        CallCancelled.
-        """
-        return self._connected().call(
-            request, timeout, progress=progress, on_part=on_part, cancelled=cancelled
-        )
-
-    def begin(self, request: Request[A]) -> Callable[[float], A]:
-        """Ask, and return a function that waits for the answer, as `call` does, so many seconds.
-
-        Raises NotConnected.
-        """
-        return self._connected().begin(request)
+    def _call(self, method: Method, arguments: Mapping[str, Any]) -> Any:
+        return self._connected().call(method, arguments)
 
     def follow(
         self,
@@ -282,11 +268,11 @@ class Connection:
                 watch.refused(answer.refusal.text)
 
         with contextlib.suppress(NotConnected):  # it begins with the next session
-            watch.number, _ = session.post(watch.request(), on_answer=answered)
+            watch.number = session.post(watch.request(), answered)
             if isinstance(watch, DevicesWatch) and watch.detail:
                 self._ask_for(requests.ShowDevice(watch.number, watch.detail))
 
-    def _ask_for(self, request: Request[Any]) -> None:
+    def _ask_for(self, request: Request) -> None:
         """Send a request whose answer tells nothing."""
         if self._session is not None:
             with contextlib.suppress(NotConnected):  # then there is nothing to change

@@ -12,32 +12,40 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeVar, assert_never
+from typing import Any, assert_never
 
 import msgspec
 
-from engine import client
+from engine.interface.encoding import (
+    Method,
+    decode_answer,
+    decode_told,
+    encode,
+    encode_arguments,
+    methods,
+)
+from engine.interface.failures import error_of, named
+from engine.interface.values import NoAnswer, NotConnected
 from engine.processes import children
-from engine.remote import requests
 from engine.remote.requests import (
     MAJOR,
     MINOR,
     Acknowledge,
     Answered,
+    Ask,
     Call,
     Cancel,
     FromRemote,
     Hello,
     Packed,
-    Progress,
     Push,
-    Refusal,
     Request,
     Tagged,
+    Told,
+    ToRemote,
 )
-from engine.remote.run_rows import encode
 from engine.remote.wire import FrameReader, FrameWriter, Garbled
+from engine.system.cancelled import Cancelled
 from engine.system.program import program_words, version
 
 _log = logging.getLogger(__name__)
@@ -50,33 +58,6 @@ END_SECONDS = 3.0
 
 MOST_UNSENT = 1000
 """Messages that wait to be sent. More only come if the link is dead."""
-
-A = TypeVar("A")
-
-
-class RemoteError(Exception):
-    """The other machine refused or could not do what was asked; the text is a sentence."""
-
-
-class RefusedThere(RemoteError):
-    """The other machine did not carry it out; the text is a sentence."""
-
-
-class NotConnected(RemoteError):
-    """There is no connection, or it broke before the answer; the text is a sentence."""
-
-
-class CallCancelled(RemoteError):
-    """The caller did not want the answer any more."""
-
-
-class RemoteCheckpointUnusable(client.CheckpointUnusable):
-    """`CheckpointUnusable` of another machine: `previous` has the name of a folder there."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        client.CannotStart.__init__(self, refusal.problems)
-        self.damaged = refusal.damaged
-        self.previous = Path(refusal.previous) if refusal.previous else None
 
 
 class Broken(Exception):
@@ -112,19 +93,15 @@ class OtherProtocol(Exception):
 
 
 class Pending(threading.Event):
-    """A call that waits for its answer; it is set when that is there."""
+    """A call or request that waits for its answer; it is set when that is there."""
 
     def __init__(
         self,
-        request: Request[Any],
-        progress: Callable[[int, int], None] | None,
-        on_part: Callable[[Packed], None] | None,
-        on_answer: Callable[[Answered], None] | None,
+        on_told: Callable[[str, Packed], None] = lambda name, values: None,
+        on_answer: Callable[[Answered], None] = lambda answered: None,
     ) -> None:
         super().__init__()
-        self.request = request
-        self.progress = progress
-        self.on_part = on_part
+        self.on_told = on_told
         self.on_answer = on_answer
         self.answered: Answered | None = None
         """None: the connection broke before."""
@@ -171,7 +148,7 @@ class Session:
         self._is_over = False
         self._killed_because = ""
         self._errors = bytearray()
-        self._unsent: queue.Queue[requests.ToRemote | None] = queue.Queue(MOST_UNSENT)
+        self._unsent: queue.Queue[ToRemote | None] = queue.Queue(MOST_UNSENT)
         self._reader = FrameReader(self._file(self._process.stdout))
         self._writer = FrameWriter(self._file(self._process.stdin))
         self._error_thread = self._thread(self._read_errors, "errors")
@@ -204,6 +181,7 @@ class Session:
             hello = self._decode(self._reader.read())
             if not isinstance(hello, Hello):
                 raise Garbled("it does not say who it is")
+            self.offered = frozenset(hello.methods) & methods().keys()
             if hello.major != MAJOR:
                 raise OtherProtocol(hello)
             self.heard_at = time.monotonic()  # to log in, a person may have taken minutes
@@ -234,90 +212,95 @@ class Session:
         )
 
     def post(
-        self,
-        request: Request[Any],
-        progress: Callable[[int, int], None] | None = None,
-        on_answer: Callable[[Answered], None] | None = None,
-        on_part: Callable[[Packed], None] | None = None,
-    ) -> tuple[int, Pending]:
+        self, request: Request, on_answer: Callable[[Answered], None] = lambda answered: None
+    ) -> int:
         """Send a request, and wait for nothing; return its number. Raises NotConnected.
 
-        `on_answer` and `on_part` are called in the thread that reads.
+        `on_answer` is called in the thread that reads.
         """
-        pending = Pending(request, progress, on_part, on_answer)
+        number = self._expect(Pending(on_answer=on_answer))
+        self._put(Ask(number, encode(request)))
+        return number
+
+    def call(self, method: Method, arguments: Mapping[str, Any]) -> Any:
+        """Call a method of the engine there, and return what it returns.
+
+        Functions among the `arguments` are called in the thread that reads; what they raise ends
+        the call, and is raised here. Raises what the engine of this machine raises for the same,
+        NoAnswer, and NotConnected.
+        """
+        if method.name not in self.offered:
+            text = f"The Traindeck there cannot do this ({method.name}): update it on that machine."
+            raise NoAnswer(named(self._machine, text))
+        values = {name: each for name, each in arguments.items() if name in method.values}
+        cancelled = arguments.get(method.event) or threading.Event()
+        raised: list[Exception] = []
+
+        def tell(name: str, packed: Packed) -> None:
+            try:
+                if name in method.functions and not raised:
+                    arguments[name](*decode_told(method, name, packed))
+            except Exception as error:  # it is raised in the thread that has called
+                raised.append(error)
+
+        pending = Pending(tell)
+        number = self._expect(pending)
+        self._put(Call(number, method.name, encode_arguments(values)))
+        try:
+            answered = self._wait(
+                number, pending, method, lambda: bool(raised) or cancelled.is_set()
+            )
+        except Cancelled:
+            if raised:
+                raise raised[0] from None
+            raise
+        if answered.refusal is not None:
+            error = error_of(answered.refusal, self._machine, arguments)
+            raise raised[0] if raised and isinstance(error, Cancelled) else error
+        try:
+            return decode_answer(method, answered.answer)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            text = f"The answer cannot be read: {error}."
+            raise NoAnswer(named(self._machine, text)) from error
+
+    def _expect(self, pending: Pending) -> int:
+        """Let `pending` get the answer to the number that is returned. Raises NotConnected."""
         number = next(self._numbers)
         with self._lock:
             if self._is_over:
-                raise NotConnected("There is no connection to this machine now.")
+                text = "There is no connection to this machine now."
+                raise NotConnected(named(self._machine, text))
             self._pending[number] = pending
-        self._put(Call(number, encode(request)))
-        return number, pending
+        return number
 
     def _wait(
-        self,
-        number: int,
-        pending: Pending,
-        timeout: float,
-        cancelled: threading.Event | None = None,
-    ) -> Any:
-        """Wait for an answer, and return it. Raises as `call` does."""
-        deadline = time.monotonic() + timeout
+        self, number: int, pending: Pending, method: Method, is_cancelled: Callable[[], bool]
+    ) -> Answered:
+        """Wait for an answer, and return it. Raises Cancelled, NoAnswer, NotConnected."""
+        seconds, was_told = method.terms.seconds, False
+        deadline = time.monotonic() + seconds
         while not pending.wait(min(_SLICE, max(0.0, deadline - time.monotonic()))):
             has_to_end = time.monotonic() > deadline
-            if has_to_end or (cancelled is not None and cancelled.is_set()):
-                self._put(Cancel(number))
-                if pending.request.cleans_up and not has_to_end:
-                    cancelled = None  # it was told
-                    continue
-                self._pending.pop(number, None)
-                if has_to_end:
-                    text = f"This machine has not answered within {timeout:g} s."
-                    raise RemoteError(text)
-                raise CallCancelled("It was cancelled.")
-        answered = pending.answered
-        if answered is None:
-            text = "The connection broke before the answer came"
-            unknown = (
-                ": whether it was done there is not known. Look before you do it again"
-                if pending.request.acts
-                else ""
-            )
-            raise NotConnected(f"{text}{unknown}.")
-        if answered.refusal is not None:
-            raise _error(pending.request, answered.refusal)
-        return _decode_answer(pending.request, answered.answer)
-
-    def call(
-        self,
-        request: Request[A],
-        timeout: float = 20.0,
-        *,
-        progress: Callable[[int, int], None] | None = None,
-        on_part: Callable[[Packed], None] | None = None,
-        cancelled: threading.Event | None = None,
-    ) -> A:
-        """Send `request`, wait for the answer and return it.
-
-        `progress` gets what is done and the total, and `on_part` the parts of a request that has
-        some, in the thread that reads. Raises what `engine.client` raises for the same, and
-        RemoteError: NotConnected, CallCancelled.
-        """
-        posted = self.post(request, progress, on_part=on_part)
-        answer: A = self._wait(*posted, timeout, cancelled)
-        return answer
-
-    def begin(self, request: Request[A]) -> Callable[[float], A]:
-        """Send `request`, and return a function that waits for the answer so many seconds.
-
-        Raises NotConnected; the function raises as `call` does.
-        """
-        number, pending = self.post(request)
-
-        def end(timeout: float) -> A:
-            answer: A = self._wait(number, pending, timeout)
-            return answer
-
-        return end
+            if not has_to_end and (was_told or not is_cancelled()):
+                continue
+            self._put(Cancel(number))
+            if method.terms.cleans_up and not has_to_end:
+                was_told = True
+                continue
+            self._pending.pop(number, None)
+            if has_to_end:
+                text = f"It has not answered within {seconds:g} s."
+                raise NoAnswer(named(self._machine, text))
+            raise Cancelled("It was cancelled.")
+        if pending.answered is not None:
+            return pending.answered
+        text = "The connection broke before the answer came"
+        unknown = (
+            ": whether it was done there is not known. Look before you do it again"
+            if method.terms.acts
+            else ""
+        )
+        raise NotConnected(named(self._machine, f"{text}{unknown}."))
 
     def acknowledge(self, watch: int) -> None:
         """Let the next news of a watch come."""
@@ -361,16 +344,10 @@ class Session:
                 if pending := self._pending.pop(message.number, None):
                     pending.answered = message
                     pending.set()
-                    if pending.on_answer is not None:
-                        pending.on_answer(message)
-            case Progress():
-                pending = self._pending.get(message.number)
-                if pending is None:
-                    return
-                if message.part and pending.on_part is not None:
-                    pending.on_part(message.part)
-                elif pending.progress is not None:
-                    pending.progress(message.done, message.total)
+                    pending.on_answer(message)
+            case Told():
+                if pending := self._pending.get(message.number):
+                    pending.on_told(message.name, message.values)
             case Push():
                 self._on_push(message.watch, message.news)
             case _:
@@ -386,7 +363,7 @@ class Session:
             return None
         return message
 
-    def _put(self, message: requests.ToRemote | None) -> None:
+    def _put(self, message: ToRemote | None) -> None:
         """Let the thread that writes send `message`; None: close the input of the process."""
         try:
             self._unsent.put_nowait(message)
@@ -422,32 +399,6 @@ class Session:
 
 _SLICE = 0.1
 """Seconds after which a waiting call looks whether it was cancelled."""
-
-
-def _error(request: Request[Any], refusal: Refusal) -> Exception:
-    """Return the exception that `engine.client` would have raised here."""
-    match refusal.kind:
-        case "recipe_changed":
-            return client.RecipeChanged(str(getattr(request, "run", "")), refusal.changes)
-        case "checkpoint_unusable":
-            return RemoteCheckpointUnusable(refusal)
-        case "cannot_start":
-            return client.CannotStart(refusal.problems)
-        case "no_such_run":
-            return client.NoSuchRun(refusal.text)
-        case "command_failed":
-            return client.CommandFailed(refusal.text)
-        case "cancelled":
-            return CallCancelled(refusal.text)
-        case _:
-            return RefusedThere(refusal.text)
-
-
-def _decode_answer(request: Request[Any], answer: Packed) -> Any:
-    try:
-        return msgspec.msgpack.decode(answer, type=request.answer)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise RemoteError(f"The answer of this machine cannot be read: {error}.") from error
 
 
 _decode: Any = msgspec.msgpack.Decoder(FromRemote).decode

@@ -7,10 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from engine.interface.engine import Engine
+from engine.interface.values import NoAnswer, NotConnected
 from engine.remote import ssh
 from engine.remote.machines import RemoteMachine
+from engine.remote.remote_engine import remote_engine
 from engine.remote.requests import Hello, Ping
-from engine.remote.session import Broken, NotConnected, OtherProtocol, RemoteError, Session
+from engine.remote.session import Broken, OtherProtocol, Session
 from engine.remote.ssh import Asking
 
 LONGEST_CONNECT = 60.0
@@ -28,8 +31,8 @@ LONGEST_SILENCE = 60.0
 
 
 @contextmanager
-def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, Hello]]:
-    """Connect to `machine`. Raises RemoteError, whose text is a sentence.
+def open_session(machine: RemoteMachine) -> Iterator[tuple[Engine, Hello]]:
+    """Connect to `machine`. Raises NoAnswer, whose text is a sentence.
 
     If the connection breaks, the NotConnected of a call leaves this as one that says why.
 
@@ -43,7 +46,7 @@ def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, Hello]]:
             own_session=asking is not Asking.TERMINAL,
         )
     except OSError as error:
-        raise RemoteError(f"`ssh` cannot be started on this machine: {error}.") from error
+        raise NoAnswer(f"`ssh` cannot be started on this machine: {error}.") from error
     spoken = threading.Event()
     hellos: list[Hello] = []
     failures: list[str] = []
@@ -64,14 +67,14 @@ def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, Hello]]:
     try:
         seconds = LONGEST_TYPING if asking is Asking.TERMINAL else LONGEST_CONNECT
         if not spoken.wait(seconds):
-            raise RemoteError(f"{machine.name} has not answered within {seconds:g} s.")
+            raise NoAnswer(f"{machine.name} has not answered within {seconds:g} s.")
         if not hellos:
-            raise RemoteError(failures[0])
+            raise NoAnswer(failures[0])
         over = threading.Event()
         pings = threading.Thread(target=_keep_alive, args=(session, over), daemon=True)
         pings.start()
         try:
-            yield session, hellos[0]
+            yield remote_engine(machine.name, session.call), hellos[0]
         except NotConnected as error:
             thread.join(LONGEST_END)
             raise NotConnected(failures[0] if failures else str(error)) from error

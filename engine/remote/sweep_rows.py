@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from engine.remote.requests import Packed, PackedSweep, SweepsNews
-from engine.remote.run_rows import encode, known_spec, packed_spec, unpacked_spec, without_defaults
+from engine.interface.encoding import encode, known_spec, without_defaults
+from engine.remote.requests import Packed, SweepsNews
 from engine.sweeps.report import STATES, SweepReport, SweepSummary
 from engine.sweeps.study import TRIAL_STATES, TrialResult
 from engine.sweeps.sweep import MOST_TRIALS, Sweep
@@ -32,8 +32,8 @@ class SweepPart(msgspec.Struct, frozen=True, omit_defaults=True):
     is_whole: bool = False
     """Whether nothing that came before counts any more."""
 
-    sweep: PackedSweep | None = None
-    """None: as before, or it cannot be read there."""
+    sweep: dict[str, Any] | None = None
+    """What is not the default in the Sweep; None: as before, or it cannot be read there."""
 
 
 class SweepParts:
@@ -89,7 +89,7 @@ def _part(
         changed.append(trial)
         known[place : place + 1] = [trial]
         most -= len(encode(trial))
-    sweep = packed_sweep(report.sweep) if report.sweep is not None and is_whole else None
+    sweep = without_defaults(report.sweep) if report.sweep is not None and is_whole else None
     count = len(report.trials)
     part = SweepPart(report.summary, count, changed, dict(report.importance), is_whole, sweep)
     return part, report if is_all else msgspec.structs.replace(report, trials=tuple(known))
@@ -137,29 +137,6 @@ class SweepsThere:
             self._reports[number] = report
 
 
-def packed_sweep(sweep: Sweep) -> PackedSweep:
-    """Return what is not the default in a sweep."""
-    return without_defaults(sweep) | {"base": packed_spec(sweep.base)}
-
-
-def unpacked_sweep(packed: PackedSweep) -> Sweep:
-    """Return the sweep in a request. Raises UnfitSettings, CannotSweep, ValueError."""
-    if unknown := packed.keys() - set(Sweep.__struct_fields__):
-        raise ValueError(
-            f"The Traindeck of that machine does not know {min(unknown)} of a sweep: update it."
-        )
-    return _sweep(packed, msgspec.to_builtins(unpacked_spec(_base(packed))))
-
-
-def _base(packed: PackedSweep) -> dict[str, Any]:
-    base = packed.get("base")
-    return base if isinstance(base, dict) else {}
-
-
-def _sweep(packed: PackedSweep, base: dict[str, Any]) -> Sweep:
-    return msgspec.convert(packed | {"base": base}, Sweep)
-
-
 def _checked(part: SweepPart) -> SweepPart:
     """Return `part`. Raises ValueError if it has what this version cannot show."""
     summary = part.summary
@@ -177,7 +154,8 @@ def _joined(before: SweepReport | None, part: SweepPart, name: str, machine: str
     known = () if part.is_whole or before is None else before.trials
     sweep = before.sweep if before is not None and not part.is_whole else None
     if part.sweep is not None:
-        sweep = _sweep(part.sweep, msgspec.to_builtins(known_spec(_base(part.sweep))))
+        base = msgspec.to_builtins(known_spec(part.sweep.get("base", {})))
+        sweep = msgspec.convert(part.sweep | {"base": base}, Sweep)
     trials = {each.number: each for each in known}
     trials |= {each.number: _named(each, machine) for each in part.trials}
     best = part.summary.best

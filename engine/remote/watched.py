@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from engine.interface import packed_points
 from engine.planning import requests as planning
 from engine.planning.measuring_process import MeasuringEnd
-from engine.remote import packed_points, requests
+from engine.remote import requests
 from engine.remote.requests import (
     DevicesNews,
     FollowNews,
@@ -55,7 +56,7 @@ class RemoteWatch(ABC):
     """Whether it ends with the session in which it was begun: see `lost`."""
 
     @abstractmethod
-    def request(self) -> Request[None]:
+    def request(self) -> Request:
         """Return what begins or continues it."""
 
     @abstractmethod

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from engine.doctor.check import Check
 from engine.doctor.examination import OURS, Examination, Pythons, usual_pythons
-from engine.doctor.probing import Cancelled
-from engine.doctor.report import report_text
+from engine.interface.values import NoAnswer
+from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background
-from gui.bridge.machines.no_answer import NoAnswer
 from gui.style.translation import translate
 
 if TYPE_CHECKING:
-    from engine.remote.requests import ExaminationPart
+    from engine.interface.values import ExaminationPart
 
 
 class Doctor(QObject):
@@ -84,40 +82,16 @@ class Doctor(QObject):
             self._heard.emit(number, part.check or part.doing)
 
         def work() -> bool:
-            if machine:
-                self._examine_there(machine, tell, cancelled, on_gpus=on_gpus)
-                return True
-            examination = Examination(
-                _pythons(),
-                is_cancelled=cancelled.is_set,
-                progress=lambda what: self._heard.emit(number, what),
-            )
-            for check in examination.checks(on_gpus=on_gpus):
-                self._heard.emit(number, check)
+            try:
+                self._background.machines.engine(machine).examine(on_gpus, tell, cancelled)
+            except NoAnswer:
                 if cancelled.is_set():
-                    raise Cancelled
+                    raise Cancelled from None
+                raise
             return True
 
         self.begun.emit(on_gpus)
         self._background.run(work, self._end, self._fail)
-
-    def _examine_there(
-        self,
-        machine: str,
-        tell: Callable[[ExaminationPart], None],
-        cancelled: threading.Event,
-        *,
-        on_gpus: bool,
-    ) -> None:
-        from gui.bridge.machines.remote_run import examine_elsewhere
-
-        connection = self._background.machines.connection(machine)
-        try:
-            examine_elsewhere(connection, tell, cancelled, on_gpus=on_gpus)
-        except NoAnswer:
-            if cancelled.is_set():
-                raise Cancelled from None
-            raise
 
     def stop(self) -> None:
         """End the examination, and the processes of its probes."""
@@ -134,11 +108,9 @@ class Doctor(QObject):
         found = list(checks)
 
         def work() -> str:
+            text = self._background.machines.engine(machine).report_checks(found)
             if not machine:
-                return report_text(found, now=time.time())
-            from gui.bridge.machines.remote_run import report_elsewhere
-
-            text = report_elsewhere(self._background.machines.connection(machine), found)
+                return text
             title = translate("Doctor", "The machine {machine}")
             return f"# {title.format(machine=machine)}\n\n{text}"
 

@@ -17,7 +17,6 @@ from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import RecipeVersion
-from engine.planning.kept import measured_before
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.device_queue import CannotMoveRun, Move
 from engine.runs.run_index import RunIndex, newest_active
@@ -27,7 +26,7 @@ from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.files.run_recipes import RunRecipes
-from gui.bridge.machines.machines import place_of
+from gui.bridge.machines.machines import id_of, place_of
 from gui.bridge.run_commands import RunCommands
 
 _log = logging.getLogger(__name__)
@@ -139,25 +138,20 @@ class EngineClient(QObject):
         _log.info("starts a run: %s with %s on %s", spec.recipe, spec.strategy, spec.devices)
 
         def work() -> str:
-            if not machine:
-                return client.start(spec, tags, measured_before(spec))
-            from gui.bridge.machines.remote_run import start_elsewhere
+            from engine.interface.recipes import send_recipe
 
-            return start_elsewhere(self._machines.connection(machine), spec, tags)
+            engine = self._machines.engine(machine)
+            there, _ = send_recipe(engine, spec)
+            return id_of(machine, engine.start(there, tags))
 
         self._start_once(work, self._fail)
 
     def start_again(self, info: RunInfo) -> None:
         """Start a new run with the settings of another one, on its machine. Emits as `start`."""
-        machine = place_of(info.id)[0]
-        if not machine:
-            self.start(info.spec)
-            return
 
         def work() -> str:
-            from gui.bridge.machines.remote_run import start_there
-
-            return start_there(self._machines.connection(machine), info.spec)
+            engine, _ = self._machines.engine_of(info.id)
+            return id_of(engine.machine, engine.start(info.spec))
 
         self._start_once(work, self._fail)
 
@@ -180,9 +174,12 @@ class EngineClient(QObject):
                 self._verified.emit(request.run_id, done, total)
 
         def work() -> str:
-            run_id, checkpoint, spec, as_new, recipe = request
-            run = self._machines.run(run_id)
-            return run.resume(checkpoint, spec, recipe, watch, as_new=as_new)
+            engine, run = self._machines.engine_of(request.run_id)
+            name = request.checkpoint.name if request.checkpoint else ""
+            new = engine.resume(
+                run, name, request.spec, request.recipe, watch, as_new=request.as_new
+            )
+            return id_of(engine.machine, new)
 
         self._start_once(work, partial(self._resume_failed, request))
 
@@ -198,8 +195,8 @@ class EngineClient(QObject):
         """Read the checkpoints of a run. Emits `checkpoints_listed`."""
 
         def work() -> tuple[RunInfo, list[CheckpointInfo]]:
-            run = self._machines.run(run_id)
-            return run.info(), run.checkpoints()
+            engine, run = self._machines.engine_of(run_id)
+            return self._machines.known(run_id), engine.list_checkpoints(run)
 
         self._background.run(work, lambda both: self.checkpoints_listed.emit(*both), self._fail)
 
@@ -232,7 +229,8 @@ class EngineClient(QObject):
         """Move a queued run in the queue. Emits `runs_listed`."""
 
         def work() -> None:
-            self._machines.run(run_id).move(where)
+            engine, run = self._machines.engine_of(run_id)
+            engine.move_in_queue(run, where)
 
         self._background.run(work, lambda _: self.refresh_runs(), self._fail)
 

@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING, NamedTuple
 from PySide6.QtCore import QObject, Signal
 
 from engine.environments import creation, needs, registry
-from engine.environments.creation import Cancelled, CreationFailed, Stage
+from engine.environments.creation import CreationFailed, Stage
 from engine.environments.needs import FRAMEWORKS, ON_GPUS, TITLES
 from engine.environments.registry import CannotChange, Environment
 from engine.files.disk_errors import short_reason
 from engine.files.regular_file import open_regular
+from engine.interface.values import NoAnswer, NotConnected
 from engine.runs.run_info import RunInfo
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem
 from engine.spec.worker_python import interpreter_problems, python_of_run
+from engine.system.cancelled import Cancelled
 from gui.bridge.machines.machines import Machines, is_elsewhere
-from gui.bridge.machines.no_answer import NoAnswer
 from gui.style.translation import translate
 
 if TYPE_CHECKING:
-    from engine.remote.requests import CreationPart
+    from engine.interface.values import CreationPart
 
 _log = logging.getLogger(__name__)
 
@@ -236,16 +237,22 @@ class EnvironmentMaker(QObject):
         )
 
     def _make_there(self, name: str, requirements: Sequence[str], default_for: str) -> Environment:
-        from engine.remote.requests import MakeEnvironment
-        from gui.bridge.machines.remote_run import make_environment_elsewhere
-
         assert self._machines is not None
-        return make_environment_elsewhere(
-            self._machines.connection(self.machine),
-            MakeEnvironment(name, list(requirements), default_for),
-            self._take_part,
-            self._cancel,
-        )
+        engine = self._machines.engine(self.machine)
+        try:
+            return engine.make_environment(
+                name, requirements, default_for, self._take_part, self._cancel
+            )
+        except NotConnected as error:
+            text = translate(
+                "Environments",
+                "There is no connection to {machine} any more: an environment that was not ready "
+                "yet is deleted there, at the latest by the next command `env` there.",
+            )
+            status = self._machines.status(self.machine)
+            text = text.format(machine=self.machine)
+            why = status.sentence if status else ""
+            raise NoAnswer(f"{text} {why}".rstrip()) from error
 
     def _take_part(self, part: CreationPart) -> None:
         self._output = f"{self._output}{part.output}"[-_MOST_LOG:]

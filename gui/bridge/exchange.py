@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -21,11 +22,14 @@ from engine.exports.export_runs import (
 from engine.imports.csv_tables import ColumnNames, Header, read_header
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import Imported, import_runs
-from engine.remote.downloads import DownloadFailed
+from engine.interface.engine import Engine
+from engine.interface.transfers import DownloadFailed, copy_checkpoint, fetch_export
+from engine.interface.values import NoAnswer
+from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import NoSuchRun, RunInfo
+from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import is_elsewhere, place_of
-from gui.bridge.machines.no_answer import NoAnswer
+from gui.bridge.machines.machines import place_of
 
 __all__ = ["ColumnNames", "Exchange", "Exported", "Format", "Header", "Imported"]
 
@@ -90,18 +94,21 @@ class Exchange(QObject):
         chosen, path = tuple(infos), Path(target).expanduser().absolute()
 
         def work() -> Exported:
-            if any(map(is_elsewhere, chosen)):
-                return self._export_elsewhere(chosen, format, path)
-            return export(chosen, format, path, self._tell_progress)
+            engine = self._background.machines.engine(place_of(chosen[0].id)[0])
+            if not engine.machine:
+                return export(chosen, format, path, self._tell_progress)
+            return self._fetch(engine, chosen, format, path)
 
         self._background.run(work, self.exported.emit, self._fail)
 
     def list_checkpoints(self, run_id: str) -> None:
         """Read the checkpoints of a run; `checkpoints_listed` or `failed` follows."""
-        machines = self._background.machines
-        self._background.run(
-            lambda: machines.run(run_id).checkpoints(), self.checkpoints_listed.emit, self._fail
-        )
+
+        def work() -> list[CheckpointInfo]:
+            engine, run = self._background.machines.engine_of(run_id)
+            return engine.list_checkpoints(run)
+
+        self._background.run(work, self.checkpoints_listed.emit, self._fail)
 
     def copy_checkpoint(self, run_id: str, name: str, target: str) -> None:
         """Begin to copy a checkpoint to the new folder `target`; `copied` or `failed` follows."""
@@ -109,8 +116,8 @@ class Exchange(QObject):
         path = Path(target).expanduser().absolute()
 
         def work() -> Path:
-            run = self._background.machines.run(run_id)
-            run.copy_checkpoint(name, path, self._tell_progress)
+            engine, run = self._background.machines.engine_of(run_id)
+            copy_checkpoint(engine, run, name, path, self._tell_progress)
             return path
 
         self._background.run(work, self.copied.emit, self._fail)
@@ -150,15 +157,21 @@ class Exchange(QObject):
         """Open a report in the browser."""
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
 
-    def _export_elsewhere(self, infos: Sequence[RunInfo], format: Format, target: Path) -> Exported:
-        from gui.bridge.machines.remote_export import export_elsewhere
+    def _fetch(
+        self, engine: Engine, infos: Sequence[RunInfo], format: Format, target: Path
+    ) -> Exported:
+        """Let another machine write an export, and fetch it to `target`: all of it, or nothing.
 
-        name = place_of(infos[0].id)[0]
-        connection = self._background.machines.connection(name)
-        numbers = [place_of(info.id)[1] for info in infos]
-        return export_elsewhere(
-            connection, numbers, format, target, self._tell_progress, cancelled=self._stop
-        )
+        Raises CannotExport, NoAnswer, _Cancelled.
+        """
+        numbers = tuple(place_of(info.id)[1] for info in infos)
+        found = engine.export_runs(numbers, str(format), self._tell_progress, self._stop)
+        try:
+            fetch_export(engine, found, target, self._tell_progress)
+        finally:
+            with contextlib.suppress(NoAnswer):  # it is deleted when the connection ends
+                engine.discard_folder(found.number)
+        return Exported(target, len(infos), found.points, found.remarks)
 
     def _tell_progress(self, done: int, total: int) -> None:
         self._tell("", done, total)
@@ -174,7 +187,7 @@ class Exchange(QObject):
             self.progress.emit(what, per_mille, 1000)
 
     def _fail(self, error: Exception) -> None:
-        if self._stop.is_set() and isinstance(error, NoAnswer):
+        if self._stop.is_set() and isinstance(error, NoAnswer | Cancelled):
             error = _Cancelled()
         if not isinstance(error, _EXPECTED):
             self.failed.emit(repr(error))

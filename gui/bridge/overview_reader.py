@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
@@ -14,7 +14,9 @@ from engine.runs.run_overview import RunOverview
 from gui.bridge.background import Background
 
 if TYPE_CHECKING:
-    from gui.bridge.machines.run_access import RunAccess
+    from engine.interface.engine import Engine
+
+T = TypeVar("T")
 
 __all__ = ["OverviewReader", "RunOverview"]
 
@@ -45,18 +47,18 @@ class OverviewReader(QObject):
         self._is_reading = True
         names = dict(device_names)
         self._background.run(
-            lambda: self._run(info).overview(info, names),
+            lambda: self._ask(info, lambda engine, run: engine.read_overview(run, names)),
             lambda overview: self._end(info.id, overview),
             self._fail,
         )
 
     def read_diff(self, info: RunInfo, attempt: int) -> None:
         """Read the changes that were not committed; `text` follows."""
-        self._read_text(info, "diff", lambda: self._run(info).diff(attempt))
+        self._read_text(info, "diff", lambda engine, run: engine.read_diff(run, attempt))
 
     def read_recipe(self, info: RunInfo) -> None:
         """Read the run's copy of its recipe; `text` follows."""
-        self._read_text(info, "recipe", lambda: self._run(info).recipe())
+        self._read_text(info, "recipe", lambda engine, run: engine.read_recipe(run))
 
     def open_folder(self, folder: Path) -> None:
         """Show a folder in the file manager of the desktop."""
@@ -64,13 +66,15 @@ class OverviewReader(QObject):
             text = self.tr("No file manager opens {folder}.")
             self.failed.emit(text.format(folder=folder))
 
-    def _run(self, info: RunInfo) -> RunAccess:
-        return self._background.machines.run(info.id)
+    def _ask(self, info: RunInfo, question: Callable[[Engine, str], T]) -> T:
+        """Ask the engine of a run, which gets the run's number; in a thread."""
+        return question(*self._background.machines.engine_of(info.id))
 
-    def _read_text(self, info: RunInfo, what: str, work: object) -> None:
-        assert callable(work)
+    def _read_text(self, info: RunInfo, what: str, question: Callable[[Engine, str], str]) -> None:
         self._background.run(
-            work, lambda text: self.text.emit(info.id, what, str(text)), self._fail_text
+            lambda: self._ask(info, question),
+            lambda text: self.text.emit(info.id, what, text),
+            self._fail_text,
         )
 
     def _end(self, run_id: str, overview: RunOverview) -> None:

@@ -59,7 +59,8 @@ class RunCommands(QObject):
             with self._lock:
                 command = self._waiting[run_id][0]
             try:
-                self._machines.run(run_id).send(command)
+                engine, run = self._machines.engine_of(run_id)
+                engine.send(run, command)
             except Exception as error:  # the window shows it, or raises it in its own thread
                 with contextlib.suppress(RuntimeError):  # the window is gone
                     self._failed.emit(run_id, error)

@@ -7,12 +7,12 @@ from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.interface.values import NoAnswer
 from engine.runs import trash
 from engine.runs.run_notes import ChangedNotes
 from engine.runs.trash import CannotDelete
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import place_of
-from gui.bridge.machines.no_answer import NoAnswer
 
 _Outcome = tuple[list[str], str]
 """Ids of the changed runs, and sentences why the others were not changed."""
@@ -50,7 +50,8 @@ class RunFiles(QObject):
         def work() -> None:
             for run_id, each in notes.items():
                 try:
-                    self._background.machines.run(run_id).write_notes(each)
+                    engine, run = self._background.machines.engine_of(run_id)
+                    engine.write_notes(run, each)
                 except OSError as error:
                     text = self.tr("The notes on run {run} cannot be written: {why}.")
                     why = error.strerror or str(error).rstrip(".")
@@ -72,27 +73,28 @@ class RunFiles(QObject):
 
     def delete(self, run_ids: Sequence[str]) -> None:
         """Move runs to the trash."""
-        runs = self._background.machines.run
-        work = partial(_for_each, lambda run_id: runs(run_id).delete(), run_ids)
-        self._background.run(work, self._report_deleted, self._fail)
+
+        def delete(run_id: str) -> None:
+            engine, run = self._background.machines.engine_of(run_id)
+            engine.delete_run(run)
+
+        self._background.run(partial(_for_each, delete, run_ids), self._report_deleted, self._fail)
 
     def restore(self, run_ids: Sequence[str]) -> None:
         """Move runs out of the trash."""
-        runs = self._background.machines.run
-        work = partial(_for_each, lambda run_id: runs(run_id).restore(), run_ids)
-        self._background.run(work, self._report, self._fail)
+
+        def restore(run_id: str) -> None:
+            engine, run = self._background.machines.engine_of(run_id)
+            engine.restore_run(run)
+
+        self._background.run(partial(_for_each, restore, run_ids), self._report, self._fail)
 
     def empty_trash(self, run_ids: Sequence[str]) -> None:
         """Delete runs in the trash of one machine for good."""
-        name, numbers = place_of(run_ids[0])[0], [place_of(each)[1] for each in run_ids]
+        name, numbers = place_of(run_ids[0])[0], tuple(place_of(each)[1] for each in run_ids)
 
         def work() -> None:
-            if not name:
-                trash.empty(numbers)
-                return
-            from gui.bridge.machines.remote_run import empty_trash_elsewhere
-
-            empty_trash_elsewhere(self._background.machines.connection(name), numbers)
+            self._background.machines.engine(name).empty_trash(numbers)
 
         self._background.run(work, lambda _: self.changed.emit(), self._fail)
 

@@ -59,7 +59,8 @@ class SettingsEdits(QObject):
 
 
 def _run_edits(machines: Machines, run_id: str) -> dict[int, str]:
-    return edits(machines.run(run_id).settings_history())
+    engine, run = machines.engine_of(run_id)
+    return edits(engine.read_settings(run))
 
 
 def edits(history: SettingsHistory) -> dict[int, str]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.client import CannotStart
-from engine.sweeps import sweep as sweeps
-from engine.sweeps.proposal import first_problems
-from engine.sweeps.report import SweepIndex, SweepReport, resume
+from engine.sweeps.report import SweepIndex, SweepReport
 from engine.sweeps.study import DamagedJournal
 from engine.sweeps.sweep import NoSuchSweep, Sweep, SweepActive
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import place_of
-from gui.bridge.machines.remote_sweeps import RemoteSweeps, resume_sweep, start_sweep, stop_sweep
+from gui.bridge.machines.machines import id_of
+from gui.bridge.machines.remote_sweeps import RemoteSweeps
 
 READ_MS = 1000
 """Interval at which the sweeps of this machine are read while somebody looks at them."""
@@ -74,38 +73,30 @@ class Sweeps(QObject):
         sent. Emits `started` or `refused`."""
 
         def work() -> str:
-            if machine:
-                return start_sweep(self._machines.connection(machine), sweep)
-            if found := first_problems(sweep):
-                raise CannotStart(found)
-            folder = sweeps.create(sweep)
-            sweeps.drive(folder)
-            return folder.name
+            from engine.interface.recipes import send_recipe
+
+            engine = self._machines.engine(machine)
+            base, _ = send_recipe(engine, sweep.base)
+            return id_of(machine, engine.start_sweep(replace(sweep, base=base)))
 
         self._background.run(work, self._report_started, self._refuse)
 
     def resume(self, number: str) -> None:
         """Let a sweep go on. Emits `started` or `failed`."""
-        machine, its_number = place_of(number)
 
         def work() -> str:
-            if machine:
-                resume_sweep(self._machines.connection(machine), its_number)
-            else:
-                resume(sweeps.folder_of(number))
+            engine, its_number = self._machines.engine_of(number)
+            engine.resume_sweep(its_number)
             return number
 
         self._background.run(work, self._report_started, self._fail)
 
     def stop(self, number: str) -> None:
         """Ask a sweep to stop: its runs save and end. Emits `failed` if that is not possible."""
-        machine, its_number = place_of(number)
 
         def work() -> None:
-            if machine:
-                stop_sweep(self._machines.connection(machine), its_number)
-            else:
-                sweeps.ask_to_stop(sweeps.folder_of(number))
+            engine, its_number = self._machines.engine_of(number)
+            engine.stop_sweep(its_number)
 
         self._background.run(work, lambda _: self.read(), self._fail)
 

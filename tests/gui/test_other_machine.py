@@ -13,19 +13,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from engine.remote.sent_code import code_of
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLineEdit, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from engine.environments import registry
 from engine.environments.registry import Environment
+from engine.interface.values import NoAnswer
 from engine.messages.events import CheckpointSaved, EpochEnded, Notice, RunEnded
 from engine.processes.process import PROJECT
 from engine.remote import machines, ssh
 from engine.remote.connection import Connection
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import Request, Start, StartTwins
-from engine.remote.sent_code import code_of
 from engine.runs import checkpoint_files
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.run_state import RunState
@@ -43,7 +44,6 @@ from gui.app import AppController
 from gui.bridge.engine_client import ResumeRequest
 from gui.bridge.files.editor import Place
 from gui.bridge.machines import remote_run
-from gui.bridge.machines.no_answer import NoAnswer
 from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
 from gui.plots.data.run_timeline import MarkerKind
 from gui.plots.data.series_style import LOSS

@@ -9,8 +9,8 @@ import os
 import sys
 import time
 
-from engine.remote.requests import MAJOR, MINOR, Answered, Call, Hello, Push, ToRemote
-from engine.remote.run_rows import encode
+from engine.interface.encoding import encode, methods
+from engine.remote.requests import MAJOR, MINOR, Answered, Ask, Call, Hello, Push, ToRemote
 from engine.remote.wire import FrameReader, FrameWriter, banner
 
 
@@ -49,14 +49,14 @@ def _speak(nonce: str, major: int, minor: int, halts_after: int = -1) -> None:
 
     os.write(1, banner(nonce))
     writer, reader = FrameWriter(1), FrameReader(0)
-    writer.write(encode(Hello(major, minor, "9.9.9", "double") if major else None))
+    writer.write(encode(Hello(major, minor, "9.9.9", "double", list(methods())) if major else None))
     writer.write(msgspec.msgpack.encode({"type": "of a newer version", "what": 1}))
     while halts_after:
         try:
             message = msgspec.msgpack.decode(reader.read(), type=ToRemote)
         except EOFError:
             return
-        if isinstance(message, Call):
+        if isinstance(message, Call | Ask):
             halts_after -= 1
             writer.write(encode(Answered(message.number, encode(None))))
             writer.write(encode(Push(message.number, b"\xc1nonsense")))

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from engine.interface.encoding import Method, decode_answer, encode, encode_arguments, methods
+from engine.interface.engine import Engine
+from engine.interface.failures import Refusal, error_of
 from engine.remote import requests
-from engine.remote.requests import Acknowledge, Answered, Call, FromRemote, Hello, Push, Request
-from engine.remote.run_rows import encode
+from engine.remote.remote_engine import remote_engine
+from engine.remote.requests import (
+    Acknowledge,
+    Answered,
+    Ask,
+    Call,
+    FromRemote,
+    Hello,
+    Push,
+    Request,
+)
 from engine.remote.serving.server import LONGEST_SILENCE, serve_on
 from engine.remote.wire import FrameReader, FrameWriter
+from engine.system.cancelled import Cancelled
 
 NONCE = "abc"
 END_SECONDS = 60.0
@@ -48,15 +62,33 @@ class Peer:
         """Send a message, of whatever kind."""
         self.writer.write(encode(message))
 
-    def begin(self, request: Any) -> int:
-        """Send a request, and return the number of the call."""
+    @property
+    def engine(self) -> Engine:
+        """The engine of the server; functions among the arguments are told nothing."""
+        return remote_engine("gpus", self._call)
+
+    def _call(self, method: Method, arguments: Mapping[str, Any]) -> Any:
+        answered = self.answer(self.begin(method.name, **arguments))
+        if answered.refusal is not None:
+            raise error_of(answered.refusal, "gpus", arguments)
+        return decode_answer(method, answered.answer)
+
+    def begin(self, name: str, /, **arguments: Any) -> int:
+        """Send a call of a method, and return its number."""
+        values = methods()[name].values if name in methods() else arguments
+        given = {each: value for each, value in arguments.items() if each in values}
         self._number += 1
-        self.send(Call(self._number, encode(request)))
+        self.send(Call(self._number, name, encode_arguments(given)))
         return self._number
 
     def answered(self, request: Any) -> Answered:
-        """Send a request, and return its answer; news that come before are kept in `pushes`."""
-        number = self.begin(request)
+        """Send a request, and return its answer."""
+        self._number += 1
+        self.send(Ask(self._number, encode(request)))
+        return self.answer(self._number)
+
+    def answer(self, number: int) -> Answered:
+        """Return the answer of this number; news that come before are kept in `pushes`."""
         while True:
             message = self.read()
             if isinstance(message, Push):
@@ -64,13 +96,17 @@ class Peer:
             elif isinstance(message, Answered) and message.number == number:
                 return message
 
-    def ask(self, request: Request[Any]) -> Any:
-        """Send a request, and return what it was answered. A refusal fails the test."""
+    def is_cancelled(self, number: int) -> bool:
+        """Wait for the answer of a call, and return whether it is that it was cancelled."""
+        found = self.answer(number).refusal
+        return found is not None and found.kind == Cancelled.__name__
+
+    def ask(self, request: Request) -> None:
+        """Send a request. A refusal fails the test."""
         found = self.answered(request)
         assert found.refusal is None, found.refusal
-        return msgspec.msgpack.decode(found.answer, type=request.answer)
 
-    def refusal(self, request: Any) -> requests.Refusal:
+    def refusal(self, request: Any) -> Refusal:
         """Send a request that has to be refused."""
         found = self.answered(request).refusal
         assert found is not None

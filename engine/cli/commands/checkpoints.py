@@ -8,11 +8,8 @@ from typing import Any
 
 from rich.table import Table
 
-from engine import client
 from engine.cli import transfers
 from engine.cli.output import Exit, Interrupted, Refused, format_bytes, format_time, out, print_json
-from engine.cli.progress import progress_bar
-from engine.remote.downloads import DownloadFailed, copy_checkpoint
 from engine.remote.machines import RemoteMachine
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.system.program import call
@@ -44,7 +41,7 @@ def checkpoints(
 
 
 def _show(run_id: str, machine: RemoteMachine | None, *, json: bool) -> Exit:
-    found = transfers.checkpoints_of(machine, run_id) if machine else _own(run_id)
+    found = transfers.list_checkpoints(machine, run_id)
     if json:
         print_json([_as_json(each) for each in found])
     elif found:
@@ -65,15 +62,7 @@ def _copy(
         proposed = f"{_called(run_id, machine).replace(':', '-')}-{chosen.folder.name}"
         return chosen, (output or Path(f"run-{proposed}")).expanduser().absolute()
 
-    if machine is not None:
-        chosen, target = transfers.checkpoint_from(machine, run_id, choose)
-    else:
-        chosen, target = choose(_own(run_id))
-        with progress_bar("copying") as shown:
-            try:
-                copy_checkpoint(chosen, target, lambda done, total: shown("", done, total))
-            except DownloadFailed as error:
-                raise Refused(str(error)) from error
+    chosen, target = transfers.fetch_checkpoint(machine, run_id, choose)
     if json:
         print_json({"folder": str(target), **_as_json(chosen)})
     else:
@@ -96,11 +85,6 @@ def checkpoint_table(checkpoints: Sequence[CheckpointInfo]) -> Table:
             format_time(manifest.saved),
         )
     return table
-
-
-def _own(run_id: str) -> list[CheckpointInfo]:
-    client.get_run(run_id)  # raises NoSuchRun
-    return client.run_checkpoints(run_id)
 
 
 def _chosen(

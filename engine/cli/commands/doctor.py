@@ -17,10 +17,10 @@ from engine.cli.strategy_trials import trials
 from engine.doctor import report
 from engine.doctor.check import Check
 from engine.doctor.examination import OURS, Examination, Pythons, usual_pythons
-from engine.doctor.probing import Cancelled
 from engine.environments.registry import UnreadableRegistry
 from engine.planning.own_data_folder import own_data_folder
 from engine.scripts.interpreters import NoInterpreter, interpreter_of
+from engine.system.cancelled import Cancelled
 from engine.system.program import call
 from engine.telemetry.helper_client import snapshot_once
 

@@ -23,10 +23,11 @@ from engine.cli.output import (
 )
 from engine.cli.progress import ended_by_signals
 from engine.environments import checks, creation, registry
-from engine.environments.creation import Cancelled, CreationFailed, Stage
+from engine.environments.creation import CreationFailed, Stage
 from engine.environments.needs import TITLES, interpreter_problem
 from engine.environments.registry import OWN, CannotChange, Environment, Facts
 from engine.scripts.interpreters import NoInterpreter, find_interpreter
+from engine.system.cancelled import Cancelled
 from engine.system.program import call
 
 

@@ -8,9 +8,9 @@ from rich.table import Table
 
 from engine.cli.on_machine import find_machine
 from engine.cli.output import Exit, Refused, err, out, print_json
-from engine.remote import machines, requests
+from engine.interface.values import NoAnswer
+from engine.remote import machines
 from engine.remote.machines import CannotChange, RemoteMachine
-from engine.remote.session import RemoteError
 from engine.remote.short_session import open_session
 from engine.system.program import CONSOLE_SCRIPT, call
 
@@ -66,12 +66,12 @@ def check(name: str, *, json: bool) -> Exit:
     machine = find_machine(name)
     begun = time.monotonic()
     try:
-        with err().status(f"Connecting to {name} …"), open_session(machine) as (session, hello):
+        with err().status(f"Connecting to {name} …"), open_session(machine) as (engine, hello):
             connected = time.monotonic() - begun
             begun = time.monotonic()
-            session.call(requests.Ping())
+            engine.ping()
             round_trip = time.monotonic() - begun
-    except RemoteError as error:
+    except NoAnswer as error:
         if json:
             print_json({"name": name, "state": "failed", "reason": str(error)})
         err().print(str(error), soft_wrap=True)

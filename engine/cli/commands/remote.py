@@ -42,11 +42,11 @@ def carry_out(machine: RemoteMachine, options: argparse.Namespace, arguments: li
         case "doctor" if options.full:
             return _examine(machine, options.output, arguments)
         case command if command in WITH_RECIPE and getattr(options, "action", "start") == "start":
-            recipe, can_name = transfers.recipe_there(machine, options.recipe)
+            recipe = transfers.recipe_there(machine, options.recipe)
             if recipe != options.recipe:
                 flag = "" if command == "check" else "--recipe"
                 arguments = on_machine.replaced(arguments, flag, options.recipe, recipe)
-                sent = (options.recipe, recipe) if can_name and command in MEASURES else None
+                sent = (options.recipe, recipe) if command in MEASURES else None
         case "run":
             script.tell_of_input()
             if not options.folder:

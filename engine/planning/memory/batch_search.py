@@ -16,10 +16,11 @@ from engine.planning.memory.memory_estimate import (
 from engine.planning.memory.memory_model import MemoryModel, at_start
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import BatchSearch, Change, Doing, Sized, Tried
-from engine.planning.short_run import Cancelled, ShortRun, short_run
+from engine.planning.short_run import ShortRun, short_run
 from engine.spec import catalog
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
+from engine.system.cancelled import Cancelled
 from engine.system.units import byte_size
 from engine.training.memory_record import CPU, ROOM
 

@@ -9,14 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from engine.interface.encoding import checked_argument, encode
+from engine.interface.failures import refusal_of
 from engine.planning import kept
 from engine.planning.measuring_process import MeasuringProcess
-from engine.planning.requests import Answer, Refusal, about
+from engine.planning.requests import Answer, Refusal, Request
 from engine.planning.results import News
 from engine.remote.requests import Measure, MeasureNews
-from engine.remote.run_rows import encode, unpacked_request
-from engine.remote.sent_code import keep
-from engine.remote.serving.handlers import refusal_of
 from engine.remote.serving.watches import Watch
 from engine.remote.wire import FrameTooLarge
 
@@ -58,10 +57,7 @@ class MeasureWatch(Watch):
     def _measure(self) -> None:
         """Start the process, and read what it answers; the thread of the process."""
         try:
-            request = unpacked_request(self._request.asked)
-            if self._request.code is not None:
-                recipe = str(keep(self._request.code))
-                request = about(request, lambda spec: replace(spec, recipe=recipe))
+            request = checked_argument(Request, self._request.asked, "asked", "measure")
             process = MeasuringProcess(request)
         except (OSError, ValueError) as error:
             text = refusal_of(error).text

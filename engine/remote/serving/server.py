@@ -16,28 +16,37 @@ from typing import Any, assert_never
 
 import msgspec
 
+from engine.interface.encoding import (
+    Method,
+    UnfitArgument,
+    decode_arguments,
+    encode,
+    encode_answer,
+    methods,
+)
+from engine.interface.failures import Refusal, refusal_of
+from engine.interface.local_engine import LocalEngine
 from engine.remote import requests
 from engine.remote.requests import (
     MAJOR,
     MINOR,
     Acknowledge,
     Answered,
+    Ask,
     Call,
     Cancel,
     Hello,
     Packed,
-    Progress,
     Push,
-    Refusal,
     Tagged,
+    Told,
     ToRemote,
 )
-from engine.remote.run_rows import encode
-from engine.remote.serving.handlers import Handlers, Job, refusal_of
 from engine.remote.serving.measuring import MeasureWatch
 from engine.remote.serving.sweeps import SweepsWatch
 from engine.remote.serving.watches import DevicesWatch, RunsWatch, RunWatch, Watch
 from engine.remote.wire import FrameReader, FrameTooLarge, FrameWriter, Garbled, banner
+from engine.system.cancelled import Cancelled
 from engine.system.program import answer_to, version
 
 _log = logging.getLogger(__name__)
@@ -52,6 +61,9 @@ MOST_CALLS = 32
 """Calls that are carried out at one time."""
 
 MOST_WATCHES = 64
+
+PROGRESS_SECONDS = 0.2
+"""Between two messages about the progress of one call."""
 
 
 def serve(nonce: str, *, silence: float = LONGEST_SILENCE) -> None:
@@ -79,14 +91,16 @@ class _Server:
         self._reader = FrameReader(input, silence)
         self._writer = FrameWriter(output)
         self._writing = threading.Lock()
-        self._handlers = Handlers()
-        self._jobs: dict[int, Job] = {}
+        self._engine = LocalEngine()
+        self._cancelled: dict[int, threading.Event] = {}
+        """By the number of each call that is being carried out; set: it has no reader any more."""
+
         self._threads: set[threading.Thread] = set()
         self._watches: dict[int, Watch] = {}
 
     def run(self) -> None:
         """Answer until the other side is gone."""
-        self._send(Hello(MAJOR, MINOR, version(), platform.node()))
+        self._send(Hello(MAJOR, MINOR, version(), platform.node(), sorted(methods())))
         try:
             while True:
                 self._take(self._reader.read())
@@ -110,21 +124,23 @@ class _Server:
                     answer_to(message.program, message.machine)
             case Call():
                 self._call(message)
+            case Ask():
+                self._ask(message)
             case Cancel():
-                if job := self._jobs.get(message.number):
-                    job.cancelled.set()
+                if cancelled := self._cancelled.get(message.number):
+                    cancelled.set()
             case Acknowledge():
                 if watch := self._watches.get(message.watch):
                     watch.acknowledge()
             case _:
                 assert_never(message)
 
-    def _call(self, call: Call) -> None:
-        number = call.number
+    def _ask(self, asked: Ask) -> None:
+        number = asked.number
         try:
-            request: requests.AnyRequest = _decode_request(call.request)
+            request: requests.AnyRequest = _decode_request(asked.request)
         except msgspec.ValidationError as error:
-            self._refuse(number, _unknown(call.request, error))
+            self._refuse(number, _unknown(asked.request, error))
             return
         match request:
             case requests.WatchRuns():
@@ -153,8 +169,10 @@ class _Server:
                 if watch := self._watches.pop(request.watch, None):
                     watch.close()
                 self._send(Answered(number, encode(None)))
+            case requests.Ping():
+                self._send(Answered(number, encode(None)))
             case _:
-                self._begin(number, request)
+                assert_never(request)
 
     def _watch(self, number: int, make: Callable[[], Watch]) -> None:
         if len(self._watches) >= MOST_WATCHES or number in self._watches:
@@ -170,23 +188,29 @@ class _Server:
         self._send(Answered(number, encode(None)))
         watch.start()
 
-    def _begin(self, number: int, request: requests.Question) -> None:
-        """Carry out a request in a thread of its own: it may wait for a disk or a supervisor."""
-        if len(self._jobs) >= MOST_CALLS or number in self._jobs:
+    def _call(self, call: Call) -> None:
+        """Carry out a call in a thread of its own: it may wait for a disk or a supervisor."""
+        number, method = call.number, methods().get(call.method)
+        if method is None:
+            self._refuse(number, _unknown_method(call.method))
+            return
+        if len(self._cancelled) >= MOST_CALLS or number in self._cancelled:
             self._refuse(number, Refusal(f"More than {MOST_CALLS} requests wait there already."))
             return
-        job = Job(
-            lambda done, total: self._send(Progress(number, done, total)),
-            lambda part: self._send(Progress(number, 0, 0, encode(part))),
-        )
+        try:
+            arguments = decode_arguments(method, call.arguments)
+        except (UnfitArgument, msgspec.DecodeError, RecursionError) as error:
+            self._refuse(number, refusal_of(error))
+            return
+        cancelled = self._cancelled[number] = threading.Event()
+        for name in method.functions:
+            arguments[name] = self._function(number, name, cancelled)
+        if method.event:
+            arguments[method.event] = cancelled
 
         def work() -> None:
-            try:
-                answered = Answered(number, encode(self._handlers.carry_out(request, job)))
-            except Exception as error:  # whatever it is, the other side waits for an answer
-                _log.info("request %s: %r", type(request).__name__, error)
-                answered = Answered(number, refusal=refusal_of(error))
-            self._jobs.pop(number, None)
+            answered = self._carry_out(number, method, arguments)
+            self._cancelled.pop(number, None)
             try:
                 try:
                     self._send(answered)
@@ -197,10 +221,33 @@ class _Server:
             finally:
                 self._threads.discard(thread)
 
-        self._jobs[number] = job
-        thread = threading.Thread(target=work, daemon=True, name=type(request).__name__)
+        thread = threading.Thread(target=work, daemon=True, name=method.name)
         self._threads.add(thread)
         thread.start()
+
+    def _carry_out(self, number: int, method: Method, arguments: dict[str, Any]) -> Answered:
+        try:
+            answer = getattr(self._engine, method.name)(**arguments)
+            return Answered(number, encode_answer(method, answer))
+        except Exception as error:  # whatever it is, the other side waits for an answer
+            _log.info("call %s: %r", method.name, error)
+            return Answered(number, refusal=refusal_of(error))
+
+    def _function(self, number: int, name: str, cancelled: threading.Event) -> Callable[..., None]:
+        """Return what tells the other side with what the function `name` is to be called."""
+        told_at = time.monotonic()
+
+        def tell(*values: Any) -> None:
+            nonlocal told_at
+            if cancelled.is_set():
+                raise Cancelled
+            if name == "progress":
+                if not values[-1] or time.monotonic() < told_at + PROGRESS_SECONDS:
+                    return
+                told_at = time.monotonic()
+            self._send(Told(number, name, encode(values)))
+
+        return tell
 
     def _refuse(self, number: int, refusal: Refusal) -> None:
         self._send(Answered(number, refusal=refusal))
@@ -214,8 +261,8 @@ class _Server:
             self._writer.write(encode(message))
 
     def _end(self) -> None:
-        for job in list(self._jobs.values()):
-            job.cancelled.set()
+        for cancelled in list(self._cancelled.values()):
+            cancelled.set()
         watches = list(self._watches.values())
         for watch in watches:
             watch.close()
@@ -224,7 +271,7 @@ class _Server:
             thread.join(max(0.0, deadline - time.monotonic()))
         for watch in watches:
             watch.join()
-        self._handlers.close()
+        self._engine.close()
 
 
 def _unknown(request: Packed, error: msgspec.ValidationError) -> Refusal:
@@ -233,9 +280,14 @@ def _unknown(request: Packed, error: msgspec.ValidationError) -> Refusal:
         kind = _decode_tag(request).type
     except (msgspec.DecodeError, RecursionError):
         return Refusal(f"The request cannot be read there: {error}.")
-    text = f"The Traindeck there ({version()}) cannot do this ({kind}): update it on that machine."
-    if kind in _REQUESTS:
-        text = f"The Traindeck there ({version()}) does not understand this ({kind}): {error}."
+    if kind not in _REQUESTS:
+        return _unknown_method(kind)
+    text = f"The Traindeck there ({version()}) does not understand this ({kind}): {error}."
+    return Refusal(text, "unknown")
+
+
+def _unknown_method(name: str) -> Refusal:
+    text = f"The Traindeck there ({version()}) cannot do this ({name}): update it on that machine."
     return Refusal(text, "unknown")
 
 

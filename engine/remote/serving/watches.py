@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from engine.remote import packed_points
+from engine.interface import packed_points
+from engine.interface.encoding import encode
 from engine.remote.requests import (
     Curve,
     DevicesNews,
@@ -26,7 +27,7 @@ from engine.remote.requests import (
     ShowDevice,
     StoryPart,
 )
-from engine.remote.run_rows import digest_of, encode, row_of
+from engine.remote.run_rows import digest_of, row_of
 from engine.remote.wire import FrameTooLarge
 from engine.runs import trash
 from engine.runs.run_follower import Output, RunCursor, RunFollower, RunNews

@@ -29,12 +29,12 @@ from engine.diagnosis.process_memory import ProcessMemory
 from engine.files import scratch_folder
 from engine.files.atomic_file import write_atomically
 from engine.files.disk_errors import short_reason
+from engine.interface.sent_code import is_plain
 from engine.messages.channel import CLOSED, Channel, Hello, Server
 from engine.processes import children, control_group, presence
 from engine.processes.machine import rank_links
 from engine.processes.process import ask_for_stacks, can_enter, start_time
 from engine.processes.process_tree import Identity
-from engine.remote.sent_code import is_plain
 from engine.runs import checkpoint_files
 from engine.spec import catalog, recipe_copy
 from engine.spec.device_names import all_on_cpu, devices_on

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from engine.files.disk_errors import short_reason
+from engine.interface.sent_code import is_plain
 from engine.messages.channel import CheckpointKept, CheckpointPart, CheckpointSent
-from engine.remote.sent_code import is_plain
 from engine.runs import checkpoint_files
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ import msgspec
 from engine.files.atomic_file import write_atomically
 from engine.files.disk_errors import short_reason
 from engine.files.regular_file import read_regular
-from engine.remote.sent_code import is_plain_here
+from engine.interface.sent_code import is_plain_here
 from engine.system import paths
 
 FOLDER = "cluster-folders"

@@ -13,7 +13,7 @@ from engine.files.atomic_file import sync_to_disk
 from engine.files.disk_errors import short_reason
 from engine.files.ownership import is_own_folder
 from engine.files.regular_file import read_regular
-from engine.remote.sent_code import is_plain
+from engine.interface.sent_code import is_plain
 from engine.runs import checkpoint_place
 
 SEEN_SECONDS = 20.0

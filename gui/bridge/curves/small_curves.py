@@ -81,8 +81,8 @@ def _read(
 ) -> list[tuple[str, Sequence[float]]]:
     """Return the curves of a run; an empty one for a series that it lacks."""
     try:
-        run = machines.run(info.id)
-        return [(name, _evenly(run.history(name, _MOST_READ))) for name in series]
+        engine, run = machines.engine_of(info.id)
+        return [(name, _evenly(engine.read_history(run, name, _MOST_READ))) for name in series]
     except (sqlite3.Error, OSError, ValueError):  # the list of runs says what is wrong with it
         return [(name, ()) for name in series]
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QObject, Signal
 
+from engine.interface.values import NoAnswer
 from engine.runs.store.stored_points import StoredPoints
 from engine.sweeps.report import SweepReport
 from engine.sweeps.study import OVER
@@ -19,7 +20,6 @@ from engine.sweeps.sweep import Sweep
 from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import Machines, place_of
-from gui.bridge.machines.no_answer import NoAnswer
 
 Array = npt.NDArray[np.float64]
 
@@ -154,11 +154,12 @@ def _points(
 
     Raises NoAnswer.
     """
-    run, is_elsewhere = machines.run(run_id), bool(place_of(run_id)[0])
-    if not (machines.has_run(run_id) if is_elsewhere else paths.is_run(run_id)):
+    engine, run = machines.engine_of(run_id)
+    if not (machines.has_run(run_id) if engine.machine else paths.is_run(run)):
         return None
     try:
-        points = run.history(sweep.series(run.counts(), is_over=is_over), most)
+        series = sweep.series(engine.count_points(run), is_over=is_over)
+        points = engine.read_history(run, series, most)
     except NoAnswer:
         raise
     except (OSError, ValueError, sqlite3.Error):

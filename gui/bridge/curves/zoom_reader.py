@@ -106,6 +106,6 @@ class ZoomReader(QObject):
         return True
 
     def _window(self, request: _ZoomRequest) -> StoredPoints:
-        run = self._background.machines.run(request.run_id)
-        most = MAX_POINTS_ELSEWHERE if place_of(request.run_id)[0] else MAX_POINTS
-        return run.window(request.series, request.first_step, request.last_step, most)
+        engine, run = self._background.machines.engine_of(request.run_id)
+        most = MAX_POINTS_ELSEWHERE if engine.machine else MAX_POINTS
+        return engine.read_window(run, request.series, request.first_step, request.last_step, most)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from engine.files.atomic_file import write_atomically
 
 if TYPE_CHECKING:
-    from gui.bridge.machines.run_access import RunAccess
+    from engine.interface.engine import Engine
 
 _LINES_PER_PIECE = 10_000
 """Lines that are formatted at once."""
 
 Cells = tuple[object, ...]
 
-FindRun = Callable[[str], "RunAccess"]
-"""Returns the way to a run; see `Machines.run`."""
+FindRun = Callable[[str], tuple["Engine", str]]
+"""Returns the engine of a run, and its number there; see `Machines.engine_of`."""
 
 
 class CsvTable(Protocol):
@@ -44,13 +44,13 @@ class RunTable(NamedTuple):
     find: FindRun
 
     def points(self) -> int:
-        return _count(self.find(self.run_id), self.series)
+        return _count(self.find, self.run_id, self.series)
 
     def lines(self) -> Iterator[Cells]:
         """Each line holds the name of the series and one point."""
         yield "series", "step", "unix_time", "value"
         for name in self.series:
-            yield from ((name, *point) for point in _points(self.find(self.run_id), name))
+            yield from ((name, *point) for point in _points(self.find, self.run_id, name))
 
 
 class SeriesTable(NamedTuple):
@@ -63,13 +63,13 @@ class SeriesTable(NamedTuple):
     find: FindRun
 
     def points(self) -> int:
-        return sum(_count(self.find(run_id), [self.series]) for run_id in self.run_ids.values())
+        return sum(_count(self.find, run_id, [self.series]) for run_id in self.run_ids.values())
 
     def lines(self) -> Iterator[Cells]:
         """Line n holds point n of every run; its cells are empty where the run has fewer points."""
         heads = ("step", "unix_time", self.series)
         yield tuple(f"{name} {head}" for name in self.run_ids for head in heads)
-        columns = (_points(self.find(run_id), self.series) for run_id in self.run_ids.values())
+        columns = (_points(self.find, run_id, self.series) for run_id in self.run_ids.values())
         for points in zip_longest(*columns, fillvalue=("", "", "")):
             yield tuple(cell for point in points for cell in point)
 
@@ -103,13 +103,22 @@ def _pieces(table: CsvTable) -> Iterator[str]:
         yield piece.getvalue()
 
 
-def _count(run: RunAccess, series: Sequence[str]) -> int:
-    counts = run.counts()
+def _count(find: FindRun, run_id: str, series: Sequence[str]) -> int:
+    engine, run = find(run_id)
+    counts = engine.count_points(run)
     return sum(counts.get(name, 0) for name in series)
 
 
-def _points(run: RunAccess, series: str) -> Iterator[tuple[int | str, str, float | str]]:
-    for batch in run.batches(series):
-        steps, times = batch.step.astype(int).tolist(), batch.time.tolist()
-        for step, time, value in zip(steps, times, batch.value.tolist(), strict=True):
+def _points(
+    find: FindRun, run_id: str, series: str
+) -> Iterator[tuple[int | str, str, float | str]]:
+    engine, run = find(run_id)
+    done, count = 0, engine.count_points(run).get(series, 0)
+    while done < count:
+        found = engine.read_points(run, series, done)
+        if found.count <= done:
+            return  # the number of points is wrong
+        done = found.count
+        steps, times = found.step.astype(int).tolist(), found.time.tolist()
+        for step, time, value in zip(steps, times, found.value.tolist(), strict=True):
             yield step, f"{time:.3f}", value

@@ -74,5 +74,6 @@ class KeptCheckpoints(QObject):
 
 
 def _kept(machines: Machines, run_id: str) -> dict[int, bool]:
-    saved = machines.run(run_id).checkpoints()
+    engine, run = machines.engine_of(run_id)
+    saved = engine.list_checkpoints(run)
     return {each.manifest.position.step: "best" in each.manifest.kinds for each in saved}

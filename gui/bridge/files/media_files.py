@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QBuffer, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QImageReader
 
+from engine.interface.values import NoAnswer
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import Machines
-from gui.bridge.machines.no_answer import NoAnswer
 from gui.style.translation import translate
 
 if TYPE_CHECKING:
-    from gui.bridge.machines.run_access import RunAccess
+    from engine.interface.engine import Engine
 
 FOLDER = "media"
 """The folder of the images in the folder of a run."""
@@ -109,7 +109,7 @@ class MediaFiles(QObject):
         return sum(each.sizeInBytes() for each in self._cache.values() if isinstance(each, QImage))
 
 
-def read_image(run: RunAccess, file: str, longest_edge: int = 0) -> QImage:
+def read_image(engine: Engine, run: str, file: str, longest_edge: int = 0) -> QImage:
     """Return the PNG `file` (`media/…`) of a run, scaled down to `longest_edge`.
 
     0: in its full size. Raises UnfitImage.
@@ -119,7 +119,7 @@ def read_image(run: RunAccess, file: str, longest_edge: int = 0) -> QImage:
         text = translate("Media", "{file} is not in the folder of images of this run.")
         raise UnfitImage(text.format(file=file))
     try:
-        content = run.media(file, LARGEST_FILE)
+        content = engine.read_media(run, file)
     except FileNotFoundError as error:
         text = translate("Media", "{file} is not there any more.")
         raise UnfitImage(text.format(file=file)) from error
@@ -167,7 +167,7 @@ def _image_or_problem(
     machines: Machines, run_id: str, file: str, longest_edge: int
 ) -> QImage | str:
     try:
-        return read_image(machines.run(run_id), file, longest_edge)
+        return read_image(*machines.engine_of(run_id), file, longest_edge)
     except (UnfitImage, NoAnswer) as error:
         return str(error)
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine.client import CannotStart
-from engine.planning.recipe_check import CheckResult, try_recipe
+from engine.planning.recipe_check import CheckResult
 from engine.spec.catalog import TEMPLATES, template_kinds
 from engine.spec.run_spec import RunSpec
+from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background
 from gui.style.translation import translate
 
@@ -62,11 +63,9 @@ class RecipeCheck(QObject):
         self._set_checking(True)
 
         def work() -> CheckResult:
-            if not machine:
-                return try_recipe(spec, cancelled)
-            from gui.bridge.machines.remote_run import try_recipe_elsewhere
+            from engine.interface.recipes import try_recipe
 
-            return try_recipe_elsewhere(machines.connection(machine), spec, cancelled)
+            return try_recipe(machines.engine(machine), spec, cancelled)
 
         def report(result: CheckResult) -> None:
             self._set_checking(False)
@@ -75,7 +74,7 @@ class RecipeCheck(QObject):
 
         def fail(error: Exception) -> None:
             report(CheckResult(spec.recipe, problem=str(error)))
-            if not isinstance(error, CannotStart | OSError):
+            if not isinstance(error, CannotStart | OSError | Cancelled):
                 raise error
 
         self._background.run(work, report, fail)

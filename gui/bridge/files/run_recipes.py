@@ -35,9 +35,13 @@ class RunRecipes(QObject):
             then(read_run_recipe(info))
             return
         machines, spec = self._background.machines, info.spec
-        self._background.run(
-            lambda: machines.run(info.id).recipe_info(spec), then, partial(_failed, spec, then)
-        )
+
+        def work() -> RecipeInfo:
+            from engine.interface.recipes import recipe_of
+
+            return recipe_of(*machines.engine_of(info.id), spec)
+
+        self._background.run(work, then, partial(_failed, spec, then))
 
 
 def _failed(spec: RunSpec, then: Callable[[RecipeInfo], None], error: Exception) -> None:

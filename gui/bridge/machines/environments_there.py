@@ -107,9 +107,7 @@ class EnvironmentsThere(QObject):
         number = self._numbers[machine] = self._numbers.get(machine, 0) + 1
 
         def work() -> list[Environment]:
-            from gui.bridge.machines.remote_run import environments_elsewhere
-
-            return environments_elsewhere(background.machines.connection(machine))
+            return background.machines.engine(machine).list_environments()
 
         def take(found: list[Environment]) -> None:
             if number == self._numbers[machine]:
@@ -146,9 +144,10 @@ class EnvironmentsThere(QObject):
         machine, known = self.machine, self._found
 
         def work() -> list[Problem]:
-            from gui.bridge.machines.remote_run import check_elsewhere
+            from engine.interface.recipes import send_recipe
 
-            return check_elsewhere(background.machines.connection(machine), spec)
+            engine = background.machines.engine(machine)
+            return engine.check(send_recipe(engine, spec)[0])
 
         def take(found: Sequence[Problem]) -> None:
             before = known.get(asked, [])

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSettings, Signal
 
+from engine.interface.values import NoAnswer
 from engine.runs.best_metrics import BestFigure
-from engine.runs.run_info import RunInfo, UnreadableRun
+from engine.runs.run_info import NoSuchRun, RunInfo, UnreadableRun, get_run
 from engine.runs.run_state import RunState
 from engine.telemetry.snapshot import Snapshot
-from gui.bridge.machines.no_answer import NoAnswer
 from gui.style.translation import translate
 
 if TYPE_CHECKING:
+    from engine.interface.engine import Engine
+    from engine.interface.local_engine import LocalEngine
     from engine.remote.connection import Connection, LinkStatus
     from engine.remote.machines import RemoteMachine
     from engine.remote.watched import DevicesWatch, ListedRuns, RemoteFollow
     from engine.runs.run_follower import RunNews
-    from gui.bridge.machines.run_access import RunAccess
 
 
 _log = logging.getLogger(__name__)
@@ -112,6 +113,7 @@ class Machines(QObject):
         self._closing: list[Connection] = []
         self._is_watching = True
         self._machines: list[RemoteMachine] = []
+        self._own: LocalEngine | None = None
         self._told.connect(lambda function: function())
 
     @property
@@ -269,16 +271,23 @@ class Machines(QObject):
         link = self._links.get(place_of(run_id)[0])
         return link is not None and run_id not in link.deleted
 
-    def run(self, run_id: str) -> RunAccess:
-        """Return the way to a run. For any thread. Raises NoAnswer."""
+    def engine(self, name: str) -> Engine:
+        """Return the engine of a machine; empty: of this one. For any thread. Raises NoAnswer."""
+        if name:
+            return self.connection(name).engine
+        if self._own is None:
+            from engine.interface.local_engine import LocalEngine  # NumPy takes long to import
+
+            self._own = LocalEngine()
+        return self._own
+
+    def engine_of(self, run_id: str) -> tuple[Engine, str]:
+        """Return the engine of a run's machine, and the run's number there. For any thread.
+
+        Raises NoAnswer.
+        """
         name, number = place_of(run_id)
-        if not name:
-            from gui.bridge.machines.run_access import OwnRun  # NumPy takes long to import
-
-            return OwnRun(run_id)
-        from gui.bridge.machines.remote_run import RemoteRun
-
-        return RemoteRun(self.connection(name), number, partial(self.info, run_id))
+        return self.engine(name), number
 
     def connection(self, name: str) -> Connection:
         """Return the connection to a machine. For any thread. Raises NoAnswer."""
@@ -314,6 +323,16 @@ class Machines(QObject):
         link = self._links.get(place_of(run_id)[0])
         runs = link.runs if link else []
         return next((each for each in runs if each.id == run_id), None)
+
+    def known(self, run_id: str) -> RunInfo:
+        """Return the state of a run; of another machine, the newest that is known.
+
+        Raises NoSuchRun.
+        """
+        found = self.info(run_id) if place_of(run_id)[0] else get_run(run_id)
+        if found is None:
+            raise NoSuchRun(f"There is no run {run_id}.")
+        return found
 
     def show(self, run_id: str, follow: RemoteFollow, series: Sequence[str]) -> None:
         """Get the points of these series from now on."""
@@ -423,6 +442,11 @@ def now_of(info: RunInfo) -> float:
     """Return the time of day on the machine of a run: its clock may differ from the one here, so
     of another machine it is that of the newest event."""
     return info.status.updated if is_elsewhere(info) else time.time()
+
+
+def id_of(machine: str, number: str) -> str:
+    """Return what the window calls a run or a sweep, such as `gpus:12`."""
+    return f"{machine}:{number}" if machine else number
 
 
 def named(machine: str, info: RunInfo) -> RunInfo:

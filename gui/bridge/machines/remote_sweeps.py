@@ -7,41 +7,15 @@ import contextlib
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from engine.remote import requests
 from engine.remote.connection import Connection, LinkStatus
-from engine.remote.sweep_rows import packed_sweep
 from engine.remote.watched import ListedSweeps
 from engine.sweeps.report import SweepReport
-from engine.sweeps.sweep import Sweep
 from gui.bridge.machines.machines import Machines
-from gui.bridge.machines.remote_run import START_SECONDS, call, recipe_code
 from gui.style.translation import translate
 
 NOT_CONNECTED = "elsewhere"
 """The state of a sweep, and of a trial, that was running when the connection to its machine broke:
 only the window gives it."""
-
-_FIRST_WITH_SWEEPS = 2
-"""The minor version of the protocol from which on a machine tells of its sweeps."""
-
-
-def start_sweep(connection: Connection, sweep: Sweep) -> str:
-    """Send the recipe of a sweep to a machine, and start it there; return such as `gpus:3`.
-
-    Raises CannotStart and NoAnswer.
-    """
-    request = requests.StartSweep(packed_sweep(sweep), recipe_code(sweep.base))
-    return f"{connection.machine.name}:{call(connection, request, START_SECONDS)}"
-
-
-def resume_sweep(connection: Connection, number: str) -> None:
-    """Let a sweep of a machine go on. Raises NoAnswer."""
-    call(connection, requests.ResumeSweep(number), START_SECONDS)
-
-
-def stop_sweep(connection: Connection, number: str) -> None:
-    """Ask a sweep of a machine to stop. Raises NoAnswer."""
-    call(connection, requests.StopSweep(number), START_SECONDS)
 
 
 class RemoteSweeps(QObject):
@@ -137,12 +111,6 @@ class RemoteSweeps(QObject):
             self.changed.emit()
 
     def _take_refusal(self, name: str, connection: Connection, why: str) -> None:
-        status = self._machines.status(name)
-        if status and status.hello and status.hello.minor < _FIRST_WITH_SWEEPS:
-            why = translate(
-                "Machines",
-                "The Traindeck there is older and has no sweeps: update it on that machine.",
-            )
         self._take(name, connection, self._reports.get(name, []), why)
 
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
-import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from engine.client import CannotStart
+from engine.interface.values import NoAnswer
 from engine.planning import kept
 from engine.planning.kept import Earlier
 from engine.planning.results import Preflight, Race, with_texts
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
-from gui.bridge.machines.no_answer import NoAnswer
-
-if TYPE_CHECKING:
-    from engine.remote.requests import Code
-
-A = TypeVar("A", Race, Preflight)
 
 
 class KeptResults(QObject):
@@ -52,7 +44,17 @@ class KeptResults(QObject):
         """
 
         def work() -> Earlier:
-            return self._kept_elsewhere(spec, machine) if machine else kept.earlier(spec)
+            from engine.interface.recipes import send_recipe
+
+            engine = self._background.machines.engine(machine)
+            there, sent = send_recipe(engine, spec)
+            race, preflight = engine.find_results(there)
+            if sent is None:
+                return Earlier(race, preflight)
+            told = sent.told
+            return Earlier(
+                race and with_texts(race, told), preflight and with_texts(preflight, told)
+            )
 
         def fail(error: Exception) -> None:
             self.not_found.emit(spec, machine)
@@ -60,32 +62,6 @@ class KeptResults(QObject):
                 self._fail(error)
 
         self._background.run(work, lambda found: self.found.emit(found, spec, machine), fail)
-
-    def _kept_elsewhere(self, spec: RunSpec, machine: str) -> Earlier:
-        """Ask another machine. Raises CannotStart, NoAnswer."""
-        from engine.remote.requests import MeasuredBefore
-        from engine.remote.run_rows import packed_spec
-        from gui.bridge.machines.remote_run import ANSWER_SECONDS, call, recipe_code
-
-        connection = self._background.machines.connection(machine)
-        code = recipe_code(spec)
-        request = MeasuredBefore(packed_spec(spec), code)
-        found = call(connection, request, ANSWER_SECONDS)
-        try:
-            race = msgspec.msgpack.decode(found.race, type=Race) if found.race else None
-            preflight = (
-                msgspec.msgpack.decode(found.preflight, type=Preflight) if found.preflight else None
-            )
-        except (ValueError, RecursionError) as error:
-            text = self.tr("{machine}: what was measured before cannot be read here: {why}.")
-            raise NoAnswer(text.format(machine=machine, why=error)) from error
-
-        if code is None:
-            return Earlier(race, preflight)
-        return Earlier(
-            race and _as_here(race, code, race.entries[0].spec.recipe, spec.recipe),
-            preflight and _as_here(preflight, code, preflight.spec.recipe, spec.recipe),
-        )
 
     def _fail(self, error: Exception) -> None:
         match error:
@@ -96,13 +72,6 @@ class KeptResults(QObject):
                 self.failed.emit(text.format(why=error.strerror or error))
             case _:
                 raise error
-
-
-def _as_here(result: A, code: Code, there: str, here: str) -> A:
-    """Return a result that names the files that were sent as they are called here."""
-    from engine.remote.sent_code import SentFiles
-
-    return with_texts(result, SentFiles(code, there, here).told)
 
 
 __all__ = ["Earlier", "KeptResults"]

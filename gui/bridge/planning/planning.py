@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from engine.client import CannotStart
+from engine.interface.values import NoAnswer
 from engine.planning.measuring_process import ARGUMENTS, MeasuringEnd, MeasuringProcess
 from engine.planning.requests import (
     Answer,
@@ -28,7 +29,6 @@ from engine.planning.requests import (
 from engine.planning.results import News, Result, with_texts
 from engine.processes.process import signal_name
 from gui.bridge.machines.machines import Machines
-from gui.bridge.machines.no_answer import NoAnswer
 
 if TYPE_CHECKING:
     from engine.remote.connection import Connection
@@ -283,17 +283,16 @@ class _MeasuredElsewhere(_Measurement):
 
     def _begin(self, tell: Callable[[Answer], None]) -> None:
         """Send the recipe, and then the request. Raises CannotStart, NoAnswer."""
+        from engine.interface.encoding import without_defaults
+        from engine.interface.recipes import send_recipe
         from engine.remote.requests import Measure
-        from engine.remote.run_rows import packed_request
-        from engine.remote.session import NotConnected
-        from gui.bridge.machines.remote_run import send_recipe
 
-        specs, connection = specs_of(self.request), self._machines.connection(self.request.machine)
-        sent = send_recipe(connection, specs[0]) if specs else None
-        request = self.request
-        if sent is not None:
-            request = about(request, lambda spec: replace(spec, recipe=sent.there))
-        asked = Measure(packed_request(request))
+        connection = self._machines.connection(self.request.machine)
+        sent, request = None, replace(self.request, machine="")
+        if specs := specs_of(request):
+            first, sent = send_recipe(connection.engine, specs[0])
+            request = about(request, lambda spec: replace(spec, recipe=first.recipe))
+        asked = Measure(without_defaults(request))
 
         def take(answer: Answer) -> None:
             tell(answer if sent is None else with_texts(answer, sent.told))
@@ -301,10 +300,7 @@ class _MeasuredElsewhere(_Measurement):
         with self._lock:
             if self._is_over.is_set():  # the window closes
                 return
-            try:
-                self._watch = connection.measure(asked, take, self._take_end)
-            except NotConnected as error:
-                raise NoAnswer(str(error)) from error
+            self._watch = connection.measure(asked, take, self._take_end)
             self._connection = connection
             if self.is_cancelled:
                 connection.stop_measuring(self._watch)

@@ -9,6 +9,7 @@ from engine.planning.twin import NoTwins, start_twins, told, twin_tag
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import id_of
 
 __all__ = ["Twins", "told", "twin_tag"]
 
@@ -37,12 +38,12 @@ class Twins(QObject):
         self._is_starting = True
 
         def work() -> str:
+            from engine.interface.recipes import send_recipe
+
+            engine = self._background.machines.engine(machine)
             if not machine:
                 return start_twins(spec, recipe, tags)
-            from gui.bridge.machines.remote_run import start_twins_elsewhere
-
-            connection = self._background.machines.connection(machine)
-            return start_twins_elsewhere(connection, spec, tags)
+            return id_of(machine, engine.start_twins(send_recipe(engine, spec)[0], tags))
 
         self._background.run(work, self._report, self._refuse)
 

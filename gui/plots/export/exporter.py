@@ -71,7 +71,7 @@ class PlotExport(QObject):
         """Copy or save `plot`, which shows `series` of the watched run."""
         document = None
         if self._run_id is not None and series:
-            document = RunTable(self._run_id, series, self._background.machines.run)
+            document = RunTable(self._run_id, series, self._background.machines.engine_of)
         prefix = f"{self._run_id}-" if self._run_id else ""
         self._export(action, plot, prefix, self._run_title, document)
 
@@ -81,7 +81,7 @@ class PlotExport(QObject):
         """Copy or save `plot`, which shows `series` of several runs; `runs` are their names by
         their ids."""
         run_ids = {name: run_id for run_id, name in runs.items()}
-        find = self._background.machines.run
+        find = self._background.machines.engine_of
         document = SeriesTable(series, run_ids, find) if runs else None
         named = "-".join(runs) if len(runs) <= _NAMED_RUNS else f"{len(runs)}-runs"
         prefix = f"{named}-" if runs else ""

@@ -11,7 +11,8 @@ import pytest
 from engine.doctor import examination as module
 from engine.doctor.check import Check
 from engine.doctor.examination import Examination, Pythons
-from engine.doctor.probing import Answer, Cancelled
+from engine.doctor.probing import Answer
+from engine.system.cancelled import Cancelled
 from tests.engine.doctor.test_builds import torch_of
 
 FIRST, SECOND, DIVIDED = "GPU-a", "GPU-b", "GPU-c"

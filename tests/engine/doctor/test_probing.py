@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from engine.doctor import probe, probing
-from engine.doctor.probing import Cancelled, ask
+from engine.doctor.probing import ask
+from engine.system.cancelled import Cancelled
 from engine.telemetry.helper_client import ROOT
 from tests.support.sentences import sentence
 

@@ -14,9 +14,10 @@ import pytest
 
 import main
 from engine.environments import creation, registry
-from engine.environments.creation import Cancelled, CreationFailed, Stage, create
+from engine.environments.creation import CreationFailed, Stage, create
 from engine.environments.registry import CannotChange
 from engine.processes.process import PROJECT
+from engine.system.cancelled import Cancelled
 from tests.engine.environments.conftest import FakePython
 from tests.support.sentences import sentence
 

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from engine.planning import race as racing
 from engine.planning.race import CannotRace, entrants, race
 from engine.planning.results import Doing, Entry, News, Raced
-from engine.planning.short_run import Cancelled, ShortRun
+from engine.planning.short_run import ShortRun
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
+from engine.system.cancelled import Cancelled
 from tests.support.sentences import sentence
 
 TWO = ("cpu:0", "cpu:1")

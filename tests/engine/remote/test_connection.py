@@ -8,24 +8,27 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from engine.client import NoSuchRun
 from engine.environments import registry
+from engine.interface.encoding import methods
+from engine.interface.values import CreationPart, NoAnswer, NotConnected
 from engine.messages.events import Notice
 from engine.processes.process import PROJECT
 from engine.remote import requests
 from engine.remote.connection import Connection, LinkState, Timing
 from engine.remote.machines import RemoteMachine
-from engine.remote.run_rows import packed_spec
-from engine.remote.session import Broken, CallCancelled, NotConnected, RemoteError, Session
+from engine.remote.session import Broken, Session
+from engine.system.cancelled import Cancelled
 from tests.support.recorded_runs import SPEC, RecordedRun
 from tests.support.remote_followed import LONGEST, Followed
-from tests.support.sentences import sentence
 from tests.support.uv_double import UvDouble
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -92,33 +95,33 @@ def test_what_is_cut_off_again_and_again_is_followed_without_a_gap_and_without_t
 def test_calls_watches_and_the_round_trip(connect: Connect, run: RecordedRun) -> None:
     connection, followed = connect()
     with pytest.raises(NotConnected):
-        connection.call(requests.Ping())
+        connection.engine.ping()
     followed.wait(lambda: any(each.round_trip is not None for each in followed.statuses))
     connection.watch_runs(followed.take_runs)
     followed.wait(lambda: [each.id for each in followed.runs] == [run.id])
     assert not followed.runs[0].folder.exists(), "it is no path of this machine"
     assert str(followed.runs[0].folder) == f"gpus:{run.folder}"
     with pytest.raises(NoSuchRun):
-        connection.call(requests.Checkpoints("77"), LONGEST)
-    later = connection.begin(requests.Checkpoints(run.id))
-    assert later(LONGEST) == []
+        connection.engine.list_checkpoints("77")
+    assert connection.engine.list_checkpoints(run.id) == []
     followed_run = connection.follow(run.id, [], followed.take)
     run.add_points("train/lr", [1])
     connection.show(followed_run, ["train/lr"])
     followed.wait(lambda: "train/lr" in followed.steps)
     connection.unwatch(followed_run)
-    assert connection.call(requests.Ping(), LONGEST) is None
+    connection.engine.ping()
 
 
 PRINTS = f"""
 import os, sys
 sys.path.insert(0, {str(PROJECT)!r})
-from engine.remote.serving import handlers, server
+from engine import client
+from engine.remote.serving import server
 def check(*_):
     print("a library prints", flush=True)
     os.system("echo so does a program")
     return []
-handlers.client.check = check
+client.check = check
 server.serve(sys.argv[1])
 """
 
@@ -127,7 +130,7 @@ def test_what_is_printed_there_does_not_get_into_the_protocol(connect: Connect) 
     connection, followed = connect(sys.executable, "-c", PRINTS, "NONCE")
     followed.wait_for_state(LinkState.CONNECTED)
     for _ in range(2):
-        assert connection.call(requests.Check(packed_spec(SPEC)), LONGEST) == []
+        assert connection.engine.check(SPEC) == []
 
 
 def test_the_end_leaves_no_process(connect: Connect) -> None:
@@ -140,27 +143,44 @@ def test_the_end_leaves_no_process(connect: Connect) -> None:
     assert followed.statuses[-1].state is LinkState.CLOSED
 
 
-def test_calls_that_wait_when_it_breaks_end_in_a_sentence(connect: Connect) -> None:
+def test_calls_that_wait_when_it_breaks_end_in_a_sentence(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection, followed = connect(*DOUBLE, "deaf", "NONCE")
     followed.wait_for_state(LinkState.CONNECTED)
-    acting, reading = connection.begin(requests.Delete("1")), connection.begin(requests.Ping())
+    waits, wait = threading.Semaphore(0), Session._wait
+
+    def counted(*arguments: Any) -> Any:
+        waits.release()
+        return wait(*arguments)
+
+    monkeypatch.setattr(Session, "_wait", counted)
+    ask = ThreadPoolExecutor(2).submit
+    acting, reading = ask(connection.engine.delete_run, "1"), ask(connection.engine.ping)
+    for _ in range(2):
+        assert waits.acquire(timeout=LONGEST)
     os.kill(connection.pid, signal.SIGKILL)
-    with pytest.raises(NotConnected, match=sentence("whether-it-was-done-is-not-known").pattern):
-        acting(LONGEST)
+    with pytest.raises(NotConnected, match="whether it was done there is not known"):
+        acting.result(LONGEST)
     with pytest.raises(NotConnected, match=r"broke before the answer came\.$"):
-        reading(LONGEST)
+        reading.result(LONGEST)
 
 
 @pytest.mark.nightly
-def test_a_call_may_be_cancelled_or_take_too_long(connect: Connect) -> None:
+def test_a_call_may_be_cancelled_or_take_too_long(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection, followed = connect(*DOUBLE, "deaf", "NONCE")
     followed.wait_for_state(LinkState.CONNECTED)
     cancelled = threading.Event()
     cancelled.set()
-    with pytest.raises(CallCancelled):
-        connection.call(requests.Ping(), LONGEST, cancelled=cancelled)
-    with pytest.raises(RemoteError, match=sentence("has-not-answered-within").pattern):
-        connection.call(requests.Ping(), 0.01)
+    with pytest.raises(Cancelled):
+        connection.engine.try_recipe(SPEC, cancelled)
+    ping = methods()["ping"]
+    hasty = ping._replace(terms=ping.terms._replace(seconds=0.01))
+    monkeypatch.setitem(methods(), "ping", hasty)
+    with pytest.raises(NoAnswer, match=r"has not answered within 0\.01 s"):
+        connection.engine.ping()
 
 
 def test_a_call_that_cleans_up_ends_when_that_is_done(
@@ -173,13 +193,12 @@ def test_a_call_that_cleans_up_ends_when_that_is_done(
     followed.wait_for_state(LinkState.CONNECTED)
     cancelled = threading.Event()
 
-    def on_part(part: bytes) -> None:
-        if b"half" in part:
+    def tell(part: CreationPart) -> None:
+        if "half" in part.output:
             cancelled.set()
 
-    request = requests.MakeEnvironment("mine", ["torch"])
-    with pytest.raises(CallCancelled):
-        connection.call(request, LONGEST, on_part=on_part, cancelled=cancelled)
+    with pytest.raises(Cancelled):
+        connection.engine.make_environment("mine", ["torch"], "", tell, cancelled)
     assert list(registry.folder().iterdir()) == []
 
 
@@ -187,7 +206,7 @@ def test_a_silent_side_is_given_up_and_tried_again(connect: Connect) -> None:
     timing = QUICK._replace(silence=0.3)
     _, followed = connect(*DOUBLE, "halts", "NONCE", timing=timing)
     status = followed.wait_for_state(LinkState.WAITING)
-    assert sentence("nothing-came-from-there", seconds="0.3") in status.sentence
+    assert "nothing came from there for 0.3 s" in status.sentence
     assert status.next_try > 0
     followed.wait_for_state(LinkState.CONNECTED, after=followed.statuses.index(status))
 
@@ -224,9 +243,9 @@ def test_a_login_that_hangs_is_given_up(connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("how", "state", "words"),
     [
-        ("noise", LinkState.FAILED, sentence("more-than-mib-of-other-text")),
+        ("noise", LinkState.FAILED, "more than 1 MiB of other text"),
         ("garbled", LinkState.FAILED, "is not Traindeck's"),
-        ("other", LinkState.FAILED, sentence("speak-different-protocols")),
+        ("other", LinkState.FAILED, "speak different protocols (3 and 2)"),
         ("cut", LinkState.WAITING, "exit code 0"),
         ("full", LinkState.WAITING, "The disk of gpus is full"),
         ("chatty", LinkState.CONNECTED, ""),
@@ -252,7 +271,7 @@ def test_only_a_person_can_try_again_what_needs_one(connect: Connect, tmp_path: 
     script = f"test -e {ready} && exec {' '.join(SERVE)}; exit 127"
     connection, followed = connect("sh", "-c", script)
     failed = followed.wait_for_state(LinkState.FAILED)
-    assert sentence("traindeck-was-not-found-on-gpus") in failed.sentence
+    assert "Traindeck was not found on gpus: install it there" in failed.sentence
     ready.touch()
     connection.retry()
     followed.wait_for_state(LinkState.CONNECTED)

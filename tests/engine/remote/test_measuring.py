@@ -20,7 +20,10 @@ from msgspec.structs import replace
 
 from engine import client
 from engine.facts.run_facts import Planning
+from engine.interface.encoding import without_defaults
+from engine.interface.values import Code, NotConnected
 from engine.planning import kept
+from engine.planning.kept import Earlier
 from engine.planning.measuring_process import MeasuringEnd, MeasuringProcess
 from engine.planning.requests import Answer, AskMemory, AskPreflight, AskRace, Refusal
 from engine.planning.results import Doing, MemoryEstimate, Preflight, Race, Raced
@@ -28,21 +31,18 @@ from engine.processes.process import PROJECT
 from engine.remote import requests
 from engine.remote.connection import Connection, LinkState
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import Asked, Code, Measure, MeasureNews
-from engine.remote.run_rows import packed_request, packed_spec, unpacked_request
+from engine.remote.requests import Measure, MeasureNews
 from engine.remote.serving import measuring
-from engine.remote.session import NotConnected
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from tests.support.planning_program import SPEC, program, serving
 from tests.support.remote_followed import LONGEST, Followed
 from tests.support.remote_peer import Peer
 from tests.support.runs import processes_below
-from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-RACE = AskRace(entrants=(SPEC,), steps=7, machine="gpus")
+RACE = AskRace(entrants=(SPEC,), steps=7)
 ENDLESS = replace(RACE, steps=1000)
 """Until it is stopped."""
 
@@ -70,9 +70,9 @@ def peer(pids: list[int]) -> Iterator[Peer]:
         yield peer
 
 
-def begin(peer: Peer, request: Any, code: Code | None = None) -> int:
+def begin(peer: Peer, request: Any) -> int:
     """Begin to measure; return the number of the watch."""
-    answered = peer.answered(Measure(packed_request(request), code))
+    answered = peer.answered(Measure(without_defaults(request)))
     assert answered.refusal is None
     return answered.number
 
@@ -93,16 +93,6 @@ def is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid)
 
 
-def test_a_request_travels_with_the_settings_that_are_no_defaults() -> None:
-    for request in (RACE, AskPreflight(SPEC, 9.0), AskMemory(SPEC, 300)):
-        asked: Asked = msgspec.msgpack.decode(
-            msgspec.msgpack.encode(packed_request(replace(request, machine="gpus"))), type=Asked
-        )
-        assert "machine" not in asked
-        assert unpacked_request(asked) == replace(request, machine="")
-    assert packed_request(RACE)["entrants"] == [packed_spec(SPEC)]
-
-
 def test_answers_come_as_they_are_found_and_a_race_is_kept_there(peer: Peer) -> None:
     begin(peer, RACE)
     answers, end = until_the_end(peer)
@@ -117,18 +107,17 @@ def test_answers_come_as_they_are_found_and_a_race_is_kept_there(peer: Peer) -> 
 
 def test_the_recipe_is_kept_there_and_what_was_measured_is_found_by_it(peer: Peer) -> None:
     spec = replace(SPEC, recipe="/elsewhere/mine.py")
-    begin(peer, AskPreflight(spec), CODE)
+    spec = replace(spec, recipe=peer.engine.keep_code(CODE))
+    begin(peer, AskPreflight(spec))
     answers, _ = until_the_end(peer)
     preflight = answers[-1]
     assert isinstance(preflight, Preflight)
     received = Path(preflight.spec.recipe)
     assert received.is_relative_to(paths.home())
     assert received.read_bytes() == CODE.content
-    found = peer.ask(requests.MeasuredBefore(packed_spec(spec), CODE))
-    assert msgspec.msgpack.decode(found.preflight, type=Preflight) == preflight
-    assert found.race == b""
-    other = requests.MeasuredBefore(packed_spec(replace(spec, devices=("cpu:0", "cpu:1"))), CODE)
-    assert peer.ask(other) == requests.EarlierResults()
+    assert peer.engine.find_results(spec) == Earlier(preflight=preflight)
+    other = replace(spec, devices=("cpu:0", "cpu:1"))
+    assert peer.engine.find_results(other) == Earlier()
 
 
 def test_a_run_that_is_started_there_gets_what_was_measured_for_it(
@@ -144,7 +133,7 @@ def test_a_run_that_is_started_there_gets_what_was_measured_for_it(
     begin(peer, RACE)
     until_the_end(peer)
     for spec in (SPEC, replace(SPEC, batch_size=7)):
-        assert peer.ask(requests.Start(packed_spec(spec))) == "1"
+        assert peer.engine.start(spec) == "1"
     assert [each and each.number for each in planned] == [1, None]
 
 
@@ -160,7 +149,7 @@ def test_a_real_process_measures() -> None:
 def test_a_stop_brings_what_was_found(peer: Peer, pids: list[int]) -> None:
     watch = begin(peer, ENDLESS)
     assert peer.news(MeasureNews).answers
-    assert peer.ask(requests.StopMeasuring(watch)) is None
+    peer.ask(requests.StopMeasuring(watch))
     answers, end = until_the_end(peer)
     assert isinstance(answers[-1], Race)
     assert end.exit_code == 0
@@ -168,15 +157,14 @@ def test_a_stop_brings_what_was_found(peer: Peer, pids: list[int]) -> None:
 
 
 def test_a_stop_that_comes_at_once_ends_it_too(peer: Peer) -> None:
-    peer.begin(Measure(packed_request(ENDLESS)))
-    assert peer.ask(requests.StopMeasuring(1)) is None
+    peer.ask(requests.StopMeasuring(begin(peer, ENDLESS)))
     assert until_the_end(peer)[1].is_over
 
 
 def test_nobody_asks_any_more(peer: Peer, pids: list[int]) -> None:
     watch = begin(peer, ENDLESS)
     assert peer.news(MeasureNews).answers
-    assert peer.ask(requests.Unwatch(watch)) is None
+    peer.ask(requests.Unwatch(watch))
     assert is_gone(pids[0])
     begin(peer, ENDLESS)
     assert peer.news(MeasureNews).answers
@@ -199,16 +187,16 @@ def test_a_crash_is_told_with_the_end_of_its_log(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"entrants": [packed_spec(SPEC) | {"warp_factor": 9}]}, "setting warp_factor"),
-        ({"entrants": 7}, "cannot measure this"),
-        ({"warp_factor": 9}, "does not know warp_factor"),
-        ({"type": "dream"}, sentence("cannot-measure-this-invalid-value-dream")),
+        ({"entrants": [without_defaults(SPEC) | {"warp_factor": 9}]}, "setting warp_factor"),
+        ({"entrants": 7}, "entrants does not fit"),
+        ({"warp_factor": 9}, "setting warp_factor"),
+        ({"type": "dream"}, "does not fit: Invalid value 'dream'"),
     ],
 )
 def test_what_is_not_known_there_is_refused_by_name(
-    peer: Peer, change: Asked, said: str, pids: list[int]
+    peer: Peer, change: dict[str, Any], said: str, pids: list[int]
 ) -> None:
-    peer.answered(Measure(packed_request(RACE) | change))
+    peer.answered(Measure(without_defaults(RACE) | change))
     [refusal], end = until_the_end(peer)
     assert isinstance(refusal, Refusal)
     assert said in refusal.text
@@ -228,7 +216,7 @@ def test_what_cannot_be_kept_is_said(peer: Peer, monkeypatch: pytest.MonkeyPatch
         said += [news.not_kept] if news.not_kept else []
         if news.is_over:
             break
-    assert said == [sentence("what-was-measured-could-not-be-kept-there")]
+    assert said == ["What was measured could not be kept there: No space left on device."]
 
 
 class Ended:
@@ -276,18 +264,18 @@ def test_a_connection_that_breaks_ends_it_and_it_is_not_begun_again(
 ) -> None:
     connection, followed = connect()
     ended = Ended()
-    connection.measure(Measure(packed_request(ENDLESS)), ended.answer, ended.end)
+    connection.measure(Measure(without_defaults(ENDLESS)), ended.answer, ended.end)
     assert ended.has_begun.wait(LONGEST)
     below = processes_below(connection.pid)
     assert below
     told = len(followed.statuses)
     os.kill(connection.pid, signal.SIGKILL)
     assert ended.is_over.wait(LONGEST)
-    assert ended.ends[0].why.startswith(sentence("connection-has-ended-and-measuring"))
+    assert ended.ends[0].why.startswith("The connection has ended, and with it")
     assert all(is_gone(each.pid) for each in below)
     followed.wait_for_state(LinkState.CONNECTED, after=told)
     other = Ended()
-    connection.measure(Measure(packed_request(RACE)), other.answer, other.end)
+    connection.measure(Measure(without_defaults(RACE)), other.answer, other.end)
     assert other.is_over.wait(LONGEST)
     assert (other.ends, len(ended.ends)) == ([MeasuringEnd()], 1)
     assert processes_below(connection.pid) == []
@@ -299,7 +287,7 @@ sys.path.insert(0, {str(PROJECT)!r})
 import msgspec
 from engine.remote import requests
 from engine.remote.serving import server
-server._decode_request = msgspec.msgpack.Decoder(requests.Question).decode
+server._decode_request = msgspec.msgpack.Decoder(requests.Ping).decode
 server._REQUESTS = frozenset()
 server.serve(sys.argv[1])
 """
@@ -310,9 +298,9 @@ def test_an_older_traindeck_there_refuses_in_a_sentence(
 ) -> None:
     connection, _ = connect(sys.executable, "-c", OLDER, "NONCE")
     ended = Ended()
-    connection.measure(Measure(packed_request(RACE)), ended.answer, ended.end)
+    connection.measure(Measure(without_defaults(RACE)), ended.answer, ended.end)
     assert ended.is_over.wait(LONGEST)
-    assert sentence("cannot-do-this-measure-update") in ended.ends[0].why
+    assert "cannot do this (measure): update it on that machine" in ended.ends[0].why
 
 
 def test_a_stop_and_a_closed_connection(
@@ -320,14 +308,14 @@ def test_a_stop_and_a_closed_connection(
 ) -> None:
     connection, _ = connect()
     ended, other = Ended(), Ended()
-    measured = connection.measure(Measure(packed_request(ENDLESS)), ended.answer, ended.end)
+    measured = connection.measure(Measure(without_defaults(ENDLESS)), ended.answer, ended.end)
     connection.stop_measuring(measured)
     assert ended.is_over.wait(LONGEST)
     assert isinstance(ended.answers[-1], Race)
-    connection.measure(Measure(packed_request(ENDLESS)), other.answer, other.end)
+    connection.measure(Measure(without_defaults(ENDLESS)), other.answer, other.end)
     connection.close()
     assert other.is_over.wait(LONGEST)
     assert other.ends[0].why
     connection.join(seconds=LONGEST)
     with pytest.raises(NotConnected):
-        connection.measure(Measure(packed_request(RACE)), ended.answer, ended.end)
+        connection.measure(Measure(without_defaults(RACE)), ended.answer, ended.end)

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.interface.encoding import encode
+from engine.interface.sent_code import is_plain
 from engine.messages.events import Notice
 from engine.remote.requests import FollowNews, RunsNews
-from engine.remote.run_rows import encode, row_of, stored_event
-from engine.remote.sent_code import is_plain
+from engine.remote.run_rows import row_of, stored_event
 from engine.remote.watched import UNREADABLE, ListedRuns, _decode_follow, _run_news
 from engine.runs.run_info import UnreadableRun, get_run
 from tests.support.generated_values import sixty_examples, values_of

@@ -10,17 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
-import msgspec
 import psutil
 import pytest
 
 from engine.environments import registry
+from engine.interface.values import CreationPart, NotConnected
 from engine.remote import ssh
 from engine.remote.askpass import Ask
 from engine.remote.connection import Connection, LinkState, Timing
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import CreationPart, Environments, MakeEnvironment
-from engine.remote.session import NotConnected
 from tests.support import ssh_server
 from tests.support.recorded_runs import RecordedRun
 from tests.support.remote_followed import LONGEST, Followed
@@ -284,21 +282,22 @@ def test_an_environment_is_made_there_and_one_whose_connection_breaks_is_deleted
     command = f"env PATH={uv.path} {server.command(traindeck_home)}"
     connection, followed = connect(command)
     followed.wait_for_state(LinkState.CONNECTED)
-    made = connection.call(MakeEnvironment("mine", ["torch==2.13.0"], "torch"), LONGEST)
-    (listed,) = connection.call(Environments(), LONGEST)
+    engine, never = connection.engine, threading.Event()
+    made = engine.make_environment("mine", ["torch==2.13.0"], "torch", lambda part: None, never)
+    (listed,) = engine.list_environments()
     assert (listed.python, listed.default_for) == (made.python, ("torch",))
     uv.does("print('half', flush=True); time.sleep(3600)")
     outputs: list[str] = []
     is_half, failed = threading.Event(), threading.Event()
 
-    def on_part(part: bytes) -> None:
-        outputs.append(msgspec.msgpack.decode(part, type=CreationPart).output)
+    def tell(part: CreationPart) -> None:
+        outputs.append(part.output)
         if "half" in "".join(outputs):
             is_half.set()
 
     def make() -> None:
         with pytest.raises(NotConnected):
-            connection.call(MakeEnvironment("half", ["torch==2.13.0"]), 3600.0, on_part=on_part)
+            engine.make_environment("half", ["torch==2.13.0"], "", tell, never)
         failed.set()
 
     threading.Thread(target=make, daemon=True).start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -12,41 +13,42 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import client
 from engine.doctor import check as doctor
-from engine.doctor import probing
 from engine.doctor.examination import Examination
 from engine.environments import registry
+from engine.environments.creation import CreationFailed
 from engine.environments.registry import Environment
+from engine.exports.export_runs import CannotExport
+from engine.interface import local_engine, packed_points
+from engine.interface.encoding import (
+    decode_told,
+    encode,
+    methods,
+    without_defaults,
+)
+from engine.interface.values import Code, CreationPart, ExaminationPart, NoAnswer
 from engine.messages.commands import SaveCheckpoint
 from engine.messages.events import Notice
 from engine.planning.recipe_check import CheckResult
-from engine.remote import packed_points, requests
-from engine.remote.downloads import offered_file
+from engine.remote import requests
 from engine.remote.requests import FollowNews, Hello, RunsNews
-from engine.remote.run_rows import digest_of, encode, packed_spec, run_info, unpacked_history
-from engine.remote.serving import handlers, watches
+from engine.remote.run_rows import digest_of, run_info
+from engine.remote.serving import watches
 from engine.runs import trash
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import RunInfo, get_run
-from engine.runs.run_notes import RunNotes, read_notes
-from engine.runs.run_overview import read_diff, run_overview
-from engine.runs.settings_history import SettingsHistory
-from engine.runs.store.store_reader import RunReader
-from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
-from engine.spec.spec_file import replaced_spec
 from engine.system import paths
+from engine.system.cancelled import Cancelled
 from tests.support.full_disk import small_disk
 from tests.support.generated_values import fifteen_examples
 from tests.support.recorded_runs import SPEC, RecordedRun, record_epochs
 from tests.support.remote_peer import Peer
-from tests.support.sentences import sentence
 from tests.support.uv_double import UvDouble
 
 RECIPE = b"from helper import f\n\ndef model():\n    ...\n\ndef datasets():\n    ...\n"
@@ -87,59 +89,31 @@ class Later(msgspec.Struct, tag="later"):
     what: int = 1
 
 
-class NewerPing(msgspec.Struct, tag="ping"):
-    """A request with a field that this version does not know."""
-
-    urgently: bool = True
-
-
 def test_a_newer_minor_version_is_understood_or_refused_by_name(peer: Peer) -> None:
     peer.send(Later())
     refusal = peer.refusal(Later())
     assert refusal.kind == "unknown"
-    assert sentence("cannot-do-this-later-update") in refusal.text
-    assert peer.answered(NewerPing()).refusal is None
+    assert "cannot do this (later): update it" in refusal.text
+    found = peer.answer(peer.begin("later")).refusal
+    assert found is not None
+    assert "cannot do this (later): update it" in found.text
+    found = peer.answer(peer.begin("ping", urgently=True)).refusal
+    assert found is None, "`begin` sends the arguments that the method has"
 
 
 def test_a_setting_of_a_newer_version_is_refused_by_name(peer: Peer) -> None:
-    spec = packed_spec(SPEC) | {"warp_factor": 9}
-    (problem,) = peer.ask(requests.Check(spec))
-    assert "setting warp_factor" in problem.text
-    assert peer.refusal(requests.Start(spec)).problems == [problem]
+    spec = without_defaults(SPEC) | {"warp_factor": 9}
+    for method in ("check", "start"):
+        refusal = peer.answer(peer.begin(method, spec=spec)).refusal
+        assert refusal is not None
+        (problem,) = refusal.problems
+        assert "setting warp_factor" in problem.text
 
 
-def test_a_spec_is_checked_there(peer: Peer) -> None:
-    assert peer.ask(requests.Check(packed_spec(SPEC))) == []
-    (problem,) = peer.ask(requests.Check(packed_spec(SPEC) | {"epochs": -1}))
-    assert problem.field == "epochs"
-
-
-def test_twins_are_refused_as_the_engine_does(peer: Peer) -> None:
-    refusal = peer.refusal(requests.StartTwins(packed_spec(SPEC)))
-    assert (refusal.kind, "write it for Keras" in refusal.text) == ("", True)
-    keras = packed_spec(SPEC) | {"recipe": "digits_keras", "batch_size": 0}
-    refusal = peer.refusal(requests.StartTwins(keras))
-    assert refusal.kind == "cannot_start"
-    assert [problem.field for problem in refusal.problems] == ["batch_size"]
-    assert paths.run_ids() == []
-
-
-def test_twins_train_the_recipe_that_was_sent(
-    peer: Peer, traindeck_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    began: list[tuple[RunSpec, str, tuple[str, ...]]] = []
-
-    def start(spec: RunSpec, recipe: RecipeInfo, tags: tuple[str, ...]) -> str:
-        began.append((spec, recipe.path, tags))
-        return "12"
-
-    monkeypatch.setattr(handlers, "start_twins", start)
-    settings = packed_spec(SPEC) | {"interpreter": "/env/bin/python"}
-    code = requests.Code("mine.py", RECIPE, {"helper.py": b"f = 1\n"})
-    assert peer.ask(requests.StartTwins(settings, ("a",), code)) == "12"
-    ((spec, path, tags),) = began
-    assert Path(spec.recipe).is_relative_to(traindeck_home / "received")
-    assert (path, spec.interpreter, tags) == (spec.recipe, "/env/bin/python", ("a",))
+def test_a_setting_that_no_spec_can_have_is_refused_with_its_field(peer: Peer) -> None:
+    with pytest.raises(client.CannotStart) as refused:
+        peer.engine.check(msgspec.structs.replace(SPEC, epochs=-1))
+    assert [problem.field for problem in refused.value.problems] == ["epochs"]
 
 
 def test_a_check_of_a_recipe_ends_when_it_is_cancelled(
@@ -154,13 +128,12 @@ def test_a_check_of_a_recipe_ends_when_it_is_cancelled(
         cancelled.wait(60.0)
         return CheckResult(spec.recipe, problem="It was interrupted.")
 
-    monkeypatch.setattr(handlers, "try_recipe", try_recipe)
-    number = peer.begin(requests.TryRecipe(packed_spec(SPEC), requests.Code("mine.py", RECIPE)))
+    monkeypatch.setattr(local_engine, "try_recipe", try_recipe)
+    recipe = peer.engine.keep_code(Code("mine.py", RECIPE))
+    number = peer.begin("try_recipe", spec=msgspec.structs.replace(SPEC, recipe=recipe))
     assert begun.wait(60.0)
     peer.send(requests.Cancel(number))
-    message = peer.read()
-    assert isinstance(message, requests.Answered)
-    found = msgspec.msgpack.decode(message.answer, type=CheckResult)
+    found = msgspec.msgpack.decode(peer.answer(number).answer, type=CheckResult)
     assert found.recipe == tried[0].recipe
     assert Path(found.recipe).is_relative_to(traindeck_home / "received")
 
@@ -175,96 +148,19 @@ def test_the_checks_of_the_doctor_come_one_by_one(
         yield good
         while not examination._is_cancelled():
             time.sleep(0.01)
-        raise probing.Cancelled
+        raise Cancelled
 
     monkeypatch.setattr(Examination, "checks", checks)
-    number = peer.begin(requests.Examine(on_gpus=True))
+    number = peer.begin("examine", on_gpus=True)
     parts = []
     for _ in range(2):
-        progress = peer.read()
-        assert isinstance(progress, requests.Progress)
-        parts.append(msgspec.msgpack.decode(progress.part, type=requests.ExaminationPart))
-    assert parts == [
-        requests.ExaminationPart(doing="driver True"),
-        requests.ExaminationPart(good),
-    ]
+        told = peer.read()
+        assert isinstance(told, requests.Told)
+        parts += decode_told(methods()["examine"], told.name, told.values)
+    assert parts == [ExaminationPart(doing="driver True"), ExaminationPart(good)]
     peer.send(requests.Cancel(number))
-    message = peer.read()
-    assert isinstance(message, requests.Answered)
-    assert message.refusal is not None
-    assert message.refusal.kind == "cancelled"
-    report = peer.ask(requests.ReportChecks([good]))
-    assert "ok       driver: It works." in report
-
-
-def test_the_curves_are_those_of_the_store(peer: Peer, run: RecordedRun) -> None:
-    run.add_points("train/loss", range(5000))
-    with RunReader(run.folder) as reader:
-        window = reader.window("train/loss", 10, 3000, 100)
-    asked = requests.Window(run.id, "train/loss", 10, 3000, 100)
-    found = packed_points.unpack(peer.ask(asked))
-    np.testing.assert_array_equal(found.step, window.step)
-    np.testing.assert_array_equal(found.value, window.value)
-    history = packed_points.unpack(peer.ask(requests.History(run.id, "train/loss", 6000)))
-    assert list(history.step) == list(range(5000))
-
-
-def test_all_points_of_a_series_come_in_parts(peer: Peer, run: RecordedRun) -> None:
-    run.add_points("train/loss", range(5000))
-    assert peer.ask(requests.CountPoints(run.id)) == {"train/loss": 5000}
-    found: list[int] = []
-    while len(found) < 5000:
-        asked = requests.Points(run.id, "train/loss", len(found), 1999)
-        points = packed_points.unpack(peer.ask(asked))
-        assert points.statistics is None
-        found += points.step.astype(int).tolist()
-        assert points.count == len(found)
-    assert found == list(range(5000))
-    rest = peer.ask(requests.Points(run.id, "train/loss", 5000))
-    assert not len(packed_points.unpack(rest).step)
-
-
-def test_the_settings_that_a_run_has_had_come_by_attempt(peer: Peer, run: RecordedRun) -> None:
-    later = msgspec.structs.replace(SPEC, epochs=9)
-    with replaced_spec(run.folder, later, 2):
-        pass
-    with replaced_spec(run.folder, SPEC, 3):
-        (run.folder / "spec.before-3.toml").write_text("nonsense")
-    answer = peer.ask(requests.ReadSettings(run.id))
-    assert unpacked_history(answer) == SettingsHistory(SPEC, {2: SPEC, 3: None})
-    newer = requests.StoredSettings({**packed_spec(later), "warp_factor": 9})
-    assert unpacked_history(newer) == SettingsHistory(later, {})
-
-
-def test_the_code_of_a_run_is_its_copy_and_that_of_a_script_is_its_file(
-    peer: Peer, tmp_path: Path
-) -> None:
-    recipe, module = tmp_path / "mine.py", tmp_path / "helper.py"
-    recipe.write_bytes(RECIPE)
-    module.write_bytes(b"f = 1\n")
-    spec = msgspec.structs.replace(SPEC, recipe=str(recipe))
-    script = msgspec.structs.replace(spec, strategy="script/single", command=("mine.py",))
-    of_recipe, of_script = RecordedRun(spec), RecordedRun(script)
-    module.write_bytes(b"f = 2\n")
-    before = peer.ask(requests.ReadCode(of_recipe.id))
-    assert before == requests.Code("mine.py", RECIPE, {"helper.py": b"f = 1\n"})
-    now = peer.ask(requests.ReadCode(of_script.id))
-    assert now == requests.Code("mine.py", RECIPE, {"helper.py": b"f = 2\n"})
-    recipe.unlink()
-    assert peer.ask(requests.ReadCode(of_recipe.id)) == before
-    assert str(recipe) in peer.refusal(requests.ReadCode(of_script.id)).text
-    for run in (of_recipe, of_script):
-        run.store.close()
-
-
-def test_older_lines_of_a_log_come_on_demand(peer: Peer, run: RecordedRun) -> None:
-    lines = [f"line {number}" for number in range(60_000)]
-    run.write_log(0, "\n".join(lines) + "\n")
-    found, begin = [], -1
-    while begin:
-        part = peer.ask(requests.Lines(run.id, 0, begin))
-        found, begin = part.lines + found, part.begin
-    assert found == lines
+    assert peer.is_cancelled(number)
+    assert "ok       driver: It works." in peer.engine.report_checks([good])
 
 
 def test_a_follower_gets_all_once_and_the_next_news_only_after_these_have_arrived(
@@ -348,8 +244,8 @@ def test_commands_in_its_sentences_are_those_of_the_asking_person(
 ) -> None:
     monkeypatch.setattr("engine.system.program._asked_from", None)
     peer.send(Hello(1, 1, "1", program="traindeck", machine="gpus"))
-    refusal = peer.refusal(requests.Export(("7",), "csv"))
-    assert sentence("traindeck-runs-on-gpus") in refusal.text
+    with pytest.raises(client.NoSuchRun, match="`traindeck runs --on gpus`"):
+        peer.engine.export_runs(("7",), "csv", lambda *_: None, threading.Event())
 
 
 def test_a_disk_that_is_away_for_a_while_ends_no_watch(
@@ -386,29 +282,6 @@ def test_a_helper_that_cannot_be_started_is_told(
     assert "no process can be started" in peer.refusal(requests.WatchDevices()).text
 
 
-def test_a_run_that_is_not_there_is_refused_as_the_engine_does(peer: Peer) -> None:
-    for request in (
-        requests.Checkpoints("7"),
-        requests.Checkpoints("../1"),
-        requests.Send("7", SaveCheckpoint()),
-        requests.Lines("7", 0),
-        requests.Window("7", "a", 0, 1),
-        requests.WriteNotes("7", RunNotes()),
-    ):
-        assert peer.refusal(request).kind in ("no_such_run", "command_failed")
-
-
-def test_the_refusals_of_a_resume_keep_what_they_say(
-    peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def resume(run_id: str, *_: object) -> str:
-        raise client.RecipeChanged(run_id, "mine.py: 3 lines changed")
-
-    monkeypatch.setattr(client, "resume", resume)
-    refusal = peer.refusal(requests.Resume(run.id))
-    assert (refusal.kind, refusal.changes) == ("recipe_changed", "mine.py: 3 lines changed")
-
-
 def test_a_verification_tells_its_progress_and_can_be_cancelled(
     peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,31 +292,12 @@ def test_a_verification_tells_its_progress_and_can_be_cancelled(
             watch(done, 10**9)
 
     monkeypatch.setattr(client, "resume", resume)
-    monkeypatch.setattr("engine.remote.serving.handlers.PROGRESS_SECONDS", 0.0)
-    number = peer.begin(requests.Resume(run.id))
-    assert isinstance(peer.read(), requests.Progress)
+    monkeypatch.setattr("engine.remote.serving.server.PROGRESS_SECONDS", 0.0)
+    arguments = {"checkpoint": "", "spec": None, "recipe": None, "as_new": False}
+    number = peer.begin("resume", run=run.id, **arguments)
+    assert isinstance(peer.read(), requests.Told)
     peer.send(requests.Cancel(number))
-    while isinstance(message := peer.read(), requests.Progress):
-        pass
-    assert isinstance(message, requests.Answered)
-    assert message.refusal is not None
-    assert message.refusal.kind == "cancelled"
-
-
-def test_notes_are_written_and_runs_deleted_and_restored(peer: Peer, run: RecordedRun) -> None:
-    peer.ask(requests.WriteNotes(run.id, RunNotes(name="mine", tags=("a",))))
-    assert read_notes(run.folder).name == "mine"
-    assert "stop it before" in peer.refusal(requests.Delete(run.id)).text
-    other = RecordedRun()
-    other.store.close()
-    for file in other.folder.glob("run.sqlite*"):
-        file.unlink()
-    os.utime(other.folder, (0, 0))
-    os.utime(other.folder / "spec.toml", (0, 0))
-    peer.ask(requests.Delete(other.id))
-    assert trash.trashed() == [other.id]
-    peer.ask(requests.Restore(other.id))
-    assert trash.trashed() == []
+    assert peer.is_cancelled(number)
 
 
 def test_of_the_trash_only_the_named_runs_are_deleted_for_good(peer: Peer) -> None:
@@ -451,13 +305,8 @@ def test_of_the_trash_only_the_named_runs_are_deleted_for_good(peer: Peer) -> No
         trash.delete(record_epochs("finished").name)
     peer.ask(requests.WatchRuns())
     assert peer.news(RunsNews).trashed == ["3", "2", "1"]
-    assert peer.ask(requests.EmptyTrash(("1", "3", "../runs"))) == 2
+    assert peer.engine.empty_trash(("1", "3", "../runs")) == 2
     assert trash.trashed() == ["2"]
-
-
-def test_the_environments_are_those_of_the_machine(peer: Peer) -> None:
-    registry.add(Environment("cuda12", "/opt/env/bin/python"))
-    assert peer.ask(requests.Environments()) == registry.environments()
 
 
 @pytest.fixture
@@ -467,20 +316,27 @@ def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: None) -> UvDo
     return uv
 
 
-MAKE = requests.MakeEnvironment("mine", ["torch==2.13.0"], "torch")
+def begin_making(peer: Peer) -> int:
+    arguments = {"requirements": ["torch==2.13.0"], "default_for": "torch"}
+    return peer.begin("make_environment", name="mine", **arguments)
 
 
-def parts_until(peer: Peer, number: int, output: str = "") -> list[requests.CreationPart]:
+def make(peer: Peer, name: str = "mine", requirement: str = "torch==2.13.0") -> Environment:
+    told, cancelled = [].append, threading.Event()
+    return peer.engine.make_environment(name, [requirement], "torch", told, cancelled)
+
+
+def parts_until(peer: Peer, number: int, output: str = "") -> list[CreationPart]:
     """Return the parts that come until the answer, or until this output."""
-    parts: list[requests.CreationPart] = []
+    parts: list[CreationPart] = []
     while not output or output not in "".join(each.output for each in parts):
         message = peer.read()
         if isinstance(message, requests.Answered):
             assert not output, message
             return parts
-        assert isinstance(message, requests.Progress)
+        assert isinstance(message, requests.Told)
         assert message.number == number
-        parts.append(msgspec.msgpack.decode(message.part, type=requests.CreationPart))
+        parts += decode_told(methods()["make_environment"], message.name, message.values)
     return parts
 
 
@@ -490,136 +346,70 @@ def files_of_environments() -> list[str]:
 
 def test_an_environment_is_made_there_with_news_on_the_way(peer: Peer, uv: UvDouble) -> None:
     uv.does("print('x' * 20_000 + 'Installing torch', flush=True)")
-    number = peer.begin(MAKE)
+    number = begin_making(peer)
     parts = parts_until(peer, number)
-    assert parts[0].doing == sentence("making-virtual-environment")
+    assert parts[0].doing == "Making a virtual environment"
     assert parts[-1].doing == "Checking the environment"
     assert "".join(each.output for each in parts).endswith("xxxInstalling torch\n")
     assert max(len(each.output) for each in parts) <= 8192
     (made,) = registry.environments()
     assert (made.name, made.facts.problems, made.default_for) == ("mine", (), ("torch",))
-    assert peer.refusal(MAKE).text.startswith(sentence("there-is-environment-mine-already"))
-    assert peer.ask(msgspec.structs.replace(MAKE, name="other")).facts.python == "3.12.4"
+    with pytest.raises(registry.CannotChange, match="There is an environment 'mine' already"):
+        make(peer)
+    assert make(peer, "other").facts.python == "3.12.4"
 
 
 def test_why_an_environment_is_not_made_there_is_said_with_the_last_words(
     peer: Peer, uv: UvDouble
 ) -> None:
     uv.does("print('error: No space left on device (os error 28)'); sys.exit(2)")
-    number = peer.begin(MAKE)
+    number = begin_making(peer)
     assert "No space left" in "".join(each.output for each in parts_until(peer, number))
-    refusal = peer.refusal(MAKE)
-    assert sentence("could-not-be-installed-disk", folder=registry.folder()) in refusal.text
+    text = f"could not be installed: the disk of {registry.folder()} is full."
+    with pytest.raises(CreationFailed, match=re.escape(text)):
+        make(peer)
     assert files_of_environments() == ["mine.log"]
-    assert "no requirement" in peer.refusal(requests.MakeEnvironment("a", ["-r x"])).text
+    with pytest.raises(registry.CannotChange, match="no requirement"):
+        make(peer, "a", "-r x")
 
 
 def test_a_creation_that_is_cancelled_is_answered_when_nothing_is_left_there(
     peer: Peer, uv: UvDouble
 ) -> None:
     uv.does("Path('half').touch(); print('half', os.getppid(), flush=True); time.sleep(3600)")
-    number = peer.begin(MAKE)
+    number = begin_making(peer)
     parts_until(peer, number, output="half")
     peer.send(requests.Cancel(number))
-    while not isinstance(message := peer.read(), requests.Answered):
-        pass
-    assert message.refusal is not None
-    assert message.refusal.kind == "cancelled"
+    assert peer.is_cancelled(number)
     assert files_of_environments() == []
 
 
 def test_a_creation_ends_with_the_connection_and_nothing_is_left_there(uv: UvDouble) -> None:
     uv.does("Path('half').touch(); print('half', flush=True); time.sleep(3600)")
     with closing(Peer()) as peer:
-        parts_until(peer, peer.begin(MAKE), output="half")
+        parts_until(peer, begin_making(peer), output="half")
     assert files_of_environments() == []
-
-
-def test_a_recipe_is_kept_with_its_modules_in_a_folder_of_its_content(peer: Peer) -> None:
-    code = requests.Code("mine.py", RECIPE, {"helper.py": b"f = 1\n", "nets/a.py": b""})
-    path = Path(peer.ask(requests.Keep(code)))
-    assert path.read_bytes() == RECIPE
-    assert (path.parent / "nets" / "a.py").read_bytes() == b""
-    assert path.is_relative_to(paths.home() / "received")
-    assert peer.ask(requests.Keep(code)) == str(path)
-    path.write_bytes(b"changed by hand")
-    assert peer.ask(requests.Keep(code)) == str(path)
-    assert path.read_bytes() == RECIPE
-    other = requests.Code("mine.py", RECIPE, {"helper.py": b"f = 2\n"})
-    assert peer.ask(requests.Keep(other)) != str(path)
-
-
-def test_the_overview_is_that_of_the_machine(peer: Peer, run: RecordedRun) -> None:
-    assert peer.ask(requests.Overview(run.id)) == run_overview(client.get_run(run.id))
-    recipe = peer.ask(requests.ReadText(run.id, "recipe"))
-    assert recipe == (run.folder / "recipe.py").read_text()
-    assert peer.ask(requests.ReadText(run.id, "diff", 3)) == read_diff(run.folder, 3)
-
-
-@pytest.mark.parametrize(
-    "name", ["../a.py", "/a.py", "a/../../b.py", "a\\b.py", "a.sh", "", "c:a.py", "a\x00.py", "."]
-)
-def test_a_module_never_leaves_its_folder(peer: Peer, name: str) -> None:
-    refusal = peer.refusal(requests.Keep(requests.Code("mine.py", b"", {name: b""})))
-    assert "was not kept" in refusal.text
-    assert "was not kept" in peer.refusal(requests.Keep(requests.Code(name, b""))).text
-
-
-def checkpoint_of(run: RecordedRun, content: bytes) -> requests.Checkpoint:
-    """Write a checkpoint with one file, and return what the list of checkpoints says of it."""
-    from engine.runs import checkpoint_files
-    from engine.runs.checkpoint_files import Position
-
-    folder = checkpoint_files.begin(run.folder, 10)
-    (folder / "model.safetensors").write_bytes(content)
-    position = Position(1, 0, 10)
-    saved = checkpoint_files.publish(
-        run.folder, position, strategy="s", replicas=1, batch_size=1, parameters=1
-    )
-    written = offered_file(saved.folder / "manifest.json", saved.folder)
-    return requests.Checkpoint(saved.folder.name, saved.manifest, written)
-
-
-def test_a_checkpoint_is_read_in_pieces(peer: Peer, run: RecordedRun) -> None:
-    content = os.urandom(requests.PIECE + 100)
-    saved = checkpoint_of(run, content)
-    assert peer.ask(requests.Checkpoints(run.id)) == [saved]
-    ask = requests.ReadCheckpoint(run.id, saved.name, "model.safetensors", 0)
-    read = peer.ask(ask) + peer.ask(msgspec.structs.replace(ask, offset=requests.PIECE))
-    assert hashlib.sha256(read).hexdigest() == saved.manifest.files["model.safetensors"].sha256
-    assert peer.ask(msgspec.structs.replace(ask, offset=len(content))) == b""
-
-
-@pytest.mark.parametrize("file", ["../../spec.toml", "/etc/passwd", "link", "folder/passwd", ""])
-def test_no_other_file_can_be_read(peer: Peer, run: RecordedRun, file: str) -> None:
-    saved = checkpoint_of(run, b"x")
-    folder = run.folder / "checkpoints" / saved.name
-    (folder / "link").symlink_to("/etc/passwd")
-    (folder / "folder").symlink_to("/etc")
-    assert peer.refusal(requests.ReadCheckpoint(run.id, saved.name, file, 0)).text
-    assert peer.refusal(requests.ReadCheckpoint(run.id, "../..", "spec.toml", 0)).text
-    media = run.folder / "media"
-    media.mkdir()
-    (media / "link").symlink_to("/etc/passwd")
-    (media / "folder").symlink_to("/etc")
-    assert peer.refusal(requests.Media(run.id, f"media/{file}")).text
 
 
 def test_an_export_waits_for_its_download_and_goes_with_the_connection(run: RecordedRun) -> None:
     run.add_points("train/loss", range(3))
     with closing(Peer()) as peer:
-        done = peer.ask(requests.Export((run.id,), "csv"))
+        engine, told = peer.engine, (lambda *_: None, threading.Event())
+        done = engine.export_runs((run.id,), "csv", *told)
         assert not done.is_file
         for file in done.files:
-            content = peer.ask(requests.ReadExport(done.number, file.path, 0))
+            content = engine.read_piece(done.number, file.path, 0)
             assert hashlib.sha256(content).hexdigest() == file.sha256
-        assert peer.refusal(requests.ReadExport(done.number, "../../x", 0)).text
-        page = peer.ask(requests.Export((run.id,), "html"))
+        with pytest.raises(NoAnswer):
+            engine.read_piece(done.number, "../../x", 0)
+        page = engine.export_runs((run.id,), "html", *told)
         assert page.is_file
-        assert peer.ask(requests.ReadExport(page.number, page.files[0].path, 0))
-        peer.ask(requests.Discard(page.number))
-        assert "begin again" in peer.refusal(requests.ReadExport(page.number, page.name, 0)).text
-        assert "does not write" in peer.refusal(requests.Export((run.id,), "punchcards")).text
+        assert engine.read_piece(page.number, page.files[0].path, 0)
+        engine.discard_folder(page.number)
+        with pytest.raises(NoAnswer, match="begin again"):
+            engine.read_piece(page.number, page.name, 0)
+        with pytest.raises(CannotExport, match="does not write"):
+            engine.export_runs((run.id,), "punchcards", *told)
 
 
 def test_an_answer_that_is_too_large_is_refused_and_the_connection_goes_on(
@@ -628,8 +418,9 @@ def test_an_answer_that_is_too_large_is_refused_and_the_connection_goes_on(
     (run.folder / "media").mkdir()
     (run.folder / "media" / "a.png").write_bytes(bytes(5000))
     monkeypatch.setattr("engine.remote.wire.LARGEST_BODY", 4000)
-    assert "too large" in peer.refusal(requests.Media(run.id, "media/a.png")).text
-    assert peer.answered(requests.Ping()).refusal is None
+    with pytest.raises(NoAnswer, match="too large"):
+        peer.engine.read_media(run.id, "media/a.png")
+    peer.engine.ping()
 
 
 @pytest.mark.usefixtures("processes")
@@ -638,10 +429,10 @@ def test_a_full_disk_there_is_a_sentence_and_the_connection_goes_on(
 ) -> None:
     with small_disk(tmp_path / "full", "256k"), closing(Peer()) as peer:
         monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path / "full"))
-        code = requests.Code("mine.py", os.urandom(2**20))
-        refusal = peer.refusal(requests.Start(packed_spec(SPEC), code=code))
-        assert refusal.text.endswith(sentence("no-space-left-on-device")), "without a number"
-        assert peer.answered(requests.Ping()).refusal is None
+        code = Code("mine.py", os.urandom(2**20))
+        with pytest.raises(NoAnswer, match=r": No space left on device\.$"):  # without a number
+            peer.engine.keep_code(code)
+        peer.engine.ping()
         received = paths.home() / "received"
         assert list(received.iterdir()) == [], "what was begun is removed"
 
@@ -653,8 +444,9 @@ def test_too_many_calls_at_once_are_refused(
     monkeypatch.setattr("engine.remote.serving.server.MOST_CALLS", 2)
     monkeypatch.setattr(client, "send", lambda *_: may_end.wait() and 1)
     for _ in range(2):
-        peer.begin(requests.Send(run.id, SaveCheckpoint()))
-    assert "wait there already" in peer.refusal(requests.Send(run.id, SaveCheckpoint())).text
+        peer.begin("send", run=run.id, command=SaveCheckpoint())
+    with pytest.raises(NoAnswer, match="wait there already"):
+        peer.engine.send(run.id, SaveCheckpoint())
     may_end.set()
 
 
@@ -665,11 +457,12 @@ def test_no_nonsense_keeps_it_from_ending(bodies: list[bytes]) -> None:
         try:
             for body in bodies:
                 peer.writer.write(body)
-                peer.send(requests.Call(7, body))
+                peer.send(requests.Ask(7, body))
+                peer.send(requests.Call(7, "start", body))
         except BrokenPipeError:
             pass  # it has ended already
 
 
 def test_a_spec_without_a_change_is_the_same_there() -> None:
     spec = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), epochs=7)
-    assert set(packed_spec(spec)) == {"recipe", "strategy", "devices", "epochs"}
+    assert set(without_defaults(spec)) == {"recipe", "strategy", "devices", "epochs"}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from engine.interface.values import NotConnected
 from engine.remote import short_session
 from engine.remote.requests import Ping
-from engine.remote.session import NotConnected
 
 
 class Session:

@@ -12,25 +12,22 @@ import pytest
 from filelock import FileLock
 from optuna.trial import TrialState
 
+from engine.client import CannotStart
+from engine.interface.encoding import encode, without_defaults
 from engine.remote import requests, sweep_rows
-from engine.remote.requests import Code, SweepsNews
-from engine.remote.run_rows import encode, packed_spec
+from engine.remote.requests import SweepsNews
 from engine.remote.sweep_rows import (
     SweepPart,
     SweepParts,
     SweepsThere,
-    packed_sweep,
-    unpacked_sweep,
 )
-from engine.spec.run_spec import RunSpec
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import Choices
 from engine.sweeps.report import SweepIndex, SweepReader, SweepReport, SweepSummary
-from engine.sweeps.study import RUN, TrialResult, open_study, suggest
+from engine.sweeps.study import RUN, DamagedJournal, TrialResult, open_study, suggest
 from engine.sweeps.sweep import FILE_NAME, JOURNAL, LOCK, STOP, Sweep
 from tests.support.made_sweeps import BASE, make_sweep
 from tests.support.remote_peer import Peer
-from tests.support.sentences import sentence
 
 SWEEP = Sweep(base=BASE, ranges={"seed": Choices((1, 2))}, trials=2)
 RECIPE = b"import torch\n\ndef model():\n    ...\n\ndef datasets():\n    ...\n"
@@ -143,7 +140,7 @@ def test_what_is_damaged_there_says_so_and_is_there_again() -> None:
 def part(**more: Any) -> bytes:
     summary = SweepSummary(sweep="1", state=more.pop("state", "finished"), trials=1, done=1)
     trials = [TrialResult(more.pop("number", 0), more.pop("run", "1"), "finished", {}, 0.5)]
-    sweep = packed_sweep(SWEEP) | more.pop("sweep", {})
+    sweep = without_defaults(SWEEP) | more.pop("sweep", {})
     return encode(SweepPart(summary, 1, trials, is_whole=True, sweep=sweep, **more))
 
 
@@ -152,7 +149,7 @@ def part(**more: Any) -> bytes:
     [
         (b"nonsense", ""),
         (part(state="dreaming"), "the state dreaming"),
-        (part(number=10_000), sentence("more-trials-than-sweep")),
+        (part(number=10_000), "more trials than a sweep can have"),
         (part(sweep={"ranges": {"warp": {"type": "choices", "values": [1]}}}), "no setting warp"),
         (part(sweep={"trials": 0}), "1 to 10,000 runs"),
     ],
@@ -163,14 +160,14 @@ def test_what_cannot_be_read_here_is_listed_with_the_reason(packed: bytes, why: 
     for news in (packed, later):
         (report,) = there.take(SweepsNews(["1"], {"1": news}), "gpus")
         assert (report.summary.sweep, report.summary.state) == ("gpus:1", "damaged")
-        assert sentence("can-only-be-read-by-traindeck") in report.summary.problem
+        assert "can only be read by the Traindeck of its machine" in report.summary.problem
         assert why in report.summary.problem
     (whole,) = there.take(SweepsNews(["1"], {"1": part()}), "gpus")
     assert whole.sweep == SWEEP
 
 
 def test_what_a_newer_version_has_added_costs_nothing() -> None:
-    newer = part(sweep={"temperature": 3, "base": packed_spec(BASE) | {"warp_factor": 9}})
+    newer = part(sweep={"temperature": 3, "base": without_defaults(BASE) | {"warp_factor": 9}})
     (report,) = SweepsThere().take(SweepsNews(["1"], {"1": newer}), "gpus")
     assert report.sweep == SWEEP
 
@@ -193,7 +190,9 @@ def test_why_no_more_trials_start_there_is_told_with_the_sweep() -> None:
 def test_a_summary_of_another_minor_version_is_read() -> None:
     sent = {"sweep": "1", "state": "stopped", "trials": 5, "done": 3}  # as 1.2 began
     for more, reason in (({}, ""), ({"reason": "Full.", "mood": "sad"}, "Full.")):
-        packed = encode({"summary": sent | more, "sweep": packed_sweep(SWEEP), "is_whole": True})
+        packed = encode(
+            {"summary": sent | more, "sweep": without_defaults(SWEEP), "is_whole": True}
+        )
         (report,) = SweepsThere().take(SweepsNews(["1"], {"1": packed}), "gpus")
         assert (report.summary.state, report.summary.reason) == ("stopped", reason)
 
@@ -207,52 +206,47 @@ def test_only_numbers_are_taken_for_sweeps_and_runs() -> None:
     assert there.take(SweepsNews([], {}), "gpus") == []
 
 
-def test_a_sweep_travels_as_it_is() -> None:
-    sweep = sweeps.read(make_sweep(1, with_runs=False))
-    packed = packed_sweep(sweep)
-    assert "pruner" not in packed, "an older machine need not know it"
-    assert unpacked_sweep(msgspec.msgpack.decode(encode(packed))) == sweep
-
-
-def test_a_sweep_starts_with_the_recipe_that_was_sent(peer: Peer, driven: list[Path]) -> None:
-    code = Code("mine.py", RECIPE)
-    base = RunSpec(recipe="/elsewhere/mine.py", strategy="torch/single", devices=("cpu:0",))
-    sweep = msgspec.structs.replace(SWEEP, base=base)
-    assert peer.ask(requests.StartSweep(packed_sweep(sweep), code)) == "1"
+def test_a_sweep_starts_there_as_it_is(peer: Peer, driven: list[Path]) -> None:
+    assert "pruner" not in without_defaults(SWEEP), "an older machine need not know it"
+    assert peer.engine.start_sweep(SWEEP) == "1"
     (folder,) = driven
-    there = sweeps.read(folder)
-    assert Path(there.base.recipe).read_bytes() == RECIPE
-    assert msgspec.structs.replace(there, base=base) == sweep
+    assert sweeps.read(folder) == SWEEP
 
 
 def test_a_sweep_that_cannot_start_there_is_refused_and_leaves_nothing(peer: Peer) -> None:
-    base = msgspec.structs.replace(BASE, batch_size=0)
-    refusal = peer.refusal(
-        requests.StartSweep(packed_sweep(msgspec.structs.replace(SWEEP, base=base)))
-    )
-    assert refusal.kind == "cannot_start"
-    assert [each.field for each in refusal.problems] == ["batch_size"]
-    newer = packed_sweep(SWEEP) | {"temperature": 3}
-    assert "does not know temperature" in peer.refusal(requests.StartSweep(newer)).text
-    newer = packed_sweep(SWEEP) | {"base": packed_spec(BASE) | {"warp_factor": 9}}
-    assert "setting warp_factor" in peer.refusal(requests.StartSweep(newer)).text
-    nothing = packed_sweep(SWEEP) | {"ranges": {}}
-    assert "A sweep needs a range" in peer.refusal(requests.StartSweep(nothing)).text
+    wrong = msgspec.structs.replace(BASE, recipe="nowhere")
+    with pytest.raises(CannotStart) as refused:
+        peer.engine.start_sweep(msgspec.structs.replace(SWEEP, base=wrong))
+    assert [each.field for each in refused.value.problems] == ["recipe"]
+    for sweep, said in (
+        (without_defaults(SWEEP) | {"temperature": 3}, "setting temperature"),
+        (
+            without_defaults(SWEEP) | {"base": without_defaults(BASE) | {"warp_factor": 9}},
+            "setting warp_factor",
+        ),
+        (without_defaults(SWEEP) | {"ranges": {}}, "A sweep needs a range"),
+    ):
+        refusal = peer.answer(peer.begin("start_sweep", sweep=sweep)).refusal
+        assert refusal is not None
+        assert said in refusal.text
     assert sweeps.folders() == []
 
 
 def test_a_sweep_there_is_stopped_and_resumed(peer: Peer, driven: list[Path]) -> None:
     folder = make_sweep(2, trials=4, with_runs=False)
-    peer.ask(requests.StopSweep("1"))
+    peer.engine.stop_sweep("1")
     assert (folder / STOP).exists()
-    peer.ask(requests.ResumeSweep("1"))
+    peer.engine.resume_sweep("1")
     assert driven == [folder]
-    assert peer.refusal(requests.StopSweep("../1")).text.startswith("There is no sweep ../1")
+    with pytest.raises(sweeps.NoSuchSweep, match=r"There is no sweep \.\./1"):
+        peer.engine.stop_sweep("../1")
     (folder / JOURNAL).write_bytes(b"no json\n" * 3)
-    assert "its journal is damaged" in peer.refusal(requests.ResumeSweep("1")).text
+    with pytest.raises(DamagedJournal):
+        peer.engine.resume_sweep("1")
 
 
 def test_a_sweep_that_is_active_there_is_not_resumed_twice(peer: Peer) -> None:
     folder = make_sweep(2, trials=4, with_runs=False)
-    with FileLock(folder / LOCK):
-        assert peer.refusal(requests.ResumeSweep("1")).text == sentence("sweep-is-active-already")
+    is_refused = pytest.raises(sweeps.SweepActive, match="Sweep 1 is active already")
+    with FileLock(folder / LOCK), is_refused:
+        peer.engine.resume_sweep("1")

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.doctor.check import Check
 from engine.doctor.examination import Examination
-from engine.doctor.probing import Cancelled
+from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background
 from gui.bridge.doctor import Doctor
 

@@ -11,8 +11,8 @@ from engine.cli.sent_names import as_asked
 from engine.planning.memory.batch_search import search
 from engine.planning.memory.memory_estimate import estimate
 from engine.planning.results import BatchSearch, Doing, MemoryEstimate, News, Sized, Tried
-from engine.planning.short_run import Cancelled
 from engine.spec import catalog
+from engine.system.cancelled import Cancelled
 from engine.system.units import byte_size
 
 _PARTS = ("weights", "gradients", "optimizer", "activations", "other", "total")

@@ -10,11 +10,11 @@ import pytest
 from engine import client
 from engine.cli.commands import env
 from engine.environments import checks, creation, registry
-from engine.environments.creation import Cancelled
 from engine.environments.registry import Environment, Facts
 from engine.facts.equivalent_command import train_command
 from engine.scripts.interpreters import find_interpreter, interpreter_of
 from engine.spec.run_spec import RunSpec
+from engine.system.cancelled import Cancelled
 from main import main
 from tests.engine.facts.test_equivalent_command import read_back, started
 from tests.support.sentences import sentence

@@ -9,8 +9,9 @@ from engine.planning.memory import batch_search
 from engine.planning.memory.batch_search import search
 from engine.planning.memory.memory_model import MemoryModel
 from engine.planning.results import News, Sized
-from engine.planning.short_run import Cancelled, ShortRun
+from engine.planning.short_run import ShortRun
 from engine.spec.run_spec import RunSpec
+from engine.system.cancelled import Cancelled
 from engine.training.memory_record import CPU, ROOM, DeviceRecord, RankRecord
 from tests.support.sentences import sentence
 

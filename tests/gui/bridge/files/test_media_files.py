@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gui.bridge.machines.run_access import OwnRun
 from PySide6.QtCore import QBuffer
 from PySide6.QtGui import QColor, QImage
 from pytestqt.qtbot import QtBot
@@ -16,7 +17,6 @@ from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.files import media_files
 from gui.bridge.files.media_files import LARGEST_FILE, MediaFiles, UnfitImage, read_image
-from gui.bridge.machines.run_access import OwnRun
 from tests.support.sentences import sentence
 
 

@@ -9,12 +9,12 @@ import pytest
 from PySide6.QtCore import QObject, Signal
 
 from engine.environments.registry import Environment
+from engine.interface.values import NoAnswer
 from engine.remote.connection import LinkState, LinkStatus
 from engine.spec import catalog
 from engine.spec.validation import Problem
 from gui.bridge.machines import remote_run
 from gui.bridge.machines.environments_there import EnvironmentsThere
-from gui.bridge.machines.no_answer import NoAnswer
 from tests.support.recorded_runs import SPEC
 
 TORCH = Environment("torch", "/envs/torch/bin/python", default_for=("torch",))

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from gui.bridge.machines.remote_run import try_recipe_elsewhere
 
 from engine.planning.recipe_check import CheckResult
 from engine.remote.requests import TryRecipe
 from engine.spec.run_spec import RunSpec
-from gui.bridge.machines.remote_run import try_recipe_elsewhere
 
 THERE = "/data/received/0a1b"
 

@@ -14,10 +14,11 @@ from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
 from engine.environments import creation, registry
-from engine.environments.creation import Cancelled, CreationFailed, Stage
+from engine.environments.creation import CreationFailed, Stage
 from engine.environments.registry import Environment, Facts
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
+from engine.system.cancelled import Cancelled
 from gui.bridge import environments
 from gui.run_form.environment.making_dialog import MakingDialog
 from gui.run_form.run_form import RunForm

@@ -1,52 +1,58 @@
-"""A download: all of it or nothing, whatever the other machine offers."""
+"""Files that are fetched: all of them or nothing, whatever the other machine offers."""
 
 from __future__ import annotations
 
 import errno
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pytest
 
-from engine.remote import downloads
-from engine.remote.downloads import (
+from engine.interface import transfers
+from engine.interface.engine import Engine
+from engine.interface.local_engine import LocalEngine
+from engine.interface.transfers import (
+    AHEAD,
     DownloadFailed,
     copy_checkpoint,
-    download_checkpoint,
-    download_export,
-    offered_checkpoint,
+    fetch_export,
     offered_file,
     offered_files,
 )
-from engine.remote.requests import PIECE, Exported, OfferedFile
+from engine.interface.values import PIECE, Exported, NotConnected, OfferedFile
 from engine.runs import checkpoint_files
+from engine.system.cancelled import Cancelled
 from tests.support.recorded_runs import new_run_folder, save_checkpoint
-from tests.support.sentences import sentence
 
 
 class Source:
-    """The other machine, as far as a download is concerned."""
+    """The engine of another machine, as far as its exports are concerned."""
+
+    machine = "gpus"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.asked = 0
-        self.most_asked = 0
         self.change: Callable[[bytes], bytes] = lambda piece: piece
+        self.wait: Callable[[str, int], None] = lambda file, offset: None
 
-    def begin(self, request: Any) -> Callable[[float], bytes]:
-        """As `begin` of a connection."""
-        self.asked += 1
-        self.most_asked = max(self.most_asked, self.asked)
+    def read_piece(self, number: int, name: str, offset: int) -> bytes:
+        """As that of an engine."""
+        self.wait(name, offset)
+        with (self.folder / name).open("rb") as file:
+            file.seek(offset)
+            return self.change(file.read(PIECE))
 
-        def end(timeout: float) -> bytes:
-            self.asked -= 1
-            with (self.folder / request.file).open("rb") as file:
-                file.seek(request.offset)
-                return self.change(file.read(PIECE))
 
-        return end
+def fetch(
+    source: Source,
+    offered: Exported,
+    target: Path,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    fetch_export(cast(Engine, source), offered, target, progress)
 
 
 @pytest.fixture
@@ -71,50 +77,66 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def test_a_folder_arrives_as_it_is_and_pieces_are_asked_for_in_advance(
-    source: Source, tmp_path: Path
-) -> None:
+def test_a_folder_arrives_as_it_is(source: Source, tmp_path: Path) -> None:
     target = tmp_path / "target"
     shown: list[tuple[int, int]] = []
-    download_export(
-        source.begin, exported(source), target, lambda done, total: shown.append((done, total))
-    )
+    fetch(source, exported(source), target, lambda done, total: shown.append((done, total)))
     assert content(target) == content(source.folder)
     total = sum(map(len, content(target).values()))
     assert shown[-1] == (total, total)
-    assert source.most_asked == downloads.AHEAD
+
+
+def test_pieces_are_asked_for_in_advance(source: Source, tmp_path: Path) -> None:
+    together = threading.Barrier(AHEAD, timeout=60.0)
+
+    def wait(file: str, offset: int) -> None:
+        if file == "a.csv" and offset < AHEAD * PIECE:
+            together.wait()
+
+    source.wait = wait
+    fetch(source, exported(source), tmp_path / "target")
+    assert content(tmp_path / "target") == content(source.folder)
 
 
 def test_one_file_arrives_as_a_file(source: Source, tmp_path: Path) -> None:
     file = offered_file(source.folder / "a.csv", source.folder)
     target = tmp_path / "page.html"
-    one = Exported(1, "page.html", True, [file])
-    download_export(source.begin, one, target, lambda done, total: None)
+    fetch(source, Exported(1, "page.html", True, [file]), target)
     assert target.read_bytes() == (source.folder / "a.csv").read_bytes()
 
 
-def test_a_checkpoint_arrives_whole(tmp_path: Path) -> None:
-    saved = save_checkpoint(new_run_folder(), 7, 2 * PIECE)
-    target = tmp_path / "step"
-    source = Source(saved.folder)
-    offered = offered_checkpoint(saved)
-    download_checkpoint(source.begin, "1", offered, target, lambda done, total: None)
+def test_a_connection_that_breaks_is_said_and_leaves_nothing(
+    source: Source, tmp_path: Path
+) -> None:
+    def wait(file: str, offset: int) -> None:
+        raise NotConnected("gpus: The connection broke before the answer came.")
+
+    source.wait = wait
+    with pytest.raises(NotConnected, match="Nothing was kept of the download"):
+        fetch(source, exported(source), tmp_path / "target")
+    assert leaves_nothing(tmp_path, tmp_path / "target")
+
+
+def test_a_checkpoint_is_copied_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = new_run_folder()
+    saved = save_checkpoint(folder, 7, PIECE + 1)
+    name, target, engine = saved.folder.name, tmp_path / "step", LocalEngine()
+
+    def copy(target: Path) -> None:
+        copy_checkpoint(engine, folder.name, name, target, lambda done, total: None)
+
+    copy(target)
     assert content(target) == content(saved.folder)
-    assert checkpoint_files.verify(target) == saved.manifest
-
-
-def test_a_checkpoint_of_this_machine_is_copied_whole_or_not_at_all(tmp_path: Path) -> None:
-    saved = save_checkpoint(new_run_folder(), 7, PIECE + 1)
-    target = tmp_path / "step"
-    copy_checkpoint(saved, target, lambda done, total: None)
     assert checkpoint_files.verify(target) == saved.manifest
     file = saved.folder / "rank0" / "model.safetensors"
     file.write_bytes(bytes(PIECE + 1))
     with pytest.raises(DownloadFailed, match="is not what was saved"):
-        copy_checkpoint(saved, tmp_path / "other", lambda done, total: None)
+        copy(tmp_path / "other")
     file.unlink()
-    with pytest.raises(DownloadFailed, match=sentence("cannot-be-read-no-such-file").pattern):
-        copy_checkpoint(saved, tmp_path / "other", lambda done, total: None)
+    with pytest.raises(DownloadFailed, match=r"model.safetensors cannot be read: no such file"):
+        copy(tmp_path / "other")
+    with pytest.raises(DownloadFailed, match=r"has no checkpoint step-9 any more"):
+        copy_checkpoint(engine, folder.name, "step-9", target, lambda done, total: None)
     assert leaves_nothing(tmp_path, tmp_path / "other")
 
 
@@ -136,7 +158,7 @@ def test_what_differs_from_what_was_offered_is_not_kept(
     source.change = change
     target = tmp_path / "target"
     with pytest.raises(DownloadFailed, match=words):
-        download_export(source.begin, exported(source), target, lambda done, total: None)
+        fetch(source, exported(source), target)
     assert leaves_nothing(tmp_path, target)
 
 
@@ -147,7 +169,7 @@ def test_no_file_leaves_the_folder(source: Source, tmp_path: Path, path: str) ->
     target = tmp_path / "target"
     offered = exported(source, [OfferedFile(path, 1, "")])
     with pytest.raises(DownloadFailed, match="is no name of a file"):
-        download_export(source.begin, offered, target, lambda done, total: None)
+        fetch(source, offered, target)
     assert leaves_nothing(tmp_path, target)
 
 
@@ -163,21 +185,15 @@ def test_no_file_leaves_the_folder(source: Source, tmp_path: Path, path: str) ->
 def test_nonsense_is_refused(source: Source, tmp_path: Path, files: list[OfferedFile]) -> None:
     target = tmp_path / "target"
     with pytest.raises(DownloadFailed):
-        download_export(source.begin, exported(source, files), target, lambda done, total: None)
+        fetch(source, exported(source, files), target)
     assert leaves_nothing(tmp_path, target)
 
 
 def test_what_is_there_is_never_overwritten(source: Source, tmp_path: Path) -> None:
     with pytest.raises(DownloadFailed, match="exists already"):
-        download_export(source.begin, exported(source), source.folder, lambda done, total: None)
+        fetch(source, exported(source), source.folder)
     with pytest.raises(DownloadFailed, match="create it"):
-        download_export(
-            source.begin, exported(source), tmp_path / "no" / "way", lambda done, total: None
-        )
-
-
-class Cancelled(Exception):
-    """Raised by a progress that is cancelled."""
+        fetch(source, exported(source), tmp_path / "no" / "way")
 
 
 def test_a_cancelled_download_leaves_nothing(source: Source, tmp_path: Path) -> None:
@@ -186,7 +202,7 @@ def test_a_cancelled_download_leaves_nothing(source: Source, tmp_path: Path) -> 
 
     target = tmp_path / "target"
     with pytest.raises(Cancelled):
-        download_export(source.begin, exported(source), target, cancel)
+        fetch(source, exported(source), target, cancel)
     assert leaves_nothing(tmp_path, target)
 
 
@@ -196,8 +212,8 @@ def test_a_full_disk_here_is_a_sentence(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(downloads, "sync_tree", full)
+    monkeypatch.setattr(transfers, "sync_tree", full)
     target = tmp_path / "target"
     with pytest.raises(DownloadFailed, match="cannot be written"):
-        download_export(source.begin, exported(source), target, lambda done, total: None)
+        fetch(source, exported(source), target)
     assert leaves_nothing(tmp_path, target)

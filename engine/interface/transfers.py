@@ -1,4 +1,4 @@
-"""Files that one machine offers and another one downloads: in pieces, checked, all or nothing.
+"""Files that an engine offers, fetched to this machine: in pieces, checked, all or nothing.
 
 A checkpoint of this machine is copied in the same way.
 """
@@ -10,6 +10,8 @@ import secrets
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,23 +19,17 @@ from pathlib import Path
 from engine.files.atomic_file import sync_to_disk, sync_tree
 from engine.files.disk_errors import short_reason
 from engine.files.regular_file import open_regular
-from engine.remote import requests
-from engine.remote.requests import PIECE, Checkpoint, Exported, OfferedFile, Request
-from engine.remote.sent_code import is_plain, is_plain_here
+from engine.interface.engine import Engine, Progress
+from engine.interface.sent_code import is_plain, is_plain_here
+from engine.interface.values import PIECE, Exported, NoAnswer, NotConnected, OfferedFile
 from engine.runs.checkpoint_files import MANIFEST, CheckpointInfo
 
 MOST_FILES = 100_000
 AHEAD = 8
 """Pieces that are asked for before the first of them is here."""
 
-LONGEST_PIECE = 60.0
-"""Seconds for one piece."""
-
-Begin = Callable[[Request[bytes]], Callable[[float], bytes]]
-"""`begin` of a connection or of a session."""
-
-_Ask = Callable[[str, int], Callable[[], bytes]]
-"""Asks for PIECE bytes of a file from an offset on, and returns what waits for them."""
+_Read = Callable[[str, int], bytes]
+"""Returns PIECE bytes of a file from an offset on."""
 
 
 class DownloadFailed(Exception):
@@ -54,10 +50,16 @@ def offered_file(path: Path, folder: Path) -> OfferedFile:
     return OfferedFile(path.relative_to(folder).as_posix(), size, digest.hexdigest())
 
 
-def offered_checkpoint(info: CheckpointInfo) -> Checkpoint:
-    """Return what is said of a complete checkpoint. Raises OSError."""
-    manifest_file = offered_file(info.folder / MANIFEST, info.folder)
-    return Checkpoint(info.folder.name, info.manifest, manifest_file)
+def offered_checkpoint(info: CheckpointInfo) -> list[OfferedFile]:
+    """Return the files of a complete checkpoint, as its manifest lists them, and the manifest.
+
+    Raises OSError.
+    """
+    listed = [
+        OfferedFile(path, record.bytes, record.sha256)
+        for path, record in info.manifest.files.items()
+    ]
+    return [*listed, offered_file(info.folder / MANIFEST, info.folder)]
 
 
 def piece_of(folder: Path, name: str, offset: int) -> bytes:
@@ -85,85 +87,33 @@ def offered_files(target: Path, check: Callable[[int], None]) -> list[OfferedFil
     return found
 
 
-def download_export(
-    begin: Begin, exported: Exported, target: Path, progress: Callable[[int, int], None]
-) -> None:
-    """Download an export to the new file or folder `target`; see `_download`."""
-
-    def ask(path: str, offset: int) -> Callable[[], bytes]:
-        request = requests.ReadExport(exported.number, path, offset)
-        return partial(begin(request), LONGEST_PIECE)
-
-    _download(exported.files, target, ask, progress, is_file=exported.is_file)
+def copy_checkpoint(engine: Engine, run: str, name: str, target: Path, progress: Progress) -> None:
+    """Copy a checkpoint of a run to the new folder `target`; see `_fetch_all`."""
+    with _readable(name):
+        files = engine.offer_checkpoint(run, name)
+    read = partial(engine.read_checkpoint, run, name)
+    _fetch_all(files, target, read, progress, is_file=False)
 
 
-def download_checkpoint(
-    begin: Begin,
-    run_id: str,
-    checkpoint: Checkpoint,
-    target: Path,
-    progress: Callable[[int, int], None],
-) -> None:
-    """Download a checkpoint to the new folder `target`; see `_download`."""
-
-    def ask(path: str, offset: int) -> Callable[[], bytes]:
-        request = requests.ReadCheckpoint(run_id, checkpoint.name, path, offset)
-        return partial(begin(request), LONGEST_PIECE)
-
-    _download(_files_of(checkpoint), target, ask, progress, is_file=False)
+def fetch_export(engine: Engine, exported: Exported, target: Path, progress: Progress) -> None:
+    """Fetch an export to the new file or folder `target`; see `_fetch_all`."""
+    read = partial(engine.read_piece, exported.number)
+    _fetch_all(exported.files, target, read, progress, is_file=exported.is_file)
 
 
-def copy_checkpoint(
-    info: CheckpointInfo, target: Path, progress: Callable[[int, int], None]
-) -> None:
-    """Copy a checkpoint of this machine to the new folder `target`; see `_download`."""
-
-    def read(path: str, offset: int) -> bytes:
-        try:
-            return piece_of(info.folder, path, offset)
-        except (OSError, Unfit) as error:
-            raise _unreadable(info.folder / path, error) from error
-
-    try:
-        offered = offered_checkpoint(info)
-    except OSError as error:
-        raise _unreadable(info.folder / MANIFEST, error) from error
-    _download(
-        _files_of(offered),
-        target,
-        lambda path, offset: partial(read, path, offset),
-        progress,
-        is_file=False,
-    )
-
-
-def _unreadable(path: Path, error: OSError | Unfit) -> DownloadFailed:
-    why = short_reason(error) if isinstance(error, OSError) else str(error).rstrip(".")
-    return DownloadFailed(f"{path} cannot be read: {why}. Nothing was copied.")
-
-
-def _files_of(checkpoint: Checkpoint) -> list[OfferedFile]:
-    files = [
-        OfferedFile(path, record.bytes, record.sha256)
-        for path, record in checkpoint.manifest.files.items()
-    ]
-    return [*files, checkpoint.manifest_file]
-
-
-def _download(
+def _fetch_all(
     files: Sequence[OfferedFile],
     target: Path,
-    ask: _Ask,
-    progress: Callable[[int, int], None],
+    read: _Read,
+    progress: Progress,
     *,
     is_file: bool,
 ) -> None:
     """Write `files` to the new folder `target`, or the only one of them to the new file `target`.
 
-    `progress` gets the bytes that are there and
-    their total; what it raises ends the download. The names come from the other side, so each is
-    checked; so are sizes and SHA-256. A download that fails leaves nothing. Raises DownloadFailed,
-    and what the connection raises.
+    `progress` gets the bytes that are there and their total; what it raises ends this. The names
+    come from the other side, so each is checked; so are sizes and SHA-256. What fails leaves
+    nothing. Raises DownloadFailed, NoAnswer.
     """
     _check(files, target, is_file=is_file)
     total = sum(file.bytes for file in files)
@@ -180,7 +130,7 @@ def _download(
             for file in files:
                 path = temporary if is_file else temporary / file.path
                 path.parent.mkdir(parents=True, exist_ok=True)
-                for size in _fetch(file, path, ask):
+                for size in _fetch(file, path, read):
                     done += size
                     progress(done, total)
             if is_file:
@@ -192,6 +142,10 @@ def _download(
         except BaseException:
             _remove(temporary)
             raise
+    except NotConnected as error:
+        raise NotConnected(f"{error} Nothing was kept of the download.") from error
+    except NoAnswer:
+        raise
     except OSError as error:
         raise DownloadFailed(f"{target} cannot be written: {short_reason(error)}.") from error
 
@@ -209,16 +163,18 @@ def _check(files: Sequence[OfferedFile], target: Path, *, is_file: bool) -> None
         raise DownloadFailed(f"There is no folder {target.parent}: create it, or choose another.")
 
 
-def _fetch(file: OfferedFile, path: Path, ask: _Ask) -> Iterator[int]:
+def _fetch(file: OfferedFile, path: Path, read: _Read) -> Iterator[int]:
     """Write one file; yield the size of each piece. Raises DownloadFailed, OSError."""
     digest, done = hashlib.sha256(), 0
     offsets = iter(range(0, file.bytes, PIECE))
-    asked: deque[Callable[[], bytes]] = deque()
-    with path.open("xb") as written:
+    asked: deque[Future[bytes]] = deque()
+    with ThreadPoolExecutor(AHEAD) as pool, path.open("xb") as written:
         while done < file.bytes:
             # The next pieces are asked for before this one is here: a far machine is no slow one.
-            asked.extend(ask(file.path, offset) for offset in islice(offsets, AHEAD - len(asked)))
-            piece = asked.popleft()()
+            for offset in islice(offsets, AHEAD - len(asked)):
+                asked.append(pool.submit(read, file.path, offset))
+            with _readable(file.path):
+                piece = asked.popleft().result()
             if len(piece) != min(PIECE, file.bytes - done):
                 raise DownloadFailed(f"{file.path} has changed there during the download.")
             digest.update(piece)
@@ -230,6 +186,18 @@ def _fetch(file: OfferedFile, path: Path, ask: _Ask) -> Iterator[int]:
             f"{file.path} is not what was saved: it was damaged there or on the way. "
             "Nothing was kept of the download."
         )
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Let what cannot be read on this machine be a DownloadFailed."""
+    try:
+        yield
+    except NoAnswer:
+        raise
+    except (OSError, Unfit) as error:
+        why = short_reason(error) if isinstance(error, OSError) else str(error).rstrip(".")
+        raise DownloadFailed(f"{name} cannot be read: {why}. Nothing was copied.") from error
 
 
 def _remove(path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from engine.files.atomic_file import sync_tree
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
-from engine.remote.requests import Code
+from engine.interface.values import Code
 from engine.scripts.command import script_of
 from engine.spec import recipe_copy
 from engine.spec.local_modules import MOST_FILES, local_modules
@@ -67,27 +66,6 @@ def code_of_run(folder: Path, spec: RunSpec) -> Code:
         return code_in(path)
     copy = recipe_copy.read_copy(folder)
     return Code(f"{path.stem}.py", copy.recipe, copy.modules)
-
-
-class SentFiles:
-    """The files of a recipe that was sent: where they lie there, and what they are called here."""
-
-    def __init__(self, code: Code, there: str, here: str) -> None:
-        """`there` and `here`: the path of the recipe itself."""
-        self.there = there
-        folder, own = PurePosixPath(there).parent, Path(here).parent
-        self._here = {str(folder / name): str(own / name) for name in code.modules}
-        self._here[there] = here
-        self._any = re.compile("|".join(map(re.escape, self._here)))
-
-    def told(self, text: str) -> str:
-        """Return a text of there with the names of here."""
-        return self._any.sub(lambda match: self._here[match[0]], text)
-
-    def place(self, where: str) -> str:
-        """Return file and line of there as they are here; empty: it is no file that was sent."""
-        file, colon, line = where.rpartition(":")
-        return f"{self._here[file]}{colon}{line}" if file in self._here else ""
 
 
 def keep(code: Code) -> Path:

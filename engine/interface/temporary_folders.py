@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from engine.remote.downloads import MOST_FILES, Unfit, offered_file, piece_of
-from engine.remote.requests import PIECE, OfferedFile, Write
-from engine.remote.sent_code import is_plain_here
+from engine.interface.sent_code import is_plain_here
+from engine.interface.transfers import MOST_FILES, Unfit, offered_file, piece_of
+from engine.interface.values import PIECE, OfferedFile
 
 PREFIX = "traindeck-files-"
 LEFTOVER_SECONDS = 86_400.0
@@ -74,21 +74,21 @@ class TemporaryFolders:
         """From now on, `piece` reads in a folder that lies in this one."""
         self._offered[number] = inner
 
-    def write(self, piece: Write) -> None:
+    def write(self, number: int, name: str, offset: int, content: bytes) -> None:
         """Write a piece of an expected file. Raises Unfit, OSError."""
-        folder = self.folder(piece.number)
-        file = self._expected[piece.number].get(piece.file)
+        folder = self.folder(number)
+        file = self._expected[number].get(name)
         is_fit = (
             file is not None
-            and 0 <= piece.offset < file.bytes
-            and piece.offset % PIECE == 0
-            and len(piece.content) == min(PIECE, file.bytes - piece.offset)
+            and 0 <= offset < file.bytes
+            and offset % PIECE == 0
+            and len(content) == min(PIECE, file.bytes - offset)
         )
         if not is_fit:
-            raise Unfit(f"No such piece of {piece.file!r} was expected.")
-        with (folder / piece.file).open("r+b") as written:
-            written.seek(piece.offset)
-            written.write(piece.content)
+            raise Unfit(f"No such piece of {name!r} was expected.")
+        with (folder / name).open("r+b") as written:
+            written.seek(offset)
+            written.write(content)
 
     def verified(self, number: int, check: Callable[[int], None]) -> Path:
         """Return a folder with all files that were expected. Raises Unfit, OSError.

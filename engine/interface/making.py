@@ -1,17 +1,18 @@
-"""Makes an environment for another machine, and tells it how far that is."""
+"""Makes an environment, and tells in parts how far that is."""
 
 from __future__ import annotations
 
 import codecs
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.environments import creation
-from engine.environments.creation import Cancelled, CreationFailed, Stage
+from engine.environments.creation import CreationFailed, Stage
 from engine.environments.registry import Environment
 from engine.files.regular_file import open_regular
-from engine.remote.requests import CreationPart, MakeEnvironment
+from engine.interface.values import CreationPart
+from engine.system.cancelled import Cancelled
 
 TELL_SECONDS = 0.5
 """Between two parts while the installer does one thing."""
@@ -21,20 +22,22 @@ MOST_OUTPUT = 8 * 2**10
 
 
 def make_environment(
-    request: MakeEnvironment,
+    name: str,
+    requirements: Sequence[str],
+    default_for: str,
     send: Callable[[CreationPart], None],
     is_cancelled: Callable[[], bool],
 ) -> Environment:
-    """Make the environment that is asked for; `send` gets the parts, and may raise OSError.
+    """Make an environment; `send` gets the parts, and may raise OSError.
 
     Raises what `creation.create` raises.
     """
-    news = _News(creation.log_file(request.name), send)
+    news = _News(creation.log_file(name), send)
     try:
         return creation.create(
-            request.name,
-            request.requirements,
-            default_for=request.default_for,
+            name,
+            requirements,
+            default_for=default_for,
             report=news.report,
             is_cancelled=is_cancelled,
         )

@@ -1,9 +1,10 @@
-"""Files that are sent into a temporary folder of another machine: in pieces, all or nothing."""
+"""Files of this machine, sent into a temporary folder of an engine: in pieces, all or nothing."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,13 +12,9 @@ import msgspec
 
 from engine.files.disk_errors import short_reason
 from engine.files.regular_file import open_regular
-from engine.remote import requests
-from engine.remote.downloads import AHEAD, LONGEST_PIECE, offered_file
-from engine.remote.requests import PIECE, OfferedFile, TemporaryFolder
-from engine.remote.session import Session
-
-LONGEST_PREPARING = 60.0
-"""Seconds until the folder is there."""
+from engine.interface.engine import Engine, Progress
+from engine.interface.transfers import AHEAD, offered_file
+from engine.interface.values import PIECE, OfferedFile, TemporaryFolder
 
 
 class UploadFailed(Exception):
@@ -32,33 +29,34 @@ class Outgoing(NamedTuple):
     """What it is called there, relative to the temporary folder, with `/`."""
 
 
-def send(
-    session: Session, files: Sequence[Outgoing], progress: Callable[[int, int], None]
-) -> TemporaryFolder:
+def send(engine: Engine, files: Sequence[Outgoing], progress: Progress) -> TemporaryFolder:
     """Send `files`, and return the folder there; the other side compares sizes and SHA-256.
 
-    `progress` gets the bytes that have arrived and their total. Raises UploadFailed, RemoteError.
+    `progress` gets the bytes that have arrived and their total. Raises UploadFailed, NoAnswer.
     """
     offered = [_offered(file) for file in files]
     total = sum(file.bytes for file in offered)
-    folder = session.call(requests.MakeFolder(offered), LONGEST_PREPARING)
+    folder = engine.make_folder(offered)
     done = 0
-    asked: deque[tuple[int, Callable[[float], None]]] = deque()
+    sent: deque[tuple[int, Future[None]]] = deque()
 
-    def arrive() -> None:
+    def wait_for_first() -> None:
         nonlocal done
-        size, end = asked.popleft()
-        end(LONGEST_PIECE)
+        size, future = sent.popleft()
+        future.result()
         done += size
         progress(done, total)
 
-    for file, offer in zip(files, offered, strict=True):
-        for piece in _pieces(file.path, offer, folder.number):
-            if len(asked) == AHEAD:
-                arrive()
-            asked.append((len(piece.content), session.begin(piece)))
-    while asked:
-        arrive()
+    with ThreadPoolExecutor(AHEAD) as pool:
+        for file, offer in zip(files, offered, strict=True):
+            for offset, content in _pieces(file.path, offer):
+                if len(sent) == AHEAD:
+                    wait_for_first()
+                write = engine.write_piece
+                future = pool.submit(write, folder.number, offer.path, offset, content)
+                sent.append((len(content), future))
+        while sent:
+            wait_for_first()
     return folder
 
 
@@ -76,7 +74,8 @@ def _offered(file: Outgoing) -> OfferedFile:
     return msgspec.structs.replace(offered, path=file.name)
 
 
-def _pieces(path: Path, offered: OfferedFile, number: int) -> Iterator[requests.Write]:
+def _pieces(path: Path, offered: OfferedFile) -> Iterator[tuple[int, bytes]]:
+    """Yield the offset and the content of each piece. Raises UploadFailed."""
     changed = UploadFailed(f"{path} has changed while it was sent. Try again when it is complete.")
     try:
         with open_regular(path, follow_links=True) as file:
@@ -84,6 +83,6 @@ def _pieces(path: Path, offered: OfferedFile, number: int) -> Iterator[requests.
                 content = file.read(min(PIECE, offered.bytes - offset))
                 if len(content) < min(PIECE, offered.bytes - offset):
                     raise changed
-                yield requests.Write(number, offered.path, offset, content)
+                yield offset, content
     except OSError as error:
         raise UploadFailed(f"{path} cannot be read: {short_reason(error)}.") from error

@@ -1,0 +1,1 @@
+"""The one typed interface of a Traindeck for a window or a command line, and the engine here."""

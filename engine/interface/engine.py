@@ -1,0 +1,325 @@
+"""The interface of an engine: `LocalEngine` here, the same over SSH on another machine.
+
+A method that another machine offers needs nothing beside its annotations: values travel by their
+types, a function among the arguments (`progress`, `tell`) is called here with what is told there,
+and `cancelled` ends the call there when it is set here. Files of this machine do not travel by
+themselves: `engine.interface.transfers` sends and fetches them by the methods for pieces.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+
+from engine.doctor.check import Check
+from engine.environments.registry import Environment
+from engine.imports.csv_tables import ColumnNames
+from engine.interface.values import (
+    Code,
+    CreationPart,
+    ExaminationPart,
+    Exported,
+    ImportedRuns,
+    ImportSource,
+    LogLines,
+    OfferedFile,
+    TemporaryFolder,
+)
+from engine.messages.commands import Command
+from engine.messages.events import RecipeVersion
+from engine.planning.kept import Earlier
+from engine.planning.recipe_check import CHECK_SECONDS, END_SECONDS, CheckResult
+from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.run_notes import ChangedNotes
+from engine.runs.run_overview import RunOverview
+from engine.runs.settings_history import SettingsHistory
+from engine.runs.store.stored_points import StoredPoints
+from engine.spec.run_spec import RunSpec
+from engine.spec.validation import Problem
+from engine.sweeps.sweep import Sweep
+
+Progress = Callable[[int, int], None]
+"""Gets what is done and the total. What it raises ends the call, and comes out of it."""
+
+ANSWER_SECONDS = 20.0
+START_SECONDS = 120.0
+"""For the start of a run, which may verify settings and recipe first."""
+
+PIECE_SECONDS = 60.0
+EMPTY_SECONDS = 600.0
+"""For the deletion of many large files."""
+
+LONGEST_SECONDS = 3600.0
+"""For an export, an import, an examination with many GPUs, or the verification of a checkpoint; a
+person can cancel them."""
+
+MAKE_SECONDS = 24 * 3600.0
+"""For an environment, which may be downloaded slowly; a person can cancel it."""
+
+
+class Terms(NamedTuple):
+    """How another machine is asked."""
+
+    seconds: float
+    """Longest wait for the answer."""
+
+    acts: bool
+    """Whether it changes or starts something: after a lost answer, a person has to look."""
+
+    cleans_up: bool
+    """Whether a cancelled call still waits until nothing of it is left there."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def offered(
+    seconds: float = ANSWER_SECONDS, *, acts: bool = False, cleans_up: bool = False
+) -> Callable[[F], F]:
+    """Offer a method to other machines, on these terms."""
+
+    def mark(function: F) -> F:
+        function.__dict__["terms"] = Terms(seconds, acts, cleans_up)
+        return function
+
+    return mark
+
+
+class Engine(Protocol):
+    """One Traindeck. The methods block; they may be called in any thread.
+
+    A run is named by its number on that machine. Besides what a method names, that of another
+    machine raises NoAnswer, and whatever concerns a run raises NoSuchRun.
+    """
+
+    machine: str
+    """Its name; empty: the machine of this process."""
+
+    @offered()
+    def ping(self) -> None:
+        """Return at once."""
+
+    # Runs
+
+    @offered(START_SECONDS)
+    def check(self, spec: RunSpec) -> list[Problem]:
+        """Return every reason why a run cannot be started now."""
+
+    @offered(START_SECONDS, acts=True)
+    def start(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> str:
+        """Start a run with `tags` in its notes, and return its number. Raises CannotStart."""
+
+    @offered(START_SECONDS, acts=True)
+    def start_twins(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> str:
+        """Start twin runs, and return the number of the first. Raises CannotStart, NoTwins."""
+
+    @offered(LONGEST_SECONDS, acts=True)
+    def resume(
+        self,
+        run: str,
+        checkpoint: str,
+        spec: RunSpec | None,
+        recipe: RecipeVersion | None,
+        progress: Progress,
+        *,
+        as_new: bool,
+    ) -> str:
+        """Let an ended run go on, and return the number of the run that does.
+
+        `checkpoint`: the name of one; empty: the newest. `progress` gets the bytes of it that were
+        verified. Raises what `client.resume` does.
+        """
+
+    @offered(acts=True)
+    def send(self, run: str, command: Command) -> int:
+        """Send a command; its answer is an event after the number that is returned.
+
+        Raises CommandFailed.
+        """
+
+    @offered(acts=True)
+    def move_in_queue(self, run: str, where: Literal["up", "down", "first"]) -> None:
+        """Move a waiting run. Raises CannotMoveRun."""
+
+    @offered(acts=True)
+    def write_notes(self, run: str, change: ChangedNotes) -> None:
+        """Change the notes on a run. Raises OSError."""
+
+    @offered(acts=True)
+    def delete_run(self, run: str) -> None:
+        """Move a run to the trash. Raises CannotDelete."""
+
+    @offered(acts=True)
+    def restore_run(self, run: str) -> None:
+        """Bring a run back from the trash. Raises CannotDelete."""
+
+    @offered(EMPTY_SECONDS, acts=True)
+    def empty_trash(self, runs: tuple[str, ...]) -> int:
+        """Delete these runs of the trash for good, and return their number; others stay."""
+
+    # What is recorded of a run
+
+    @offered()
+    def read_window(
+        self, run: str, series: str, first_step: float, last_step: float, most: int
+    ) -> StoredPoints:
+        """Return the points of a series between two steps and one more on each side, or about
+        `most` blocks. Raises sqlite3.Error."""
+
+    @offered()
+    def read_history(self, run: str, series: str, most: int) -> StoredPoints:
+        """Return a whole series in about `most` points. Raises sqlite3.Error."""
+
+    @offered()
+    def count_points(self, run: str) -> dict[str, int]:
+        """Return the number of points of each series. Raises sqlite3.Error."""
+
+    @offered()
+    def read_points(self, run: str, series: str, after: int, most: int = 20_000) -> StoredPoints:
+        """Return at most `most` points after the first `after`, each by itself.
+
+        Raises sqlite3.Error.
+        """
+
+    @offered()
+    def read_log(self, run: str, rank: int, before: int = -1) -> LogLines:
+        """Return the lines of a rank's log before one of its bytes; -1: its end."""
+
+    @offered()
+    def read_media(self, run: str, file: str) -> bytes:
+        """Return an image that a script has logged. Raises OSError."""
+
+    @offered()
+    def read_overview(self, run: str, device_names: Mapping[str, str]) -> RunOverview:
+        """Return how a run came about; `device_names` are those that a person knows, by id."""
+
+    @offered()
+    def read_recipe(self, run: str) -> str:
+        """Return the run's copy of the recipe."""
+
+    @offered()
+    def read_diff(self, run: str, attempt: int) -> str:
+        """Return the changes of the code of an attempt that were not committed."""
+
+    @offered()
+    def read_settings(self, run: str) -> SettingsHistory:
+        """Return the settings of a run, and those that it has had before."""
+
+    @offered()
+    def read_code(self, run: str) -> Code:
+        """Return the recipe of a run, as it trains, or its script, as it is now."""
+
+    @offered()
+    def list_checkpoints(self, run: str) -> list[CheckpointInfo]:
+        """Return the complete checkpoints of a run, oldest first. Of another machine, the folder of
+        each is its name alone."""
+
+    # Before a run
+
+    @offered(START_SECONDS)
+    def keep_code(self, code: Code) -> str:
+        """Keep a recipe or script that comes from elsewhere; return the path of its file."""
+
+    @offered(CHECK_SECONDS + 2 * END_SECONDS)
+    def try_recipe(self, spec: RunSpec, cancelled: threading.Event) -> CheckResult:
+        """Train one batch, of which nothing is kept."""
+
+    @offered()
+    def find_results(self, spec: RunSpec) -> Earlier:
+        """Return the newest results that were measured for a recipe on some devices."""
+
+    @offered(START_SECONDS, acts=True)
+    def start_sweep(self, sweep: Sweep) -> str:
+        """Start a sweep, and return its number. Raises CannotStart, SweepActive, OSError."""
+
+    @offered(START_SECONDS, acts=True)
+    def resume_sweep(self, sweep: str) -> None:
+        """Let a sweep go on. Raises NoSuchSweep, SweepActive, DamagedJournal, OSError."""
+
+    @offered(START_SECONDS, acts=True)
+    def stop_sweep(self, sweep: str) -> None:
+        """Ask a sweep to stop: its runs save and end. Raises NoSuchSweep, OSError."""
+
+    # The machine
+
+    @offered(LONGEST_SECONDS)
+    def examine(
+        self, on_gpus: bool, tell: Callable[[ExaminationPart], None], cancelled: threading.Event
+    ) -> None:
+        """Check whether the machine can train; `tell` gets each part as soon as it is there.
+
+        `on_gpus`: whether frameworks are imported, and GPUs used. Raises Cancelled.
+        """
+
+    @offered()
+    def report_checks(self, checks: Sequence[Check]) -> str:
+        """Return the report of an examination, without names of the user of that machine."""
+
+    @offered()
+    def list_environments(self) -> list[Environment]:
+        """Return the Pythons that runs can use, beside the one of Traindeck. Raises OSError."""
+
+    @offered(MAKE_SECONDS, acts=True, cleans_up=True)
+    def make_environment(
+        self,
+        name: str,
+        requirements: Sequence[str],
+        default_for: str,
+        tell: Callable[[CreationPart], None],
+        cancelled: threading.Event,
+    ) -> Environment:
+        """Make an environment; when this returns or raises, nothing is made any more.
+
+        `default_for`: a framework whose recipes it trains from then on; empty: none. Raises
+        Cancelled, CannotChange, CreationFailed, OSError.
+        """
+
+    # Files, in pieces: see `engine.interface.transfers`
+
+    @offered(LONGEST_SECONDS)
+    def offer_checkpoint(self, run: str, checkpoint: str) -> list[OfferedFile]:
+        """Return the files of a checkpoint, with its manifest. Raises Unfit, OSError."""
+
+    @offered(PIECE_SECONDS)
+    def read_checkpoint(self, run: str, checkpoint: str, file: str, offset: int) -> bytes:
+        """Return PIECE bytes of a file of a checkpoint; fewer at its end. Raises Unfit, OSError."""
+
+    @offered(LONGEST_SECONDS)
+    def export_runs(
+        self, runs: tuple[str, ...], format: str, progress: Progress, cancelled: threading.Event
+    ) -> Exported:
+        """Write runs (`all`, alone: every run) in the format of another program into a temporary
+        folder. `progress` gets points. Raises CannotExport."""
+
+    @offered(LONGEST_SECONDS, acts=True)
+    def import_runs(
+        self, number: int, sources: Sequence[ImportSource], columns: ColumnNames, progress: Progress
+    ) -> ImportedRuns:
+        """Make runs of the files in a temporary folder: of all or of none. Raises CannotImport."""
+
+    @offered(PIECE_SECONDS)
+    def make_folder(self, files: Sequence[OfferedFile] = ()) -> TemporaryFolder:
+        """Make a temporary folder for `files`, which will be sent. Raises Unfit, OSError."""
+
+    @offered(PIECE_SECONDS)
+    def write_piece(self, number: int, file: str, offset: int, content: bytes) -> None:
+        """Write PIECE bytes of a file into a temporary folder; fewer at its end.
+
+        Raises Unfit, OSError.
+        """
+
+    @offered(PIECE_SECONDS)
+    def read_piece(self, number: int, file: str, offset: int) -> bytes:
+        """Return PIECE bytes of a file of a temporary folder; fewer at its end.
+
+        Raises Unfit, OSError.
+        """
+
+    @offered(LONGEST_SECONDS)
+    def list_folder(self, number: int) -> list[OfferedFile]:
+        """Return the files that lie in a temporary folder now. Raises Unfit, OSError."""
+
+    @offered()
+    def discard_folder(self, number: int) -> None:
+        """Delete a temporary folder, if it is there."""

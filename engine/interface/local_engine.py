@@ -1,0 +1,335 @@
+"""The engine of this machine: it does in this process what its methods say, and copies nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from engine import client
+from engine.client import CannotStart, NoSuchRun
+from engine.doctor.check import Check
+from engine.doctor.report import report_text
+from engine.environments import registry
+from engine.environments.registry import Environment
+from engine.files import log_tail
+from engine.files.regular_file import read_regular
+from engine.imports.csv_tables import ColumnNames
+from engine.interface.engine import Engine, Progress
+from engine.interface.sent_code import code_of_run, is_plain, is_plain_here, keep
+from engine.interface.temporary_folders import TemporaryFolders
+from engine.interface.transfers import Unfit, offered_checkpoint, offered_files, piece_of
+from engine.interface.values import (
+    Code,
+    CreationPart,
+    ExaminationPart,
+    Exported,
+    ImportedRuns,
+    ImportSource,
+    LogLines,
+    OfferedFile,
+    TemporaryFolder,
+)
+from engine.messages.commands import Command
+from engine.messages.events import RecipeVersion
+from engine.planning import kept
+from engine.planning.kept import Earlier
+from engine.planning.recipe_check import CheckResult, try_recipe
+from engine.planning.twin import start_twins
+from engine.runs import checkpoint_files, device_queue, run_overview, trash
+from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.run_index import RunIndex
+from engine.runs.run_info import RunInfo
+from engine.runs.run_notes import ChangedNotes, change_notes
+from engine.runs.run_overview import RunOverview
+from engine.runs.settings_history import SettingsHistory, settings_history
+from engine.runs.store.store_reader import RunReader
+from engine.runs.store.stored_points import StoredPoints
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import read_spec
+from engine.spec.validation import Problem
+from engine.sweeps import report as sweep_reports
+from engine.sweeps import sweep as sweeps
+from engine.sweeps.proposal import first_problems
+from engine.sweeps.sweep import Sweep
+from engine.system import paths
+from engine.system.cancelled import Cancelled
+
+LONGEST_READ = 1.0
+"""Seconds of computing time for a whole curve."""
+
+LARGEST_MEDIA = 32 * 2**20
+"""Bytes of a picture."""
+
+
+class LocalEngine(Engine):
+    """The engine of the machine of this process; `close` deletes its temporary folders."""
+
+    machine = ""
+
+    def __init__(self) -> None:
+        self._folders = TemporaryFolders()
+
+    def close(self) -> None:
+        """Delete the temporary folders, and make no more."""
+        self._folders.close()
+
+    def ping(self) -> None:
+        return
+
+    def check(self, spec: RunSpec) -> list[Problem]:
+        return client.check(spec)
+
+    def start(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> str:
+        return client.start(spec, tags, kept.measured_before(spec))
+
+    def start_twins(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> str:
+        return start_twins(spec, catalog.recipe_of(spec), tags)
+
+    def resume(
+        self,
+        run: str,
+        checkpoint: str,
+        spec: RunSpec | None,
+        recipe: RecipeVersion | None,
+        progress: Progress,
+        *,
+        as_new: bool,
+    ) -> str:
+        chosen = None
+        if checkpoint:
+            if not is_plain(checkpoint) or "/" in checkpoint:
+                raise CannotStart([Problem("", f"There is no checkpoint {checkpoint!r}.")])
+            chosen = _folder(run) / checkpoint_files.FOLDER / checkpoint
+        if as_new:
+            return client.resume_as_new(run, chosen, spec, progress, recipe)
+        client.resume(run, chosen, spec, progress, recipe)
+        return run
+
+    def send(self, run: str, command: Command) -> int:
+        return client.send(run, command)
+
+    def move_in_queue(self, run: str, where: Literal["up", "down", "first"]) -> None:
+        device_queue.move(run, where)
+
+    def write_notes(self, run: str, change: ChangedNotes) -> None:
+        change_notes(_folder(run), change)
+
+    def delete_run(self, run: str) -> None:
+        trash.delete(run)
+
+    def restore_run(self, run: str) -> None:
+        trash.restore(run)
+
+    def empty_trash(self, runs: tuple[str, ...]) -> int:
+        return trash.empty(runs)
+
+    def read_window(
+        self, run: str, series: str, first_step: float, last_step: float, most: int
+    ) -> StoredPoints:
+        with RunReader(_folder(run)) as reader:
+            return reader.window(series, first_step, last_step, most)
+
+    def read_history(self, run: str, series: str, most: int) -> StoredPoints:
+        with RunReader(_folder(run), LONGEST_READ) as reader:
+            return reader.history(series, most)
+
+    def count_points(self, run: str) -> dict[str, int]:
+        with RunReader(_folder(run)) as reader:
+            return reader.counts()
+
+    def read_points(self, run: str, series: str, after: int, most: int = 20_000) -> StoredPoints:
+        with RunReader(_folder(run)) as reader:
+            return reader.points_after(series, after, most)
+
+    def read_log(self, run: str, rank: int, before: int = -1) -> LogLines:
+        return LogLines(*log_tail.lines_before(paths.log_file(_folder(run), rank), before))
+
+    def read_media(self, run: str, file: str) -> bytes:
+        folder, name = _folder(run) / "media", file.removeprefix("media/")
+        inside = (folder / name).parent.resolve().is_relative_to(folder.resolve())
+        if not is_plain(name) or not inside:
+            raise OSError(f"{file!r} is not in the folder of images of this run")
+        return read_regular(folder / name, LARGEST_MEDIA)
+
+    def read_overview(self, run: str, device_names: Mapping[str, str]) -> RunOverview:
+        return run_overview.run_overview(client.get_run(run), dict(device_names))
+
+    def read_recipe(self, run: str) -> str:
+        return run_overview.read_recipe(_folder(run))
+
+    def read_diff(self, run: str, attempt: int) -> str:
+        return run_overview.read_diff(_folder(run), attempt)
+
+    def read_settings(self, run: str) -> SettingsHistory:
+        return settings_history(_folder(run))
+
+    def read_code(self, run: str) -> Code:
+        folder = _folder(run)
+        return code_of_run(folder, read_spec(folder))
+
+    def list_checkpoints(self, run: str) -> list[CheckpointInfo]:
+        return client.run_checkpoints(_folder(run).name)
+
+    def keep_code(self, code: Code) -> str:
+        return str(keep(code))
+
+    def try_recipe(self, spec: RunSpec, cancelled: threading.Event) -> CheckResult:
+        return try_recipe(spec, cancelled)
+
+    def find_results(self, spec: RunSpec) -> Earlier:
+        return kept.earlier(spec)
+
+    def start_sweep(self, sweep: Sweep) -> str:
+        if found := first_problems(sweep):
+            raise CannotStart(found)
+        folder = sweeps.create(sweep)
+        sweeps.drive(folder)
+        return folder.name
+
+    def resume_sweep(self, sweep: str) -> None:
+        sweep_reports.resume(sweeps.folder_of(sweep))
+
+    def stop_sweep(self, sweep: str) -> None:
+        sweeps.ask_to_stop(sweeps.folder_of(sweep))
+
+    def examine(
+        self, on_gpus: bool, tell: Callable[[ExaminationPart], None], cancelled: threading.Event
+    ) -> None:
+        from engine.doctor import examination  # slow, and seldom needed
+
+        try:
+            pythons = examination.usual_pythons()
+        except OSError:  # `list_environments` says why
+            pythons = examination.OURS
+        doctor = examination.Examination(
+            pythons,
+            is_cancelled=cancelled.is_set,
+            progress=lambda what: tell(ExaminationPart(doing=what)),
+        )
+        for check in doctor.checks(on_gpus=on_gpus):
+            tell(ExaminationPart(check))
+            if cancelled.is_set():
+                raise Cancelled
+
+    def report_checks(self, checks: Sequence[Check]) -> str:
+        return report_text(list(checks), now=time.time())
+
+    def list_environments(self) -> list[Environment]:
+        return registry.environments()
+
+    def make_environment(
+        self,
+        name: str,
+        requirements: Sequence[str],
+        default_for: str,
+        tell: Callable[[CreationPart], None],
+        cancelled: threading.Event,
+    ) -> Environment:
+        from engine.interface.making import make_environment  # seldom needed
+
+        return make_environment(name, requirements, default_for, tell, cancelled.is_set)
+
+    def offer_checkpoint(self, run: str, checkpoint: str) -> list[OfferedFile]:
+        for each in self.list_checkpoints(run):
+            if each.folder.name == checkpoint:
+                return offered_checkpoint(each)
+        raise Unfit(f"Run {run} has no checkpoint {checkpoint} any more.")
+
+    def read_checkpoint(self, run: str, checkpoint: str, file: str, offset: int) -> bytes:
+        for folder in checkpoint_files.folders(_folder(run)).values():
+            if folder.name == checkpoint:
+                return piece_of(folder, file, offset)
+        raise Unfit(f"Run {run} has no checkpoint {checkpoint} any more.")
+
+    def export_runs(
+        self, runs: tuple[str, ...], format: str, progress: Progress, cancelled: threading.Event
+    ) -> Exported:
+        from engine.exports import export_runs  # slow, and seldom needed
+
+        infos = _infos(runs)
+        try:
+            kind = export_runs.Format(format)
+        except ValueError:
+            text = f"This Traindeck does not write {format!r}."
+            raise export_runs.CannotExport(text) from None
+
+        def report(done: int, total: int) -> None:
+            if cancelled.is_set():
+                raise Cancelled
+            progress(done, total)
+
+        number, folder = self._folders.make()
+        try:
+            target = folder / export_runs.proposed_name(infos, kind)
+            done = export_runs.export(infos, kind, target, report)
+            if not kind.is_file:
+                self._folders.offer(number, target)
+            files = offered_files(target, partial(report, 0))
+            return Exported(number, target.name, kind.is_file, files, done.points, done.remarks)
+        except BaseException:
+            self._folders.discard(number)
+            raise
+
+    def import_runs(
+        self, number: int, sources: Sequence[ImportSource], columns: ColumnNames, progress: Progress
+    ) -> ImportedRuns:
+        from engine.imports.found_run import CannotImport  # slow, and seldom needed
+        from engine.imports.import_runs import import_runs
+
+        folder = self._folders.verified(number, partial(progress, 0))
+        origins = {str(folder / each.path): each.origin for each in sources}
+
+        def told(text: str) -> str:
+            for path in sorted(origins, reverse=True):
+                text = text.replace(path, origins[path])
+            return text
+
+        if not all(is_plain_here(each.path) for each in sources):
+            raise Unfit("This is no list of files to import.")
+        try:
+            done = import_runs(
+                [Path(path) for path in origins],
+                columns,
+                lambda _, done, total: progress(done, total),
+                told,
+            )
+        except CannotImport as error:
+            raise CannotImport(told(str(error))) from error
+        titles = [client.get_run(run).title for run in done.run_ids]
+        return ImportedRuns(done.run_ids, titles, done.points, done.remarks)
+
+    def make_folder(self, files: Sequence[OfferedFile] = ()) -> TemporaryFolder:
+        number, folder = self._folders.make(files)
+        return TemporaryFolder(number, str(folder))
+
+    def write_piece(self, number: int, file: str, offset: int, content: bytes) -> None:
+        self._folders.write(number, file, offset, content)
+
+    def read_piece(self, number: int, file: str, offset: int) -> bytes:
+        return self._folders.piece(number, file, offset)
+
+    def list_folder(self, number: int) -> list[OfferedFile]:
+        return offered_files(self._folders.folder(number), lambda size: None)
+
+    def discard_folder(self, number: int) -> None:
+        with suppress(Unfit):
+            self._folders.discard(number)
+
+
+def _infos(runs: Sequence[str]) -> list[RunInfo]:
+    if list(runs) == ["all"]:
+        return RunIndex().runs()
+    return [client.get_run(run) for run in dict.fromkeys(runs)]
+
+
+def _folder(run: str) -> Path:
+    """Return the folder of a run that exists. Raises NoSuchRun."""
+    if not paths.is_run(run):
+        raise NoSuchRun(f"There is no run {run}.")
+    return paths.run_folder(run)
