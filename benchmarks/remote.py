@@ -22,7 +22,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from engine.messages.events import Metrics, Points, Progress, TrainingStarted
-from engine.remote import requests, ssh
+from engine.remote import ssh
 from engine.remote.connection import Connection, LinkState
 from engine.remote.machines import RemoteMachine
 from engine.remote.watched import RemoteFollow
@@ -161,7 +161,7 @@ def measure(points: int, seconds: float, rate: float, pace: int) -> Iterator[str
         yield f"connected after {time.monotonic() - begun:.2f} s"
         connection.watch_runs(lambda runs, unreadable: None)
         connection.watch_devices(lambda snapshot: None)
-        connection.call(requests.Ping())
+        connection.engine.ping()
         taken, sizes = [], []
         for _ in range(OPENINGS):
             time.sleep(2.0)  # as a person does: TCP begins anew with a small window

@@ -12,13 +12,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from gui.bridge.machines.run_access import OwnRun
 from msgspec.structs import replace
 
 import main
 from engine import client
 from engine.client import CannotStart, UnreadableRun
 from engine.files.format_version import FormatVersion
+from engine.interface.local_engine import LocalEngine
 from engine.messages.events import Notice, RecipeVersion, RunEnded
 from engine.runs import checkpoint_files, run_info
 from engine.runs.checkpoint_files import MANIFEST, CheckpointDamaged
@@ -54,7 +54,7 @@ def test_a_run_of_every_format_is_listed_shown_and_exported(
     with RunReader(folder) as reader:
         assert len(reader.history("train/loss", most=10).step) >= 2, "drawn as blocks"
         assert isinstance(reader.events_after(0)[-1].event, RunEnded)
-    table = csv_text(RunTable("1", ["train/loss"], OwnRun))
+    table = csv_text(RunTable("1", ["train/loss"], lambda run: (LocalEngine(), run)))
     assert len(table.splitlines()) == 1 + len(steps)
     [checkpoint] = client.run_checkpoints("1")
     assert checkpoint_files.verify(checkpoint.folder).position.step == info.status.step

@@ -105,7 +105,7 @@ class LocalEngine(Engine):
         if checkpoint:
             if not is_plain(checkpoint) or "/" in checkpoint:
                 raise CannotStart([Problem("", f"There is no checkpoint {checkpoint!r}.")])
-            chosen = _folder(run) / checkpoint_files.FOLDER / checkpoint
+            chosen = paths.run_folder(run) / checkpoint_files.FOLDER / checkpoint
         if as_new:
             return client.resume_as_new(run, chosen, spec, progress, recipe)
         client.resume(run, chosen, spec, progress, recipe)

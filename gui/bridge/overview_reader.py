@@ -12,6 +12,7 @@ from PySide6.QtGui import QDesktopServices
 from engine.runs.run_info import RunInfo
 from engine.runs.run_overview import RunOverview
 from gui.bridge.background import Background
+from gui.bridge.machines.machines import UNREADABLE
 
 if TYPE_CHECKING:
     from engine.interface.engine import Engine
@@ -89,7 +90,7 @@ class OverviewReader(QObject):
         self._fail_text(error)
 
     def _fail_text(self, error: Exception) -> None:
-        if not isinstance(error, OSError):
+        if not isinstance(error, UNREADABLE):
             raise error
         text = self.tr("The run cannot be read: {error}.")
         self.failed.emit(text.format(error=error))

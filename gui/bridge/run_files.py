@@ -9,10 +9,11 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.interface.values import NoAnswer
 from engine.runs import trash
+from engine.runs.run_info import NoSuchRun
 from engine.runs.run_notes import ChangedNotes
 from engine.runs.trash import CannotDelete
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import place_of
+from gui.bridge.machines.machines import UNREADABLE, place_of
 
 _Outcome = tuple[list[str], str]
 """Ids of the changed runs, and sentences why the others were not changed."""
@@ -52,9 +53,9 @@ class RunFiles(QObject):
                 try:
                     engine, run = self._background.machines.engine_of(run_id)
                     engine.write_notes(run, each)
-                except OSError as error:
+                except UNREADABLE as error:
                     text = self.tr("The notes on run {run} cannot be written: {why}.")
-                    why = error.strerror or str(error).rstrip(".")
+                    why = getattr(error, "strerror", None) or str(error).rstrip(".")
                     raise CannotWrite(text.format(run=run_id, why=why)) from error
 
         def done(_: None) -> None:
@@ -108,7 +109,7 @@ class RunFiles(QObject):
             self.failed.emit(outcome[1])
 
     def _fail(self, error: Exception) -> None:
-        if not isinstance(error, (CannotDelete, CannotWrite, OSError)):
+        if not isinstance(error, (CannotDelete, CannotWrite, *UNREADABLE)):
             raise error
         self.changed.emit()
         self.failed.emit(str(error))
@@ -122,6 +123,6 @@ def _for_each(change: Callable[[str], None], run_ids: Sequence[str]) -> _Outcome
         try:
             change(run_id)
             done.append(run_id)
-        except (CannotDelete, NoAnswer) as error:
+        except (CannotDelete, NoSuchRun, NoAnswer) as error:
             problems.append(str(error))
     return done, " ".join(problems)

@@ -14,7 +14,7 @@ from engine.runs.settings_history import SettingsHistory
 from engine.runs.store.store_reader import StoredEvent
 from engine.spec.run_spec import FIELDS, RunSpec
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import Machines
+from gui.bridge.machines.machines import UNREADABLE, Machines
 from gui.style.translation import translate
 
 
@@ -51,7 +51,7 @@ class SettingsEdits(QObject):
             self.changed.emit(found)
 
     def _failed(self, run_id: str, error: Exception) -> None:
-        if not isinstance(error, OSError):
+        if not isinstance(error, UNREADABLE):
             raise error
         if run_id == self._run_id:
             text = self.tr("What was changed in the settings of run {run} is not known: {why}")

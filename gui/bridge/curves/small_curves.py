@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from engine.runs.run_info import RunInfo
 from engine.runs.store.stored_points import StoredPoints
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import Machines
+from gui.bridge.machines.machines import UNREADABLE, Machines
 
 POINTS = 40
 """Of a small curve, at most."""
@@ -83,7 +83,7 @@ def _read(
     try:
         engine, run = machines.engine_of(info.id)
         return [(name, _evenly(engine.read_history(run, name, _MOST_READ))) for name in series]
-    except (sqlite3.Error, OSError, ValueError):  # the list of runs says what is wrong with it
+    except (sqlite3.Error, *UNREADABLE, ValueError):  # the list of runs says what is wrong with it
         return [(name, ()) for name in series]
 
 

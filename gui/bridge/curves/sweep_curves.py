@@ -19,7 +19,7 @@ from engine.sweeps.study import OVER
 from engine.sweeps.sweep import Sweep
 from engine.system import paths
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import Machines, place_of
+from gui.bridge.machines.machines import UNREADABLE, Machines, place_of
 
 Array = npt.NDArray[np.float64]
 
@@ -162,7 +162,7 @@ def _points(
         points = engine.read_history(run, series, most)
     except NoAnswer:
         raise
-    except (OSError, ValueError, sqlite3.Error):
+    except (*UNREADABLE, ValueError, sqlite3.Error):
         return None
     return points if len(points.step) else None
 

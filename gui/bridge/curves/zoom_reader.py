@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.runs.store.stored_points import StoredPoints
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import place_of
+from gui.bridge.machines.machines import UNREADABLE, place_of
 
 MAX_POINTS = 64_000
 """Maximum number of points of one read. Above it, blocks of 16 points or more are read: at least
@@ -88,7 +88,7 @@ class ZoomReader(QObject):
             self.zoom_points.emit(request.series, points)
 
     def _failed(self, request: _ZoomRequest, error: Exception) -> None:
-        if not isinstance(error, (sqlite3.Error, OSError, ValueError)):
+        if not isinstance(error, (sqlite3.Error, *UNREADABLE, ValueError)):
             raise error
         if self._finish(request):
             text = self.tr("Finer points of {series} in run {run} cannot be read: {error}.")

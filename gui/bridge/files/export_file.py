@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from engine.files.atomic_file import write_atomically
+from gui.bridge.machines.machines import UNREADABLE
 
 if TYPE_CHECKING:
     from engine.interface.engine import Engine
@@ -86,7 +87,7 @@ def write_csv(table: CsvTable, file: Path) -> int:
     return table.points()
 
 
-EXPORT_ERRORS = (OSError, sqlite3.Error)
+EXPORT_ERRORS = (*UNREADABLE, sqlite3.Error)
 """The functions of this module raise these when the disk, a store or a connection fails."""
 
 

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.messages.events import AttemptStarted, CheckpointSaved, RunEnded
 from engine.runs.store.store_reader import StoredEvent
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import Machines
+from gui.bridge.machines.machines import UNREADABLE, Machines
 
 _SETTLED_MS = 1000
 """Older checkpoints are deleted after a new one has been announced: the folder is read once more
@@ -68,7 +68,7 @@ class KeptCheckpoints(QObject):
             self._read()
 
     def _failed(self, done: partial[None], error: Exception) -> None:
-        if not isinstance(error, OSError):
+        if not isinstance(error, UNREADABLE):
             raise error
         done(None)  # the list of runs tells of a folder that cannot be read
 

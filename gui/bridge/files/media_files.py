@@ -13,7 +13,7 @@ from PySide6.QtGui import QImage, QImageReader
 
 from engine.interface.values import NoAnswer
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import Machines
+from gui.bridge.machines.machines import UNREADABLE, Machines
 from gui.style.translation import translate
 
 if TYPE_CHECKING:
@@ -123,9 +123,10 @@ def read_image(engine: Engine, run: str, file: str, longest_edge: int = 0) -> QI
     except FileNotFoundError as error:
         text = translate("Media", "{file} is not there any more.")
         raise UnfitImage(text.format(file=file)) from error
-    except OSError as error:
+    except (*UNREADABLE, ValueError) as error:
         text = translate("Media", "{file} cannot be read: {why}.")
-        raise UnfitImage(text.format(file=file, why=error.strerror or error)) from error
+        why = getattr(error, "strerror", None) or error
+        raise UnfitImage(text.format(file=file, why=why)) from error
     return decode(content, file, longest_edge)
 
 

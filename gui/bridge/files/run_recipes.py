@@ -14,7 +14,7 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
 from gui.bridge.files.recipes import read_run_recipe
-from gui.bridge.machines.machines import is_elsewhere, place_of
+from gui.bridge.machines.machines import UNREADABLE, is_elsewhere, place_of
 from gui.style.translation import translate
 
 
@@ -45,7 +45,7 @@ class RunRecipes(QObject):
 
 
 def _failed(spec: RunSpec, then: Callable[[RecipeInfo], None], error: Exception) -> None:
-    if not isinstance(error, OSError):
+    if not isinstance(error, UNREADABLE):
         raise error
     path = Path(spec.recipe)
     then(RecipeInfo(name=path.stem, path=str(path), builtin=False, problem=str(error)))

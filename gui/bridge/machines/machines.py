@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+UNREADABLE = (NoSuchRun, OSError)
+"""What an engine raises for a run that was deleted, or whose disk or machine is away."""
+
 MOST_POINTS = 2000
 """Of a curve of another machine, about; each has the lowest and highest value behind it."""
 
