@@ -297,7 +297,7 @@ class AppController(QObject):
         self.memory_owners = MemoryOwners(self.background, self)
         self.templates = TemplateKeeper(self.background, self)
         self.doctor = Doctor(self.background, self)
-        self.planning = Planning(parent=self, machines=self.machines)
+        self.planning = Planning(self.machines, self)
         self.media_files = MediaFiles(self.background, self)
         self.run_files = RunFiles(self.background, self)
         self.editor = Editor(self.settings, self.background, self)

@@ -272,10 +272,8 @@ class PlanningController(QObject):
     def _show(self, request: Request, result: Result) -> None:
         match result:
             case Race():
-                self._keep(request, result)
                 self._page.show_race(result, request.machine)
             case Preflight():
-                self._keep(request, result)
                 self._tried[_place(result.spec, request.machine)] = True
                 self._page.findings.show_preflight(result, request.machine)
                 self._offer_preflight()
@@ -287,10 +285,6 @@ class PlanningController(QObject):
                     self._form.planning.show_estimate(result)
             case BatchSearch() if self.batch_dialog is not None:
                 self.batch_dialog.show_search(result)
-
-    def _keep(self, request: Request, result: Race | Preflight) -> None:
-        if not request.machine:  # another machine has kept it
-            self._kept.keep(result)
 
     def _refuse(self, request: Request, text: str) -> None:
         match request:

@@ -28,7 +28,9 @@ from engine.interface.values import (
 )
 from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
+from engine.planning import requests as planning
 from engine.planning.kept import Earlier
+from engine.planning.measuring_process import MeasuringEnd
 from engine.planning.recipe_check import CHECK_SECONDS, END_SECONDS, CheckResult
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import ChangedNotes
@@ -55,7 +57,8 @@ LONGEST_SECONDS = 3600.0
 person can cancel them."""
 
 MAKE_SECONDS = 24 * 3600.0
-"""For an environment, which may be downloaded slowly; a person can cancel it."""
+"""For an environment, which may be downloaded slowly, and for what is measured; a person can cancel
+them."""
 
 
 class Terms(NamedTuple):
@@ -224,6 +227,19 @@ class Engine(Protocol):
     @offered(CHECK_SECONDS + 2 * END_SECONDS)
     def try_recipe(self, spec: RunSpec, cancelled: threading.Event) -> CheckResult:
         """Train one batch, of which nothing is kept."""
+
+    @offered(MAKE_SECONDS, cleans_up=True)
+    def measure(
+        self,
+        request: planning.Request,
+        tell: Callable[[planning.Answer], None],
+        cancelled: threading.Event,
+    ) -> MeasuringEnd:
+        """Measure something before a run; `tell` gets each answer as soon as it is there.
+
+        A race or a preflight that has found something is kept, also for runs that are started
+        later. What is cancelled tells what it has found, and then ends. Raises OSError.
+        """
 
     @offered()
     def find_results(self, spec: RunSpec) -> Earlier:

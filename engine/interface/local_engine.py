@@ -37,8 +37,11 @@ from engine.interface.values import (
 from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
 from engine.planning import kept
+from engine.planning import requests as planning
 from engine.planning.kept import Earlier
+from engine.planning.measuring_process import MeasuringEnd, MeasuringProcess
 from engine.planning.recipe_check import CheckResult, try_recipe
+from engine.planning.results import News
 from engine.planning.twin import start_twins
 from engine.runs import checkpoint_files, device_queue, run_overview, trash
 from engine.runs.checkpoint_files import CheckpointInfo
@@ -62,6 +65,9 @@ from engine.system.cancelled import Cancelled
 
 LONGEST_READ = 1.0
 """Seconds of computing time for a whole curve."""
+
+CANCEL_SECONDS = 0.1
+"""Between two looks whether what is measured was cancelled."""
 
 LARGEST_MEDIA = 32 * 2**20
 """Bytes of a picture."""
@@ -181,6 +187,33 @@ class LocalEngine(Engine):
 
     def try_recipe(self, spec: RunSpec, cancelled: threading.Event) -> CheckResult:
         return try_recipe(spec, cancelled)
+
+    def measure(
+        self,
+        request: planning.Request,
+        tell: Callable[[planning.Answer], None],
+        cancelled: threading.Event,
+    ) -> MeasuringEnd:
+        process, is_over, not_kept = MeasuringProcess(request), threading.Event(), ""
+
+        def watch() -> None:
+            while not is_over.is_set():
+                if cancelled.wait(CANCEL_SECONDS):
+                    process.cancel()
+                    return
+
+        threading.Thread(target=watch, daemon=True, name="cancel measuring").start()
+        try:
+            for answer in process.answers():
+                not_kept = not_kept or _keep(answer)
+                tell(answer)
+        except BaseException:  # nobody listens any more
+            process.cancel()
+            raise
+        finally:
+            is_over.set()
+            end = process.wait_and_close()
+        return end._replace(not_kept=not_kept)
 
     def find_results(self, spec: RunSpec) -> Earlier:
         return kept.earlier(spec)
@@ -320,6 +353,17 @@ class LocalEngine(Engine):
     def discard_folder(self, number: int) -> None:
         with suppress(Unfit):
             self._folders.discard(number)
+
+
+def _keep(answer: planning.Answer) -> str:
+    """Keep a race or a preflight that has found something; return why it is not kept."""
+    if isinstance(answer, News | planning.Refusal) or not kept.says_something(answer):
+        return ""
+    try:
+        kept.keep(answer)
+    except OSError as error:
+        return f"What was measured could not be kept: {error.strerror or error}."
+    return ""
 
 
 def _infos(runs: Sequence[str]) -> list[RunInfo]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
@@ -14,7 +14,10 @@ from engine.client import CannotStart
 from engine.interface.engine import Engine
 from engine.interface.sent_code import code_of, keep, script_code
 from engine.interface.values import Code, NoAnswer
+from engine.planning import requests as planning
+from engine.planning.measuring_process import MeasuringEnd
 from engine.planning.recipe_check import CheckResult
+from engine.planning.results import with_texts
 from engine.spec import catalog, recipe_file
 from engine.spec.recipe_copy import copied_recipe, recipe_of_run
 from engine.spec.recipe_file import SCRIPT, RecipeInfo
@@ -101,6 +104,30 @@ def try_recipe(engine: Engine, spec: RunSpec, cancelled: threading.Event) -> Che
         where=sent.place(found.where),
         details=sent.told(found.details),
         notices=tuple(map(sent.told, found.notices)),
+    )
+
+
+def measure(
+    engine: Engine,
+    request: planning.Request,
+    tell: Callable[[planning.Answer], None],
+    cancelled: threading.Event,
+) -> MeasuringEnd:
+    """Measure something before a run; see `Engine.measure`.
+
+    Answers name the files that were sent as they are called here. Raises CannotStart if the recipe
+    cannot be read here, OSError, and NoAnswer.
+    """
+    sent = None
+    if specs := planning.specs_of(request):
+        first, sent = send_recipe(engine, specs[0])
+    if sent is None:
+        return engine.measure(request, tell, cancelled)
+    told, there = sent.told, first.recipe
+    return engine.measure(
+        planning.about(request, lambda spec: replace(spec, recipe=there)),
+        lambda answer: tell(with_texts(answer, told)),
+        cancelled,
     )
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 import msgspec
@@ -33,23 +33,23 @@ _decode = msgspec.json.Decoder(Answer).decode
 
 
 class MeasuringEnd(NamedTuple):
-    """How a measurement has ended, here or on another machine."""
+    """How a measurement has ended."""
 
     exit_code: int = 0
     last_words: str = ""
     """The last lines that the process wrote to its standard error."""
 
     why: str = ""
-    """Why another machine has no result, in sentences; empty: the process there has ended."""
+    """Why there is no result, in sentences; empty: the process has ended."""
 
     not_kept: str = ""
-    """Why another machine could not keep the result, in a sentence."""
+    """Why the result could not be kept, in a sentence."""
 
 
 class MeasuringProcess:
     """One process, which measures one request. One thread reads; any thread may cancel."""
 
-    def __init__(self, request: Request, arguments: Sequence[str] = ARGUMENTS) -> None:
+    def __init__(self, request: Request) -> None:
         """Start it and hand it the request. Raises OSError."""
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with this object
         self._killer = threading.Timer(KILL_AFTER, self._kill)
@@ -57,7 +57,7 @@ class MeasuringProcess:
         self._cancelling = threading.Lock()
         self._is_cancelled = False
         self._process = children.start(
-            [sys.executable, *arguments],
+            [sys.executable, *ARGUMENTS],
             cwd=PROJECT,
             env=module_environment(os.environ),
             stdin=subprocess.PIPE,

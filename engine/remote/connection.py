@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 from engine.interface.encoding import Method
 from engine.interface.engine import Engine
 from engine.interface.values import NotConnected
-from engine.planning import requests as planning
-from engine.planning.measuring_process import MeasuringEnd
 from engine.remote import requests, ssh
 from engine.remote.askpass import Ask, Askpass
 from engine.remote.machines import RemoteMachine
@@ -27,7 +25,6 @@ from engine.remote.watched import (
     DevicesWatch,
     ListedRuns,
     ListedSweeps,
-    Measuring,
     OnRuns,
     OnSweeps,
     RemoteFollow,
@@ -229,23 +226,6 @@ class Connection:
             if watch.number:
                 self._ask_for(requests.ShowDevice(watch.number, device))
 
-    def measure(
-        self,
-        request: requests.Measure,
-        on_answer: Callable[[planning.Answer], None],
-        on_end: Callable[[MeasuringEnd], None],
-    ) -> Measuring:
-        """Measure something there; `stop_measuring` and `unwatch` end it. Raises NotConnected."""
-        with self._lock:
-            self._connected()
-            return self._watch(Measuring(request, on_answer, on_end))
-
-    def stop_measuring(self, measuring: Measuring) -> None:
-        """End what is measured; its result as far as it came is told, and then the end."""
-        with self._lock:
-            if measuring.number:
-                self._ask_for(requests.StopMeasuring(measuring.number))
-
     def unwatch(self, watch: RemoteWatch) -> None:
         """Get no more news. A callback that is under way ends."""
         with self._lock:
@@ -345,21 +325,16 @@ class Connection:
             except (Broken, OtherProtocol) as error:
                 was_connected = isinstance(error, Broken) and error.greeted
                 failure = ssh.failure_of(self.machine, error)
-                lost = self._end_watches()
-                for watch in lost:
-                    watch.lost(failure.sentence)
+                self._end_watches()
                 return failure, was_connected
         raise AssertionError("a session ends by an exception")
 
-    def _end_watches(self) -> list[RemoteWatch]:
-        """The session has ended: forget the watches that end with it, and return them."""
+    def _end_watches(self) -> None:
+        """Note that the session has ended: the watches go on with the next one."""
         with self._lock:
             self._session = None
-            lost = [watch for watch in self._watches if watch.is_once]
-            self._watches = [watch for watch in self._watches if not watch.is_once]
-            for watch in (*lost, *self._watches):
+            for watch in self._watches:
                 watch.number = 0
-        return lost
 
     def _ready(self, session: Session, hello: Hello) -> None:
         with self._lock:  # a watch begins either here or, if it comes later, in `_watch`

@@ -85,31 +85,14 @@ class Unwatch(Request, frozen=True, tag="unwatch"):
     watch: int
 
 
-class Measure(Request, frozen=True, tag="measure"):
-    """Measure something before a run, and push `MeasureNews` of it until it is over.
-
-    The connection and `Unwatch` end it; its result is lost then.
-    """
-
-    asked: dict[str, Any]
-    """A request of `engine.planning`, without what is the default."""
-
-
-class StopMeasuring(Request, frozen=True, tag="stop_measuring"):
-    """End what is measured; its result as far as it came is pushed, and then the end."""
-
-    watch: int
-    """The number of the call that began it."""
-
-
 class WatchSweeps(Request, frozen=True, tag="watch_sweeps"):
     """Push `SweepsNews` from now on."""
 
 
-Subscription = WatchRuns | WatchDevices | WatchSweeps | Follow | Measure
+Subscription = WatchRuns | WatchDevices | WatchSweeps | Follow
 """What begins a watch: from then on, news are pushed."""
 
-AnyRequest = Ping | Subscription | Show | ShowDevice | StopMeasuring | Unwatch
+AnyRequest = Ping | Subscription | Show | ShowDevice | Unwatch
 """All requests; a `match` on it ends in `assert_never`."""
 
 
@@ -179,23 +162,7 @@ class FollowNews(msgspec.Struct, frozen=True, omit_defaults=True):
     trouble: str = ""
 
 
-class MeasureNews(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is new of something that is measured there."""
-
-    answers: list[Packed] = []
-    """Those of `engine.planning`, in their order."""
-
-    not_kept: str = ""
-    """Why a result could not be kept there, in a sentence."""
-
-    is_over: bool = False
-    """Whether the process that measures has ended; see `ProcessEnd`."""
-
-    exit_code: int = 0
-    last_words: str = ""
-
-
-News = RunsNews | SweepsNews | DevicesNews | FollowNews | MeasureNews
+News = RunsNews | SweepsNews | DevicesNews | FollowNews
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):

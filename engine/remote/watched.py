@@ -6,18 +6,14 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from engine.interface import packed_points
-from engine.planning import requests as planning
-from engine.planning.measuring_process import MeasuringEnd
 from engine.remote import requests
 from engine.remote.requests import (
     DevicesNews,
     FollowNews,
-    MeasureNews,
     Packed,
     Request,
     RunsNews,
@@ -52,9 +48,6 @@ class RemoteWatch(ABC):
     number = 0
     """That of the call in the present session."""
 
-    is_once = False
-    """Whether it ends with the session in which it was begun: see `lost`."""
-
     @abstractmethod
     def request(self) -> Request:
         """Return what begins or continues it."""
@@ -66,10 +59,6 @@ class RemoteWatch(ABC):
     def refused(self, text: str) -> None:
         """It cannot be watched, or news could not be read."""
         _log.info("nothing is watched: %s", text)
-
-    def lost(self, text: str) -> None:
-        """Its session has ended, and it with it; told once."""
-        self.refused(text)
 
 
 class RemoteFollow(RemoteWatch):
@@ -156,55 +145,6 @@ class DevicesWatch(RemoteWatch):
         self._on_snapshot(_decode_devices(news).snapshot)
 
 
-class Measuring(RemoteWatch):
-    """Something that is measured there before a run; both callbacks come in threads of the
-    connection."""
-
-    is_once = True
-
-    def __init__(
-        self,
-        request: requests.Measure,
-        on_answer: Callable[[planning.Answer], None],
-        on_end: Callable[[MeasuringEnd], None],
-    ) -> None:
-        """`on_end` is called once."""
-        self._request = request
-        self._on_answer = on_answer
-        self._on_end = on_end
-        self._is_over = False
-        self._not_read = self._not_kept = ""
-
-    def request(self) -> requests.Measure:
-        return self._request
-
-    def take(self, news: Packed, machine: str) -> None:
-        found = _decode_measured(news)
-        for packed in found.answers:
-            try:
-                answer = _decode_planning(packed)
-            except UNREADABLE as error:
-                self._not_read = f"What was measured there cannot be read here: {error}."
-            else:
-                self._on_answer(answer)
-        self._not_kept = self._not_kept or found.not_kept
-        if found.is_over:
-            code, words = found.exit_code, found.last_words
-            self._tell_end(MeasuringEnd(code, words, self._not_read, self._not_kept))
-
-    def refused(self, text: str) -> None:
-        self._tell_end(MeasuringEnd(why=text))
-
-    def lost(self, text: str) -> None:
-        what = "The connection has ended, and with it what was measured there."
-        self.refused(f"{what} {text}".rstrip())
-
-    def _tell_end(self, end: MeasuringEnd) -> None:
-        if not self._is_over:
-            self._is_over = True
-            self._on_end(end)
-
-
 def _run_news(run_id: str, found: FollowNews, machine: str) -> RunNews:
     """Return news as a `RunFollower` of this machine does. Raises ValueError."""
     story: list[Sequence[StoredEvent] | Output] = []
@@ -226,8 +166,6 @@ def _run_news(run_id: str, found: FollowNews, machine: str) -> RunNews:
 _NOWHERE = Path()
 _decode_follow = msgspec.msgpack.Decoder(FollowNews).decode
 _decode_runs = msgspec.msgpack.Decoder(RunsNews).decode
-_decode_measured = msgspec.msgpack.Decoder(MeasureNews).decode
-_decode_planning: Any = msgspec.msgpack.Decoder(planning.Answer).decode
 _decode_sweeps = msgspec.msgpack.Decoder(SweepsNews).decode
 _decode_devices = msgspec.msgpack.Decoder(DevicesNews).decode
 

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
-from engine.planning import kept
+from engine.planning import kept, measuring_process
 from engine.planning.kept import Earlier
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
 from engine.planning.results import Change, Finding, Preflight, Race
@@ -54,7 +54,7 @@ def app(
     qtbot: QtBot,
 ) -> Iterator[AppController]:
     """The window, connected to the other machine, which is chosen in the form."""
-    monkeypatch.setattr(opened.planning, "_arguments", program(tmp_path))
+    monkeypatch.setattr(measuring_process, "ARGUMENTS", program(tmp_path))
     with as_before(opened, qtbot):
         connect(opened, other_home, qtbot, serving(tmp_path))
         choose(opened, "gpus", qtbot)

@@ -72,10 +72,11 @@ print(json.dumps(lines[-1]), flush=True)
 """
 
 _SERVE = f"""
-import functools, sys
+import sys
 sys.path.insert(0, {str(PROJECT)!r})
-from engine.remote.serving import measuring, server
-measuring.MeasuringProcess = functools.partial(measuring.MeasuringProcess, arguments=sys.argv[2:])
+from engine.planning import measuring_process
+from engine.remote.serving import server
+measuring_process.ARGUMENTS = tuple(sys.argv[2:])
 server.serve(sys.argv[1])
 """
 

@@ -42,7 +42,6 @@ from engine.remote.requests import (
     Told,
     ToRemote,
 )
-from engine.remote.serving.measuring import MeasureWatch
 from engine.remote.serving.sweeps import SweepsWatch
 from engine.remote.serving.watches import DevicesWatch, RunsWatch, RunWatch, Watch
 from engine.remote.wire import FrameReader, FrameTooLarge, FrameWriter, Garbled, banner
@@ -151,12 +150,6 @@ class _Server:
                 self._watch(number, lambda: SweepsWatch(number, self._push))
             case requests.Follow():
                 self._watch(number, lambda: RunWatch(number, self._push, request))
-            case requests.Measure():
-                self._watch(number, lambda: MeasureWatch(number, self._push, request))
-            case requests.StopMeasuring():
-                if isinstance(watch := self._watches.get(request.watch), MeasureWatch):
-                    watch.stop()
-                self._send(Answered(number, encode(None)))
             case requests.Show():
                 if isinstance(watch := self._watches.get(request.watch), RunWatch):
                     watch.show(request)
@@ -204,7 +197,7 @@ class _Server:
             return
         cancelled = self._cancelled[number] = threading.Event()
         for name in method.functions:
-            arguments[name] = self._function(number, name, cancelled)
+            arguments[name] = self._function(number, method, name, cancelled)
         if method.event:
             arguments[method.event] = cancelled
 
@@ -233,13 +226,15 @@ class _Server:
             _log.info("call %s: %r", method.name, error)
             return Answered(number, refusal=refusal_of(error))
 
-    def _function(self, number: int, name: str, cancelled: threading.Event) -> Callable[..., None]:
+    def _function(
+        self, number: int, method: Method, name: str, cancelled: threading.Event
+    ) -> Callable[..., None]:
         """Return what tells the other side with what the function `name` is to be called."""
         told_at = time.monotonic()
 
         def tell(*values: Any) -> None:
             nonlocal told_at
-            if cancelled.is_set():
+            if cancelled.is_set() and not method.terms.cleans_up:
                 raise Cancelled
             if name == "progress":
                 if not values[-1] or time.monotonic() < told_at + PROGRESS_SECONDS:

@@ -1,4 +1,4 @@
-"""Keeps what was measured before a run, and finds what was measured for it earlier."""
+"""Finds what was measured for a run earlier."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.client import CannotStart
 from engine.interface.values import NoAnswer
-from engine.planning import kept
 from engine.planning.kept import Earlier
-from engine.planning.results import Preflight, Race, with_texts
+from engine.planning.results import with_texts
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
 
 
 class KeptResults(QObject):
-    """Reads and writes the files of the data folder on another thread; another machine keeps what
-    it has measured itself."""
+    """Asks the engine that has measured, which has kept it."""
 
     found = Signal(object, object, str)
     """Earlier, the spec, and the name of the machine that was asked: the answer to `look`."""
@@ -24,16 +22,11 @@ class KeptResults(QObject):
     """The spec and the machine of a `look` that has no answer."""
 
     failed = Signal(str)
-    """A sentence: what could not be kept or found, and why."""
+    """A sentence: what could not be found, and why."""
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._background = background
-
-    def keep(self, result: Race | Preflight) -> None:
-        """Keep a result of this machine; one without any entry or finding says nothing."""
-        if kept.says_something(result):
-            self._background.run(lambda: kept.keep(result), lambda _: None, self._fail)
 
     def look(self, spec: RunSpec, machine: str = "", *, quietly: bool = False) -> None:
         """Find the newest results of a machine (empty: this one) for the recipe of `spec` on its
@@ -68,7 +61,7 @@ class KeptResults(QObject):
             case NoAnswer() | CannotStart():
                 self.failed.emit(str(error))
             case OSError():
-                text = self.tr("What was measured could not be kept: {why}.")
+                text = self.tr("What was measured before cannot be read: {why}.")
                 self.failed.emit(text.format(why=error.strerror or error))
             case _:
                 raise error

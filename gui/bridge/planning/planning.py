@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -14,7 +12,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.client import CannotStart
 from engine.interface.values import NoAnswer
-from engine.planning.measuring_process import ARGUMENTS, MeasuringEnd, MeasuringProcess
+from engine.planning.measuring_process import MeasuringEnd
 from engine.planning.requests import (
     Answer,
     AskBatch,
@@ -23,16 +21,13 @@ from engine.planning.requests import (
     AskRace,
     Refusal,
     Request,
-    about,
-    specs_of,
 )
-from engine.planning.results import News, Result, with_texts
+from engine.planning.results import News, Result
 from engine.processes.process import signal_name
 from gui.bridge.machines.machines import Machines
 
 if TYPE_CHECKING:
-    from engine.remote.connection import Connection
-    from engine.remote.watched import Measuring
+    pass
 
 _log = logging.getLogger(__name__)
 
@@ -79,15 +74,9 @@ class Planning(QObject):
     _left = Signal(object, object)
     """A _Measurement that is over, and its MeasuringEnd, as another thread emits it."""
 
-    def __init__(
-        self,
-        arguments: Sequence[str] = ARGUMENTS,
-        parent: QObject | None = None,
-        machines: Machines | None = None,
-    ) -> None:
+    def __init__(self, machines: Machines | None = None, parent: QObject | None = None) -> None:
         """`machines`: those that may be asked to measure; None: only this one."""
         super().__init__(parent)
-        self._arguments = tuple(arguments)
         self._machines = machines or Machines(parent=self)
         self._now: _Measurement | None = None
         self._thread: threading.Thread | None = None
@@ -135,38 +124,38 @@ class Planning(QObject):
         self._is_closing = True
         self._waiting.clear()
         if self._now is not None:
-            self._now.leave()
+            self._now.cancelled.set()
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)  # it uses this object
 
     def _begin_next(self) -> None:
-        while self._now is None and self._waiting and not self._is_closing:
+        if self._now is None and self._waiting and not self._is_closing:
             request = self._waiting.pop(next(iter(self._waiting)))
-            try:
-                now = self._measurement(request)
-            except OSError as error:
-                text = self.tr("Nothing was measured: the process could not be started ({why}).")
-                self.refused.emit(request, text.format(why=error.strerror or error))
-                self.ended.emit(request)
-                continue
-            self._now = now
-            self._thread = threading.Thread(target=self._follow, args=(now,), daemon=True)
+            self._now = _Measurement(request)
+            self._thread = threading.Thread(target=self._follow, args=(self._now,), daemon=True)
             self._thread.start()
             self.begun.emit(request)
 
-    def _measurement(self, request: Request) -> _Measurement:
-        """Begin to measure; for another machine, `run` does. Raises OSError."""
-        if request.machine:
-            return _MeasuredElsewhere(request, self._machines)
-        return _MeasuredHere(request, self._arguments)
-
     def _cancel(self, now: _Measurement) -> None:
-        now.is_cancelled = True
-        now.cancel()
+        now.cancelled.set()
 
     def _follow(self, now: _Measurement) -> None:
         """Measure, and tell the answers; runs in a thread of its own."""
-        end = now.run(lambda answer: self._emit_if_open(self._answered, now, answer))
+        from engine.interface.recipes import measure  # NumPy takes long to import
+
+        request = now.request
+        try:
+            end = measure(
+                self._machines.engine(request.machine),
+                replace(request, machine=""),
+                lambda answer: self._emit_if_open(self._answered, now, answer),
+                now.cancelled,
+            )
+        except (CannotStart, NoAnswer) as error:
+            end = MeasuringEnd(why=str(error))
+        except OSError as error:
+            text = self.tr("Nothing was measured: the process could not be started ({why}).")
+            end = MeasuringEnd(why=text.format(why=error.strerror or error))
         self._emit_if_open(self._left, now, end)
 
     def _emit_if_open(self, signal: object, *arguments: object) -> None:
@@ -194,7 +183,7 @@ class Planning(QObject):
             return
         self._now = None
         if not now.is_replaced:
-            if not (now.has_answered or now.is_cancelled):
+            if not (now.has_answered or now.cancelled.is_set()):
                 text = end.why or self._crash(end)
                 self.refused.emit(now.request, _named(now.request, text))
             if end.not_kept:
@@ -210,109 +199,13 @@ class Planning(QObject):
         return " ".join(filter(None, (text.format(how=how), end.last_words)))
 
 
-class _Measurement(ABC):
+class _Measurement:
     """One request, while it is measured."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.is_replaced = self.is_cancelled = self.has_answered = False
-
-    @abstractmethod
-    def run(self, tell: Callable[[Answer], None]) -> MeasuringEnd:
-        """Tell each answer, in whichever thread, and return when it is over."""
-
-    @abstractmethod
-    def cancel(self) -> None:
-        """End it with what it has found. For any thread."""
-
-    @abstractmethod
-    def leave(self) -> None:
-        """End it; nobody waits for a result any more."""
-
-
-class _MeasuredHere(_Measurement):
-    """What a process of this machine measures."""
-
-    def __init__(self, request: Request, arguments: Sequence[str]) -> None:
-        """Start the process. Raises OSError."""
-        super().__init__(request)
-        self.process = MeasuringProcess(request, arguments)
-
-    def run(self, tell: Callable[[Answer], None]) -> MeasuringEnd:
-        for answer in self.process.answers():
-            tell(answer)
-        return self.process.wait_and_close()
-
-    def cancel(self) -> None:
-        self.process.cancel()
-
-    def leave(self) -> None:
-        self.process.cancel()
-        self.process.wait(CLOSE_SECONDS)
-
-
-class _MeasuredElsewhere(_Measurement):
-    """What another machine measures."""
-
-    def __init__(self, request: Request, machines: Machines) -> None:
-        super().__init__(request)
-        self._machines = machines
-        self._lock = threading.Lock()
-        self._connection: Connection | None = None
-        self._watch: Measuring | None = None
-        self._result = MeasuringEnd()
-        self._is_over = threading.Event()
-
-    def run(self, tell: Callable[[Answer], None]) -> MeasuringEnd:
-        try:
-            self._begin(tell)
-        except (CannotStart, NoAnswer) as error:
-            return MeasuringEnd(why=str(error))
-        self._is_over.wait()
-        self._unwatch()
-        return self._result
-
-    def cancel(self) -> None:
-        with self._lock:
-            if self._connection is not None and self._watch is not None:
-                self._connection.stop_measuring(self._watch)
-
-    def leave(self) -> None:
-        self._unwatch()
-        self._is_over.set()
-
-    def _begin(self, tell: Callable[[Answer], None]) -> None:
-        """Send the recipe, and then the request. Raises CannotStart, NoAnswer."""
-        from engine.interface.encoding import without_defaults
-        from engine.interface.recipes import send_recipe
-        from engine.remote.requests import Measure
-
-        connection = self._machines.connection(self.request.machine)
-        sent, request = None, replace(self.request, machine="")
-        if specs := specs_of(request):
-            first, sent = send_recipe(connection.engine, specs[0])
-            request = about(request, lambda spec: replace(spec, recipe=first.recipe))
-        asked = Measure(without_defaults(request))
-
-        def take(answer: Answer) -> None:
-            tell(answer if sent is None else with_texts(answer, sent.told))
-
-        with self._lock:
-            if self._is_over.is_set():  # the window closes
-                return
-            self._watch = connection.measure(asked, take, self._take_end)
-            self._connection = connection
-            if self.is_cancelled:
-                connection.stop_measuring(self._watch)
-
-    def _take_end(self, end: MeasuringEnd) -> None:
-        self._result = end
-        self._is_over.set()
-
-    def _unwatch(self) -> None:
-        with self._lock:
-            if self._connection is not None and self._watch is not None:
-                self._connection.unwatch(self._watch)
+        self.cancelled = threading.Event()
+        self.is_replaced = self.has_answered = False
 
 
 def _named(request: Request, text: str) -> str:

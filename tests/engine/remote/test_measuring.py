@@ -8,31 +8,29 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psutil
 import pytest
 from msgspec.structs import replace
 
 from engine import client
 from engine.facts.run_facts import Planning
-from engine.interface.encoding import without_defaults
-from engine.interface.values import Code, NotConnected
-from engine.planning import kept
+from engine.interface import local_engine
+from engine.interface.encoding import decode_answer, decode_told, methods, without_defaults
+from engine.interface.values import Code, NoAnswer, NotConnected
+from engine.planning import kept, measuring_process
 from engine.planning.kept import Earlier
 from engine.planning.measuring_process import MeasuringEnd, MeasuringProcess
-from engine.planning.requests import Answer, AskMemory, AskPreflight, AskRace, Refusal
+from engine.planning.requests import Answer, AskMemory, AskPreflight, AskRace
 from engine.planning.results import Doing, MemoryEstimate, Preflight, Race, Raced
 from engine.processes.process import PROJECT
-from engine.remote import requests
 from engine.remote.connection import Connection, LinkState
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import Measure, MeasureNews
-from engine.remote.serving import measuring
+from engine.remote.requests import Answered, Cancel, Told
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from tests.support.planning_program import SPEC, program, serving
@@ -53,14 +51,14 @@ CODE = Code("mine.py", b"def model():\n    ...\n\ndef datasets():\n    ...\n")
 def pids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The remote side starts a program that measures nothing; returns the process ids of each."""
     found: list[int] = []
-    arguments = program(tmp_path)
 
     def start(request: Any) -> MeasuringProcess:
-        process = MeasuringProcess(request, arguments)
+        process = MeasuringProcess(request)
         found.append(process.pid)
         return process
 
-    monkeypatch.setattr(measuring, "MeasuringProcess", start)
+    monkeypatch.setattr(measuring_process, "ARGUMENTS", program(tmp_path))
+    monkeypatch.setattr(local_engine, "MeasuringProcess", start)
     return found
 
 
@@ -71,19 +69,28 @@ def peer(pids: list[int]) -> Iterator[Peer]:
 
 
 def begin(peer: Peer, request: Any) -> int:
-    """Begin to measure; return the number of the watch."""
-    answered = peer.answered(Measure(without_defaults(request)))
-    assert answered.refusal is None
-    return answered.number
+    """Begin to measure; return the number of the call."""
+    return peer.begin("measure", request=request)
 
 
-def until_the_end(peer: Peer) -> tuple[list[Answer], MeasureNews]:
+def until_told(peer: Peer) -> Answer:
+    """Return the next answer."""
+    message = peer.read()
+    assert isinstance(message, Told)
+    [answer] = decode_told(methods()["measure"], message.name, message.values)
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def until_the_end(peer: Peer) -> tuple[list[Answer], MeasuringEnd]:
+    """Return the rest of the answers, and the end."""
     answers: list[Answer] = []
-    while True:
-        news = peer.news(MeasureNews)
-        answers += [msgspec.msgpack.decode(each, type=Answer) for each in news.answers]
-        if news.is_over:
-            return answers, news
+    while isinstance(message := peer.read(), Told):
+        answers += decode_told(methods()["measure"], message.name, message.values)
+    assert isinstance(message, Answered)
+    assert message.refusal is None, message.refusal
+    end: MeasuringEnd = decode_answer(methods()["measure"], message.answer)
+    return answers, end
 
 
 def is_gone(pid: int) -> bool:
@@ -147,9 +154,9 @@ def test_a_real_process_measures() -> None:
 
 
 def test_a_stop_brings_what_was_found(peer: Peer, pids: list[int]) -> None:
-    watch = begin(peer, ENDLESS)
-    assert peer.news(MeasureNews).answers
-    peer.ask(requests.StopMeasuring(watch))
+    number = begin(peer, ENDLESS)
+    until_told(peer)
+    peer.send(Cancel(number))
     answers, end = until_the_end(peer)
     assert isinstance(answers[-1], Race)
     assert end.exit_code == 0
@@ -157,27 +164,23 @@ def test_a_stop_brings_what_was_found(peer: Peer, pids: list[int]) -> None:
 
 
 def test_a_stop_that_comes_at_once_ends_it_too(peer: Peer) -> None:
-    peer.ask(requests.StopMeasuring(begin(peer, ENDLESS)))
-    assert until_the_end(peer)[1].is_over
+    peer.send(Cancel(begin(peer, ENDLESS)))
+    assert isinstance(until_the_end(peer)[0][-1], Race)
 
 
-def test_nobody_asks_any_more(peer: Peer, pids: list[int]) -> None:
-    watch = begin(peer, ENDLESS)
-    assert peer.news(MeasureNews).answers
-    peer.ask(requests.Unwatch(watch))
-    assert is_gone(pids[0])
+def test_it_ends_with_the_connection(peer: Peer, pids: list[int]) -> None:
     begin(peer, ENDLESS)
-    assert peer.news(MeasureNews).answers
+    until_told(peer)
     peer.close_input()
     assert peer.wait()
-    assert is_gone(pids[1])
+    assert is_gone(pids[0])
 
 
 def test_a_crash_is_told_with_the_end_of_its_log(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crashes = ("-c", "import sys; sys.exit('The disk is on fire.')")
-    monkeypatch.setattr(measuring, "MeasuringProcess", partial(MeasuringProcess, arguments=crashes))
+    monkeypatch.setattr(measuring_process, "ARGUMENTS", crashes)
     begin(peer, RACE)
     answers, end = until_the_end(peer)
     assert answers == []
@@ -196,11 +199,9 @@ def test_a_crash_is_told_with_the_end_of_its_log(
 def test_what_is_not_known_there_is_refused_by_name(
     peer: Peer, change: dict[str, Any], said: str, pids: list[int]
 ) -> None:
-    peer.answered(Measure(without_defaults(RACE) | change))
-    [refusal], end = until_the_end(peer)
-    assert isinstance(refusal, Refusal)
+    refusal = peer.answer(peer.begin("measure", request=without_defaults(RACE) | change)).refusal
+    assert refusal is not None
     assert said in refusal.text
-    assert end.is_over
     assert pids == []
 
 
@@ -210,30 +211,23 @@ def test_what_cannot_be_kept_is_said(peer: Peer, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(kept, "keep", full)
     begin(peer, RACE)
-    said = []
-    while True:
-        news = peer.news(MeasureNews)
-        said += [news.not_kept] if news.not_kept else []
-        if news.is_over:
-            break
-    assert said == ["What was measured could not be kept there: No space left on device."]
+    _, end = until_the_end(peer)
+    assert end.not_kept == "What was measured could not be kept: No space left on device."
 
 
-class Ended:
-    """Has the callbacks of a measurement there."""
+class Measured:
+    """A measurement of another machine, in a thread of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: Connection, request: Any) -> None:
         self.answers: list[Answer] = []
-        self.ends: list[MeasuringEnd] = []
-        self.has_begun, self.is_over = threading.Event(), threading.Event()
+        self.has_begun, self.cancelled = threading.Event(), threading.Event()
+        self.end = ThreadPoolExecutor(1).submit(
+            connection.engine.measure, request, self._take, self.cancelled
+        )
 
-    def answer(self, answer: Answer) -> None:
+    def _take(self, answer: Answer) -> None:
         self.answers.append(answer)
         self.has_begun.set()
-
-    def end(self, end: MeasuringEnd) -> None:
-        self.ends.append(end)
-        self.is_over.set()
 
 
 @pytest.fixture
@@ -263,32 +257,26 @@ def test_a_connection_that_breaks_ends_it_and_it_is_not_begun_again(
     connect: Callable[..., tuple[Connection, Followed]],
 ) -> None:
     connection, followed = connect()
-    ended = Ended()
-    connection.measure(Measure(without_defaults(ENDLESS)), ended.answer, ended.end)
-    assert ended.has_begun.wait(LONGEST)
+    measured = Measured(connection, ENDLESS)
+    assert measured.has_begun.wait(LONGEST)
     below = processes_below(connection.pid)
     assert below
     told = len(followed.statuses)
     os.kill(connection.pid, signal.SIGKILL)
-    assert ended.is_over.wait(LONGEST)
-    assert ended.ends[0].why.startswith("The connection has ended, and with it")
+    with pytest.raises(NotConnected, match="broke before the answer came"):
+        measured.end.result(LONGEST)
     assert all(is_gone(each.pid) for each in below)
     followed.wait_for_state(LinkState.CONNECTED, after=told)
-    other = Ended()
-    connection.measure(Measure(without_defaults(RACE)), other.answer, other.end)
-    assert other.is_over.wait(LONGEST)
-    assert (other.ends, len(ended.ends)) == ([MeasuringEnd()], 1)
+    assert Measured(connection, RACE).end.result(LONGEST) == MeasuringEnd()
     assert processes_below(connection.pid) == []
 
 
 OLDER = f"""
 import sys
 sys.path.insert(0, {str(PROJECT)!r})
-import msgspec
-from engine.remote import requests
+from engine.interface import encoding
 from engine.remote.serving import server
-server._decode_request = msgspec.msgpack.Decoder(requests.Ping).decode
-server._REQUESTS = frozenset()
+del encoding.methods()["measure"]
 server.serve(sys.argv[1])
 """
 
@@ -297,25 +285,23 @@ def test_an_older_traindeck_there_refuses_in_a_sentence(
     connect: Callable[..., tuple[Connection, Followed]],
 ) -> None:
     connection, _ = connect(sys.executable, "-c", OLDER, "NONCE")
-    ended = Ended()
-    connection.measure(Measure(without_defaults(RACE)), ended.answer, ended.end)
-    assert ended.is_over.wait(LONGEST)
-    assert "cannot do this (measure): update it on that machine" in ended.ends[0].why
+    with pytest.raises(NoAnswer, match=r"gpus: The .* cannot do this \(measure\): update it on"):
+        Measured(connection, RACE).end.result(LONGEST)
 
 
 def test_a_stop_and_a_closed_connection(
     connect: Callable[..., tuple[Connection, Followed]],
 ) -> None:
     connection, _ = connect()
-    ended, other = Ended(), Ended()
-    measured = connection.measure(Measure(without_defaults(ENDLESS)), ended.answer, ended.end)
-    connection.stop_measuring(measured)
-    assert ended.is_over.wait(LONGEST)
-    assert isinstance(ended.answers[-1], Race)
-    connection.measure(Measure(without_defaults(ENDLESS)), other.answer, other.end)
+    measured = Measured(connection, ENDLESS)
+    measured.cancelled.set()
+    measured.end.result(LONGEST)
+    assert isinstance(measured.answers[-1], Race)
+    other = Measured(connection, ENDLESS)
+    assert other.has_begun.wait(LONGEST)
     connection.close()
-    assert other.is_over.wait(LONGEST)
-    assert other.ends[0].why
+    with suppress(NotConnected):  # what it has found may still arrive
+        other.end.result(LONGEST)
     connection.join(seconds=LONGEST)
     with pytest.raises(NotConnected):
-        connection.measure(Measure(without_defaults(RACE)), ended.answer, ended.end)
+        Measured(connection, RACE).end.result(LONGEST)

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.planning.requests import AskMemory, AskPreflight, AskRace
+from engine.interface import local_engine
+from engine.planning import measuring_process
+from engine.planning.measuring_process import MeasuringProcess
+from engine.planning.requests import AskMemory, AskPreflight, AskRace, Request
 from engine.planning.results import Doing, MemoryEstimate, Race, Raced
-from gui.bridge.planning.planning import Planning, _MeasuredHere
+from gui.bridge.planning.planning import Planning
 from tests.gui.conftest import SPEC
 from tests.support.planning_program import ENTRY, program
 from tests.support.sentences import sentence
@@ -35,8 +38,9 @@ class Heard:
 
 
 @pytest.fixture
-def planning(qtbot: QtBot, tmp_path: Path) -> Iterator[Planning]:
-    made = Planning(program(tmp_path))
+def planning(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Planning]:
+    monkeypatch.setattr(measuring_process, "ARGUMENTS", program(tmp_path))
+    made = Planning()
     yield made
     made.shut_down()
 
@@ -105,8 +109,11 @@ def test_a_refusal_is_told_in_its_words(planning: Planning, qtbot: QtBot) -> Non
     assert refused.args[1] == "There is nothing to race."
 
 
-def test_a_crash_is_a_sentence_with_the_end_of_its_log(qtbot: QtBot) -> None:
-    planning = Planning(("-c", "import sys; sys.exit('The disk is on fire.')"))
+def test_a_crash_is_a_sentence_with_the_end_of_its_log(
+    planning: Planning, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crashes = ("-c", "import sys; sys.exit('The disk is on fire.')")
+    monkeypatch.setattr(measuring_process, "ARGUMENTS", crashes)
     heard = Heard(planning)
     with qtbot.waitSignal(planning.ended, timeout=60_000):
         planning.ask(RACE)
@@ -116,19 +123,29 @@ def test_a_crash_is_a_sentence_with_the_end_of_its_log(qtbot: QtBot) -> None:
     )
 
 
-def test_a_line_of_a_library_is_no_answer(qtbot: QtBot) -> None:
-    planning = Planning(("-c", 'print(\'hello\'); print(\'{"type":"refusal","text":"No."}\')'))
+def test_a_line_of_a_library_is_no_answer(
+    planning: Planning, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prints = ("-c", 'print(\'hello\'); print(\'{"type":"refusal","text":"No."}\')')
+    monkeypatch.setattr(measuring_process, "ARGUMENTS", prints)
     with qtbot.waitSignal(planning.refused, timeout=60_000) as refused:
         planning.ask(RACE)
     assert refused.args[1] == "No."
 
 
-def test_the_process_ends_with_the_window(planning: Planning, qtbot: QtBot) -> None:
+def test_the_process_ends_with_the_window(
+    planning: Planning, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[MeasuringProcess] = []
+
+    def start(request: Request) -> MeasuringProcess:
+        started.append(MeasuringProcess(request))
+        return started[-1]
+
+    monkeypatch.setattr(local_engine, "MeasuringProcess", start)
     with qtbot.waitSignal(planning.news, timeout=60_000):
         planning.ask(AskRace(entrants=(SPEC,), steps=1000))
-    now = planning._now
-    assert isinstance(now, _MeasuredHere)
     planning.shut_down()
-    assert now.process.wait(60.0) == 0
+    assert started[0].wait(60.0) == 0
     planning.ask(RACE)
     assert not planning.is_asked(AskRace)
