@@ -14,14 +14,14 @@ from threading import Event
 
 from engine.cli.output import NoAnswer, Refused, err
 from engine.cli.progress import progress_bar
-from engine.exports.export_runs import CannotExport
+from engine.exports.export_runs import CannotExport, Format
 from engine.imports.csv_tables import ColumnNames
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import files_of
 from engine.interface import uploads, values
 from engine.interface.engine import Engine
 from engine.interface.local_engine import LocalEngine
-from engine.interface.sent_code import UnfitCode, code_of, is_plain, script_code
+from engine.interface.sent_code import UnfitCode, code_of, script_code
 from engine.interface.transfers import DownloadFailed, copy_checkpoint, fetch_export
 from engine.interface.uploads import Outgoing, UploadFailed
 from engine.interface.values import Code, Exported, ImportedRuns, ImportSource
@@ -100,11 +100,13 @@ def export_from(
             exported = engine.export_runs(
                 tuple(run_ids), format, lambda done, total: show("", done, total), Event()
             )
-        if not is_plain(exported.name) or exported.name != Path(exported.name).name.lstrip("."):
-            raise Refused(f"{machine.name} proposes {exported.name!r}, which is no name of a file.")
-        target = (output or Path(exported.name)).expanduser().absolute()
+        kind = Format(format)
+        stem = run_ids[0] if len(run_ids) == 1 else f"{len(run_ids)}-runs"
+        end = ".html" if kind.is_file else f"-{kind}"
+        proposed = Path(f"traindeck-{machine.name}-{stem}{end}")
+        target = (output or proposed).expanduser().absolute()
         with _downloading() as progress:
-            fetch_export(engine, exported, target, progress)
+            fetch_export(engine, exported, target, progress, is_file=kind.is_file)
     return target, exported
 
 
@@ -181,9 +183,9 @@ def report_from(machine: RemoteMachine, target: Path) -> Iterator[str]:
         folder = engine.make_folder()
         yield str(PurePosixPath(folder.path) / target.name)
         if files := engine.list_folder(folder.number):
-            exported = Exported(folder.number, target.name, True, files)
+            exported = Exported(folder.number, files)
             with _downloading() as progress:
-                fetch_export(engine, exported, target, progress)
+                fetch_export(engine, exported, target, progress, is_file=True)
 
 
 def check_target(target: Path) -> None:

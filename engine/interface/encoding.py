@@ -22,6 +22,7 @@ from msgspec.structs import fields
 from engine.interface import packed_points
 from engine.interface.engine import Engine, Terms
 from engine.interface.packed_points import PackedPoints
+from engine.interface.values import CheckpointName
 from engine.runs.checkpoint_files import CheckpointInfo, Manifest
 from engine.runs.settings_history import SettingsHistory
 from engine.runs.store.stored_points import StoredPoints
@@ -65,7 +66,7 @@ def methods() -> dict[str, Method]:
 
 
 def _method(name: str, function: Any) -> Method:
-    hints = get_type_hints(function)
+    hints = get_type_hints(function, include_extras=True)
     answer = hints.pop("return")
     functions = tuple(each for each, kind in hints.items() if get_origin(kind) is Callable_)
     events = [each for each, kind in hints.items() if kind is threading.Event]
@@ -226,7 +227,7 @@ _FORMS: dict[Any, _Form] = {
     StoredPoints: _Form(PackedPoints, packed_points.pack, packed_points.unpack),
     SettingsHistory: _Form(_StoredSettings, _pack_settings, _unpack_settings),
     list[CheckpointInfo]: _Form(
-        list[tuple[str, Manifest]],
+        list[tuple[CheckpointName, Manifest]],
         lambda found: [(each.folder.name, each.manifest) for each in found],
         lambda found: [CheckpointInfo(Path(name), manifest) for name, manifest in found],
     ),

@@ -24,6 +24,7 @@ from engine.interface.values import (
     ImportSource,
     LogLines,
     OfferedFile,
+    RunNumber,
     TemporaryFolder,
 )
 from engine.messages.commands import Command
@@ -110,11 +111,11 @@ class Engine(Protocol):
         """Return every reason why a run cannot be started now."""
 
     @offered(START_SECONDS, acts=True)
-    def start(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> str:
+    def start(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> RunNumber:
         """Start a run with `tags` in its notes, and return its number. Raises CannotStart."""
 
     @offered(START_SECONDS, acts=True)
-    def start_twins(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> str:
+    def start_twins(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> RunNumber:
         """Start twin runs, and return the number of the first. Raises CannotStart, NoTwins."""
 
     @offered(LONGEST_SECONDS, acts=True)
@@ -127,7 +128,7 @@ class Engine(Protocol):
         progress: Progress,
         *,
         as_new: bool,
-    ) -> str:
+    ) -> RunNumber:
         """Let an ended run go on, and return the number of the run that does.
 
         `checkpoint`: the name of one; empty: the newest. `progress` gets the bytes of it that were
@@ -246,7 +247,7 @@ class Engine(Protocol):
         """Return the newest results that were measured for a recipe on some devices."""
 
     @offered(START_SECONDS, acts=True)
-    def start_sweep(self, sweep: Sweep) -> str:
+    def start_sweep(self, sweep: Sweep) -> RunNumber:
         """Start a sweep, and return its number. Raises CannotStart, SweepActive, OSError."""
 
     @offered(START_SECONDS, acts=True)

@@ -304,7 +304,7 @@ class LocalEngine(Engine):
             if not kind.is_file:
                 self._folders.offer(number, target)
             files = offered_files(target, partial(report, 0))
-            return Exported(number, target.name, kind.is_file, files, done.points, done.remarks)
+            return Exported(number, files, done.points, done.remarks)
         except BaseException:
             self._folders.discard(number)
             raise

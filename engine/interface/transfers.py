@@ -95,10 +95,12 @@ def copy_checkpoint(engine: Engine, run: str, name: str, target: Path, progress:
     _fetch_all(files, target, read, progress, is_file=False)
 
 
-def fetch_export(engine: Engine, exported: Exported, target: Path, progress: Progress) -> None:
+def fetch_export(
+    engine: Engine, exported: Exported, target: Path, progress: Progress, *, is_file: bool
+) -> None:
     """Fetch an export to the new file or folder `target`; see `_fetch_all`."""
     read = partial(engine.read_piece, exported.number)
-    _fetch_all(exported.files, target, read, progress, is_file=exported.is_file)
+    _fetch_all(exported.files, target, read, progress, is_file=is_file)
 
 
 def _fetch_all(

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from engine.doctor.check import Check
+
+RunNumber = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]{0,17}\Z")]
+"""The number of a run or a sweep; what another machine says is checked, for it becomes a name."""
+
+CheckpointName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
+"""The name of a checkpoint's folder, checked for the same reason."""
 
 PIECE = 256 * 2**10
 """Bytes of a file in one answer."""
@@ -74,13 +82,10 @@ class Exported(msgspec.Struct, frozen=True):
     """An export that lies in a temporary folder."""
 
     number: int
-    name: str
-    """A proposed name for the file or the folder."""
-
-    is_file: bool
-    """Whether it is one file, and no folder."""
-
     files: list[OfferedFile]
+    """One, or those of a folder: which of both, the format says. What another machine says is never
+    the name of what is written here."""
+
     points: int = 0
     remarks: tuple[str, ...] = ()
 
@@ -98,7 +103,7 @@ class ImportSource(msgspec.Struct, frozen=True):
 class ImportedRuns(msgspec.Struct, frozen=True):
     """What an import has made."""
 
-    run_ids: list[str]
+    run_ids: list[RunNumber]
     titles: list[str]
     points: int
     remarks: list[str] = []

@@ -167,7 +167,8 @@ class Exchange(QObject):
         numbers = tuple(place_of(info.id)[1] for info in infos)
         found = engine.export_runs(numbers, str(format), self._tell_progress, self._stop)
         try:
-            fetch_export(engine, found, target, self._tell_progress)
+            is_file = format.is_file
+            fetch_export(engine, found, target, self._tell_progress, is_file=is_file)
         finally:
             with contextlib.suppress(NoAnswer):  # it is deleted when the connection ends
                 engine.discard_folder(found.number)

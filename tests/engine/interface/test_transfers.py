@@ -52,7 +52,7 @@ def fetch(
     target: Path,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
-    fetch_export(cast(Engine, source), offered, target, progress)
+    fetch_export(cast(Engine, source), offered, target, progress, is_file=False)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def source(tmp_path: Path) -> Source:
 def exported(source: Source, files: list[OfferedFile] | None = None) -> Exported:
     if files is None:
         files = offered_files(source.folder, lambda size: None)
-    return Exported(1, "out", False, files)
+    return Exported(1, files)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -101,7 +101,8 @@ def test_pieces_are_asked_for_in_advance(source: Source, tmp_path: Path) -> None
 def test_one_file_arrives_as_a_file(source: Source, tmp_path: Path) -> None:
     file = offered_file(source.folder / "a.csv", source.folder)
     target = tmp_path / "page.html"
-    fetch(source, Exported(1, "page.html", True, [file]), target)
+    one = Exported(1, [file])
+    fetch_export(cast(Engine, source), one, target, lambda done, total: None, is_file=True)
     assert target.read_bytes() == (source.folder / "a.csv").read_bytes()
 
 

@@ -26,6 +26,7 @@ from engine.environments.registry import Environment
 from engine.exports.export_runs import CannotExport
 from engine.interface import local_engine, packed_points
 from engine.interface.encoding import (
+    decode_answer,
     decode_told,
     encode,
     methods,
@@ -396,20 +397,26 @@ def test_an_export_waits_for_its_download_and_goes_with_the_connection(run: Reco
     with closing(Peer()) as peer:
         engine, told = peer.engine, (lambda *_: None, threading.Event())
         done = engine.export_runs((run.id,), "csv", *told)
-        assert not done.is_file
         for file in done.files:
             content = engine.read_piece(done.number, file.path, 0)
             assert hashlib.sha256(content).hexdigest() == file.sha256
         with pytest.raises(NoAnswer):
             engine.read_piece(done.number, "../../x", 0)
         page = engine.export_runs((run.id,), "html", *told)
-        assert page.is_file
         assert engine.read_piece(page.number, page.files[0].path, 0)
         engine.discard_folder(page.number)
         with pytest.raises(NoAnswer, match="begin again"):
-            engine.read_piece(page.number, page.name, 0)
+            engine.read_piece(page.number, "page.html", 0)
         with pytest.raises(CannotExport, match="does not write"):
             engine.export_runs((run.id,), "punchcards", *told)
+
+
+@pytest.mark.parametrize("number", ["../1", "1/../../x", "-1", "12:3", "", "0", "1\n"])
+def test_what_is_no_number_of_a_run_is_no_answer(number: str) -> None:
+    """It would become part of a name here."""
+    for name in ("start", "resume", "start_sweep"):
+        with pytest.raises(msgspec.ValidationError):
+            decode_answer(methods()[name], encode(number))
 
 
 def test_an_answer_that_is_too_large_is_refused_and_the_connection_goes_on(
