@@ -128,7 +128,7 @@ def fetch_checkpoint(
 
     Raises NoSuchRun, Refused, NoAnswer, and what `choose` raises.
     """
-    with engine_at(machine, "") as engine:
+    with engine_at(machine, "Nothing was kept of the checkpoint.") as engine:
         chosen, target = choose(engine.list_checkpoints(run_id))
         with _downloading("downloading" if machine else "copying") as progress:
             copy_checkpoint(engine, run_id, chosen.folder.name, target, progress)
@@ -222,6 +222,6 @@ def engine_at(machine: RemoteMachine | None, if_lost: str) -> Iterator[Engine]:
     except values.NotConnected as error:
         raise NoAnswer(f"{error} {if_lost}".rstrip()) from error
     except (CannotExport, CannotImport) as error:
-        raise Refused(f"{machine.name}: {error}") from error
+        raise Refused(str(error)) from error
     except values.NoAnswer as error:
         raise NoAnswer(str(error)) from error

@@ -118,7 +118,7 @@ def error_of(refusal: Refusal, machine: str, arguments: Mapping[str, Any]) -> Ex
         case "CannotStart":
             return CannotStart(refusal.problems)
         case kind if kind in _exceptions():
-            return _exceptions()[kind](refusal.text)
+            return _exceptions()[kind](named(machine, refusal.text))
         case _:
             return NoAnswer(named(machine, refusal.text))
 

@@ -160,7 +160,7 @@ class LocalEngine(Engine):
         folder, name = _folder(run) / "media", file.removeprefix("media/")
         inside = (folder / name).parent.resolve().is_relative_to(folder.resolve())
         if not is_plain(name) or not inside:
-            raise OSError(f"{file!r} is not in the folder of images of this run")
+            raise OSError("it lies in another folder than the images of this run")
         return read_regular(folder / name, LARGEST_MEDIA)
 
     def read_overview(self, run: str, device_names: Mapping[str, str]) -> RunOverview:

@@ -12,7 +12,6 @@ from pytestqt.qtbot import QtBot
 
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
-from gui.bridge.files import recipe_tools
 from gui.bridge.files.editor import Place
 from gui.bridge.files.recipe_tools import CheckResult, recipe_kinds
 from gui.recipe_controller import RecipeController
@@ -111,11 +110,11 @@ def test_a_recipe_that_is_refused_is_said(scene: Scene, tmp_path: Path, qtbot: Q
 def test_a_second_click_ends_the_check_and_shows_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
-    def try_recipe(spec: RunSpec, cancelled: threading.Event) -> CheckResult:
+    def try_recipe(engine: object, spec: RunSpec, cancelled: threading.Event) -> CheckResult:
         assert cancelled.wait(60.0)
         return CheckResult(spec.recipe, problem="It was interrupted.")
 
-    monkeypatch.setattr(recipe_tools, "try_recipe", try_recipe)
+    monkeypatch.setattr("engine.interface.recipes.try_recipe", try_recipe)
     check = scene.controller.recipe_check
     running: list[bool] = []
     check.running.connect(running.append)

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RecipeChanged, RunInfo
+from engine.interface.local_engine import LocalEngine
 from engine.messages.commands import Command, Pause, Stop
 from engine.messages.events import RecipeVersion, RunEnded
 from engine.processes.process import start_time
@@ -21,6 +22,7 @@ from engine.runs.device_queue import Ticket
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
+from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient, ResumeRequest
 from tests.support.sentences import sentence
@@ -159,7 +161,15 @@ ASKED = ResumeRequest("7", Path("step-20"))
 
 
 @pytest.fixture
-def resumed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def saved(traindeck_home: Path) -> Path:
+    """Where the checkpoint of `ASKED` lies."""
+    folder = paths.run_folder("7")
+    folder.mkdir(parents=True)
+    return folder / "checkpoints" / "step-20"
+
+
+@pytest.fixture
+def resumed(saved: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the engine was asked to resume; what a test appends first is raised instead."""
     calls: list[Any] = []
 
@@ -173,13 +183,13 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_a_run_goes_on_as_it_was_asked_to(
-    controller: EngineClient, qtbot: QtBot, resumed: list[Any]
+    controller: EngineClient, qtbot: QtBot, resumed: list[Any], saved: Path
 ) -> None:
     for asked in (ASKED, ASKED._replace(spec=SPEC)):
         with qtbot.waitSignal(controller.started) as said:
             controller.resume(asked)
         assert said.args == ["7"]
-    assert resumed == [("7", Path("step-20"), None), ("7", Path("step-20"), SPEC)]
+    assert resumed == [("7", saved, None), ("7", saved, SPEC)]
 
 
 def test_a_damaged_checkpoint_is_named_with_the_one_before_it(
@@ -194,7 +204,7 @@ def test_a_damaged_checkpoint_is_named_with_the_one_before_it(
 
 
 def test_a_changed_recipe_is_a_question_and_the_answer_reaches_the_engine(
-    controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    controller: EngineClient, qtbot: QtBot, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = []
 
@@ -227,12 +237,12 @@ def test_why_a_run_cannot_go_on_is_said_in_sentences(
 
 
 def test_a_new_run_may_go_on_in_its_place(
-    controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    controller: EngineClient, qtbot: QtBot, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.client.resume_as_new", lambda *asked: f"8 for {asked[:3]}")
     with qtbot.waitSignal(controller.started) as said:
         controller.resume(ASKED._replace(spec=SPEC, as_new=True))
-    assert said.args == [f"8 for {('7', Path('step-20'), SPEC)}"]
+    assert said.args == [f"8 for {('7', saved, SPEC)}"]
 
 
 def test_what_is_wrong_with_changed_settings_is_told_by_field(
@@ -247,8 +257,8 @@ def test_what_is_wrong_with_changed_settings_is_told_by_field(
 def test_the_checkpoints_of_a_run_are_listed(
     controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.client.get_run", lambda run_id: f"run {run_id}")
-    monkeypatch.setattr("engine.client.run_checkpoints", lambda run_id: [run_id])
+    monkeypatch.setattr("gui.bridge.machines.machines.get_run", lambda run_id: f"run {run_id}")
+    monkeypatch.setattr(LocalEngine, "list_checkpoints", lambda _, run_id: [run_id])
     with qtbot.waitSignal(controller.checkpoints_listed) as said:
         controller.list_checkpoints("7")
     assert said.args == ["run 7", ["7"]]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.environments.registry import Environment
+from engine.interface.encoding import Method
+from engine.interface.engine import Engine
+from engine.interface.failures import Refusal, error_of
+from engine.interface.values import CreationPart, NoAnswer, NotConnected
 from engine.remote.connection import LinkState, LinkStatus
-from engine.remote.machines import RemoteMachine
-from engine.remote.requests import CreationPart, MakeEnvironment
-from engine.remote.run_rows import encode
-from engine.remote.session import CallCancelled, NotConnected, RefusedThere
+from engine.remote.remote_engine import remote_engine
+from engine.system.cancelled import Cancelled
 from gui.bridge.environments import EnvironmentMaker
 from tests.support.sentences import sentence
 
@@ -20,21 +23,23 @@ MADE = Environment("mine", "/there/bin/python")
 
 
 class Link:
-    """A connection that answers as the test says, and the machines that have it."""
+    """Machines whose engine answers as the test says."""
 
     def __init__(self, outcome: Environment | Exception) -> None:
-        self.machine = RemoteMachine(name="gpus", destination="me@gpus")
-        self.status = LinkStatus(LinkState.WAITING, "There is no SSH server on gpus.")
         self.outcome = outcome
-        self.asked: list[MakeEnvironment] = []
+        self.asked: list[dict[str, Any]] = []
 
-    def connection(self, _: str) -> Link:
-        return self
+    def engine(self, name: str) -> Engine:
+        return remote_engine(name, self._call)
 
-    def call(self, request: MakeEnvironment, _: float, *, on_part: Any, **__: Any) -> Environment:
-        self.asked.append(request)
+    def status(self, name: str) -> LinkStatus:
+        return LinkStatus(LinkState.WAITING, f"There is no SSH server on {name}.")
+
+    def _call(self, method: Method, arguments: Mapping[str, Any]) -> Environment:
+        assert method.name == "make_environment"
+        self.asked.append({name: arguments[name] for name in method.values})
         for output in ("a" * 70_000, "the end"):
-            on_part(encode(CreationPart("Installing", 7, output)))
+            arguments["tell"](CreationPart("Installing", 7, output))
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome
@@ -50,7 +55,8 @@ def test_what_is_made_there_is_told_with_the_end_of_the_output(qtbot: QtBot) -> 
     with qtbot.waitSignal(maker.made) as made:
         maker.start("mine", ["torch"], "torch", "gpus")
     assert made.args == [MADE]
-    assert link.asked == [MakeEnvironment("mine", ["torch"], "torch")]
+    asked = {"name": "mine", "requirements": ["torch"], "default_for": "torch"}
+    assert link.asked == [asked]
     assert maker.log().endswith("aathe end")
     assert len(maker.log()) == 64 * 2**10
     assert not maker.is_making
@@ -60,11 +66,17 @@ def test_what_is_made_there_is_told_with_the_end_of_the_output(qtbot: QtBot) -> 
     ("error", "said"),
     [
         (
-            RefusedThere("The Traindeck there (0.9) cannot do this (make_environment): update it."),
+            NoAnswer(
+                "gpus: The Traindeck there (0.9) cannot do this (make_environment): update it."
+            ),
             sentence("gpus-traindeck-there-cannot-do"),
         ),
         (
-            NotConnected("The connection broke before the answer came."),
+            error_of(Refusal("It is there already.", "CannotChange"), "gpus", {}),
+            "gpus: It is there already.",
+        ),
+        (
+            NotConnected("gpus: The connection broke before the answer came."),
             sentence("no-connection-so-unready-environment-is-deleted"),
         ),
     ],
@@ -78,7 +90,7 @@ def test_why_nothing_is_made_there_is_a_sentence(error: Exception, said: str, qt
 
 
 def test_a_creation_there_that_is_cancelled_is_told(qtbot: QtBot) -> None:
-    maker = making(Link(CallCancelled("It was cancelled.")))
+    maker = making(Link(Cancelled("It was cancelled.")))
     with qtbot.waitSignal(maker.cancelled):
         maker.start("mine", ["torch"], machine="gpus")
     assert not maker.is_making

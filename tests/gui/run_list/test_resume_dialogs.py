@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
+from engine.interface.local_engine import LocalEngine
 from engine.messages.events import RecipeVersion
 from engine.runs.checkpoint_files import CheckpointInfo, FileRecord, Manifest, Position
 from engine.runs.run_state import RunState, RunStatus
@@ -175,8 +176,8 @@ def test_the_reason_against_a_resume_is_shown(
 def test_an_older_checkpoint_is_chosen_from_a_list(
     around: Surroundings, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.client.get_run", lambda _: RUN)
-    monkeypatch.setattr("engine.client.run_checkpoints", lambda _: CHECKPOINTS)
+    monkeypatch.setattr("gui.bridge.machines.machines.get_run", lambda _: RUN)
+    monkeypatch.setattr(LocalEngine, "list_checkpoints", lambda *_: CHECKPOINTS)
     with qtbot.waitSignal(around.controller.checkpoints_listed):
         around.resume_dialogs.resume_from_older("7")
     dialog = around.dialog()

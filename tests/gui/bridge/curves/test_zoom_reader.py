@@ -32,12 +32,18 @@ class Reads(Background):
 def reads(qapp: object, monkeypatch: pytest.MonkeyPatch) -> Reads:
     found = Reads()
 
-    class Run:
-        def window(self, series: str, first: float, last: float, most: int) -> StoredPoints:
+    class Engine:
+        def __init__(self, machine: str) -> None:
+            self.machine = machine
+
+        def read_window(
+            self, run: str, series: str, first: float, last: float, most: int
+        ) -> StoredPoints:
+            assert run == "1"
             found.asked.append((first, last, most))
             return NOTHING
 
-    monkeypatch.setattr(found.machines, "run", lambda run_id: Run())
+    monkeypatch.setattr(found.machines, "engine", Engine)
     return found
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gui.bridge.machines.run_access import OwnRun
 from PySide6.QtCore import QBuffer
 from PySide6.QtGui import QColor, QImage
 from pytestqt.qtbot import QtBot
 
+from engine.interface.local_engine import LocalEngine
 from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.files import media_files
@@ -44,8 +44,8 @@ def run(traindeck_home: Path) -> Path:
 
 def test_an_image_is_read_and_a_preview_is_small(run: Path) -> None:
     (run / "media" / "a.png").write_bytes(png(1000, 10))
-    assert read_image(OwnRun(run.name), "media/a.png").width() == 1000
-    small = read_image(OwnRun(run.name), "media/a.png", 100)
+    assert read_image(LocalEngine(), run.name, "media/a.png").width() == 1000
+    small = read_image(LocalEngine(), run.name, "media/a.png", 100)
     assert (small.width(), small.height()) == (100, 1)
 
 
@@ -56,7 +56,7 @@ def test_an_image_is_read_and_a_preview_is_small(run: Path) -> None:
 def test_only_the_folder_of_images_is_read(run: Path, file: str) -> None:
     (run / "secret.png").write_bytes(png())
     with pytest.raises(UnfitImage, match=sentence("not-in-folder-of-images").pattern):
-        read_image(OwnRun(run.name), file)
+        read_image(LocalEngine(), run.name, file)
 
 
 def test_links_lead_nowhere(run: Path, tmp_path: Path) -> None:
@@ -65,9 +65,9 @@ def test_links_lead_nowhere(run: Path, tmp_path: Path) -> None:
     (run / "media" / "a.png").symlink_to(tmp_path / "other" / "a.png")
     (run / "media" / "deep").symlink_to(tmp_path / "other")
     with pytest.raises(UnfitImage, match="link"):
-        read_image(OwnRun(run.name), "media/a.png")
+        read_image(LocalEngine(), run.name, "media/a.png")
     with pytest.raises(UnfitImage, match="another folder"):
-        read_image(OwnRun(run.name), "media/deep/a.png")
+        read_image(LocalEngine(), run.name, "media/deep/a.png")
 
 
 @pytest.mark.parametrize(
@@ -86,16 +86,16 @@ def test_what_is_no_image_or_too_large_is_not_decoded(
 ) -> None:
     (run / "media" / "a.png").write_bytes(content)
     with pytest.raises(UnfitImage, match=words):
-        read_image(OwnRun(run.name), "media/a.png")
+        read_image(LocalEngine(), run.name, "media/a.png")
 
 
 def test_a_file_that_is_too_large_or_gone_is_said(run: Path) -> None:
     with (run / "media" / "a.png").open("wb") as file:
         file.truncate(LARGEST_FILE + 1)
     with pytest.raises(UnfitImage, match="larger than"):
-        read_image(OwnRun(run.name), "media/a.png")
+        read_image(LocalEngine(), run.name, "media/a.png")
     with pytest.raises(UnfitImage, match="not there any more"):
-        read_image(OwnRun(run.name), "media/b.png")
+        read_image(LocalEngine(), run.name, "media/b.png")
 
 
 @pytest.fixture

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from PySide6.QtCore import QObject, Signal
 
 from engine.environments.registry import Environment
+from engine.interface.encoding import Method
+from engine.interface.engine import Engine
 from engine.interface.values import NoAnswer
 from engine.remote.connection import LinkState, LinkStatus
+from engine.remote.remote_engine import remote_engine
 from engine.spec import catalog
 from engine.spec.validation import Problem
-from gui.bridge.machines import remote_run
 from gui.bridge.machines.environments_there import EnvironmentsThere
 from tests.support.recorded_runs import SPEC
 
@@ -27,26 +29,25 @@ class Link(QObject):
 
     status_changed = Signal(str, object)
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.machines = self
         self.state = CONNECTED
         self.answer: list[Environment] | Exception = [TORCH]
         self.found: list[Problem] = []
         self.work: list[Callable[[], None]] = []
-        monkeypatch.setattr(remote_run, "environments_elsewhere", lambda _: self._answered())
-        monkeypatch.setattr(remote_run, "check_elsewhere", lambda *_: self.found)
 
-    def _answered(self) -> list[Environment]:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
+    def _call(self, method: Method, _: Mapping[str, Any]) -> object:
+        answer = {"list_environments": self.answer, "check": self.found}[method.name]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def is_connected(self, _: str) -> bool:
         return self.state is CONNECTED
 
-    def connection(self, name: str) -> str:
-        return name
+    def engine(self, name: str) -> Engine:
+        return remote_engine(name, self._call)
 
     def run(self, work: Any, success: Any, failure: Any) -> None:
         def carry_out() -> None:
@@ -71,8 +72,8 @@ class Link(QObject):
 
 
 @pytest.fixture
-def link(monkeypatch: pytest.MonkeyPatch) -> Link:
-    return Link(monkeypatch)
+def link() -> Link:
+    return Link()
 
 
 @pytest.fixture

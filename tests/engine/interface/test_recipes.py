@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from gui.bridge.machines.remote_run import try_recipe_elsewhere
 
+from engine.interface.encoding import Method
+from engine.interface.recipes import try_recipe
 from engine.planning.recipe_check import CheckResult
-from engine.remote.requests import TryRecipe
+from engine.remote.remote_engine import remote_engine
 from engine.spec.run_spec import RunSpec
 
 THERE = "/data/received/0a1b"
@@ -30,11 +30,14 @@ def tried() -> Callable[[RunSpec, CheckResult], CheckResult]:
     """Returns what the window gets when a machine has found this."""
 
     def try_(spec: RunSpec, found: CheckResult) -> CheckResult:
-        def call(request: TryRecipe, seconds: float, **_: Any) -> CheckResult:
+        def call(method: Method, arguments: Mapping[str, Any]) -> object:
+            if method.name == "keep_code":
+                return f"{THERE}/{arguments['code'].name}"
+            assert method.name == "try_recipe"
+            assert arguments["spec"].recipe == found.recipe
             return found
 
-        connection: Any = SimpleNamespace(call=call, machine=SimpleNamespace(name="gpus"))
-        return try_recipe_elsewhere(connection, spec, threading.Event())
+        return try_recipe(remote_engine("gpus", call), spec, threading.Event())
 
     return try_
 
