@@ -6,27 +6,27 @@ import os
 import signal
 import sys
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from engine.remote.sent_code import code_of
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLineEdit, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from engine.environments import registry
 from engine.environments.registry import Environment
+from engine.interface.encoding import Method
+from engine.interface.sent_code import code_of
 from engine.interface.values import NoAnswer
 from engine.messages.events import CheckpointSaved, EpochEnded, Notice, RunEnded
 from engine.processes.process import PROJECT
 from engine.remote import machines, ssh
-from engine.remote.connection import Connection
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import Request, Start, StartTwins
+from engine.remote.requests import Call, ToRemote
 from engine.runs import checkpoint_files
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.run_state import RunState
@@ -43,7 +43,6 @@ from engine.system import paths
 from gui.app import AppController
 from gui.bridge.engine_client import ResumeRequest
 from gui.bridge.files.editor import Place
-from gui.bridge.machines import remote_run
 from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
 from gui.plots.data.run_timeline import MarkerKind
 from gui.plots.data.series_style import LOSS
@@ -509,19 +508,24 @@ def test_a_run_there_is_run_again_there_also_if_its_recipe_does_not_come(
     select(app, "gpus:1", qtbot)
     started: list[RunSpec] = []
 
-    def start(_: object, spec: RunSpec) -> str:
-        started.append(spec)
-        return "gpus:1"
+    def start(method: Method, arguments: Mapping[str, Any]) -> Any:
+        if method.name != "start":
+            return call(method, arguments)
+        started.append(arguments["spec"])
+        return "1"
 
-    def refuse(_: object, spec: RunSpec) -> None:
+    def refuse(*_: object) -> None:
         raise NoAnswer("gpus: The Traindeck there (0.1) cannot do this (read_code): update it.")
 
-    monkeypatch.setattr(remote_run, "start_there", start)
+    session = app.machines.connection("gpus")._session
+    assert session is not None
+    call = session.call
+    monkeypatch.setattr(session, "call", start)
     (info,) = app.run_list_panel.runs()
     with qtbot.waitSignal(app.engine_client.started):
         app.run_list_controller.run_again(info)
     assert app.form.machine.machine == "gpus"
-    monkeypatch.setattr(remote_run.RemoteRun, "recipe_info", refuse)
+    monkeypatch.setattr("engine.interface.recipes.recipe_of", refuse)
     said: list[str] = []
     app.run_list_controller.message.connect(said.append)
     with qtbot.waitSignal(app.engine_client.started):
@@ -718,8 +722,8 @@ def test_a_connection_that_breaks_leaves_nothing_of_a_checkpoint(
     exchange._tell_progress = kill  # type: ignore[method-assign]
     dialog.begin.click()
     qtbot.waitUntil(lambda: not dialog.is_working)
-    assert "nothing was kept" in dialog.outcome.text()
-    assert not dialog.outcome.text().startswith("gpus: ")
+    assert "Nothing was kept" in dialog.outcome.text()
+    assert dialog.outcome.text().count("gpus") == 1
     assert not list((tmp_path / "here").iterdir())
     exchange._tell_progress = tell  # type: ignore[method-assign]
     qtbot.waitUntil(lambda: machines.connection("gpus").pid not in (0, before))
@@ -871,15 +875,14 @@ def test_nobody_knows_whether_twins_were_started_when_the_connection_breaks(
     connection = app.machines.connection("gpus")
     session = connection._session
     assert session is not None
-    post = session.post
+    put = session._put
 
-    def break_after(request: Request[Any], *arguments: Any, **more: Any) -> Any:
-        posted = post(request, *arguments, **more)
-        if isinstance(request, StartTwins):
+    def break_after(message: ToRemote | None) -> None:
+        put(message)
+        if isinstance(message, Call) and message.method == "start_twins":
             os.kill(connection.pid, signal.SIGKILL)
-        return posted
 
-    monkeypatch.setattr(session, "post", break_after)
+    monkeypatch.setattr(session, "_put", break_after)
     os.kill(connection.pid, signal.SIGSTOP)  # it takes the request, and does nothing
     app.form.machine.setCurrentIndex(app.form.machine.findData("gpus"))
     spec = RunSpec(recipe="digits_keras", strategy="tf/single", devices=("cpu:0",))
@@ -902,20 +905,22 @@ def test_the_python_that_the_machine_uses_travels_with_the_settings(
     form, combo = app.form, app.form.environment.combo
     form.machine.setCurrentIndex(form.machine.findData("gpus"))
     qtbot.waitUntil(lambda: form.spec() is not None)
-    asked: list[Start] = []
-    call = remote_run.call
+    asked: list[RunSpec] = []
+    session = app.machines.connection("gpus")._session
+    assert session is not None
+    call = session.call
 
-    def take_start(connection: Connection, request: Request[Any], seconds: float) -> Any:
-        if not isinstance(request, Start):
-            return call(connection, request, seconds)
-        asked.append(request)
+    def take_start(method: Method, arguments: Mapping[str, Any]) -> Any:
+        if method.name != "start":
+            return call(method, arguments)
+        asked.append(arguments["spec"])
         return "7"
 
     with monkeypatch.context() as double, qtbot.waitSignal(app.engine_client.started):
-        double.setattr(remote_run, "call", take_start)
+        double.setattr(session, "call", take_start)
         form.start()
-    (request,) = asked
-    assert request.spec["interpreter"] == sys.executable
+    (spec,) = asked
+    assert spec.interpreter == sys.executable
     combo.activated.emit(combo.findText("empty"))
     qtbot.waitUntil(lambda: "/nowhere" in form.environment.note.problem)  # it was checked there
     assert form.spec() is None

@@ -47,7 +47,7 @@ def test_the_place_of_a_run() -> None:
 
 def test_a_run_of_a_machine_that_is_not_connected_is_refused_by_name(machines: Machines) -> None:
     with pytest.raises(NoAnswer, match="gpus is not connected"):
-        machines.run("gpus:1")
+        machines.engine_of("gpus:1")
 
 
 def test_only_runs_with_a_number_are_taken(machines: Machines) -> None:
