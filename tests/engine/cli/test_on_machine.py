@@ -15,11 +15,11 @@ import pytest
 
 from engine.cli import on_machine
 from engine.cli.output import Refused
+from engine.interface.values import PIECE
 from engine.planning import kept
 from engine.processes.process import PROJECT
 from engine.remote import machines, ssh
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import PIECE
 from engine.remote.ssh import Asking
 from engine.runs import checkpoint_files, run_info
 from main import main

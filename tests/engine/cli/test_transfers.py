@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ import pytest
 from engine.cli import transfers
 from engine.cli.output import NoAnswer, Refused
 from engine.imports.csv_tables import ColumnNames
-from engine.remote import requests
+from engine.interface.encoding import Method
+from engine.interface.engine import Engine
+from engine.interface.failures import Refusal, error_of
+from engine.interface.values import Exported, NotConnected, OfferedFile, TemporaryFolder
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import Exported, OfferedFile, TemporaryFolder
-from engine.remote.session import NotConnected, RefusedThere
+from engine.remote.remote_engine import remote_engine
 from tests.support.sentences import sentence
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
@@ -23,21 +25,17 @@ LOST = NotConnected("gpus has closed the connection.")
 
 
 class Session:
-    """Answers each request by what stands for its type: a value, or an exception."""
+    """Answers each call by what stands for its method: a value, or an exception."""
 
     def __init__(self) -> None:
-        self.answers: dict[type, Any] = {}
+        self.answers: dict[str, Any] = {}
 
-    def call(self, request: Any, *_: Any, **__: Any) -> Any:
+    def call(self, method: Method, _: Mapping[str, Any]) -> Any:
         """As that of a session."""
-        found = self.answers[type(request)]
+        found = self.answers[method.name]
         if isinstance(found, Exception):
             raise found
         return found
-
-    def begin(self, request: Any) -> Any:
-        """As that of a session."""
-        return lambda timeout: self.call(request)
 
 
 @pytest.fixture
@@ -45,8 +43,8 @@ def session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Session:
     session = Session()
 
     @contextmanager
-    def open_session(machine: RemoteMachine) -> Iterator[tuple[Session, None]]:
-        yield session, None
+    def open_session(machine: RemoteMachine) -> Iterator[tuple[Engine, None]]:
+        yield remote_engine(machine.name, session.call), None
 
     monkeypatch.setattr(transfers, "open_session", open_session)
     monkeypatch.chdir(tmp_path)
@@ -59,7 +57,7 @@ def session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Session:
 def test_the_name_that_the_other_machine_proposes_stays_in_the_folder(
     session: Session, tmp_path: Path, name: str
 ) -> None:
-    session.answers[requests.Export] = Exported(1, name, True, [OfferedFile("a", 0, "")])
+    session.answers["export_runs"] = Exported(1, name, True, [OfferedFile("a", 0, "")])
     with pytest.raises(Refused, match="no name of a file"):
         transfers.export_from(MACHINE, ["1"], "html", None)
     assert not list(tmp_path.rglob("*"))
@@ -79,27 +77,31 @@ def test_a_target_that_is_there_is_refused_before_anything_is_done(
 
 
 def test_a_lost_connection_says_what_it_means(session: Session, tmp_path: Path) -> None:
-    session.answers[requests.Export] = LOST
+    session.answers["export_runs"] = LOST
     with pytest.raises(NoAnswer, match=sentence("closed-connection-nothing-was-exported").pattern):
         transfers.export_from(MACHINE, ["1"], "html", None)
+    session.answers["list_checkpoints"] = LOST
+    with pytest.raises(NoAnswer, match="Nothing was kept of the checkpoint"):
+        transfers.fetch_checkpoint(MACHINE, "1", lambda found: (found[0], tmp_path / "out"))
     (tmp_path / "a.csv").write_text("step,loss\n1,2\n")
-    session.answers[requests.MakeFolder] = TemporaryFolder(1, "/there")
-    session.answers[requests.Write] = LOST
+    session.answers["make_folder"] = TemporaryFolder(1, "/there")
+    session.answers["write_piece"] = LOST
     with pytest.raises(NoAnswer, match="Nothing was imported"):
         transfers.import_to(MACHINE, [tmp_path / "a.csv"], ColumnNames())
-    session.answers |= {requests.Write: None, requests.Import: LOST}
+    session.answers |= {"write_piece": None, "import_runs": LOST}
     with pytest.raises(NoAnswer, match=r"is not known: .*runs --on gpus"):
         transfers.import_to(MACHINE, [tmp_path / "a.csv"], ColumnNames())
 
 
 def test_a_refusal_of_the_other_machine_names_it(session: Session) -> None:
-    session.answers[requests.Export] = RefusedThere("No such format.")
-    with pytest.raises(Refused, match="gpus: No such format"):
+    refusal = Refusal("No such format.", "CannotExport")
+    session.answers["export_runs"] = error_of(refusal, MACHINE.name, {})
+    with pytest.raises(Refused, match=r"^gpus: No such format"):
         transfers.export_from(MACHINE, ["1"], "html", None)
 
 
 def test_without_a_report_none_comes(session: Session, tmp_path: Path) -> None:
-    session.answers = {requests.MakeFolder: TemporaryFolder(1, "/there"), requests.Offered: []}
+    session.answers = {"make_folder": TemporaryFolder(1, "/there"), "list_folder": []}
     with transfers.report_from(MACHINE, tmp_path / "report.txt") as file:
         assert file == "/there/report.txt"
     assert not list(tmp_path.iterdir())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli.output import Exit
-from engine.remote import downloads
+from engine.interface import local_engine
 from engine.runs import checkpoint_files
 from main import main
 from tests.support.recorded_runs import record_epochs, save_checkpoint
@@ -77,7 +77,7 @@ def test_a_signal_that_ends_it_leaves_nothing(
     run: Path, number: int, tmp_path: Path, capsys: Text, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = signal.getsignal(number)
-    monkeypatch.setattr(downloads, "piece_of", lambda *_: signal.raise_signal(number))
+    monkeypatch.setattr(local_engine, "piece_of", lambda *_: signal.raise_signal(number))
     words = ["checkpoints", "1", "--copy", "newest", "-o", str(tmp_path / "copy")]
     assert main(words) == Exit.INTERRUPTED
     assert "Nothing was kept" in capsys.readouterr().err
