@@ -268,13 +268,6 @@ def _parser() -> Parser:
     _add_environment(train, "the Python that trains it", default="that of `env use`, or traindeck")
     _add_name(train)
     train.add_argument(
-        "--initial-weights",
-        default="",
-        metavar="FILE",
-        help="what `twin` has a Keras recipe begin with: a file that a run has written, or a name "
-        "in the folder of the new run, which writes it",
-    )
-    train.add_argument(
         "--planned",
         type=int,
         metavar="N",
@@ -297,8 +290,6 @@ def _parser() -> Parser:
     _add_race(add("race", "some steps with each strategy: which is the fastest?", json, there))
     about = "measure for a minute what a run would meet, and say what to change"
     _add_preflight(add("preflight", about, json, there))
-    about = "a Keras recipe under PyTorch and TensorFlow: are both the same?"
-    _add_twin(add("twin", about, json, there))
     _add_memory(add("memory", "predict the peak memory of a run before it starts", json, there))
     about = "search the largest batch that fits, and the fastest"
     _add_memory(add("batch-size", about, json, there))
@@ -429,20 +420,6 @@ def _add_race(parser: Parser) -> None:
     )
     _add_run_options(parser)
     parser.set_defaults(steps=60)
-
-
-def _add_twin(parser: Parser) -> None:
-    parser.add_argument(
-        "--recipe",
-        default="digits_keras",
-        help="a name or a .py file, for Keras (default: digits_keras)",
-    )
-    parser.add_argument(
-        "--devices", metavar="LIST", help=f"{DEVICES} (default: first GPU, else cpu:0)"
-    )
-    _add_environment(parser, "the Python of both", default="those of `env use`, or traindeck")
-    _add_name(parser)
-    _add_run_options(parser)
 
 
 def _add_memory(parser: Parser) -> None:
@@ -909,10 +886,6 @@ def _run(options: argparse.Namespace) -> int:
                 seconds=options.seconds,
                 json=options.json,
             )
-        case "twin":
-            from engine.cli.commands.planning.twin import twin
-
-            return twin(options.recipe, _run_options(options), json=options.json)
         case "memory" | "batch-size":
             from engine.cli.commands.planning import memory
 

@@ -156,7 +156,6 @@ class AppController(QObject):
         from gui.planning_controller import PlanningController
         from gui.run_list_controller import RunListController
         from gui.sweeps_controller import SweepsController
-        from gui.twins_controller import TwinsController
 
         collect_garbage(self.theme.app)
         self._curves = curves = Curves(
@@ -212,12 +211,6 @@ class AppController(QObject):
         self.run_list_controller.checkpoint_requested.connect(self.exchange.copy_checkpoint)
         self.runs_page.import_wanted.connect(self.exchange.import_runs)
         self.run_list_controller.open_requested.connect(self.open)
-        self.twins_controller = TwinsController(
-            self.form, self.runs_page, self.chosen, self.background, self.window
-        )
-        self.twins_controller.message.connect(self.show_message)
-        self.twins_controller.begun.connect(self.engine_client.refresh_runs)
-        self.engine_client.runs_listed.connect(self.twins_controller.show_runs)
         self.controls.run_again_clicked.connect(self.run_list_controller.run_again)
         self.controls.resume_more.menu().addAction(self.run_list_controller.actions.again)
         self.plots_controller.message.connect(self.show_message)

@@ -22,6 +22,7 @@ from engine.interface.local_engine import LocalEngine
 from engine.messages.events import Notice, RecipeVersion, RunEnded
 from engine.runs import checkpoint_files, run_info
 from engine.runs.checkpoint_files import MANIFEST, CheckpointDamaged
+from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.run_state import RunState
 from engine.runs.store import run_store
 from engine.runs.store.run_store import RunStore
@@ -58,6 +59,20 @@ def test_a_run_of_every_format_is_listed_shown_and_exported(
     assert len(table.splitlines()) == 1 + len(steps)
     [checkpoint] = client.run_checkpoints("1")
     assert checkpoint_files.verify(checkpoint.folder).position.step == info.status.step
+
+
+def test_a_run_that_was_a_twin_is_an_ordinary_run() -> None:
+    folder = restore_run(NEWEST)
+    settings = (folder / SPEC).read_text()
+    named = settings.replace("[run]\n", '[run]\ninitial_weights = "initial-weights.npz"\n')
+    (folder / SPEC).write_text(named)
+    (folder / "initial-weights.npz").write_bytes(b"weights")
+    write_notes(folder, RunNotes(tags=("twin-1",), note="Twin: runs 1 and 2."))
+    [info] = client.runs()
+    assert (info.state, info.notes.tags) == (RunState.STOPPED, ("twin-1",))
+    assert main.main(["show", "1"]) == 0
+    assert main.main(["fsck", "1"]) == 0
+    assert (folder / SPEC).read_text() == named
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -126,8 +126,6 @@ def train_arguments(spec: RunSpec, *, is_elsewhere: bool = False) -> list[str]:
         arguments += _environment(spec.interpreter)
     if spec.name:
         arguments += _flag("name", spec.name)
-    if spec.initial_weights:
-        arguments += _flag("initial-weights", spec.initial_weights)
     for name, info in FIELDS.items():
         value = getattr(spec, name)
         default = getattr(recipe, name) if name in RECIPE_DEFAULTS else info.default

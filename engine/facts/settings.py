@@ -137,8 +137,6 @@ def _rows(run: Described) -> dict[str, _Row]:
         rows["recipe"] = _Row("Recipe", WHAT, name or script_name(Path(spec.recipe)))
     rows["strategy"] = _Row("Strategy", WHAT, spec.strategy)
     rows["devices"] = _Row("Devices", WHAT, ", ".join(devices))
-    if spec.initial_weights:
-        rows["initial_weights"] = _Row("Initial weights", WHAT, spec.initial_weights, "")
     if spec.interpreter:
         rows["interpreter"] = _Row("Python", WHAT, spec.interpreter, "")
     if spec.is_script:

@@ -114,10 +114,6 @@ class Engine(Protocol):
     def start(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> RunNumber:
         """Start a run with `tags` in its notes, and return its number. Raises CannotStart."""
 
-    @offered(START_SECONDS, acts=True)
-    def start_twins(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> RunNumber:
-        """Start twin runs, and return the number of the first. Raises CannotStart, NoTwins."""
-
     @offered(LONGEST_SECONDS, acts=True)
     def resume(
         self,

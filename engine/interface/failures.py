@@ -28,7 +28,6 @@ def _exceptions() -> dict[str, type[Exception]]:
     from engine.environments.registry import CannotChange
     from engine.exports.export_runs import CannotExport
     from engine.imports.found_run import CannotImport
-    from engine.planning.twin import NoTwins
     from engine.runs.device_queue import CannotMoveRun
     from engine.runs.trash import CannotDelete
     from engine.sweeps.study import DamagedJournal
@@ -36,7 +35,7 @@ def _exceptions() -> dict[str, type[Exception]]:
 
     kinds = (
         *(NoSuchRun, CommandFailed, CannotMoveRun, CannotDelete, CannotExport, CannotImport),
-        *(CannotChange, CreationFailed, NoSuchSweep, SweepActive, DamagedJournal, NoTwins),
+        *(CannotChange, CreationFailed, NoSuchSweep, SweepActive, DamagedJournal),
         Cancelled,
     )
     return {kind.__name__: kind for kind in kinds}

@@ -42,7 +42,6 @@ from engine.planning.kept import Earlier
 from engine.planning.measuring_process import MeasuringEnd, MeasuringProcess
 from engine.planning.recipe_check import CheckResult, try_recipe
 from engine.planning.results import News
-from engine.planning.twin import start_twins
 from engine.runs import checkpoint_files, device_queue, run_overview, trash
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_index import RunIndex
@@ -52,7 +51,6 @@ from engine.runs.run_overview import RunOverview
 from engine.runs.settings_history import SettingsHistory, settings_history
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
-from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import read_spec
 from engine.spec.validation import Problem
@@ -93,9 +91,6 @@ class LocalEngine(Engine):
 
     def start(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> str:
         return client.start(spec, tags, kept.measured_before(spec))
-
-    def start_twins(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> str:
-        return start_twins(spec, catalog.recipe_of(spec), tags)
 
     def resume(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from filelock import FileLock
@@ -15,6 +15,7 @@ from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import read_regular
 from engine.planning.results import BatchSearch, Entry, MemoryEstimate, Preflight, Race, Result
 from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import migrate_spec
 from engine.system import paths
 
 FOLDER = "planning"
@@ -94,9 +95,21 @@ def read(number: int) -> Result:
 def result_of(planning: Planning) -> Result:
     """Return what was measured, also from the copy of a run. Raises NoSuchResult."""
     try:
-        found: Result = msgspec.convert(planning.result, Result)
+        found: Result = msgspec.convert(_migrated(planning.result), Result)
     except (ValueError, RecursionError) as error:
         raise NoSuchResult(f"Measurement {planning.number} cannot be read: {error}.") from error
+    return found
+
+
+def _migrated(result: Any) -> Any:
+    """Return a stored result whose settings are those that this version knows."""
+    if not isinstance(result, dict):
+        return result
+    found = dict(result)
+    if "spec" in found:
+        found["spec"] = migrate_spec(found["spec"])
+    if isinstance(entries := found.get("entries"), list):
+        found["entries"] = [_migrated(each) for each in entries]
     return found
 
 

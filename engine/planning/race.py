@@ -130,7 +130,7 @@ def with_strategy(
     spec: RunSpec,
     strategy: Strategy,
     devices: tuple[str, ...],
-    default_python: Callable[[str], str] = default_interpreter,
+    default_python: Callable[[str], str],
 ) -> RunSpec:
     """Return `spec` with another strategy, in the Python that trains its framework."""
     own, _, _ = spec.strategy.partition("/")

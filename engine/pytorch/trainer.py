@@ -49,7 +49,6 @@ from engine.training.measuring import Measurements
 from engine.training.memory_record import RankRecord, is_asked
 from engine.training.protocols import DoneSteps, emit_once
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
-from engine.worker.initial_weights import share_initial_weights
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
 
@@ -105,7 +104,6 @@ class TorchTrainer:
                     "shuffled: let datasets() give a DataLoader whose sampler keeps their order."
                 )
             recipe.build(model, data.first())
-            share_initial_weights(model, session)
             averaged = recipe.make_average and weight_average.checked(recipe.make_average(model))
             shared = check_shared_tensors(model, spec.strategy, self._rank.devices)
             training_state.check_complete(model)

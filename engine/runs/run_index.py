@@ -30,7 +30,7 @@ from engine.spec.run_spec import RunSpec
 from engine.system import paths
 
 FILE_NAME = "index.sqlite"
-VERSION = 4
+VERSION = 5
 """Increase it when the meaning of the cached data changes."""
 
 LONGEST_WAIT = 0.5

@@ -54,10 +54,6 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The file or folder of which this run was made, as an absolute path; empty: it was trained
     here. It cannot be resumed, and its other settings but `settings` have no meaning."""
 
-    initial_weights: str = ""
-    """The file of the initial weights of a Keras recipe (`engine.worker.initial_weights`). An
-    absolute path is read; a name is in the run's folder, and is written if it is not there."""
-
     output_figures: bool = True
     """Whether figures are read from lines of the output of a script that sends none otherwise."""
 

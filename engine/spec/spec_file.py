@@ -28,6 +28,10 @@ _NO_CHOICE = ("precision", "fp32")
 """That of all runs of scripts, when it was the default."""
 
 _NEWER = ("precision", "default")
+
+_GONE = ("initial_weights",)
+"""Settings that files of older versions hold, and that no version uses any more."""
+
 _PACKAGES = ("torch", "tensorflow", "keras", "numpy", "scikit-learn")
 
 
@@ -186,6 +190,8 @@ def newer_settings(folder: Path) -> list[str]:
 
 def migrate_spec(run: Any) -> Any:
     """Convert `run`, the table [run] of any version of `spec.toml`, to this version."""
+    if isinstance(run, dict) and any(name in run for name in _GONE):
+        run = {name: value for name, value in run.items() if name not in _GONE}
     if isinstance(run, dict) and (run.get("command") or run.get("imported_from")):
         run = {name: value for name, value in run.items() if (name, value) != _NO_CHOICE}
     if isinstance(run, dict) and "stop_on_nan" in run:

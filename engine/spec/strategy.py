@@ -77,9 +77,6 @@ class Strategy(ABC):
     spans_machines: ClassVar[bool] = False
     """Whether its processes may run on several machines of a cluster."""
 
-    takes_initial_weights: ClassVar[bool] = False
-    """Whether its model can begin with weights that another run has drawn."""
-
     refusals: ClassVar[Mapping[str, str]] = {}
     """Fields of a spec that must keep their default, each with the reason in a sentence."""
 

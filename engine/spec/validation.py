@@ -85,24 +85,9 @@ def problems(
     for name in ("checkpoint_best", "early_stopping"):
         if direction_problem := _direction_problem(getattr(spec, name)):
             found.append(Problem(name, direction_problem))
-    found += _initial_weights_problems(spec.initial_weights, strategy)
     found += _stopping_problems(spec)
     if not recipe.problem:  # of a file that cannot be read no setting is known
         found += _setting_problems(spec.settings, recipe)
-    return found
-
-
-def _initial_weights_problems(name: str, strategy: Strategy) -> list[Problem]:
-    if not name:
-        return []
-    found = []
-    if not strategy.takes_initial_weights:
-        text = f"{strategy.name} cannot begin with given weights: choose torch/keras_ddp, "
-        found.append(Problem("strategy", f"{text}tf/single or tf/mirrored."))
-    path = Path(name)
-    if path.suffix != ".npz" or not (path.is_absolute() or path.name == name):
-        text = "Initial weights are an absolute path of a file .npz, or a name in the folder of "
-        found.append(Problem("initial_weights", f"{text}the run such as a.npz, not {name!r}."))
     return found
 
 

@@ -21,6 +21,7 @@ from engine.runs.run_notes import SWEEP_TAG
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.spec.spec_fields import LARGEST
+from engine.spec.spec_file import migrate_spec
 from engine.sweeps.ranges import CannotSweep, Range, range_problem
 from engine.system import paths
 
@@ -179,7 +180,8 @@ def create(sweep: Sweep) -> Path:
 def read(folder: Path) -> Sweep:
     """Return the sweep in a folder. Raises NoSuchSweep."""
     try:
-        return msgspec.convert(read_toml(folder / FILE_NAME), Sweep)
+        stored = read_toml(folder / FILE_NAME)
+        return msgspec.convert(stored | {"base": migrate_spec(stored.get("base"))}, Sweep)
     except (OSError, ValueError) as error:
         raise NoSuchSweep(f"Sweep {folder.name} cannot be read: {error}.") from error
 

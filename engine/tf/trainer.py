@@ -39,7 +39,6 @@ from engine.training.measuring import Measurements
 from engine.training.memory_record import RankRecord
 from engine.training.protocols import DoneSteps
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
-from engine.worker.initial_weights import share_initial_weights
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
 
@@ -94,7 +93,6 @@ class TfTrainer(NoHostOffload):
             objective = recipe.objective(written, from_arrays=isinstance(train, ArraySamples))
             optimizer = recipe.optimizer(written)
             objective.build(model, train.sample, most_parts)
-            share_initial_weights(written, session)
             optimizer_step = OptimizerStep(optimizer, model.trainable_variables, spec)
         self._parallel.check(objective)
         self.model_facts = model_facts(written) if session.rank == 0 else None

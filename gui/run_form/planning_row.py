@@ -38,17 +38,15 @@ class PlanningRow(QWidget):
         self.menu_button = IconButton(
             "dots-three-vertical",
             self.tr("More before a run"),
-            self.tr("More before a run: memory, batch size, strategies, twin run, sweep"),
+            self.tr("More before a run: memory, batch size, strategies, sweep"),
         )
         self.menu_button.setObjectName("dots")
         self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.menu = QMenu(self.tr("More before a run"), self)
-        self.menu.setToolTipsVisible(True)
         self.preflight = self.menu.addAction(self.tr("Preflight"))
         self.estimate_memory = self.menu.addAction(self.tr("Estimate memory"))
         self.find_batch_size = self.menu.addAction(self.tr("Find batch size…"))
         self.race = self.menu.addAction(self.tr("Race strategies"))
-        self.twin = self.menu.addAction(self.tr("Twin run (PyTorch and TensorFlow)"))
         self.sweep = self.menu.addAction(self.tr("Sweep…"))
         self.menu_button.setMenu(self.menu)
         let_go_of_menu(self.menu_button)

@@ -91,9 +91,6 @@ class RunForm(QFrame):
     sweep_requested = Signal(object, object)
     """RunSpec and RecipeInfo, from which the user wants to make a sweep."""
 
-    twin_requested = Signal(object, object, tuple)
-    """RunSpec, RecipeInfo and tags of twin runs."""
-
     message = Signal(str)
     """A sentence for the status bar."""
 
@@ -187,9 +184,6 @@ class RunForm(QFrame):
         self._described = self.recipe.recipe()
         """The recipe whose settings are shown; the file may have a problem since."""
 
-        self._twin_tip = self.tr(
-            "Trains with each framework, with the same samples and initial weights, and compares"
-        )
         self._lay_out()
         self.recipe.chosen.connect(self._recipe_chosen)
         self.script.chosen.connect(self._script_chosen)
@@ -212,7 +206,6 @@ class RunForm(QFrame):
         self.start_button.clicked.connect(self.start)
         self.sweep_button.clicked.connect(self.request_sweep)
         self.planning.sweep.triggered.connect(self.request_sweep)
-        self.planning.twin.triggered.connect(self._request_twin)
         self.advanced_button.toggled.connect(self._show_advanced)
         self.preflight_button.clicked.connect(self.planning.preflight.trigger)
         self.planning.set_display(self.devices.display_name)
@@ -439,25 +432,6 @@ class RunForm(QFrame):
         if not self._is_new_run:
             return self.tr("A sweep trains new runs: choose New run instead.")
         return ""
-
-    def _request_twin(self) -> None:
-        """Request twin runs with what is in the form, if its file has not made that impossible."""
-        self._check()
-        if self._spec is not None and self.planning.twin.isEnabled():
-            self.twin_requested.emit(self._spec, self.source(), self.name_row.entered_tags())
-        else:
-            self.message.emit(self._twin_refusal())
-
-    def _twin_refusal(self) -> str:
-        """Return why there can be no twin runs of what is in the form; empty: there can."""
-        if self.is_script:
-            return self.tr("A twin run needs a recipe for Keras, not a script.")
-        if not self._is_new_run:
-            return self.tr("A twin run trains two new runs: choose New run instead.")
-        if self.source().framework != "keras":
-            text = self.tr("A twin run needs a recipe for Keras, which {name} is not.")
-            return text.format(name=self.source().name)
-        return self.tr("The form has problems: solve them first.") if self._found else ""
 
     def _show_first_problem(self) -> None:
         """Say why nothing starts, and go to the field at fault."""
@@ -778,9 +752,6 @@ class RunForm(QFrame):
         self._offer_more()
         for offer in (self.sweep_button, self.planning.sweep):
             offer.setEnabled(not found and not self._sweep_refusal())
-        refusal = self._twin_refusal()
-        self.planning.twin.setEnabled(not refusal)
-        self.planning.twin.setToolTip(plain_tip(refusal or self._twin_tip))
         self.name_row.show_default(name_of_run(recipe))
         self.heading.set_spec(self._spec)
         self.advanced.show_changes()

@@ -28,7 +28,6 @@ from engine.remote import machines, ssh
 from engine.remote.machines import RemoteMachine
 from engine.remote.requests import Call, ToRemote
 from engine.runs import checkpoint_files
-from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.run_state import RunState
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec import catalog
@@ -836,39 +835,7 @@ def said(app: AppController) -> str:
     return app.window.statusBar().currentMessage()
 
 
-def test_twin_runs_there_are_chosen_and_what_is_noted_is_said_with_the_machine(
-    connected: Callable[[], AppController],
-    record_there: Callable[..., RecordedRun],
-    record: Callable[..., RecordedRun],
-    qtbot: QtBot,
-) -> None:
-    tagged = RunNotes(tags=("twin-1",), note="Twin: equal.")
-    for run in (record(), record_there(), record_there()):
-        write_notes(run.folder, tagged)
-    app = connected()
-    qtbot.waitUntil(lambda: len(listed(app)) == 3)
-    app.chosen.choose([])
-    app.twins_controller.twins.started.emit("gpus:1")
-    qtbot.waitUntil(lambda: app.chosen.ids() == ["gpus:1", "gpus:2"])  # and no run of this machine
-    qtbot.waitUntil(lambda: said(app) == "gpus: Twin: equal.")
-    assert app.runs_page.is_comparing
-
-
-def test_twins_are_asked_for_on_the_machine_of_the_form(
-    connected: Callable[[], AppController], qtbot: QtBot
-) -> None:
-    app = connected()
-    app.form.recipe.choose("digits_keras")
-    app.form.machine.setCurrentIndex(app.form.machine.findData("gpus"))
-    qtbot.waitUntil(app.form.planning.twin.isEnabled)
-    spec = app.form.spec()
-    assert spec is not None
-    other = msgspec.structs.replace(spec, recipe="digits")
-    app.form.twin_requested.emit(other, catalog.recipe("digits"), ())
-    qtbot.waitUntil(lambda: "gpus: Twin runs need a recipe" in said(app))
-
-
-def test_nobody_knows_whether_twins_were_started_when_the_connection_breaks(
+def test_nobody_knows_whether_a_run_was_started_when_the_connection_breaks(
     connected: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     app = connected()
@@ -879,14 +846,14 @@ def test_nobody_knows_whether_twins_were_started_when_the_connection_breaks(
 
     def break_after(message: ToRemote | None) -> None:
         put(message)
-        if isinstance(message, Call) and message.method == "start_twins":
+        if isinstance(message, Call) and message.method == "start":
             os.kill(connection.pid, signal.SIGKILL)
 
     monkeypatch.setattr(session, "_put", break_after)
     os.kill(connection.pid, signal.SIGSTOP)  # it takes the request, and does nothing
     app.form.machine.setCurrentIndex(app.form.machine.findData("gpus"))
-    spec = RunSpec(recipe="digits_keras", strategy="tf/single", devices=("cpu:0",))
-    app.form.twin_requested.emit(spec, catalog.recipe("digits_keras"), ())
+    spec = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
+    app.engine_client.start(spec, (), "gpus")
     qtbot.waitUntil(lambda: "whether it was done there is not known" in said(app))
     assert said(app).startswith("gpus: ")
 

@@ -12,7 +12,7 @@ from engine.cli.output import err
 from engine.remote.machines import RemoteMachine, run_reference
 from engine.system.program import MEASURES, call
 
-WITH_RECIPE = ("train", "check", "sweep", "twin", *MEASURES)
+WITH_RECIPE = ("train", "check", "sweep", *MEASURES)
 """Commands whose recipe is one of this machine; it is sent."""
 
 
@@ -63,7 +63,7 @@ def carry_out(machine: RemoteMachine, options: argparse.Namespace, arguments: li
 def _what_goes_on(machine: RemoteMachine, options: argparse.Namespace) -> str:
     """Return what a command has begun there that does not end with the connection."""
     match options.command:
-        case "train" | "run" | "resume" | "attach" | "twin":
+        case "train" | "run" | "resume" | "attach":
             listed = call(f"runs --on {machine.name}")
             return f"A run that was started there goes on: `{listed}` lists it."
         case "sweep" if options.action in ("start", "resume"):

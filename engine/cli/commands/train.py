@@ -64,8 +64,6 @@ class RunOptions(NamedTuple):
     environment: str | None = None
     """A name or a path, as `engine.scripts.interpreters.interpreter_of` takes it."""
 
-    initial_weights: str = ""
-
 
 def train(
     recipe: str, options: RunOptions, *, planned: int | None, detach: bool, json: bool
@@ -154,7 +152,6 @@ def make_spec(recipe: RecipeInfo, options: RunOptions) -> RunSpec:
         settings=dict(_setting(text, recipe) for text in options.settings),
         name=options.name or "",
         interpreter=interpreter,
-        initial_weights=options.initial_weights,
         **defaults | given,
     )
 

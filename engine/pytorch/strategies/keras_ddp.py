@@ -26,7 +26,6 @@ class KerasDdp(ProcessPerDevice):
         "the model; gradients are averaged while they are computed."
     )
     recipe_frameworks: ClassVar[frozenset[str]] = frozenset({"keras"})
-    takes_initial_weights = True
     refusals = {
         "compile": "torch.compile cannot trace the seed generators of Keras and uses plain "
         "PyTorch around them: such a model gets slower, not faster.",

@@ -23,8 +23,6 @@ class Mirrored(TfStrategy):
         "them. The usual choice for several GPUs of one machine."
     )
 
-    takes_initial_weights = True
-
     def refusal(self, field: str, spec: RunSpec) -> str:
         if field != "cross_device":
             return super().refusal(field, spec)

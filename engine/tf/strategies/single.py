@@ -19,7 +19,6 @@ class Single(TfStrategy):
     title = "Single device"
     summary = "The TensorFlow loop on one device: the reference that every other strategy equals."
     needs = "1 device"
-    takes_initial_weights = True
     refusals = TfStrategy.refusals | {
         "workers_per_device": "It trains on one device: choose tf/mirrored to split that among "
         "several workers.",

@@ -188,7 +188,6 @@ def is_template(process: psutil.Process) -> bool:
 @pytest.mark.parametrize(
     ("command", "begins", "said", "code"),
     [
-        ("twin --epochs 1000000", "trains with", sentence("twin-runs-were-interrupted"), 130),
         ("race --strategies single --steps 1000000", "Trains", "The race was stopped", 3),
         ("preflight --seconds 600", "of at most", "; it took", 0),
         ("memory", "…", "nothing is predicted", 130),

@@ -28,7 +28,6 @@ from engine.interface.local_engine import LocalEngine
 from engine.interface.transfers import offered_file
 from engine.interface.values import PIECE, Code
 from engine.messages.commands import SaveCheckpoint
-from engine.planning.twin import NoTwins
 from engine.runs import trash
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import ChangedNotes, RunNotes, read_notes
@@ -78,16 +77,6 @@ def test_a_spec_is_checked(engine: Engine) -> None:
     assert engine.check(SPEC) == []
     (problem,) = engine.check(msgspec.structs.replace(SPEC, recipe="nowhere"))
     assert problem.field == "recipe"
-
-
-def test_twins_are_refused_as_the_engine_does(engine: Engine) -> None:
-    with pytest.raises(NoTwins, match="write it for Keras"):
-        engine.start_twins(SPEC)
-    keras = msgspec.structs.replace(SPEC, recipe="digits_keras", batch_size=0)
-    with pytest.raises(client.CannotStart) as refused:
-        engine.start_twins(keras)
-    assert [problem.field for problem in refused.value.problems] == ["batch_size"]
-    assert paths.run_ids() == []
 
 
 def test_the_curves_are_those_of_the_store(engine: Engine, run: RecordedRun) -> None:

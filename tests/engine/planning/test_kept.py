@@ -43,6 +43,17 @@ def test_a_result_is_read_as_it_was_kept_and_is_private() -> None:
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
+def test_a_result_whose_settings_name_the_weights_of_a_twin_run_is_read() -> None:
+    results = Race(entries=(entry(), entry(rate=None))), Preflight(spec=SPEC)
+    for number, result in enumerate(results, 1):
+        kept.keep(result)
+        file = paths.home() / kept.FOLDER / f"{number}.json"
+        old = file.read_text().replace('"recipe":', '"initial_weights":"","recipe":')
+        file.write_text(old)
+        assert old.count("initial_weights") == 2 // number
+        assert kept.read(number) == result
+
+
 def test_the_newest_are_kept_and_no_number_is_given_twice() -> None:
     for _ in range(kept.MOST + 2):
         last = kept.keep(Race())

@@ -109,6 +109,17 @@ def test_a_spec_from_before_on_nan_can_still_be_read(old: str, today: str, run: 
     assert read_spec(run).on_nan == today
 
 
+@pytest.mark.parametrize("weights", ["", "initial-weights.npz", "/runs/3/initial-weights.npz"])
+def test_a_spec_that_names_the_weights_of_a_twin_run_can_still_be_read(
+    weights: str, run: Path, recipe: RecipeInfo
+) -> None:
+    write_spec(run, SPEC, recipe)
+    file = run / FILE_NAME
+    file.write_text(file.read_text().replace("[run]\n", f"[run]\ninitial_weights = '{weights}'\n"))
+    assert read_spec(run) == SPEC
+    assert presets.read(file) == SPEC
+
+
 @pytest.mark.parametrize("precision", ["default", "fp32"])
 def test_an_older_version_computes_in_fp32_what_has_the_default_precision(
     precision: Any, run: Path, recipe: RecipeInfo

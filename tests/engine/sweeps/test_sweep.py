@@ -35,6 +35,14 @@ def test_a_sweep_is_read_as_it_was_written() -> None:
     assert not sweeps.is_active(folder)
 
 
+def test_a_sweep_whose_settings_name_the_weights_of_a_twin_run_is_read() -> None:
+    folder = sweeps.create(made())
+    file = folder / sweeps.FILE_NAME
+    file.write_text(file.read_text().replace("[base]\n", '[base]\ninitial_weights = ""\n'))
+    assert "initial_weights" in file.read_text()
+    assert sweeps.read(folder) == made()
+
+
 def test_fields_and_settings_of_the_recipe_go_where_they_belong() -> None:
     spec = made().spec_of({"learning_rate": 0.01, "width": 32}, 0)
     assert spec.learning_rate == 0.01
