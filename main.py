@@ -454,15 +454,14 @@ def _add_new_recipe(parser: Parser) -> None:
 def _add_export(parser: Parser) -> None:
     """Add the flags of `export`."""
     # Not from the package that writes them: its imports would slow down every command.
-    formats = "csv", "html", "parquet", "tensorboard", "wandb"
+    formats = "csv", "html", "parquet", "tensorboard"
     parser.add_argument("ids", metavar="RUN", nargs="+", help="a run's number; all: every run")
     parser.add_argument(
         "--format",
         choices=formats,
         required=True,
         help="csv, parquet: two tables, of points and of runs; html: one page about a run, "
-        "or a comparison of several; tensorboard: event files; wandb: an offline folder for "
-        "`wandb sync`",
+        "or a comparison of several; tensorboard: event files",
     )
     parser.add_argument(
         "-o",

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.exports import csv_files, parquet_files, run_source, wandb_folder
+from engine.exports import csv_files, parquet_files, run_source
 from engine.exports.report import html_report
 from engine.exports.run_source import RunSource
 from engine.exports.tables import Tick
@@ -30,7 +30,6 @@ class Format(StrEnum):
     CSV = "csv"
     PARQUET = "parquet"
     TENSORBOARD = "tensorboard"
-    WANDB = "wandb"
     HTML = "html"
 
     @property
@@ -124,14 +123,11 @@ def _write(infos: Sequence[RunInfo], format: Format, to: Path, tick: Tick) -> li
             parquet_files.write_parquet(to, infos, tick)
         case Format.HTML:
             html_report.write_report(to, infos, tick)
-        case Format.TENSORBOARD | Format.WANDB:
+        case Format.TENSORBOARD:
             for info in infos:
                 with RunSource(info) as source:
-                    if format is Format.WANDB:
-                        wandb_folder.write_wandb(to, source, tick)
-                    else:
-                        found = _write_tensorboard(to / run_source.file_stem(info), source, tick)
-                        remarks += [f"Run {info.id}: {text}" for text in found]
+                    found = _write_tensorboard(to / run_source.file_stem(info), source, tick)
+                    remarks += [f"Run {info.id}: {text}" for text in found]
     return remarks
 
 

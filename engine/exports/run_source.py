@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Self
 
@@ -35,16 +35,6 @@ _OF_THE_MACHINE = frozenset(
 _MEDIA = "media"
 _LONGEST_NAME = 60
 _MOST_EVENTS = 1_000_000
-
-
-class Point(NamedTuple):
-    """One value of a series."""
-
-    step: int
-    time: float
-    """Seconds since the epoch."""
-
-    value: float
 
 
 class Image(NamedTuple):
@@ -86,14 +76,6 @@ class RunSource:
         """Return the number of points by series, in the order of their names."""
         counts = self.reader.counts() if self.reader else {}
         return {name: counts[name] for name in sorted(counts) if counts[name]}
-
-    def points(self, series: str) -> Iterator[Point]:
-        """Yield every point of `series`, exactly as it is stored."""
-        if self.reader is None:
-            return
-        for batch in self.reader.batches(series):
-            steps = batch.step.astype("int64").tolist()
-            yield from map(Point, steps, batch.time.tolist(), batch.value.tolist())
 
     def events(self) -> list[StoredEvent]:
         """Return all events, oldest first."""

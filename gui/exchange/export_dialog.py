@@ -98,10 +98,6 @@ class ExportDialog(WorkDialog):
                 self.tr("TensorBoard"),
                 self.tr("A folder with event files for each run: points, images, histograms."),
             ),
-            Format.WANDB: (
-                self.tr("Weights & Biases"),
-                self.tr("Offline runs. Nothing is sent: `wandb sync` uploads what is in there."),
-            ),
         }
 
     def _show_format(self) -> None:

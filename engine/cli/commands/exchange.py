@@ -66,8 +66,6 @@ def _report(done: Exported, format: str, run_ids: Sequence[str], *, json: bool) 
         )
     else:
         out().print(str(done.path), soft_wrap=True)
-    if format == Format.WANDB:
-        err().print("Nothing was sent: `wandb sync` uploads what is in there.", soft_wrap=True)
     return Exit.DONE
 
 

@@ -1,19 +1,14 @@
-"""Tables, W&B folders and settings: what other programs read of an export."""
+"""Tables and settings: what other programs read of an export."""
 
 from __future__ import annotations
 
 import csv
-import json
 import math
 import struct
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from engine.exports import protobuf_wire as wire
 from engine.exports.export_runs import CannotExport, Format, export, proposed_name, refusal
 from engine.exports.run_source import settings_of
 from engine.messages.events import ImageLogged, Metrics, Points, RunEnded
@@ -89,76 +84,12 @@ def test_a_spreadsheet_computes_nothing_of_a_csv(tmp_path: Path) -> None:
     assert "'=cmd()|x" in (done.path / "points.csv").read_text("utf-8")
 
 
-@pytest.mark.parametrize("format", [Format.TENSORBOARD, Format.WANDB])
-def test_no_name_leaves_the_folder(format: Format, tmp_path: Path) -> None:
+def test_no_name_leaves_the_folder(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    done = export([a_run("../../x/../y\\z")], format, tmp_path / "in" / "out")
+    done = export([a_run("../../x/../y\\z")], Format.TENSORBOARD, tmp_path / "in" / "out")
     assert {path.name for path in tmp_path.iterdir()} - {"home"} == {"in"}
     assert [path.name for path in (tmp_path / "in").iterdir()] == ["out"]
     assert all(path.resolve().is_relative_to(done.path) for path in done.path.rglob("*"))
-
-
-def parts_of(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Kind and content of each part of a file of W&B, whose checksums are right."""
-    assert data[:7] == struct.pack("<4sHB", b":W&B", 0xBEE1, 0)
-    place = 7
-    while place < len(data):
-        room = 32_768 - place % 32_768
-        if room < 7:
-            assert not any(data[place : place + room])
-            place += room
-            continue
-        check, length, kind = struct.unpack_from("<IHB", data, place)
-        content = data[place + 7 : place + 7 + length]
-        assert length <= room - 7
-        assert check == zlib.crc32(bytes([kind]) + content)
-        yield kind, content
-        place += 7 + length
-
-
-def records_of(data: bytes) -> Iterator[tuple[int, memoryview]]:
-    """Field and message of each record; a record may have several parts."""
-    whole, last = b"", 4
-    for number, (kind, content) in enumerate(parts_of(data), 1):
-        assert (kind in (1, 2)) == (last in (1, 4)), f"part {number}"
-        whole, last = whole + content, kind
-        if kind in (1, 4):
-            for field, _, value in wire.fields(memoryview(whole)):
-                if field != 1:
-                    yield field, wire.body(value)
-            whole = b""
-    assert not whole
-
-
-def items(message: memoryview, number: int = 1) -> dict[str, Any]:
-    found = {}
-    for field, _, value in wire.fields(message):
-        if field == number:
-            parts = {n: wire.body(v) for n, _, v in wire.fields(wire.body(value))}
-            found[wire.text(parts[2])] = json.loads(bytes(parts[16]))
-    return found
-
-
-@pytest.mark.parametrize("count", [6, 3000], ids=["one block", "several blocks"])
-def test_wandb_reads_run_history_and_summary(count: int, tmp_path: Path) -> None:
-    values = [(place + 1) / 3 for place in range(count)]
-    done = export([a_run(values=values)], Format.WANDB, tmp_path / "out")
-    (file,) = done.path.glob("offline-run-*/run-*.wandb")
-    records = list(records_of(file.read_bytes()))
-    kinds = [field for field, _ in records]
-    assert (kinds[0], kinds[1], kinds[-2], kinds[-1]) == (21, 17, 3, 18)
-    run = records[1][1]
-    texts = {n: wire.text(v) for n, kind, v in wire.fields(run) if kind == wire.BYTES and n == 8}
-    assert texts[8] == BAD
-    tags = [wire.text(v) for n, _, v in wire.fields(run) if n == 10]
-    assert tags == ["@a", "b"]
-    config = next(wire.body(v) for n, _, v in wire.fields(run) if n == 4)
-    assert items(config)["batch_size"] == 128
-    history = [items(message) for field, message in records if field == 2]
-    assert [row["_step"] for row in history] == list(range(1, count + 1))
-    assert [row["train/loss"] for row in history] == values
-    assert history[1]["=cmd()|x"] == 0.5
-    assert items(records[-2][1])["train/loss"] == values[-1]
 
 
 def test_settings_of_the_machine_are_no_hyperparameters() -> None:
@@ -191,7 +122,7 @@ def test_a_damaged_run_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     for path in info.folder.glob("run.sqlite*"):
         path.unlink()
     store.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
-    for format in (Format.CSV, Format.HTML, Format.WANDB):
+    for format in (Format.CSV, Format.HTML, Format.TENSORBOARD):
         with pytest.raises(CannotExport, match="cannot be read"):
             export([info], format, tmp_path / "out")
     assert {path.name for path in tmp_path.iterdir()} <= {"home"}

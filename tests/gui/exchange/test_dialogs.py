@@ -34,6 +34,17 @@ def choose(dialog: ExportDialog, format: Format) -> None:
     dialog.format.setCurrentIndex(dialog.format.findData(format))
 
 
+def test_a_remembered_format_that_is_gone_leaves_the_first_one(
+    controller: ExchangeController, tmp_path: Path
+) -> None:
+    settings = QSettings(str(tmp_path / "window.ini"), QSettings.Format.IniFormat)
+    settings.setValue("exchange/format", "wandb")
+    record_epochs("finished", (0.5,))
+    dialog = controller.export(RunIndex().runs())
+    assert dialog is not None
+    assert dialog.chosen is Format.HTML
+
+
 def test_runs_are_exported_to_the_chosen_place(
     controller: ExchangeController, tmp_path: Path, qtbot: QtBot
 ) -> None:
@@ -42,7 +53,7 @@ def test_runs_are_exported_to_the_chosen_place(
     dialog = controller.export(RunIndex().runs())
     assert dialog is not None
     dialog.folder.setText(str(tmp_path))
-    for format in (Format.CSV, Format.TENSORBOARD, Format.WANDB, Format.HTML):
+    for format in (Format.CSV, Format.TENSORBOARD, Format.HTML):
         choose(dialog, format)
         assert format.is_file is dialog.name.text().endswith(".html")
         target = tmp_path / dialog.name.text()

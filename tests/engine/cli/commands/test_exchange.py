@@ -67,6 +67,14 @@ def test_what_cannot_be_done_is_refused(
     assert why in capsys.readouterr().err
 
 
+def test_a_format_that_does_not_exist_is_refused_by_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        call("export", "all", "--format", "wandb")
+    assert "--format invalid choice: 'wandb'" in capsys.readouterr().err
+
+
 def test_the_step_column_is_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "a.csv"
     table.write_text("when,reward\n10,0.5\n")
