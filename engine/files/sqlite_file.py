@@ -86,6 +86,16 @@ def open_readonly(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def open_unwritten(path: Path) -> sqlite3.Connection:
+    """Open a file that no process writes, for reading; no other file appears beside it.
+
+    Raises and asks as `open_readonly` does.
+    """
+    if problem := _file_problem(path):
+        raise sqlite3.DatabaseError(problem)
+    return _connect(path, "mode=ro&immutable=1")
+
+
 def can_read(connection: sqlite3.Connection) -> bool:
     """Whether SQLite could create what it needs beside the file: an index of its write-ahead log.
 

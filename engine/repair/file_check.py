@@ -20,7 +20,6 @@ from engine.files.regular_file import read_regular
 from engine.repair import store_salvage
 from engine.repair.report import RunReport, free_name, move_aside
 from engine.repair.store_check import open_store, stored_status
-from engine.repair.store_pages import StorePages
 from engine.runs import checkpoint_files, checkpoint_place, run_index
 from engine.runs.checkpoint_files import CheckpointDamaged, CheckpointTooNew
 from engine.runs.checkpoint_place import PlaceAway
@@ -37,20 +36,14 @@ from engine.spec.spec_file import UnreadableSpec, read_spec
 def kept_files(folder: Path) -> tuple[list[KeptFile], bool]:
     """Return the copies of the run's files in its store, by attempt, and whether these are all.
 
-    Raises OSError.
+    Those of a damaged store are taken from its backup. Raises OSError, and sqlite3.Error if another
+    process is the cause.
     """
     try:
         with open_store(folder) as store:
             found, are_all = read_kept_files(store), True
     except sqlite3.Error:  # a damaged store, which has its own finding
-        with StorePages(folder) as pages:
-            rows = [row.values for row in pages.rows() if row.table == "file"]
-        found, are_all = [], False
-        for row in rows:
-            match row:
-                case (int(attempt), str(name), bytes(body)):
-                    found.append(KeptFile(attempt, name, body))
-        found.sort()
+        found, are_all = store_salvage.readable_files(folder), False
     return [file for file in found if file.name == SPEC or is_code(file.name)], are_all
 
 

@@ -17,6 +17,7 @@ from engine.repair import file_check, store_check, store_salvage
 from engine.repair.report import Report, RunReport
 from engine.runs import checkpoint_files, run_info
 from engine.runs.store.run_store import FILE_NAME as STORE
+from engine.runs.store.store_backup import FILE_NAME as BACKUP
 from engine.spec.recipe_copy import RECIPE
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import SpecTooNew, UnreadableSpec, read_spec
@@ -79,18 +80,22 @@ def _check_store(folder: Path, report: RunReport) -> None:
     damage = store_check.damage_of(folder) if (folder / STORE).exists() else "it was lost"
     if not damage:
         store_check.check_contents(folder, report)
+        store_check.check_backup(folder, report)
         return
+    has_backup = (folder / BACKUP).is_file()
     if not (folder / STORE).exists():
         problem = "The store of the run is missing."
-        if not checkpoint_files.checkpoints(folder) and not store_salvage.has_log(folder):
+        if not checkpoint_files.checkpoints(folder) and not has_backup:
             advice = "It never began, or all of it is lost: delete it, or start it anew."
             report.unmendable(STORE, problem, advice)
             return
-        remedy = "it is built anew from its write-ahead log and from the checkpoints"
+        remedy = f"it is built anew from {'its backup' if has_backup else 'the checkpoints'}"
     else:
         problem = f"The store of the run is damaged: {damage}."
         aside = store_salvage.kept_name(folder).name
-        remedy = f"it is built anew from all that can be read; the damaged one is kept as {aside}"
+        rest = " and from its backup" if has_backup else ""
+        remedy = f"it is built anew from all that can be read{rest}; the damaged one is kept as "
+        remedy += aside
     mended = report.mendable(
         STORE, problem, remedy, lambda: store_salvage.rebuild_store(folder, damage).text
     )

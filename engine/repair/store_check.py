@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -18,7 +19,9 @@ from engine.messages.events import Event
 from engine.repair.report import RunReport
 from engine.repair.stored_blocks import blocks_are_right, rebuild_blocks
 from engine.runs.run_state import RunState, RunStatus, fold
+from engine.runs.store import store_backup
 from engine.runs.store.run_store import FILE_NAME, FORMAT, decode_event, encode_status, has_means
+from engine.runs.store.store_backup import FILE_NAME as BACKUP
 
 WAL = f"{FILE_NAME}-wal"
 
@@ -49,22 +52,25 @@ def open_store(folder: Path) -> Iterator[sqlite3.Connection]:
     Raises sqlite3.Error, OSError. Ctrl-C also ends a long statement.
     """
     path = folder / FILE_NAME
-    connection = _interruptible(open_readonly(path))
-    try:
+    with _interruptible(open_readonly(path)) as connection:
         if can_read(connection):
             yield connection
         else:
             with tempfile.TemporaryDirectory(prefix="traindeck-fsck-") as copy:
                 shutil.copyfile(path, Path(copy) / FILE_NAME)
                 shutil.copyfile(folder / WAL, Path(copy) / WAL)
-                with closing(_connect(Path(copy) / FILE_NAME)) as copied:
+                with _interruptible(_connect(Path(copy) / FILE_NAME)) as copied:
                     yield copied
-    except sqlite3.OperationalError as error:
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
-            raise KeyboardInterrupt from error  # see `_connect`
-        raise
-    finally:
-        connection.close()
+
+
+@contextlib.contextmanager
+def open_backup(folder: Path) -> Iterator[sqlite3.Connection]:
+    """Open the backup of the store in `folder` for reading.
+
+    Raises sqlite3.Error. Ctrl-C also ends a long statement.
+    """
+    with _interruptible(store_backup.open_backup(folder)) as connection:
+        yield connection
 
 
 def newer_format(folder: Path) -> str:
@@ -98,6 +104,30 @@ def damage_of(folder: Path) -> str:
         if not is_damage(error):
             raise
         return str(error)
+
+
+def check_backup(folder: Path, report: RunReport) -> None:
+    """Check the backup of an undamaged store; make it anew if it is damaged.
+
+    Raises sqlite3.Error, OSError if the disk or another process is the cause.
+    """
+    if not os.path.lexists(folder / BACKUP):
+        return
+    report.progress("the backup of its store")
+    try:
+        with open_backup(folder) as connection:
+            damage = _failed_integrity(connection) or _wrong_tables(connection)
+    except sqlite3.Error as error:
+        if not is_damage(error):
+            raise
+        damage = str(error)
+    if damage:
+        report.mendable(
+            BACKUP,
+            f"The backup of the store is damaged: {damage}.",
+            "it is made anew from the store",
+            lambda: store_backup.back_up(folder),
+        )
 
 
 def check_contents(folder: Path, report: RunReport) -> None:
@@ -192,13 +222,26 @@ def differs(status: RunStatus, expected: RunStatus) -> bool:
 
 def _connect(path: Path) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode=rw"
-    return _interruptible(sqlite3.connect(uri, uri=True, isolation_level=None))
+    return _with_signals(sqlite3.connect(uri, uri=True, isolation_level=None))
 
 
-def _interruptible(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _with_signals(connection: sqlite3.Connection) -> sqlite3.Connection:
     # Python handles signals only while it runs: Ctrl-C raises in the handler, which SQLite reports.
     connection.set_progress_handler(lambda: 0, 100_000)
     return connection
+
+
+@contextlib.contextmanager
+def _interruptible(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Close `connection` at the end; a statement that Ctrl-C has ended raises KeyboardInterrupt."""
+    try:
+        yield _with_signals(connection)
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        connection.close()
 
 
 def _failed_integrity(connection: sqlite3.Connection) -> str:

@@ -1,4 +1,4 @@
-"""Builds the store of a run anew: from what can be read of a damaged one, or from checkpoints."""
+"""Builds the store of a run anew: from what can be read of it, its backup, or checkpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -23,17 +23,27 @@ from engine.messages.events import (
     CheckpointSaved,
     Event,
     Notice,
+    Rewound,
     RunEnded,
     TrainingStarted,
 )
 from engine.repair.report import free_name
-from engine.repair.store_check import WAL, folded, is_damage, open_store
-from engine.repair.store_pages import StorePages
+from engine.repair.store_check import WAL, folded, is_damage, open_backup, open_store
 from engine.repair.stored_blocks import rebuild_blocks
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunStatus
-from engine.runs.store.run_store import FILE_NAME, FORMAT, RunStore, decode_event, encode_status
+from engine.runs.store.run_store import (
+    FILE_NAME,
+    FORMAT,
+    LARGEST_FILE,
+    RunStore,
+    decode_event,
+    encode_status,
+)
+from engine.runs.store.store_backup import FILE_NAME as BACKUP
+from engine.runs.store.store_backup import back_up
 from engine.spec import spec_file
+from engine.spec.recipe_copy import KeptFile
 from engine.spec.spec_file import UnreadableSpec, read_spec
 
 MOST_FAILURES = 20_000
@@ -45,6 +55,8 @@ _LARGEST_KEY = 2**40
 _TEMPORARY = ".fsck-"
 _WHOLE_LOG = "whole-log"
 _MOST_SERIES = 100_000
+_MOST_ATTEMPTS = 1000
+_UNKNOWN = -1
 
 _FOUND_POINTS = """
 CREATE TABLE found.point (
@@ -52,9 +64,7 @@ CREATE TABLE found.point (
 ) WITHOUT ROWID
 """
 _ADD_POINT = (
-    "INSERT INTO found.point (series, i, step, time, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
-    "(series, i) DO UPDATE SET step = excluded.step, time = excluded.time, value = excluded.value "
-    "WHERE excluded.time > time"
+    "INSERT OR IGNORE INTO found.point (series, i, step, time, value) VALUES (?, ?, ?, ?, ?)"
 )
 _ADD_FILE = "INSERT OR IGNORE INTO file (attempt, name, body) VALUES (?, ?, ?)"
 
@@ -69,7 +79,11 @@ class Salvaged(NamedTuple):
     events: int = 0
     known_events: int = 0
     is_all_known: bool = False
-    """Whether the store tells the number of points of every series that was found."""
+    """Whether the store tells the number of its events, and of the points of each series found."""
+
+    backup_points: int = 0
+    backup_events: int = 0
+    """Those of `points` and `events` that only the backup had."""
 
     @property
     def text(self) -> str:
@@ -79,6 +93,8 @@ class Salvaged(NamedTuple):
             f"{self.points} of {least}{self.known_points} points and {self.events} of "
             f"{least}{self.known_events} events could be read"
         )
+        if self.backup_points or self.backup_events:
+            text += f", {self.backup_points} points and {self.backup_events} events in the backup"
         points, events = self.known_points - self.points, self.known_events - self.events
         if points or events:
             return f"{text}: {least}{points} points and {events} events are lost"
@@ -88,8 +104,9 @@ class Salvaged(NamedTuple):
 def rebuild_store(folder: Path, why: str) -> Salvaged:
     """Replace the store of the run in `folder` by a new one with all that can be read.
 
-    The old one is kept as `run.sqlite.damaged-<n>`. `why` is a clause for an event of the run. If
-    this raises, nothing has changed. Raises sqlite3.Error, OSError.
+    What cannot be read of it is taken from its backup, which is then made anew. The old store is
+    kept as `run.sqlite.damaged-<n>`. `why` is a clause for an event of the run. If this raises,
+    nothing has changed. Raises sqlite3.Error, OSError.
     """
     new = temporary_folder(folder)
     try:
@@ -122,7 +139,22 @@ def rebuild_store(folder: Path, why: str) -> Salvaged:
         _replace_store(folder, new)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+    with contextlib.suppress(OSError, sqlite3.Error):  # a full disk: the old one counts as older
+        back_up(folder)
     return salvaged
+
+
+def readable_files(folder: Path) -> list[KeptFile]:
+    """Return the copies of the run's files that a damaged store or its backup has, by attempt.
+
+    Raises sqlite3.Error, OSError if the disk or another process is the cause.
+    """
+    found: dict[tuple[int, str], KeptFile] = {}
+    for opened in (open_store, open_backup):
+        with _readable(folder, opened) as source:
+            for file in _kept_files(source)[0] if source else ():
+                found.setdefault((file.attempt, file.name), file)
+    return sorted(found.values())
 
 
 def temporary_folder(folder: Path) -> Path:
@@ -176,49 +208,116 @@ class DamagedTable:
                     ranges += [(middle, end), (begin, middle)]
 
 
-def _copy_readable(folder: Path, new: sqlite3.Connection) -> Salvaged:
-    """Copy what can be read of the old store: what SQLite finds, then what its pages hold."""
-    rest = _Rest(new)
-    if (folder / FILE_NAME).exists():
-        with contextlib.ExitStack() as stack:
+@contextlib.contextmanager
+def _readable(
+    folder: Path, opened: Callable[[Path], contextlib.AbstractContextManager[sqlite3.Connection]]
+) -> Iterator[sqlite3.Connection | None]:
+    """Open the store or the backup, as `opened` does; yield None if nothing of it can be read."""
+    with contextlib.ExitStack() as stack:
+        source = None
+        name = FILE_NAME if opened is open_store else BACKUP
+        if (folder / name).exists():
             try:
-                old = stack.enter_context(open_store(folder))
-                (number,) = old.execute("PRAGMA user_version").fetchone()
+                source = stack.enter_context(opened(folder))
+                source.execute("PRAGMA user_version").fetchone()
             except sqlite3.Error as error:
                 if not is_damage(error):
                     raise
-            else:
-                rest.version = max(FORMAT, FormatVersion.from_number(number))
-                _copy_events(old, rest)
-                _copy_files(old, new)
-                _copy_points(old, rest)
-                _copy_status(old, new)
-    with StorePages(folder) as pages:
-        rest.add_rows(pages)
+                source = None
+        yield source
+
+
+def _copy_readable(folder: Path, new: sqlite3.Connection) -> Salvaged:
+    """Copy what can be read of the old store, and then what only its backup has."""
+    rest = _Rest(new)
+    for opened in (open_store, open_backup):
+        with _readable(folder, opened) as source:
+            if source is None:
+                continue
+            rest.begin(source, is_backup=opened is open_backup)
+            _copy_events(source, rest)
+            _copy_files(source, rest)
+            _copy_points(source, rest)
+            _copy_status(source, new)
     new.execute(f"PRAGMA user_version = {rest.version.number}")
+    # Above that of the backup, which then counts as older: rows after a gap get other places.
+    new.execute("UPDATE status SET generation = max(generation, ?)", (rest.generation + 1,))
     return rest.finish()
 
 
 class _Rest:
-    """Adds what is found to the new store; each row once."""
+    """Adds what is found to the new store; each row once: first those of the old store, then those
+    of its backup."""
 
     def __init__(self, new: sqlite3.Connection) -> None:
         self.version = FORMAT
+        self.generation = _UNKNOWN
+        """The highest of both, which increases when points are deleted."""
+
+        self.is_end_known = False
+        """Whether the old store tells the number of its newest event."""
+
+        self.has_all_files = False
+        """Whether all copies of files in the old store could be read."""
+
         self._new = new
         self._names: dict[int, str] = {}
         self._counts: dict[int, int] = {}
+        self._counted: set[int] = set()
+        """The series whose counts the old store tells."""
 
-    def add_event(self, seq: object, at: object, body: object) -> bool:
-        """Add an event; return whether it is one."""
+        self._is_backup = False
+        self._before_backup = (0, 0)
+        self._until = math.inf
+        """The step from which on points do not count."""
+
+    def begin(self, source: sqlite3.Connection, *, is_backup: bool) -> None:
+        """Begin with the rows of `source`."""
+        (number,) = source.execute("PRAGMA user_version").fetchone()
+        self.version = max(self.version, FormatVersion.from_number(number))
+        generation = _generation(source)
+        if is_backup:
+            self._is_backup = True
+            self._before_backup = self._numbers()
+            self._until = self._valid_until(source, generation)
+        self.generation = max(self.generation, generation)
+
+    def _valid_until(self, backup: sqlite3.Connection, generation: int) -> float:
+        """Return the step from which on the run has taken back what its backup holds."""
+        last = _end(backup, "event", "seq") - 1
+        later = self._new.execute("SELECT body FROM event WHERE seq > ?", (last,)).fetchall()
+        events = [decode_event(body, self.version) for (body,) in later]
+        steps = [event.step for event in events if isinstance(event, Rewound)]
+        if steps:
+            return min(steps)
+        is_same = self.generation in (_UNKNOWN, generation)
+        return math.inf if is_same else -math.inf
+
+    def _numbers(self) -> tuple[int, int]:
+        """Return how many points and events were found by now."""
+        (points,) = self._new.execute("SELECT count(*) FROM found.point").fetchone()
+        (events,) = self._new.execute("SELECT count(*) FROM event").fetchone()
+        return points, events
+
+    def note_end(self, end: int) -> None:
+        """Note a number above that of the newest event, as the source tells it."""
+        self.is_end_known |= not self._is_backup and end < _LARGEST_KEY
+
+    def add_event(self, seq: object, at: object, body: object) -> None:
+        """Add an event, if it is one."""
         try:
             decode_event(body, self.version)  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            return False
+            return
         if _is_number(at) and _is_key(seq):
             self._new.execute(
                 "INSERT OR IGNORE INTO event (seq, time, body) VALUES (?, ?, ?)", (seq, at, body)
             )
-        return True
+
+    def add_file(self, file: KeptFile) -> None:
+        """Add the copy of a file. The old store has forgotten those that it does not have."""
+        if not (self._is_backup and self.has_all_files):
+            self._new.execute(_ADD_FILE, (file.attempt, file.name, file.body))
 
     def add_series(self, id: object, name: object, count: object) -> None:
         """Add the name of a series, and the number of its points."""
@@ -226,30 +325,17 @@ class _Rest:
             self._names.setdefault(id, name)
         if isinstance(id, int) and _is_key(count):
             self._counts.setdefault(id, cast(int, count))
+            if not self._is_backup:
+                self._counted.add(id)
 
     def add_points(self, rows: Iterable[Row]) -> None:
-        """Add rows of the table `point`. Of two in one place, the later one counts."""
-        self._new.executemany(_ADD_POINT, (row for row in rows if _is_point(row)))
+        """Add rows of the table `point`, but those that the run has taken back."""
+        valid = (row for row in rows if _is_point(row) and cast(int, row[2]) < self._until)
+        self._new.executemany(_ADD_POINT, valid)
 
-    def add_rows(self, pages: StorePages) -> None:
-        """Add what the pages hold; a page that is not in use may hold deleted rows."""
-        for table, values in pages.rows():  # first: deleted points lie behind the count
-            if table == "series":
-                self.add_series(*values)
-        self.add_points(
-            row
-            for table, row in pages.rows()
-            if table == "point" and (pages.knows_free or self._is_counted(row))
-        )
-        for table, values in pages.rows():
-            if table == "file":
-                self._new.execute(_ADD_FILE, values)
-            elif table == "event" and not self.add_event(*values) and values[0] == 1:
-                _keep_status(self._new, values[2])
-
-    def _is_counted(self, row: Row) -> bool:
-        series, i, *_ = row
-        return not isinstance(series, int) or cast(int, i) < self._counts.get(series, _LARGEST_KEY)
+    def _is_all_known(self, found: Set[int], events: int) -> bool:
+        """Whether the old store tells how many events it had, and points of the series `found`."""
+        return self.is_end_known and bool(events and self._counted) and found <= self._counted
 
     def finish(self) -> Salvaged:
         """Write the points, those after a gap moved up, and the series; return the numbers."""
@@ -277,26 +363,50 @@ class _Rest:
             rebuild_blocks(new, id)
             known += max(end, self._counts.get(id, 0))
         events, last = new.execute("SELECT count(*), coalesce(max(seq), 0) FROM event").fetchone()
+        points = sum(count for count, _ in found.values())
+        before = self._before_backup if self._is_backup else (points, events)
         return Salvaged(
-            sum(count for count, _ in found.values()),
+            points,
             known,
             events,
             max(events, last),
-            is_all_known=bool(events and self._counts) and found.keys() <= self._counts.keys(),
+            is_all_known=self._is_all_known(found.keys(), events),
+            backup_points=points - before[0],
+            backup_events=events - before[1],
         )
 
 
-def _copy_events(old: sqlite3.Connection, rest: _Rest) -> None:
+def _copy_events(source: sqlite3.Connection, rest: _Rest) -> None:
     query = "SELECT seq, time, body FROM event WHERE seq >= ? AND seq < ? ORDER BY seq"
-    for row in DamagedTable(old).rows(query, (), _end(old, "event", "seq")):
+    end = _end(source, "event", "seq")
+    rest.note_end(end)
+    for row in DamagedTable(source).rows(query, (), end):
         rest.add_event(*row)
 
 
-def _copy_files(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-    with contextlib.suppress(sqlite3.Error):  # a store of an old format has no such table
-        for row in old.execute("SELECT attempt, name, body FROM file"):
-            if [type(value) for value in row] == [int, str, bytes]:
-                new.execute(_ADD_FILE, row)
+def _copy_files(source: sqlite3.Connection, rest: _Rest) -> None:
+    found, are_all = _kept_files(source)
+    for file in found:
+        rest.add_file(file)
+    rest.has_all_files |= are_all
+
+
+def _kept_files(source: sqlite3.Connection) -> tuple[list[KeptFile], bool]:
+    """Return the copies of files that can be read, and whether these are all that were kept."""
+    end = _end(source, "file", "attempt")
+    found: list[KeptFile] = []
+    are_all = end <= _MOST_ATTEMPTS
+    query = "SELECT attempt, name, body FROM file WHERE attempt = ? AND length(body) <= ?"
+    for attempt in range(min(end, _MOST_ATTEMPTS)):
+        try:
+            for row in source.execute(query, (attempt, LARGEST_FILE)):
+                if [type(value) for value in row] == [int, str, bytes]:
+                    found.append(KeptFile(*row))
+        except sqlite3.Error as error:  # also: a store of an old format has no such table
+            if not is_damage(error):
+                raise
+            are_all = False
+    return found, are_all
 
 
 def _copy_points(old: sqlite3.Connection, rest: _Rest) -> None:
@@ -325,6 +435,17 @@ def _series_with_points(old: sqlite3.Connection, named: set[int]) -> list[int]:
             id = row[0]
             found.add(id)
     return sorted(found)
+
+
+def _generation(source: sqlite3.Connection) -> int:
+    """Return how often points were deleted, which the status tells, or _UNKNOWN."""
+    try:
+        row = source.execute("SELECT generation FROM status").fetchone()
+    except sqlite3.Error as error:
+        if not is_damage(error):
+            raise
+        return _UNKNOWN
+    return row[0] if row and _is_key(row[0]) else _UNKNOWN
 
 
 def _copy_status(old: sqlite3.Connection, new: sqlite3.Connection) -> None:

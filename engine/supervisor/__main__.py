@@ -163,6 +163,7 @@ def main(arguments: list[str]) -> int:
     finally:
         Heartbeat(folder).end()
         server.close()
+        store.backups.end(last=not store.is_behind)
         with contextlib.suppress(sqlite3.Error):
             run_store.close()
         admission.leave()

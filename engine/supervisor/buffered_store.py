@@ -17,7 +17,7 @@ import msgspec
 from engine.files.disk_errors import short_reason
 from engine.files.file_sync import FileSync
 from engine.messages.channel import StatusAnswer
-from engine.messages.events import Event, Failure, Metrics, Progress
+from engine.messages.events import CheckpointSaved, Event, Failure, Metrics, Progress
 from engine.messages.merged_metrics import MergedMetrics, count_points
 from engine.repair.kept_files import keep_files
 from engine.runs.run_state import RunStatus, fold
@@ -25,6 +25,7 @@ from engine.runs.store.run_store import FILE_NAME, RunStore
 from engine.spec.recipe_copy import KeptFile
 from engine.supervisor.disk_reserve import DiskReserve
 from engine.supervisor.message_validation import SeriesLimit
+from engine.supervisor.store_backups import StoreBackups
 from engine.system.open_folder import OpenFolder
 
 _log = logging.getLogger(__name__)
@@ -112,6 +113,10 @@ class BufferedStore:
 
         self._retry_at = 0.0
         self._reserve = DiskReserve(folder)
+        self.backups = StoreBackups(folder)
+        """Asked for one after each checkpoint, and after each rewind, which makes the last one old.
+        """
+
         self.open_folder = OpenFolder(folder)
         """The run folder, also after it was renamed."""
 
@@ -381,7 +386,10 @@ class BufferedStore:
     def _committed(self, count: int) -> None:
         """Forget the oldest `count` entries, which are committed now, and have them synced."""
         for _ in range(count):
-            self._waiting_points -= _points_in(self._waiting.popleft())
+            entry = self._waiting.popleft()
+            self._waiting_points -= _points_in(entry)
+            if isinstance(entry, _Rewind) or isinstance(entry.event, CheckpointSaved):
+                self.backups.ask()
         callbacks: list[Callable[[], None]] = []
         if not self._waiting:
             callbacks, self._when_durable = self._when_durable, callbacks

@@ -21,13 +21,16 @@ from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
 from engine.runs.run_state import RunState
 from engine.runs.store.run_store import FILE_NAME as STORE
+from engine.runs.store.store_reader import RunReader
+from engine.spec import catalog
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.system import paths
+from tests.support.contract import plain
 from tests.support.full_disk import fill, small_disk
 from tests.support.lost_files import LostFiles
 from tests.support.old_runs import NEWEST, restore_run
 from tests.support.runs import curve, wait_for_end
-from tests.support.sentences import sentence
+from tests.support.trained_runs import own_copy
 
 PAGE = 4096
 
@@ -77,6 +80,20 @@ def test_a_mended_run_trains_on(damaged: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.endswith("nothing is damaged.\n")
 
 
+@pytest.mark.usefixtures("processes")
+def test_a_run_has_a_backup_of_all_that_it_has_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    info = own_copy(plain(catalog.strategy("torch/single")))
+    before = curve(info, "train/loss")
+    with RunReader(info.folder) as reader:
+        events = reader.events_after(0)
+    (info.folder / STORE).write_bytes(b"noise" * 1000)
+    assert main.main(["fsck", "--repair", info.id]) == 0
+    assert "and from its backup" in capsys.readouterr().out
+    assert curve(client.get_run(info.id), "train/loss") == before
+    with RunReader(info.folder) as reader:
+        assert reader.events_after(0)[:-1] == events, "and the last one tells of the repair"
+
+
 def test_on_a_full_disk_nothing_changes_and_the_reason_is_said(
     damaged: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,7 +105,7 @@ def test_on_a_full_disk_nothing_changes_and_the_reason_is_said(
     monkeypatch.setattr("engine.repair.file_check.write_atomically", full)
     assert main.main(["fsck", "1", "--repair"]) == 1
     said = capsys.readouterr().out
-    assert said.count(sentence("not-mended-as-disk-is-full")) == 3
+    assert said.count("It was not mended: the disk is full. Make room, then repair again.") == 3
     for path, content in before.items():
         if "sqlite-" not in path.name:
             assert path.read_bytes() == content
@@ -115,7 +132,7 @@ def test_a_disk_that_is_really_full(disk: Path, capsys: pytest.CaptureFixture[st
     assert [info.state for info in client.runs()] == [RunState.STOPPED], "it is listed meanwhile"
     before = (run / STORE).read_bytes()
     assert main.main(["fsck", "1", "--repair"]) == 1
-    assert capsys.readouterr().out.count(sentence("disk-is-full-make-room")) == 2
+    assert capsys.readouterr().out.count("the disk is full. Make room") == 2
     assert (run / STORE).read_bytes() == before
     (disk / "filler").unlink()
     assert main.main(["fsck", "1", "--repair"]) == 0
@@ -133,7 +150,7 @@ def test_a_read_only_disk_is_checked_and_said_when_it_should_be_mended(
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     assert [info.state for info in client.runs()] == [RunState.STOPPED], "it is listed meanwhile"
     assert main.main(["fsck"]) == 1
-    assert sentence("copy-of-recipe-is-empty") in capsys.readouterr().out
+    assert "recipe.py: The copy of the recipe is empty. With --repair" in capsys.readouterr().out
     assert main.main(["fsck", "--repair"]) == 1
     assert "Read-only file system" in capsys.readouterr().out
 
@@ -153,7 +170,7 @@ def test_a_disk_that_gives_no_files_is_no_damage_of_them(
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 1
     assert "Input/output error" in found.stdout
-    assert sentence("it-is-perhaps-not-damaged-check") in found.stdout
+    assert "It is perhaps not damaged: check the disk, then try again." in found.stdout
     assert "1 problem" in found.stdout.splitlines()[-1]
     files.find()
     assert sorted(path.name for path in run.iterdir()) == before

@@ -18,7 +18,7 @@ from engine import client
 from engine.files.sqlite_file import open_readonly
 from engine.messages import heartbeat
 from engine.messages.channel import Server, StatusAnswer
-from engine.messages.events import AttemptStarted, CheckpointSaved, Notice, RunEnded
+from engine.messages.events import AttemptStarted, CheckpointSaved, Notice, Rewound, RunEnded
 from engine.processes import process
 from engine.repair.kept_files import LARGEST_FILE, keep_files
 from engine.repair.report import Finding, Outcome, free_name
@@ -27,14 +27,16 @@ from engine.runs.checkpoint_files import MANIFEST, Position
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_backup import FILE_NAME as BACKUP
+from engine.runs.store.store_backup import back_up
 from engine.runs.store.store_reader import RunReader
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.supervisor.inbox import Inbox
 from engine.system import paths
+from tests.support.events import losses
 from tests.support.old_runs import ALL, FORMATS, NEWEST, restore_run
 from tests.support.recorded_runs import RecordedRun
 from tests.support.runs import curve
-from tests.support.sentences import sentence
 
 Check = Callable[..., list[Finding]]
 
@@ -288,6 +290,9 @@ def test_in_a_damaged_store_all_that_can_be_read_is_saved(check: Check) -> None:
     assert events[-1].text.startswith("The store was damaged: ")
 
 
+NOTICES = [Notice(f"Notice {text}: {'x' * 100}") for text in range(300)]
+
+
 @pytest.fixture
 def large() -> Path:
     """An ended run whose tables have pages that only lead to other pages."""
@@ -295,46 +300,128 @@ def large() -> Path:
     recorded.begin()
     for first in range(0, 20_000, 1000):
         recorded.add_points("train/loss", range(first, first + 1000), value=float(first))
-    for text in range(300):
-        recorded.store.append(Notice(f"Notice {text}: {'x' * 100}"), 1.5)
+    for notice in NOTICES:
+        recorded.store.append(notice, 1.5)
     recorded.add(RunEnded("stopped", "x"))
     recorded.store.close()
     return recorded.folder
 
 
-@pytest.mark.parametrize(
-    ("table", "points", "events"), [("point", 19_800, 0), ("event", 20_000, 0), ("", 20_000, 0)]
-)
-def test_rows_to_which_no_page_leads_any_more_are_saved(
-    table: str, points: int, events: int, large: Path, check: Check
-) -> None:
-    with closing(sqlite3.connect(large / STORE)) as connection:
-        (events,) = connection.execute("SELECT count(*) FROM event").fetchone()
+@pytest.mark.parametrize("table", ["point", "event", "series", "status", ""])
+def test_what_cannot_be_read_comes_from_the_backup(table: str, large: Path, check: Check) -> None:
+    back_up(large)
     page = root_page(large, table) if table else 0
     overwrite(large / STORE, page, os.urandom(PAGE))
     [finding] = check(repair=True)
     assert finding.outcome is Outcome.MENDED
+    assert "and from its backup" in finding.action
+    assert "events are lost" not in finding.action
     assert check() == []
     with RunReader(large) as reader:
-        saved = reader.counts()["train/loss"]
-        stored = [each.event for each in reader.events_after(0)]
-    assert points <= saved <= 20_000
-    assert len(stored) == events + 1
-    said = f"{saved} of 20000 points and {events} of {events} events could be read"
-    assert said in finding.action
-    assert (sentence("points-and-events-are-lost", value=20000 - saved) in finding.action) == (
-        saved < 20_000
-    )
-    assert isinstance(stored[-1], Notice)
-    assert said in stored[-1].text
+        points = reader.history("train/loss", most=10**6)
+        events = [each.event for each in reader.events_after(0)]
+    assert points.step.tolist() == list(range(20_000))
+    assert [event for event in events if isinstance(event, Notice)][:-1] == NOTICES
+    assert client.get_run(large.name).state is RunState.STOPPED
 
 
-def test_points_that_were_deleted_stay_deleted(large: Path, check: Check) -> None:
+def test_what_was_recorded_since_the_backup_is_lost_where_it_cannot_be_read(
+    large: Path, check: Check
+) -> None:
+    back_up(large)
+    with closing(RunStore(large)) as store:
+        store.append(losses([0.5] * 500, first_step=20_000), 2e9)
+        store.append(Notice("after the backup"), 2e9)
+    overwrite(large / STORE, root_page(large, "point"), os.urandom(PAGE))
+    [finding] = check(repair=True)
+    assert "20000 of 20500 points and 304 of 304 events could be read" in finding.action
+    assert "20000 points and 0 events in the backup: 500 points and 0 events" in finding.action
+    with RunReader(large) as reader:
+        assert reader.counts()["train/loss"] == 20_000
+        events = [each.event for each in reader.events_after(0)]
+    assert Notice("after the backup") in events, "its page could be read"
+
+
+def test_points_that_the_run_has_taken_back_do_not_come_from_the_backup(
+    large: Path, check: Check
+) -> None:
+    back_up(large)
     with closing(RunStore(large)) as store:
         store.rewind(10_000)
-    overwrite(large / STORE, 0, os.urandom(PAGE))  # also what tells which pages are free
+        store.append(Rewound(10_000, ""), 2e9)
+        store.append(losses([0.5] * 100, first_step=10_001), 2e9)
+    overwrite(large / STORE, root_page(large, "point"), os.urandom(PAGE))
     [finding] = check(repair=True)
-    assert "10001 of 10001 points" in finding.action
+    assert "10000 of 10101 points" in finding.action
+    with RunReader(large) as reader:
+        assert reader.history("train/loss", most=10**6).step.tolist() == list(range(10_000))
+
+
+def test_a_second_damage_takes_nothing_of_a_backup_from_before_the_first(
+    large: Path, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repair closes gaps, so that places in a series are no longer those of that backup."""
+    back_up(large)
+    monkeypatch.setattr("engine.repair.store_salvage.back_up", lambda folder: None)
+    in_store(large, "DELETE FROM point WHERE series = 1 AND i = 4", "PRAGMA user_version = 101")
+    (large / BACKUP).rename(large / "away")
+    check(repair=True)
+    (large / "away").rename(large / BACKUP)
+    overwrite(large / STORE, root_page(large, "point"), os.urandom(PAGE))
+    [finding] = check(repair=True)
+    assert "0 of 19999 points" in finding.action
+
+
+def test_a_repair_makes_the_backup_anew(large: Path, check: Check) -> None:
+    overwrite(large / STORE, root_page(large, "not_finite"), os.urandom(PAGE))
+    [finding] = check(repair=True)
+    assert "backup" not in finding.action, "there was none"
+    (large / STORE).unlink()
+    [finding] = check(repair=True)
+    assert "it is built anew from its backup; 20000 of at least 20000 points" in finding.action
+    assert check() == []
+    assert client.get_run(large.name).state is RunState.STOPPED
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda file: overwrite(file, 0, b"noise" * 900),
+        lambda file: file.write_bytes(file.read_bytes()[: 5 * PAGE]),
+        lambda file: (file.unlink(), file.symlink_to("/dev/zero")),
+    ],
+    ids=["noise", "half", "link"],
+)
+def test_a_damaged_backup_is_named_and_made_anew(
+    damage: Callable[[Path], object], large: Path, check: Check
+) -> None:
+    back_up(large)
+    damage(large / BACKUP)
+    [found] = check()
+    assert (found.file, found.outcome) == (BACKUP, Outcome.MENDABLE)
+    assert found.problem.startswith("The backup of the store is damaged: ")
+    [found] = check(repair=True)
+    assert found.outcome is Outcome.MENDED
+    assert check() == []
+
+
+def test_a_damaged_backup_spoils_no_repair(large: Path, check: Check) -> None:
+    back_up(large)
+    overwrite(large / BACKUP, 0, b"noise" * 900)
+    overwrite(large / STORE, root_page(large, "point"), os.urandom(PAGE))
+    [finding] = check(repair=True)
+    assert "0 of 20000 points and 303 of 303 events could be read" in finding.action
+    assert check() == []
+
+
+def test_settings_come_from_the_backup_of_a_store_that_is_noise(run: Path, check: Check) -> None:
+    back_up(run)
+    for name in (SPEC, "recipe.py"):
+        (run / name).unlink()
+    overwrite(run / STORE, 0, bytes(range(256)) * 200)
+    assert {each.outcome for each in check(repair=True)} == {Outcome.MENDED}
+    for name in (SPEC, "recipe.py"):
+        assert (run / name).read_bytes() == (FORMATS / NEWEST / name).read_bytes()
 
 
 class Killed(BaseException):
@@ -342,14 +429,17 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("how", ["noise", "a page", "empty", "no file"])
-def test_a_repair_that_is_killed_loses_nothing_of_the_log(
+def test_a_repair_that_is_killed_is_repeated_with_the_same_result(
     how: str, large: Path, check: Check
 ) -> None:
+    back_up(large)
+    backup = (large / BACKUP).read_bytes()
     with closing(RunStore(large)) as store:
         for text in range(50):
             store.append(Notice(f"in the log {text}"), 2e9)
         store.commit()
         store.rewind(12_000)
+        store.append(Rewound(12_000, ""), 2e9)
         store.commit()
         log = (large / f"{STORE}-wal").read_bytes()
     page = root_page(large, "file")
@@ -367,6 +457,7 @@ def test_a_repair_that_is_killed_loses_nothing_of_the_log(
         if damaged is not None:
             (large / STORE).write_bytes(damaged)
         (large / f"{STORE}-wal").write_bytes(log)
+        (large / BACKUP).write_bytes(backup)
         with pytest.MonkeyPatch.context() as patch:
             kill_after(steps, large, patch)
             with contextlib.suppress(Killed):
@@ -379,8 +470,9 @@ def test_a_repair_that_is_killed_loses_nothing_of_the_log(
         kept = [path.read_bytes() for path in large.glob(f"{STORE}.damaged-*")]
         assert log in kept
         assert damaged is None or damaged in kept
-    assert len(saved) == 1
-    assert saved.pop()[1] == 50
+    from_backup = 20_000, 0
+    in_log = {"a page": (12_001, 50), "noise": (12_000, 50)}  # the log has the first page too
+    assert saved == {in_log.get(how, from_backup)}
 
 
 def kill_after(steps: int, folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -441,7 +533,7 @@ def test_a_link_to_nowhere_and_a_pipe_are_no_runs(run: Path, check: Check) -> No
     run.unlink()
     os.mkfifo(run)
     [found] = check(repair=True)
-    assert found.problem == sentence("is-file-or-pipe", run=run)
+    assert found.problem == f"{run} is a file or pipe, and no folder."
 
 
 def test_a_link_in_the_place_of_the_store_is_not_replaced(run: Path, check: Check) -> None:
@@ -505,7 +597,7 @@ def test_a_new_store_that_the_disk_does_not_take_replaces_none(
     )
     [found] = check(repair=True)
     assert found.outcome is Outcome.UNMENDABLE
-    assert sentence("disk-does-not-take-new-store") in found.action
+    assert "the disk does not take the new store" in found.action
     assert contents(run) == before
 
 
@@ -547,7 +639,7 @@ def test_a_spec_comes_from_the_list_of_runs_if_an_old_store_has_none(check: Chec
     run_index.RunIndex().runs()
     (run / SPEC).write_text("")
     [found] = check(repair=True)
-    assert sentence("restored-from-list-of-runs") in found.action
+    assert "restored from the list of runs" in found.action
     assert client.get_run("1").spec == spec
 
 
@@ -575,8 +667,8 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_named(
     (new / "weights").write_bytes(b"Weights")
     [found] = check(repair=True)
     assert found.file == "checkpoints/step-00000040"
-    assert found.problem.endswith(sentence("weights-are-missing-or-changed"))
-    assert found.action.endswith(sentence("not-offered-any-more-another-is-intact"))
+    assert found.problem.endswith("weights is missing or is not what was saved.")
+    assert found.action.endswith("not offered any more; step-00000036 is intact.")
     assert newest_checkpoint(run) == old
     assert (run / "checkpoints" / "step-00000040.damaged-1" / "weights").exists()
     assert check() == []
@@ -635,7 +727,7 @@ def test_a_lost_module_of_the_recipe_is_restored(check: Check) -> None:
         aside = free_name(file)
         [found] = check(repair=True)
         assert (found.file, found.outcome) == (name, Outcome.MENDED)
-        assert sentence("is-not-file-that-last-attempt") in found.problem
+        assert "is not the file that the last attempt trained" in found.problem
         assert (file.read_bytes(), aside.read_bytes()) == (before, before + b"ANY = 1\n")
     assert check() == []
 
@@ -707,8 +799,8 @@ def test_a_run_whose_end_waits_for_the_disk_is_left_alone_with_what_show_says(
         [found] = check()
         [trouble] = client.get_run(recorded.id).status.troubles.values()
     assert found.outcome is Outcome.LEFT_ALONE
-    assert found.problem == sentence("run-is-stopped-but-supervisor-lives", trouble=trouble)
-    assert trouble == sentence("this-end-could-not-be-recorded")
+    assert found.problem == f"The run is stopped, but its supervisor has not ended. {trouble}"
+    assert trouble == "This end could not be recorded yet: read-only file system."
 
 
 def _supervisor(folder: Path) -> tuple[int, float]:
@@ -722,7 +814,7 @@ def test_a_run_of_a_newer_format_is_left_alone(run: Path, check: Check) -> None:
     before = contents(run)
     [found] = check(repair=True)
     assert found.outcome is Outcome.LEFT_ALONE
-    assert found.problem.startswith(sentence("has-format-of-newer-version"))
+    assert found.problem.startswith("Run.sqlite has the format 2.0 of a newer version")
     assert contents(run) == before
 
 
@@ -738,7 +830,7 @@ def test_a_locked_store_is_not_taken_for_a_damaged_one(
         other.execute("BEGIN IMMEDIATE")
         [found] = check(repair=True)
         assert found.outcome is Outcome.UNMENDABLE
-        assert found.action == sentence("not-mended-as-database-is-locked")
+        assert found.action == "It was not mended: database is locked. Nothing was changed."
         other.execute("ROLLBACK")
     [found] = check(repair=True)
     assert found.outcome is Outcome.MENDED
@@ -755,7 +847,7 @@ def test_a_store_that_another_program_keeps_to_itself_is_not_rebuilt(
         monkeypatch.setattr("engine.repair.run_check._active", lambda folder: "")
         monkeypatch.setattr("engine.repair.store_check.open_readonly", _impatient)
         [found] = check(repair=True)
-    assert found.problem == sentence("not-checked-as-database-is-locked")
+    assert found.problem == "The run cannot be checked: database is locked."
     assert (run / STORE).read_bytes() == before
     assert not list(run.glob("*.damaged-*"))
 
