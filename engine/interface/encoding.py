@@ -46,8 +46,9 @@ class Method(NamedTuple):
     values: dict[str, Any]
     """The types of the arguments that travel, by name."""
 
-    functions: tuple[str, ...]
-    """The arguments that are functions: what they are called with travels back."""
+    functions: dict[str, Any]
+    """By the name of each argument that is a function: the types of what it is called with, which
+    travels back."""
 
     event: str
     """The argument that cancels the call; empty: there is none."""
@@ -67,18 +68,21 @@ def methods() -> dict[str, Method]:
 
 def _method(name: str, function: Any) -> Method:
     hints = get_type_hints(function, include_extras=True)
-    answer = hints.pop("return")
-    functions = tuple(each for each, kind in hints.items() if get_origin(kind) is Callable_)
-    events = [each for each, kind in hints.items() if kind is threading.Event]
-    values = {
-        each: kind for each, kind in hints.items() if each not in functions and each not in events
-    }
-    event = events[0] if events else ""
+    answer, event = hints.pop("return"), ""
+    values: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
+    for each, kind in hints.items():
+        if kind is threading.Event:
+            event = each
+        elif get_origin(kind) is _FUNCTION:
+            functions[each] = GenericAlias(tuple, tuple(get_args(kind)[0]))
+        else:
+            values[each] = kind
     signature = inspect.signature(function)
     return Method(name, function.terms, values, functions, event, answer, signature)
 
 
-Callable_ = get_origin(Callable[[], None])
+_FUNCTION = get_origin(Callable[[], None])
 
 
 def plain(value: Any) -> Any:
@@ -252,6 +256,4 @@ def decode_told(method: Method, name: str, packed: bytes) -> list[Any]:
 
     Raises DecodeError, RecursionError.
     """
-    hints = get_type_hints(vars(Engine)[method.name])
-    kinds = get_args(hints[name])[0]
-    return list(msgspec.msgpack.decode(packed, type=GenericAlias(tuple, tuple(kinds))))
+    return list(msgspec.msgpack.decode(packed, type=method.functions[name]))

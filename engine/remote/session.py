@@ -142,6 +142,9 @@ class Session:
         self.heard_at = time.monotonic()
         """When the last message came."""
 
+        self.offered: frozenset[str] = frozenset()
+        """The methods of the engine there, once it has spoken."""
+
         self._numbers = itertools.count(1)
         self._pending: dict[int, Pending] = {}
         self._lock = threading.Lock()
