@@ -47,3 +47,11 @@ def test_a_machine_that_does_not_answer_is_told(edits: SettingsEdits, qtbot: QtB
         edits.add_events(LATER)
     assert told.args is not None
     assert sentence("settings-of-remote-run-are-not-known") in told.args[0]
+
+
+def test_a_run_that_was_deleted_meanwhile_is_told(edits: SettingsEdits, qtbot: QtBot) -> None:
+    edits.watch("7")
+    with qtbot.waitSignal(edits.trouble) as told:
+        edits.add_events(LATER)
+    assert told.args is not None
+    assert "There is no run 7" in told.args[0]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pytestqt.qtbot import QtBot
 
 from engine.runs.store.stored_points import StoredPoints
 from gui.bridge.background import Background
@@ -66,3 +67,13 @@ def test_of_this_machine_every_range_is_read(reads: Reads) -> None:
     for last in (1000.0, 1010.0):
         reader.request("train/loss", 0.0, last)
     assert reads.asked == [(0.0, 1000.0, MAX_POINTS), (0.0, 1010.0, MAX_POINTS)]
+
+
+def test_a_run_that_was_deleted_meanwhile_is_told(qtbot: QtBot) -> None:
+    background = Background()
+    reader = ZoomReader(background)
+    reader.watch("7")
+    with qtbot.waitSignal(reader.trouble) as told:
+        reader.request("train/loss", 0.0, 9.0)
+    assert "There is no run 7" in told.args[0]
+    background.finish()

@@ -119,6 +119,10 @@ def test_previews_are_read_once_and_those_of_another_run_are_not_shown(
     with qtbot.waitSignal(files.preview) as shown:
         files.want(["media/a.png", "media/b.png"])
     assert "not there any more" in shown.args[1]
+    files.watch("77")
+    with qtbot.waitSignal(files.preview) as shown:
+        files.want(["media/a.png"])
+    assert "There is no run 77" in shown.args[1]
     files.watch(None)
     assert files.known("media/a.png") is None
     with qtbot.assertNotEmitted(files.preview, wait=100):
