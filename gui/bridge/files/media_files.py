@@ -125,7 +125,7 @@ def read_image(engine: Engine, run: str, file: str, longest_edge: int = 0) -> QI
         raise UnfitImage(text.format(file=file)) from error
     except (*UNREADABLE, ValueError) as error:
         text = translate("Media", "{file} cannot be read: {why}.")
-        why = getattr(error, "strerror", None) or error
+        why = getattr(error, "strerror", None) or str(error).rstrip(".")
         raise UnfitImage(text.format(file=file, why=why)) from error
     return decode(content, file, longest_edge)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from engine.client import CannotStart
-from engine.interface.values import NoAnswer
+from engine.interface.values import NoAnswer, NotConnected
 from engine.planning.measuring_process import MeasuringEnd
 from engine.planning.requests import (
     Answer,
@@ -143,14 +143,21 @@ class Planning(QObject):
         """Measure, and tell the answers; runs in a thread of its own."""
         from engine.interface.recipes import measure  # NumPy takes long to import
 
+        def tell(answer: Answer) -> None:
+            now.has_told = True
+            self._emit_if_open(self._answered, now, answer)
+
         request = now.request
         try:
             end = measure(
                 self._machines.engine(request.machine),
                 replace(request, machine=""),
-                lambda answer: self._emit_if_open(self._answered, now, answer),
+                tell,
                 now.cancelled,
             )
+        except NotConnected as error:
+            text = self.tr("The connection has ended, and with it what was measured there.")
+            end = MeasuringEnd(why=text if now.has_told else str(error))
         except (CannotStart, NoAnswer) as error:
             end = MeasuringEnd(why=str(error))
         except OSError as error:
@@ -206,6 +213,8 @@ class _Measurement:
         self.request = request
         self.cancelled = threading.Event()
         self.is_replaced = self.has_answered = False
+        self.has_told = False
+        """Whether it is under way: an answer has come."""
 
 
 def _named(request: Request, text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,16 +52,28 @@ def session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Session:
     return session
 
 
-@pytest.mark.parametrize(
-    "name", ["../out", "/tmp/out", "a/b", "..", "", ".profile", "a\\b", "a\nb"]
-)
-def test_the_name_that_the_other_machine_proposes_stays_in_the_folder(
+EMPTY = hashlib.sha256().hexdigest()
+
+
+@pytest.mark.parametrize("format", ["html", "csv"])
+@pytest.mark.parametrize("name", ["../out", "/tmp/out", "..", "", "a\\b", "a\nb"])
+def test_no_file_of_the_other_machine_leaves_the_folder(
+    session: Session, tmp_path: Path, name: str, format: str
+) -> None:
+    session.answers["export_runs"] = Exported(1, [OfferedFile(name, 0, EMPTY)])
+    with pytest.raises(Refused, match="no name of a file"):
+        transfers.export_from(MACHINE, ["1"], format, None)
+    assert not list(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("name", ["a/b", ".profile", "out.html"])
+def test_what_the_other_machine_calls_an_export_is_not_its_name_here(
     session: Session, tmp_path: Path, name: str
 ) -> None:
-    session.answers["export_runs"] = Exported(1, name, True, [OfferedFile("a", 0, "")])
-    with pytest.raises(Refused, match="no name of a file"):
-        transfers.export_from(MACHINE, ["1"], "html", None)
-    assert not list(tmp_path.rglob("*"))
+    session.answers["export_runs"] = Exported(1, [OfferedFile(name, 0, EMPTY)])
+    target, _ = transfers.export_from(MACHINE, ["1"], "html", None)
+    assert list(tmp_path.rglob("*")) == [target]
+    assert target.name == "traindeck-gpus-1.html"
 
 
 def test_a_target_that_is_there_is_refused_before_anything_is_done(
