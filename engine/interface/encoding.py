@@ -155,10 +155,11 @@ def checked_argument(kind: Any, value: Any, name: str, method: str) -> Any:
             raise UnfitArgument(_unknown(field_name[1], method)) from error
         what, _, where = str(error).partition(" - at `$")
         field = where.strip(".`").partition("[")[0]
-        is_setting = kind in (RunSpec, RunSpec | None) and bool(field)
-        subject = f"The setting {field}" if is_setting else f"What is given as {field or name}"
+        setting = field.rpartition(".")[2]
+        subject = f"The setting {setting}" if setting else f"What is given as {name}"
+        is_of_run = kind in (RunSpec, RunSpec | None)
         raise UnfitArgument(
-            f"{subject} does not fit: {what}.", field if is_setting else ""
+            f"{subject} does not fit: {what}.", field if is_of_run else ""
         ) from error
     if unknown := _first_unknown(value, msgspec.to_builtins(found, enc_hook=plain)):
         raise UnfitArgument(_unknown(unknown, method))

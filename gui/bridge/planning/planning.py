@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
@@ -25,9 +24,6 @@ from engine.planning.requests import (
 from engine.planning.results import News, Result
 from engine.processes.process import signal_name
 from gui.bridge.machines.machines import Machines
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 
