@@ -259,7 +259,7 @@ class AppController(QObject):
         if self.engine_client.has_run(run_id):
             self._open_chosen(run_id)
         else:
-            self.show_message(self.tr("Run {run} was deleted.").format(run=run_id))
+            self.show_message(f"Run {run_id} was deleted.")
 
     def shut_down(self) -> None:
         """Stop the timers and threads of the window; the runs continue."""
@@ -406,7 +406,7 @@ class AppController(QObject):
         )
         self.form.continue_requested.connect(client.resume)
         for requested in (self.form.start_requested, self.form.continue_requested):
-            requested.connect(lambda *_: self.show_message(self.tr("Starting the run…")))
+            requested.connect(lambda *_: self.show_message("Starting the run…"))
         for done in (client.started, client.problems):  # often long before the message is old
             done.connect(lambda _: self.window.statusBar().clearMessage())
         controls.pause_clicked.connect(client.pause)
@@ -591,11 +591,11 @@ class AppController(QObject):
         """Say in the window that it has failed itself: not every user sees its terminal."""
         sys.__excepthook__(kind, error, frames)
         _log.error("an error of the window", exc_info=(kind, error, frames))
-        text = self.tr(
-            "The window has failed at this ({error}). Its log has the details; runs go on. If "
-            "something does not answer any more, open the window again."
+        text = (
+            f"The window has failed at this ({kind.__name__}). Its log has the details; runs "
+            "go on. If something does not answer any more, open the window again."
         )
-        self.show_message(text.format(error=kind.__name__))
+        self.show_message(text)
 
     def show_message(self, sentence: str) -> None:
         """Show a sentence in the status bar for some seconds."""

@@ -42,7 +42,7 @@ class ExchangeController(QObject):
         from gui.exchange.export_dialog import ExportDialog
 
         if not infos:
-            self.message.emit(self.tr("There is no run to export."))
+            self.message.emit("There is no run to export.")
             return None
         dialog = ExportDialog(infos, self._exchange(), self._settings, self._window)
         dialog.show()

@@ -32,11 +32,8 @@ class FirstRunController(QObject):
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Offer the first unused GPU, or the CPU if there is none."""
         device = self._devices.first_unused()
-        text = self.tr("GPU {label} ({name})")
-        names = {
-            each.id: text.format(label=each.label, name=each.name) for each in snapshot.devices
-        }
-        self._page.set_device(device, names.get(device, self.tr("the CPU")))
+        names = {each.id: f"GPU {each.label} ({each.name})" for each in snapshot.devices}
+        self._page.set_device(device, names.get(device, "the CPU"))
 
     def _show_problems(self, found: list[Problem]) -> None:
         self._page.show_failure(" ".join(problem.text for problem in found))

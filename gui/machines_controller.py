@@ -94,12 +94,11 @@ class MachinesController(QObject):
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(QMessageBox.Icon.Question)
-        box.setWindowTitle(self.tr("Remove a machine"))
+        box.setWindowTitle("Remove a machine")
         box.setTextFormat(Qt.TextFormat.PlainText)
-        text = self.tr("Remove {name} from the list? Nothing changes there: its runs go on.")
-        box.setText(text.format(name=name))
+        box.setText(f"Remove {name} from the list? Nothing changes there: its runs go on.")
         box.setStandardButtons(QMessageBox.StandardButton.Cancel)
-        remove = box.addButton(self.tr("Remove"), QMessageBox.ButtonRole.AcceptRole)
+        remove = box.addButton("Remove", QMessageBox.ButtonRole.AcceptRole)
         remove.clicked.connect(lambda: self._machines.remove(name))
         box.open()
 
@@ -108,4 +107,4 @@ class MachinesController(QObject):
             if machine.name == name:
                 command = shlex.join(["ssh", machine.destination])
                 QGuiApplication.clipboard().setText(command)
-                self.message.emit(self.tr("Copied: {command}").format(command=command))
+                self.message.emit(f"Copied: {command}")

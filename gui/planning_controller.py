@@ -217,7 +217,7 @@ class PlanningController(QObject):
 
     def _wait(self, request: Request) -> None:
         """Say that another measurement comes first."""
-        text = self.tr("Waits for another measurement…")
+        text = "Waits for another measurement…"
         match request:
             case AskRace():
                 self._page.show_request(request)
@@ -239,7 +239,7 @@ class PlanningController(QObject):
                 self._page.findings.begin(spec, request.machine)
             case AskMemory():
                 self._memory_begun = time.monotonic()
-                self._show_predicting(request, self.tr("Predicting the memory"))
+                self._show_predicting(request, "Predicting the memory")
             case AskBatch():
                 pass
         self._name_devices()
@@ -256,7 +256,7 @@ class PlanningController(QObject):
             case AskRace(), Raced(entry):
                 self._page.add(entry)
             case AskPreflight(), Doing():
-                self._page.findings.show_doing(self.tr("Now: {what}…").format(what=news.text))
+                self._page.findings.show_doing(f"Now: {news.text}…")
             case AskPreflight(), Found(finding):
                 self._page.findings.add(finding)
             case AskMemory(), Doing():
@@ -427,7 +427,7 @@ class PlanningController(QObject):
                     precisions=choice.precisions,
                     device_counts=choice.device_counts,
                 )
-                why_not = "" if self._entrants else self.tr("None of these can run.")
+                why_not = "" if self._entrants else "None of these can run."
             except CannotRace as error:
                 why_not = str(error)
         self._page.show_count(len(self._entrants), why_not)
@@ -445,21 +445,20 @@ class PlanningController(QObject):
     def _refusal(self) -> str:
         """Return why nothing in the form can be measured; empty if it can."""
         if self._form.is_script:
-            return self.tr("A script runs as it is: only recipes are measured.")
+            return "A script runs as it is: only recipes are measured."
         if problem := self._form.machine.problem:
             return problem
         if self._form.goes_on_elsewhere:
-            text = self.tr("Only a new run is measured on {machine}: choose New run instead.")
-            return text.format(machine=self._machine)
+            return f"Only a new run is measured on {self._machine}: choose New run instead."
         if self._form.spec() is None:
-            return self.tr("The form has problems: solve them first.")
+            return "The form has problems: solve them first."
         return ""
 
     def _apply(self, changes: list[Change]) -> None:
         """Fill the form with `changes`; of two that contradict, the first one counts."""
         spec = self._form.spec()
         if spec is None:
-            self.message.emit(self.tr("The form has problems: solve them first."))
+            self.message.emit("The form has problems: solve them first.")
             return
         values = msgspec.to_builtins(spec)
         for change in reversed(changes):
@@ -467,21 +466,20 @@ class PlanningController(QObject):
         try:
             changed = msgspec.convert(values, RunSpec)
         except msgspec.ValidationError as error:
-            self.message.emit(self.tr("The form cannot have this: {why}").format(why=error))
+            self.message.emit(f"The form cannot have this: {error}")
             return
         self._form.load(changed)
         labels = ", ".join(change.label for change in changes)
-        self.message.emit(self.tr("In the form: {changes}").format(changes=labels))
+        self.message.emit(f"In the form: {labels}")
 
     def _use_spec(self, spec: RunSpec) -> None:
         machine = self._page.machine
         if not self._form.machine.offers(machine):
-            text = self.tr("{machine} is not connected now: its settings are not in the form.")
-            self.message.emit(text.format(machine=machine))
+            self.message.emit(f"{machine} is not connected now: its settings are not in the form.")
             return
         self._form.load(spec, machine)
         self._window.show_form()
-        self.message.emit(self.tr("The form has the settings of this entry: Start run uses them."))
+        self.message.emit("The form has the settings of this entry: Start run uses them.")
 
 
 def _place(spec: RunSpec, machine: str) -> _Place:

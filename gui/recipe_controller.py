@@ -49,12 +49,12 @@ class RecipeController(QObject):
         titles = [_TITLES.get(kind, kind) for kind in kinds]
         first = titles.index("PyTorch") if "PyTorch" in titles else 0
         title, accepted = QInputDialog.getItem(
-            self._window, self.tr("New recipe"), self.tr("A recipe for:"), titles, first, False
+            self._window, "New recipe", "A recipe for:", titles, first, False
         )
         if not accepted:
             return
-        text = self.tr("Save the new recipe")
-        path = ask_where_to_save(self._window, text, "recipe.py", self.tr("Python files (*.py)"))
+        text = "Save the new recipe"
+        path = ask_where_to_save(self._window, text, "recipe.py", "Python files (*.py)")
         if path:
             self.write(Path(path), kinds[titles.index(title)])
 
@@ -67,26 +67,24 @@ class RecipeController(QObject):
             return
         self._form.heading.kind.recipe.setChecked(True)
         self._form.open_path(str(file))
-        text = self.tr("{file} is written: the pencil beside it opens it in your editor.")
-        self.message.emit(text.format(file=file.name))
+        self.message.emit(f"{file.name} is written: the pencil beside it opens it in your editor.")
 
     def check(self) -> None:
         """Try the recipe in the form on one batch; end the check, if one is going on."""
         spec = self._form.spec()
         if self.recipe_check.is_checking:
             self.recipe_check.stop()
-            text = self.tr("The check is being stopped.")
+            text = "The check is being stopped."
         elif self._form.is_script:
-            text = self.tr("A script runs as it is: only recipes are checked.")
+            text = "A script runs as it is: only recipes are checked."
         elif spec is None:
-            text = self.tr("The form has problems: solve them first.")
+            text = "The form has problems: solve them first."
         else:
             machine = self._form.machine.machine
             self.recipe_check.start(spec, machine)
-            text = self.tr("Checking {recipe} on one batch…")
+            text = f"Checking {Path(spec.recipe).stem} on one batch…"
             if machine:
-                text = self.tr("Checking {recipe} on one batch, on {machine}…")
-            text = text.format(recipe=Path(spec.recipe).stem, machine=machine)
+                text = f"Checking {Path(spec.recipe).stem} on one batch, on {machine}…"
         self.message.emit(text)
 
     def show_result(self, result: CheckResult, machine: str = "") -> None:
@@ -95,19 +93,19 @@ class RecipeController(QObject):
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(QMessageBox.Icon.Information if result.ok else QMessageBox.Icon.Warning)
-        title = self.tr("Check of {recipe} on {machine}") if machine else ""
-        title = title or self.tr("Check of {recipe}")
+        title = "Check of {recipe} on {machine}" if machine else ""
+        title = title or "Check of {recipe}"
         box.setWindowTitle(title.format(recipe=Path(result.recipe).stem, machine=machine))
         box.setTextFormat(Qt.TextFormat.PlainText)
-        done = self.tr("One batch was trained on {machine}.") if machine else ""
-        done = done.format(machine=machine) or self.tr("One batch was trained.")
+        done = f"One batch was trained on {machine}." if machine else ""
+        done = done or "One batch was trained."
         box.setText(done if result.ok else result.problem)
         box.setInformativeText("\n".join(self._facts(result)))
         if result.details:
             box.setDetailedText(result.details)
         place = place_in(result.where)
         if place is not None:
-            button = box.addButton(self.tr("Open in editor"), QMessageBox.ButtonRole.ActionRole)
+            button = box.addButton("Open in editor", QMessageBox.ButtonRole.ActionRole)
             button.clicked.connect(lambda: self._open_editor(place))
         box.addButton(QMessageBox.StandardButton.Close)
         box.open()
@@ -115,9 +113,8 @@ class RecipeController(QObject):
     def _facts(self, result: CheckResult) -> list[str]:
         facts = list(result.notices)
         if result.parameters:
-            text = self.tr("The model has {count:,} trainable parameters.")
+            text = "The model has {count:,} trainable parameters."
             facts.append(text.format(count=result.parameters))
         if result.loss is not None:
-            text = self.tr("The loss of the first batch is {loss:.4g}.")
-            facts.append(text.format(loss=result.loss))
+            facts.append(f"The loss of the first batch is {result.loss:.4g}.")
         return facts

@@ -146,7 +146,7 @@ class RunListController(QObject):
             # The form shows the spec too, so that problems appear beside their fields.
             self._load(info, recipe)
             self._client.start_again(info)
-            self.message.emit(self.tr("Starting the run…"))
+            self.message.emit("Starting the run…")
 
         self._client.recipes.read(info, start)
 

@@ -92,7 +92,7 @@ class SweepsController(QObject):
     def _show_started(self, number: str) -> None:
         if self.dialog is not None:
             self.dialog.accept()
-        self.message.emit(self.tr("Sweep {number} has started.").format(number=number))
+        self.message.emit(f"Sweep {number} has started.")
         self._page.choose(number)
         self._window.show_page("sweeps")
 
@@ -114,11 +114,11 @@ class SweepsController(QObject):
             return
         info = next((each for each in self._infos if each.id == best.run), None)
         if info is None:
-            text = self.tr(
-                "The recipe comes from run {run}, which is not listed: restore it from the trash, "
-                "or connect to its machine."
+            text = (
+                f"The recipe comes from run {best.run}, which is not listed: restore it from "
+                "the trash, or connect to its machine."
             )
-            self.message.emit(text.format(run=best.run))
+            self.message.emit(text)
             return
         self._recipes.read(info, partial(self._load_copy, spec, report, info))
 
@@ -136,8 +136,7 @@ class SweepsController(QObject):
         number = report.summary.sweep
         self._form.load(spec, place_of(number)[0], note)
         self._window.show_form()
-        text = self.tr("The form has the best settings of sweep {number}.")
-        self.message.emit(text.format(number=number))
+        self.message.emit(f"The form has the best settings of sweep {number}.")
 
     def _set_visible(self, visible: bool) -> None:
         self.sweeps.set_watching(visible and self._page.isVisible())

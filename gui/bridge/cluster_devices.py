@@ -111,7 +111,7 @@ class ClusterDevices(QObject):
             output = bytes(self._process.readAllStandardOutput().data())
             status = msgspec.json.decode(output, type=ClusterStatus)
         except msgspec.DecodeError:  # it has left meanwhile
-            status = ClusterStatus(self.tr("The cluster does not answer."))
+            status = ClusterStatus("The cluster does not answer.")
         self._tell(msgspec.structs.replace(status, time=time.time()))
 
     def _tell(self, status: ClusterStatus) -> None:

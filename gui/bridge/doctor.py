@@ -13,7 +13,6 @@ from engine.doctor.examination import OURS, Examination, Pythons, usual_pythons
 from engine.interface.values import NoAnswer
 from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background
-from gui.style.translation import translate
 
 if TYPE_CHECKING:
     from engine.interface.values import ExaminationPart
@@ -111,7 +110,7 @@ class Doctor(QObject):
             text = self._background.machines.engine(machine).report_checks(found)
             if not machine:
                 return text
-            title = translate("Doctor", "The machine {machine}")
+            title = "The machine {machine}"
             return f"# {title.format(machine=machine)}\n\n{text}"
 
         self._background.run(work, self.reported.emit, self._tell_failure)

@@ -282,8 +282,7 @@ class EngineClient(QObject):
     def _resume_failed(self, request: ResumeRequest, error: Exception) -> None:
         match error:
             case _Cancelled():
-                text = self.tr("Run {run} was not resumed: you have cancelled it.")
-                self.failed.emit(text.format(run=request.run_id))
+                self.failed.emit(f"Run {request.run_id} was not resumed: you have cancelled it.")
             case client.CheckpointUnusable(damaged=damaged, previous=Path() as previous):
                 self.checkpoint_unusable.emit(request, damaged, previous)
             case client.RecipeChanged(changes=changes):

@@ -27,7 +27,6 @@ from engine.spec.validation import Problem
 from engine.spec.worker_python import interpreter_problems, python_of_run
 from engine.system.cancelled import Cancelled
 from gui.bridge.machines.machines import Machines, is_elsewhere
-from gui.style.translation import translate
 
 if TYPE_CHECKING:
     from engine.interface.values import CreationPart
@@ -55,9 +54,8 @@ class Choice(NamedTuple):
 def choices(chosen: str) -> tuple[list[Choice], str]:
     """Return Traindeck's own Python, the named environments, and the Python `chosen` if it is none
     of them; and a sentence if the list cannot be read."""
-    own = translate("Environments", "Traindeck's own · Python {version}")
     version = ".".join(map(str, sys.version_info[:3]))
-    found = {"": Choice("", own.format(version=version))}
+    found = {"": Choice("", f"Traindeck's own · Python {version}")}
     problem = ""
     try:
         for each in registry.environments():
@@ -70,8 +68,7 @@ def choices(chosen: str) -> tuple[list[Choice], str]:
 
 def choices_there(machine: str, found: Sequence[Environment], chosen: str) -> list[Choice]:
     """Return the same for another machine, which has `found` these environments."""
-    own = translate("Environments", "Traindeck's own on {machine}")
-    listed = {"": Choice("", own.format(machine=machine))}
+    listed = {"": Choice("", f"Traindeck's own on {machine}")}
     for each in found:
         listed[each.python] = Choice(each.python, _title(each))
     listed.setdefault(chosen, Choice(chosen, chosen))
@@ -219,8 +216,7 @@ class EnvironmentMaker(QObject):
         except (CannotChange, CreationFailed, NoAnswer) as error:
             self.failed.emit(str(error))
         except OSError as error:
-            text = translate("Environments", "The environment was not made: {why}.")
-            self.failed.emit(text.format(why=short_reason(error)))
+            self.failed.emit(f"The environment was not made: {short_reason(error)}.")
         except Exception as error:  # the person waits for a word
             _log.exception("the environment %s was not made", name)
             self.failed.emit(f"{type(error).__name__}: {error}")
@@ -244,13 +240,12 @@ class EnvironmentMaker(QObject):
                 name, requirements, default_for, self._take_part, self._cancel
             )
         except NotConnected as error:
-            text = translate(
-                "Environments",
-                "There is no connection to {machine} any more: an environment that was not ready "
-                "yet is deleted there, at the latest by the next command `env` there.",
-            )
             status = self._machines.status(self.machine)
-            text = text.format(machine=self.machine)
+            text = (
+                f"There is no connection to {self.machine} any more: an environment that was "
+                "not ready yet is deleted there, at the latest by the next command `env` "
+                "there."
+            )
             why = status.sentence if status else ""
             raise NoAnswer(f"{text} {why}".rstrip()) from error
 

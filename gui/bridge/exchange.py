@@ -71,7 +71,7 @@ class Exchange(QObject):
         """Return why these runs cannot be exported so; empty if they can."""
         machines = {place_of(info.id)[0] for info in infos}
         if len(machines) > 1:
-            return self.tr("These runs are on several machines: export those of one of them.")
+            return "These runs are on several machines: export those of one of them."
         return "" if any(machines) else refusal(infos, format)
 
     def proposed(self, infos: Sequence[RunInfo], format: Format, folder: str) -> str:

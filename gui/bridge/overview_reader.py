@@ -64,8 +64,7 @@ class OverviewReader(QObject):
     def open_folder(self, folder: Path) -> None:
         """Show a folder in the file manager of the desktop."""
         if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
-            text = self.tr("No file manager opens {folder}.")
-            self.failed.emit(text.format(folder=folder))
+            self.failed.emit(f"No file manager opens {folder}.")
 
     def _ask(self, info: RunInfo, question: Callable[[Engine, str], T]) -> T:
         """Ask the engine of a run, which gets the run's number; in a thread."""
@@ -92,5 +91,4 @@ class OverviewReader(QObject):
     def _fail_text(self, error: Exception) -> None:
         if not isinstance(error, UNREADABLE):
             raise error
-        text = self.tr("The run cannot be read: {error}.")
-        self.failed.emit(text.format(error=error))
+        self.failed.emit(f"The run cannot be read: {error}.")

@@ -54,9 +54,10 @@ class RunFiles(QObject):
                     engine, run = self._background.machines.engine_of(run_id)
                     engine.write_notes(run, each)
                 except UNREADABLE as error:
-                    text = self.tr("The notes on run {run} cannot be written: {why}.")
                     why = getattr(error, "strerror", None) or str(error).rstrip(".")
-                    raise CannotWrite(text.format(run=run_id, why=why)) from error
+                    raise CannotWrite(
+                        f"The notes on run {run_id} cannot be written: {why}."
+                    ) from error
 
         def done(_: None) -> None:
             self.notes_written.emit(notes)

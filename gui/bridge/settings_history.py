@@ -15,7 +15,6 @@ from engine.runs.store.store_reader import StoredEvent
 from engine.spec.run_spec import FIELDS, RunSpec
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import UNREADABLE, Machines
-from gui.style.translation import translate
 
 
 class SettingsEdits(QObject):
@@ -54,8 +53,8 @@ class SettingsEdits(QObject):
         if not isinstance(error, UNREADABLE):
             raise error
         if run_id == self._run_id:
-            text = self.tr("What was changed in the settings of run {run} is not known: {why}")
-            self.trouble.emit(text.format(run=run_id, why=error))
+            text = f"What was changed in the settings of run {run_id} is not known: {error}"
+            self.trouble.emit(text)
 
 
 def _run_edits(machines: Machines, run_id: str) -> dict[int, str]:
@@ -101,7 +100,7 @@ def _text(value: object) -> str:
         case None:
             return "–"
         case bool():
-            return translate("RunEdits", "yes") if value else translate("RunEdits", "no")
+            return "yes" if value else "no"
         case tuple() | list():
             return " + ".join(str(each)[:12] for each in value)
         case float():

@@ -123,8 +123,8 @@ class StoreReader(QObject):
             self._told = None
             self._look.start()
         else:
-            text = self.tr("Run {run} cannot be shown: {machine} is not connected.")
-            self.trouble.emit(text.format(run=run_id, machine=place_of(run_id)[0]))
+            text = f"Run {run_id} cannot be shown: {place_of(run_id)[0]} is not connected."
+            self.trouble.emit(text)
 
     def _take(self, number: int, news: RunNews) -> None:
         if number != self._watch_number or self._followed is None:

@@ -172,7 +172,7 @@ class TemplateKeeper(QObject):
     def _switch_failed(self, error: Exception) -> None:
         if not isinstance(error, OSError):
             raise error
-        self.failed.emit(self.tr("This could not be switched: {error}.").format(error=error))
+        self.failed.emit(f"This could not be switched: {error}.")
         self._show()
 
     def _state(self) -> TemplateState | None:

@@ -301,16 +301,13 @@ class Comparison(QWidget):
         chosen = len(self._chosen.ids())
         text = ""
         if chosen > MOST_DRAWN and not self._has_groups:
-            text = self.tr("The newest {count} of {chosen} chosen runs are drawn.")
+            text = "The newest {count} of {chosen} chosen runs are drawn."
         elif chosen > MOST_DRAWN and not self._is_compact:
-            text = self.tr(
-                "The table has the newest {count} of {chosen} chosen runs; the means are of all."
-            )
+            text = "The table has the newest {count} of {chosen} chosen runs; the means are of all."
         sentences = [text.format(count=f"{MOST_DRAWN:,}", chosen=f"{chosen:,}")]
         done, total = len(self._read_once), len(self._timelines)
         if done < total and total >= _SLOW_READING:
-            text = self.tr("Reading {done} of {total} runs…")
-            sentences.append(text.format(done=f"{done:,}", total=f"{total:,}"))
+            sentences.append(f"Reading {done:,} of {total:,} runs…")
         self.note.setText(" ".join(filter(None, sentences)))
         self.note.setVisible(bool(self.note.text()))
 
@@ -335,7 +332,7 @@ class Comparison(QWidget):
             splitter.restoreState(stored)
         splitter.splitterMoved.connect(self._store_sizes)
         self._head, self._differences = QWidget(), card
-        title = Label(self.tr("COMPARISON"))
+        title = Label("COMPARISON")
         title.setObjectName("h")
         above = QHBoxLayout(self._head)
         above.setContentsMargins(0, 0, 0, 0)

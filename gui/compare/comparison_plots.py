@@ -36,7 +36,6 @@ from gui.plots.panel.plot_panel import PlotPanel
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.style.theme import Theme
-from gui.style.translation import translate
 
 _GROUP = "group "
 """How the names of the curves of groups begin."""
@@ -344,14 +343,14 @@ class ComparisonPlots(PlotPanel):
             if name in plot.curves:
                 plot.remove_curve(name)
             return
-        text = self.tr("{group}, mean of {count} runs ± sd")
+        text = f"{group.name}, mean of {band.curves:,} runs ± sd"
         if band.curves == 1:
-            text = self.tr("{group}, 1 run")
+            text = f"{group.name}, 1 run"
         plot.set_band(
             name,
             band,
             colour_index=self._group_colours[group.name],
-            label=text.format(group=group.name, count=f"{band.curves:,}"),
+            label=text,
             short=group.name,
             about=deviation_text(),
         )
@@ -364,11 +363,10 @@ class ComparisonPlots(PlotPanel):
 
 def deviation_text() -> str:
     """Say what the area around a mean is."""
-    return translate(
-        "ComparisonPlots",
+    return (
         "The area is ± one standard deviation of a sample (n − 1), as in the table.\n"
         "Between its points a run is interpolated. Where some runs have no data,\n"
-        "the mean is of the others, and the value says n.",
+        "the mean is of the others, and the value says n."
     )
 
 

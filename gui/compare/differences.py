@@ -17,7 +17,6 @@ from engine.system import units
 from gui.run_list.filter_sort import duration
 from gui.style import formatting
 from gui.style.state_style import state_name, state_text
-from gui.style.translation import translate
 
 NOTHING = "–"
 
@@ -42,9 +41,9 @@ def setting_rows(
     settings. `device_names`: names of this machine's devices by id."""
     labels = device_names or {}
     rows = [
-        _text_row(translate("Differences", "Recipe"), infos, lambda info: info.spec.recipe),
-        _text_row(translate("Differences", "Strategy"), infos, lambda info: info.spec.strategy),
-        _text_row(translate("Differences", "Devices"), infos, lambda info: _devices(info, labels)),
+        _text_row("Recipe", infos, lambda info: info.spec.recipe),
+        _text_row("Strategy", infos, lambda info: info.spec.strategy),
+        _text_row("Devices", infos, lambda info: _devices(info, labels)),
     ]
     for name, field in FIELDS.items():
         values = [setting_value(name, info) for info in infos]
@@ -63,36 +62,32 @@ def figure_rows(
     """Return state, time and speed of the runs, and the last and the best value of each metric;
     `best` is by run, then by metric."""
     rows = [
-        _text_row(translate("Differences", "State"), infos, _state),
-        _text_row(translate("Differences", "Epoch"), infos, _epochs),
-        _text_row(translate("Differences", "Step"), infos, lambda info: f"{info.status.step:,}"),
+        _text_row("State", infos, _state),
+        _text_row("Epoch", infos, _epochs),
+        _text_row("Step", infos, lambda info: f"{info.status.step:,}"),
         _text_row(
-            translate("Differences", "Duration"),
+            "Duration",
             infos,
             lambda info: units.steady_duration(seconds) if (seconds := duration(info)) else "",
         ),
         _number_row(
-            translate("Differences", "Throughput (samples/s)"),
+            "Throughput (samples/s)",
             [info.status.samples_per_second or math.nan for info in infos],
             lambda value: f"{value:,.0f}",
             less=False,
         ),
         _number_row(
-            translate("Differences", "Step time"),
+            "Step time",
             [info.status.step_seconds or math.nan for info in infos],
             formatting.step_time,
             less=True,
         ),
         _text_row(
-            translate("Differences", "Energy"),
+            "Energy",
             infos,
             lambda info: f"{info.status.energy:.4g} Wh" if info.status.energy else "",
         ),
-        _text_row(
-            translate("Differences", "Parameters"),
-            infos,
-            lambda info: f"{info.status.parameters:,}",
-        ),
+        _text_row("Parameters", infos, lambda info: f"{info.status.parameters:,}"),
     ]
     if len(set(rows[-1].values)) == 1:
         rows.pop()
@@ -113,32 +108,16 @@ def _metric_rows(
     def format_value(value: float) -> str:
         return formatting.metric(metric, value)
 
-    rows = [
-        _number_row(
-            translate("Differences", "{metric}, last").format(metric=label),
-            last,
-            format_value,
-            less=less,
-        )
-    ]
+    rows = [_number_row(f"{label}, last", last, format_value, less=less)]
     figures = [best.get(info.id, {}).get(metric) for info in infos]
     if any(figures):
         values = [figure.value if figure else math.nan for figure in figures]
-        row = _number_row(
-            translate("Differences", "{metric}, best").format(metric=label),
-            values,
-            format_value,
-            less=less,
-        )
+        row = _number_row(f"{label}, best", values, format_value, less=less)
         texts = [
             f"{text} @ {figure.step:,}" if figure else text
             for text, figure in zip(row.values, figures, strict=True)
         ]
-        rows.append(
-            row._replace(
-                values=tuple(texts), tip=translate("Differences", "The best figure, and its step")
-            )
-        )
+        rows.append(row._replace(values=tuple(texts), tip="The best figure, and its step"))
     return rows
 
 
@@ -160,7 +139,7 @@ def _format_setting(value: object) -> str:
         case None:
             return NOTHING
         case bool():
-            return translate("Differences", "yes") if value else translate("Differences", "no")
+            return "yes" if value else "no"
         case float():
             return f"{value:g}"
         case _:
@@ -174,8 +153,7 @@ def _state(info: RunInfo) -> str:
 def _epochs(info: RunInfo) -> str:
     status = info.status
     if info.epochs:
-        text = translate("Differences", "{epoch} of {epochs}")
-        return text.format(epoch=status.epoch, epochs=info.epochs)
+        return f"{status.epoch} of {info.epochs}"
     return str(status.epoch) if status.epoch or info.spec.steps else NOTHING
 
 
@@ -183,8 +161,8 @@ def _devices(info: RunInfo, labels: Mapping[str, str]) -> str:
     devices = info.spec.devices
     if all_on_cpu(devices):
         if len(devices) == 1:
-            return translate("Differences", "1 CPU worker")
-        return translate("Differences", "{count} CPU workers").format(count=len(devices))
+            return "1 CPU worker"
+        return f"{len(devices)} CPU workers"
     return ", ".join(
         device if is_logical_cpu(device) else labels.get(device, device[:12]) for device in devices
     )

@@ -41,14 +41,14 @@ class RunChips(QWidget):
         self._crosses: dict[str, QToolButton] = {}
         chips = QWidget()
         self._row = FlowLayout(chips, _GAP)
-        self.close_button = QPushButton(self.tr("Close"))
-        self.close_button.setToolTip(self.tr("Back to the single run"))
+        self.close_button = QPushButton("Close")
+        self.close_button.setToolTip("Back to the single run")
         self.close_button.clicked.connect(self.close_clicked)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         area = FittingScroll(chips, _MOST_HEIGHT)
         area.setMaximumHeight(_MOST_HEIGHT)
-        area.setAccessibleName(self.tr("Compared runs"))
+        area.setAccessibleName("Compared runs")
         layout.addWidget(area, 1, Qt.AlignmentFlag.AlignTop)
         layout.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
 
@@ -80,10 +80,9 @@ class RunChips(QWidget):
             if run_id in self._pins:
                 self._pins[run_id].setFocus()
         if len(infos) > _MOST_CHIPS:
-            more = self.tr("and {count} more")
-            self._add_note(more.format(count=f"{len(infos) - _MOST_CHIPS:,}"))
+            self._add_note(f"and {len(infos) - _MOST_CHIPS:,} more")
         if baseline is None:
-            self._add_note(self.tr("Click a run to pin it as the dashed baseline"))
+            self._add_note("Click a run to pin it as the dashed baseline")
 
     def set_theme(self, theme: Theme) -> None:
         """Apply the colours of `theme` at the next `show_runs`."""
@@ -104,17 +103,17 @@ class RunChips(QWidget):
         pin.setIconSize(QSize(12, 12))
         pin.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         tip = (
-            self.tr("{run}: the baseline")
+            f"{info.title}: the baseline"
             if pinned
-            else self.tr("{run}: click to make it the baseline")
+            else f"{info.title}: click to make it the baseline"
         )
-        pin.setToolTip(plain_tip(tip.format(run=info.title)))
-        pin.setAccessibleName(self.tr("Baseline: {run}").format(run=info.title))
+        pin.setToolTip(plain_tip(tip))
+        pin.setAccessibleName(f"Baseline: {info.title}")
         pin.clicked.connect(lambda: self.pin_clicked.emit(info.id))
         cross = QToolButton()
         cross.setText("×")
         cross.setFixedWidth(_CROSS_WIDTH)
-        out = self.tr("Remove run {run} from the comparison").format(run=info.id)
+        out = f"Remove run {info.id} from the comparison"
         cross.setToolTip(plain_tip(out))
         cross.setAccessibleName(out)
         cross.clicked.connect(lambda: self.remove_clicked.emit(info.id))

@@ -29,7 +29,7 @@ class ComparisonTable(QTableWidget):
         self._shown: tuple[object, ...] = ()
         self._layout: tuple[object, ...] = ()
         self._columns: list[str] = []
-        self.setAccessibleName(self.tr("Figures and settings of the compared runs"))
+        self.setAccessibleName("Figures and settings of the compared runs")
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setShowGrid(False)
@@ -41,7 +41,7 @@ class ComparisonTable(QTableWidget):
         header.setIconSize(QSize(10, 10))
         header.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         header.setMinimumSectionSize(80)
-        self.copy = QAction(self.tr("Copy the table, or the selected rows"), self)
+        self.copy = QAction("Copy the table, or the selected rows", self)
         self.copy.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))
         self.copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         self.copy.triggered.connect(self._copy)
@@ -62,8 +62,8 @@ class ComparisonTable(QTableWidget):
         if shown == self._shown:
             return
         self._shown = shown
-        heading = self.tr("SETTINGS THAT DIFFER") if settings else self.tr("NO SETTING DIFFERS")
-        rows: list[ComparisonRow | str] = [self.tr("SUMMARY"), *figures, heading, *settings]
+        heading = "SETTINGS THAT DIFFER" if settings else "NO SETTING DIFFERS"
+        rows: list[ComparisonRow | str] = ["SUMMARY", *figures, heading, *settings]
         layout = (len(infos), *(row if isinstance(row, str) else row.label for row in rows))
         if layout != self._layout:
             self._layout = layout
@@ -147,6 +147,6 @@ class ComparisonTable(QTableWidget):
             pinned = info.id == baseline
             picture = icon("push-pin", colour) if pinned else dot_icon(colour)
             item = QTableWidgetItem(picture, title)
-            tip = self.tr("{run}: the baseline") if pinned else "{run}"
+            tip = "{run}: the baseline" if pinned else "{run}"
             item.setToolTip(plain_tip(tip.format(run=info.title)))
             self.setHorizontalHeaderItem(column, item)

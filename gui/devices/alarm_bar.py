@@ -41,7 +41,7 @@ class AlarmBar(QFrame):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
-        self.setAccessibleName(self.tr("Alarms"))
+        self.setAccessibleName("Alarms")
         self._theme = theme
         self._alarms = Alarms()
         self._run_alarms: dict[str, DeviceAlarm] = {}
@@ -55,8 +55,8 @@ class AlarmBar(QFrame):
         self.open_button = QToolButton()
         self.open_button.setObjectName("quiet")
         self.open_button.setCheckable(True)
-        self.open_button.setAccessibleName(self.tr("Show the alarms in full"))
-        self.open_button.setToolTip(self.tr("Show the alarms in full"))
+        self.open_button.setAccessibleName("Show the alarms in full")
+        self.open_button.setToolTip("Show the alarms in full")
         top = QHBoxLayout()
         top.setSpacing(6)
         top.addWidget(self._icon_label)
@@ -155,7 +155,7 @@ class AlarmBar(QFrame):
         if not self._shown:
             return
         worst, count = self._shown[0], len(self._shown)
-        text = self.tr("{count} alarms").format(count=count) if count > 1 else worst.text
+        text = f"{count} alarms" if count > 1 else worst.text
         is_open = self.open_button.isChecked()
         if count > 1 and not is_open:
             text = f"{text} · {worst.text}"
@@ -178,10 +178,10 @@ class AlarmLine(QWidget):
     def __init__(self, alarm: DeviceAlarm, theme: Theme, dismiss: Callable[[], None]) -> None:
         super().__init__()
         self.alarm = alarm
-        accessible_name = self.tr("Warning: {text}")
+        accessible_name = f"Warning: {alarm.text}"
         if alarm.kind.severity == "error":
-            accessible_name = self.tr("Error: {text}")
-        self.setAccessibleName(accessible_name.format(text=alarm.text))
+            accessible_name = f"Error: {alarm.text}"
+        self.setAccessibleName(accessible_name)
         self._icon_label = Label()
         self.sentence = Label(alarm.text)
         self.sentence.setObjectName("note")
@@ -191,8 +191,8 @@ class AlarmLine(QWidget):
         self.sentence.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.dismiss = QToolButton()
         self.dismiss.setText("×")
-        self.dismiss.setToolTip(self.tr("Dismiss: it comes back when it happens again"))
-        self.dismiss.setAccessibleName(self.tr("Dismiss this alarm"))
+        self.dismiss.setToolTip("Dismiss: it comes back when it happens again")
+        self.dismiss.setAccessibleName("Dismiss this alarm")
         self.dismiss.setVisible(not alarm.kind.is_sticky)
         self.dismiss.clicked.connect(dismiss)
         row = QHBoxLayout(self)

@@ -14,7 +14,6 @@ from engine.telemetry.history import Array, DeviceHistory, Field
 from engine.telemetry.snapshot import Snapshot
 from gui.style.device_labels import device_labels
 from gui.style.theme import theme_of
-from gui.style.translation import translate
 from gui.widgets.plain_text import Label
 
 TEN_MINUTES, HOUR, SIX_HOURS = 600.0, 3600.0, 6 * 3600.0
@@ -38,11 +37,11 @@ class _Figure(NamedTuple):
 
 def _figures() -> tuple[_Figure, ...]:
     return (
-        _Figure("utilisation", translate("Devices", "Utilisation"), "%", top=100.0),
-        _Figure("memory_used", translate("Devices", "Memory"), "GiB", 1 / GIB),
-        _Figure("temperature", translate("Devices", "Temperature"), "°C"),
-        _Figure("power", translate("Devices", "Power"), "W"),
-        _Figure("clock", translate("Devices", "Clock"), "MHz"),
+        _Figure("utilisation", "Utilisation", "%", top=100.0),
+        _Figure("memory_used", "Memory", "GiB", 1 / GIB),
+        _Figure("temperature", "Temperature", "°C"),
+        _Figure("power", "Power", "W"),
+        _Figure("clock", "Clock", "MHz"),
     )
 
 
@@ -55,12 +54,12 @@ class DeviceCharts(QWidget):
         self._colours: dict[str, int] = {}
         self._watched = ""
         self.span = QComboBox()
-        self.span.addItem(self.tr("10 minutes"), TEN_MINUTES)
-        self.span.addItem(self.tr("1 hour"), HOUR)
-        self.span.addItem(self.tr("6 hours"), SIX_HOURS)
-        self.span.setAccessibleName(self.tr("Time span"))
+        self.span.addItem("10 minutes", TEN_MINUTES)
+        self.span.addItem("1 hour", HOUR)
+        self.span.addItem("6 hours", SIX_HOURS)
+        self.span.setAccessibleName("Time span")
         self.span.currentTextChanged.connect(self._draw)
-        heading = Label(self.tr("THE LAST"))
+        heading = Label("THE LAST")
         heading.setObjectName("h")
         top = QHBoxLayout()
         top.addWidget(heading)
@@ -144,9 +143,8 @@ class Chart(QWidget):
             return self._figure.title
         newest, unit = self._values[-1], self._figure.unit
         now = f"{newest:.0f} {unit}" if np.isfinite(newest) else "n/a"
-        text = self.tr("{figure} {now}, at most {most} {unit}")
         most = f"{np.nanmax(self._values):.0f}"
-        return text.format(figure=self._figure.title, now=now, most=most, unit=unit)
+        return f"{self._figure.title} {now}, at most {most} {unit}"
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the caption, and below it the curve on a scale from 0."""

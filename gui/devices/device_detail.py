@@ -51,14 +51,14 @@ class DeviceDetail(QDialog):
         self._grid.setHorizontalSpacing(14)
         self._grid.setVerticalSpacing(4)
         self._values: dict[str, QLabel] = {}
-        self.users = FactTable(users_captions(), self.tr("Who uses the memory"))
-        self.slices = FactTable(slices_captions(), self.tr("Slices"))
+        self.users = FactTable(users_captions(), "Who uses the memory")
+        self.slices = FactTable(slices_captions(), "Slices")
         self.matrix = LinkMatrix()
         self.charts = DeviceCharts()
         self._sections: dict[QWidget, QLabel] = {
-            self.users: _heading(self.tr("WHO USES THE MEMORY")),
-            self.slices: _heading(self.tr("SLICES (MIG)")),
-            self.matrix: _heading(self.tr("LINKS BETWEEN THE GPUS")),
+            self.users: _heading("WHO USES THE MEMORY"),
+            self.slices: _heading("SLICES (MIG)"),
+            self.matrix: _heading("LINKS BETWEEN THE GPUS"),
         }
         self._build_layout()
 

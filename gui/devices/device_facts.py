@@ -8,7 +8,6 @@ from engine.system import units
 from engine.telemetry.alarm_text import hardware_reasons
 from engine.telemetry.snapshot import DeviceSnapshot
 from gui.devices import device_text
-from gui.style.translation import translate
 
 
 class Fact(NamedTuple):
@@ -31,52 +30,24 @@ def facts(device: DeviceSnapshot) -> list[Fact]:
     if device.lost is not None or device.asleep:
         return []
     found = [
-        _fact(
-            device,
-            translate("Devices", "Utilisation"),
-            "utilisation",
-            device_text.quantity(device.utilisation, "%"),
-        ),
+        _fact(device, "Utilisation", "utilisation", device_text.quantity(device.utilisation, "%")),
         _memory(device),
         _fact(
-            device,
-            translate("Devices", "Reserved by driver"),
-            "memory_reserved",
-            device_text.gib(device.memory_reserved),
+            device, "Reserved by driver", "memory_reserved", device_text.gib(device.memory_reserved)
         ),
         _temperature(device),
-        _fact(device, translate("Devices", "Power / limit"), "power", device_text.power(device)),
+        _fact(device, "Power / limit", "power", device_text.power(device)),
+        _fact(device, "Clock", "clock", device_text.quantity(device.clock, "MHz")),
         _fact(
-            device,
-            translate("Devices", "Clock"),
-            "clock",
-            device_text.quantity(device.clock, "MHz"),
+            device, "Memory clock", "memory_clock", device_text.quantity(device.memory_clock, "MHz")
         ),
-        _fact(
-            device,
-            translate("Devices", "Memory clock"),
-            "memory_clock",
-            device_text.quantity(device.memory_clock, "MHz"),
-        ),
-        _fact(device, translate("Devices", "Fan"), "fan", device_text.quantity(device.fan, "%")),
-        _fact(
-            device, translate("Devices", "Performance state"), "performance_state", _state(device)
-        ),
+        _fact(device, "Fan", "fan", device_text.quantity(device.fan, "%")),
+        _fact(device, "Performance state", "performance_state", _state(device)),
         _throttle(device),
-        _fact(
-            device,
-            translate("Devices", "ECC errors, corrected"),
-            "ecc_corrected",
-            _count(device.ecc_corrected),
-        ),
+        _fact(device, "ECC errors, corrected", "ecc_corrected", _count(device.ecc_corrected)),
         _uncorrected(device),
-        _rates(device, translate("Devices", "PCIe, sent / received"), "pcie_sent", "pcie_received"),
-        _rates(
-            device,
-            translate("Devices", "NVLink, sent / received"),
-            "nvlink_sent",
-            "nvlink_received",
-        ),
+        _rates(device, "PCIe, sent / received", "pcie_sent", "pcie_received"),
+        _rates(device, "NVLink, sent / received", "nvlink_sent", "nvlink_received"),
     ]
     if device.kind == "cpu":
         return [fact for fact in found if fact.value != device_text.UNKNOWN]
@@ -85,18 +56,18 @@ def facts(device: DeviceSnapshot) -> list[Fact]:
 
 def _fact(device: DeviceSnapshot, caption: str, field: str, value: str, tone: str = "") -> Fact:
     unknown = value == device_text.UNKNOWN
-    reason = device.silent.get(field, translate("Devices", "not queried yet")) if unknown else ""
+    reason = device.silent.get(field, "not queried yet") if unknown else ""
     return Fact(caption, value, reason, tone)
 
 
 def _memory(device: DeviceSnapshot) -> Fact:
     text = device_text.of_total(device.memory_used, device.memory_total)
-    return _fact(device, translate("Devices", "Memory in use"), "memory_used", text)
+    return _fact(device, "Memory in use", "memory_used", text)
 
 
 def _temperature(device: DeviceSnapshot) -> Fact:
     text = device_text.temperature(device)
-    caption = translate("Devices", "Temperature / slowdown")
+    caption = "Temperature / slowdown"
     if device_text.is_hot(device):
         return _fact(device, caption, "temperature", f"⚠ {text}", "warning")
     return _fact(device, caption, "temperature", text)
@@ -109,17 +80,17 @@ def _state(device: DeviceSnapshot) -> str:
 
 
 def _throttle(device: DeviceSnapshot) -> Fact:
-    caption, reasons = translate("Devices", "Slowed down"), device.throttle_reasons
+    caption, reasons = "Slowed down", device.throttle_reasons
     if reasons is None:
         return _fact(device, caption, "throttle_reasons", device_text.UNKNOWN)
-    text = ", ".join(reasons) or translate("Devices", "no")
+    text = ", ".join(reasons) or "no"
     if hardware_reasons(device):
         return Fact(caption, f"⚠ {text}", tone="warning")
     return Fact(caption, text)
 
 
 def _uncorrected(device: DeviceSnapshot) -> Fact:
-    caption = translate("Devices", "ECC errors, uncorrected")
+    caption = "ECC errors, uncorrected"
     text = _count(device.ecc_uncorrected)
     if device.ecc_uncorrected:
         return Fact(caption, f"⚠ {text}", tone="bad")

@@ -25,7 +25,6 @@ from gui.devices.device_rail import DeviceRail
 from gui.devices.device_row import DeviceRow
 from gui.devices.row_layouts import COMPACT_HEIGHT, detailed_height
 from gui.style.device_labels import device_labels
-from gui.style.translation import translate
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
@@ -57,7 +56,7 @@ class DeviceList(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
-        self.setAccessibleName(self.tr("Devices"))
+        self.setAccessibleName("Devices")
         self._rows: dict[str, DeviceRow] = {}
         self.rail = DeviceRail()
         """The same devices, for the place where the list has no room."""
@@ -65,7 +64,7 @@ class DeviceList(QFrame):
         self._snapshot: Snapshot | None = None
         self._uses: Mapping[str, MemoryUse] = {}
         self._is_short = False
-        heading = Label(self.tr("DEVICES"))
+        heading = Label("DEVICES")
         heading.setObjectName("h")
         self.stale_note = Label()
         self.gpu_note = Label()
@@ -188,8 +187,8 @@ class DeviceList(QFrame):
     def show_odd(self, checks: Sequence[Check]) -> None:
         """Offer the doctor, in one line, because of what is wrong in `checks`; none: do not."""
         names = ", ".join(check.check for check in checks[:2])
-        more = self.tr(" and {count} more").format(count=len(checks) - 2) if checks[2:] else ""
-        text = self.tr("⚠ {what}: see the doctor").format(what=names + more)
+        more = f" and {len(checks) - 2} more" if checks[2:] else ""
+        text = f"⚠ {names + more}: see the doctor"
         self.doctor_button.setText(text)
         sentences = "\n".join(check.sentence for check in checks)
         set_wrapped_tip(self.doctor_button, f"{text}\n{sentences}")
@@ -246,4 +245,4 @@ class DeviceList(QFrame):
 
 def missing_text() -> str:
     """Why a device that is no longer in the snapshot is lost."""
-    return translate("Devices", "The system does not list this device any more.")
+    return "The system does not list this device any more."

@@ -69,7 +69,7 @@ class DeviceRail(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName(self.tr("Devices"))
+        self.setAccessibleName("Devices")
         self.marks: dict[str, DeviceMark] = {}
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(2, 0, 2, 0)

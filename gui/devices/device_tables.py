@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTreeWidget, QTree
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import MigSlice
 from gui.devices import device_text
-from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip
 
 Row = tuple[str, ...]
@@ -55,30 +54,27 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
     for each in use.ours:
         worker = each.worker
         parts = (each.tensors, each.cache, each.context)
-        name = translate("Devices", "{run}, rank {rank}").format(run=worker.run, rank=worker.rank)
+        name = f"{worker.run}, rank {worker.rank}"
         amounts = [device_text.gib(amount) for amount in (each.total, *parts)]
-        rows.append((name, str(worker.pid), translate("Devices", "own run"), *amounts))
-        not_split = translate(
-            "Devices",
-            "Not available: the worker has not reported yet, or reports the sum of several GPUs.",
+        rows.append((name, str(worker.pid), "own run", *amounts))
+        not_split = (
+            "Not available: the worker has not reported yet, or reports the sum of several GPUs."
         )
         tips.append(not_split if each.tensors is None else "")
     for process in sorted(use.others, key=lambda process: -(process.memory or 0)):
         name = process.name or device_text.UNKNOWN
         user, memory = process.user or device_text.UNKNOWN, device_text.gib(process.memory)
         rows.append((name, str(process.pid), user, memory, "", "", ""))
-        shared = translate("Devices", "The driver does not count its memory by process.")
+        shared = "The driver does not count its memory by process."
         tips.append(shared if process.memory is None else "")
     if use.unassigned:
-        name, memory = translate("Devices", "an unknown process"), device_text.gib(use.unassigned)
+        name, memory = "an unknown process", device_text.gib(use.unassigned)
         rows.append((name, "", "", memory, "", "", ""))
-        tips.append(
-            translate("Devices", "In use, but not by a listed process or by one of our runs.")
-        )
+        tips.append("In use, but not by a listed process or by one of our runs.")
     if use.reserved:
-        name, memory = translate("Devices", "reserved by driver"), device_text.gib(use.reserved)
+        name, memory = "reserved by driver", device_text.gib(use.reserved)
         rows.append((name, "", "", memory, "", "", ""))
-        tips.append(translate("Devices", "What the driver reserves for itself."))
+        tips.append("What the driver reserves for itself.")
     return rows, tips
 
 
@@ -92,21 +88,9 @@ def slice_rows(slices: Sequence[MigSlice]) -> list[Row]:
 
 def users_captions() -> Row:
     """Column titles of the table of memory users."""
-    return (
-        translate("Devices", "Who"),
-        translate("Devices", "PID"),
-        translate("Devices", "User"),
-        translate("Devices", "Memory"),
-        translate("Devices", "Tensors"),
-        translate("Devices", "Cache"),
-        translate("Devices", "Context"),
-    )
+    return ("Who", "PID", "User", "Memory", "Tensors", "Cache", "Context")
 
 
 def slices_captions() -> Row:
     """Column titles of the table of slices."""
-    return (
-        translate("Devices", "Slice"),
-        translate("Devices", "In use"),
-        translate("Devices", "UUID"),
-    )
+    return ("Slice", "In use", "UUID")

@@ -10,7 +10,6 @@ from engine.telemetry.alarm_text import hardware_reasons
 from engine.telemetry.memory_attribution import MemoryUse, WorkerMemory, process_text
 from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess, MigSlice
 from gui.style.device_labels import device_name
-from gui.style.translation import translate
 
 UNKNOWN = "n/a"
 NEAR_SLOWDOWN = 5.0
@@ -39,8 +38,7 @@ def of_total(used: float | None, total: float | None, unit: str = "GiB") -> str:
     amount = f"{(used or 0) / GIB:.1f}"
     if not finite(total):
         return f"{amount} {unit}"
-    text = translate("Devices", "{used} of {total} {unit}")
-    return text.format(used=amount, total=f"{(total or 0) / GIB:.1f}", unit=unit)
+    return f"{amount} of {(total or 0) / GIB:.1f} {unit}"
 
 
 def clock(seconds: float | None) -> str:
@@ -55,7 +53,7 @@ def clock(seconds: float | None) -> str:
 
 def stale_text(since: float) -> str:
     """Return `no news since 14:02:11`."""
-    return translate("Devices", "no news since {time}").format(time=clock(since))
+    return f"no news since {clock(since)}"
 
 
 def title(device: DeviceSnapshot) -> str:
@@ -95,8 +93,8 @@ def lost_since(device: DeviceSnapshot) -> str:
     """Return `lost since 14:02:11`."""
     since = clock(device.lost_since)
     if not since:
-        return translate("Devices", "lost")
-    return translate("Devices", "lost since {time}").format(time=since)
+        return "lost"
+    return f"lost since {since}"
 
 
 def state(device: DeviceSnapshot) -> str:
@@ -104,7 +102,7 @@ def state(device: DeviceSnapshot) -> str:
     answers."""
     if device.lost is not None:
         return f"✕ {lost_since(device).capitalize()}: {device.lost}"
-    why = translate("Devices", "Powered down. It is not queried, because a query would wake it.")
+    why = "Powered down. It is not queried, because a query would wake it."
     return f"☾ {why}" if device.asleep else ""
 
 
@@ -124,13 +122,11 @@ def busy_text(use: MemoryUse | None) -> str:
     if use is None or not use.is_busy:
         return ""
     if not use.others:
-        return translate("Devices", "an unknown process, {amount}").format(
-            amount=gib(use.unassigned)
-        )
+        return f"an unknown process, {gib(use.unassigned)}"
     first = max(use.others, key=lambda process: process.memory or 0)
-    text = translate("Devices", "{process}, {amount}")
+    text = "{process}, {amount}"
     if len(use.others) > 1:
-        text = translate("Devices", "{process} and {count} more, {amount}")
+        text = "{process} and {count} more, {amount}"
     amount = gib(use.others_total or use.unassigned or 0)
     return text.format(process=process_text(first), count=len(use.others) - 1, amount=amount)
 
@@ -145,22 +141,22 @@ def accessible_text(
     if stale_since is not None:
         parts.append(stale_text(stale_since))
     if device.asleep:
-        return ", ".join([*parts, translate("Devices", "asleep")])
+        return ", ".join([*parts, "asleep"])
     load, memory = (
         quantity(device.utilisation, "%"),
         of_total(device.memory_used, device.memory_total),
     )
-    parts.append(translate("Devices", "utilisation {value}").format(value=load))
-    parts.append(translate("Devices", "memory {value}").format(value=memory))
+    parts.append(f"utilisation {load}")
+    parts.append(f"memory {memory}")
     if is_hot(device):
-        parts.append(translate("Devices", "hot: {value}").format(value=temperature(device)))
+        parts.append(f"hot: {temperature(device)}")
     if device.throttle_reasons:
         reasons = ", ".join(device.throttle_reasons)
-        parts.append(translate("Devices", "slowed down: {reasons}").format(reasons=reasons))
+        parts.append(f"slowed down: {reasons}")
     if device.slices:
-        parts.append(translate("Devices", "divided in {count}").format(count=len(device.slices)))
+        parts.append(f"divided in {len(device.slices)}")
     if busy_text(use):
-        parts.append(translate("Devices", "in use by {who}").format(who=busy_text(use)))
+        parts.append(f"in use by {busy_text(use)}")
     return ", ".join(parts)
 
 
@@ -172,29 +168,29 @@ def tooltip(
     if device.lost is not None:
         return "\n".join([*lines, state(device)])
     if stale_since is not None:
-        text = translate("Devices", "No news since {time}: these are the last figures.")
+        text = "No news since {time}: these are the last figures."
         lines.append(text.format(time=clock(stale_since)))
     if device.asleep:
         return "\n".join([*lines, state(device)])
     for caption, text, field in (
-        (translate("Devices", "Utilisation"), quantity(device.utilisation, "%"), "utilisation"),
-        (translate("Devices", "Temperature"), temperature(device), "temperature"),
-        (translate("Devices", "Power"), power(device), "power"),
+        ("Utilisation", quantity(device.utilisation, "%"), "utilisation"),
+        ("Temperature", temperature(device), "temperature"),
+        ("Power", power(device), "power"),
     ):
         if device.kind == "gpu" or text != UNKNOWN:
             lines.append(f"{caption} {with_reason(device, text, field)}")
     if device.throttle_reasons:
-        text = translate("Devices", "Slowed down: {reasons}")
+        text = "Slowed down: {reasons}"
         lines.append(text.format(reasons=", ".join(device.throttle_reasons)))
     memory = of_total(device.memory_used, device.memory_total)
     memory = with_reason(device, memory, "memory_used")
-    text = translate("Devices", "Memory {amount}, of all processes on this machine")
+    text = "Memory {amount}, of all processes on this machine"
     lines.append(text.format(amount=memory))
     if use is not None:
         lines += memory_lines(use)
         if not use.others_known:
-            text = translate("Devices", "Processes {unknown}")
-            lines.append(text.format(unknown=with_reason(device, UNKNOWN, "processes")))
+            unknown = with_reason(device, UNKNOWN, "processes")
+            lines.append(f"Processes {unknown}")
     lines += [slice_line(slice) for slice in device.slices]
     return "\n".join(lines)
 
@@ -211,13 +207,12 @@ def memory_lines(use: MemoryUse) -> list[str]:
     by_size = sorted(use.others, key=lambda process: -(process.memory or 0))
     lines += [f"– {process_line(process)}" for process in by_size]
     if use.unassigned and use.unassigned >= 0.05 * GIB:
-        text = translate("Devices", "– an unknown process: {amount}")
+        text = "– an unknown process: {amount}"
         lines.append(text.format(amount=gib(use.unassigned)))
     if use.reserved:
-        text = translate("Devices", "– reserved by driver: {amount}")
-        lines.append(text.format(amount=gib(use.reserved)))
+        lines.append(f"– reserved by driver: {gib(use.reserved)}")
     if use.free is not None:
-        lines.append(translate("Devices", "– free: {amount}").format(amount=gib(use.free)))
+        lines.append(f"– free: {gib(use.free)}")
     return lines
 
 
@@ -228,15 +223,14 @@ def run_line(use: WorkerMemory) -> str:
     parts = [
         f"{name} {amount / GIB:.1f}"
         for name, amount in (
-            (translate("Devices", "tensors"), use.tensors),
-            (translate("Devices", "cache"), use.cache),
-            (translate("Devices", "context"), use.context),
+            ("tensors", use.tensors),
+            ("cache", use.cache),
+            ("context", use.context),
         )
         if amount is not None
     ]
     split = f" ({', '.join(parts)})" if parts else ""
-    text = translate("Devices", "{run}, rank {rank} (pid {pid}): {amount}")
-    who = text.format(run=worker.run, rank=worker.rank, pid=worker.pid, amount=_amount(use.total))
+    who = f"{worker.run}, rank {worker.rank} (pid {worker.pid}): {_amount(use.total)}"
     return who + split
 
 
@@ -245,12 +239,11 @@ def process_line(process: GpuProcess) -> str:
     name, amount = process_text(process), _amount(process.memory)
     if not process.name:
         return f"{name}: {amount}"
-    text = translate("Devices", "{process} (pid {pid}): {amount}")
-    return text.format(process=name, pid=process.pid, amount=amount)
+    return f"{name} (pid {process.pid}): {amount}"
 
 
 def _amount(value: float | None) -> str:
-    return translate("Devices", "amount not available") if value is None else gib(value)
+    return "amount not available" if value is None else gib(value)
 
 
 def _against(now: float | None, limit: float | None, unit: str) -> str:

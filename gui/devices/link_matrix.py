@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
 from engine.telemetry.gpu_topology import KINDS, link_kinds
 from engine.telemetry.snapshot import DeviceSnapshot, Link, LinkKind, Snapshot
 from gui.style.device_labels import device_name
-from gui.style.translation import translate
 from gui.widgets.plain_text import Label, plain_tip
 
 
@@ -27,10 +26,10 @@ def short(kind: LinkKind) -> str:
     """Return the text of `kind` in a cell."""
     return {
         "NVLink": "NVL",
-        "PCIe switch": translate("Links", "switch"),
-        "host bridge": translate("Links", "host"),
+        "PCIe switch": "switch",
+        "host bridge": "host",
         "NUMA node": "NUMA",
-        "system": translate("Links", "system"),
+        "system": "system",
         "unknown": "?",
     }[kind]
 
@@ -38,14 +37,12 @@ def short(kind: LinkKind) -> str:
 def meaning(kind: LinkKind) -> str:
     """Return the text of `kind` at the end of a sentence."""
     return {
-        "NVLink": translate("Links", "joined by NVLink, the fastest way"),
-        "PCIe switch": translate("Links", "behind the same PCIe switch"),
-        "host bridge": translate("Links", "behind the same host bridge of the CPU"),
-        "NUMA node": translate("Links", "on the same CPU, over its inner connections"),
-        "system": translate(
-            "Links", "on different CPUs, over the connection between their sockets"
-        ),
-        "unknown": translate("Links", "the driver does not say how they are joined"),
+        "NVLink": "joined by NVLink, the fastest way",
+        "PCIe switch": "behind the same PCIe switch",
+        "host bridge": "behind the same host bridge of the CPU",
+        "NUMA node": "on the same CPU, over its inner connections",
+        "system": "on different CPUs, over the connection between their sockets",
+        "unknown": "the driver does not say how they are joined",
     }[kind]
 
 
@@ -54,7 +51,7 @@ class LinkMatrix(QTableWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName(self.tr("Links between the GPUs"))
+        self.setAccessibleName("Links between the GPUs")
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
@@ -81,8 +78,7 @@ class LinkMatrix(QTableWidget):
                     self.setItem(row, column, _cell("–", name))
                     continue
                 kind = kinds.get(frozenset((first, second)), "unknown")
-                text = self.tr("{first} and {second}: {meaning}")
-                text = text.format(first=name, second=other, meaning=meaning(kind))
+                text = f"{name} and {other}: {meaning(kind)}"
                 item = _cell(short(kind), text)
                 if kind == KINDS[0]:
                     font = item.font()
@@ -100,7 +96,7 @@ class LinksDialog(QDialog):
     def __init__(self, snapshot: Snapshot, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(self.tr("Links between the GPUs"))
+        self.setWindowTitle("Links between the GPUs")
         self.matrix = LinkMatrix()
         self.matrix.show_links(gpus_of(snapshot), snapshot.links)
         legend = Label("\n".join(f"{short(kind)}: {meaning(kind)}" for kind in KINDS))

@@ -15,7 +15,6 @@ from engine.telemetry.snapshot import DeviceSnapshot, MigSlice
 from gui.devices import device_text
 from gui.devices.memory_bar import Segment, filled, segments
 from gui.devices.row_painter import RowPainter, Sample
-from gui.style.translation import translate
 
 SHOWN_SECONDS = 120.0
 """Time span of the sparkline."""
@@ -68,16 +67,14 @@ def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None
         bold=True,
     )
     if device.lost is not None or device.asleep:
-        why = device.lost or translate("Devices", "Powered down and left alone.")
+        why = device.lost or "Powered down and left alone."
         painter.text(QRect(_MARGIN, 18, right - _MARGIN, 16), why, painter.muted)
         return
     spark, captions, figures = 72, 28, 54
     bar = right - _MARGIN - captions - figures - spark - 6
     left = _MARGIN + captions
     memory = filled(device)
-    painter.text(
-        QRect(_MARGIN, _SECOND_LINE, captions, 16), translate("Devices", "util"), painter.muted
-    )
+    painter.text(QRect(_MARGIN, _SECOND_LINE, captions, 16), "util", painter.muted)
     if device.slices and device_text.finite(device.utilisation) is None:
         text = device_text.mig_text(device)
         painter.text(QRect(left, _SECOND_LINE, bar + figures - 4, 16), text, painter.plain_colour)
@@ -88,9 +85,7 @@ def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None
             QRect(left + bar, _SECOND_LINE, figures - 4, 16), text, painter.plain_colour, right=True
         )
     text_colour = painter.memory_colour(memory)
-    painter.text(
-        QRect(_MARGIN, _THIRD_LINE, captions, 16), translate("Devices", "mem"), painter.muted
-    )
+    painter.text(QRect(_MARGIN, _THIRD_LINE, captions, 16), "mem", painter.muted)
     painter.segmented_bar(QRectF(left, _THIRD_LINE + 5, bar, 7), segments(device, use), text_colour)
     painter.text(
         QRect(left + bar, _THIRD_LINE, figures - 4, 16),
@@ -101,12 +96,7 @@ def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None
     busy = device_text.busy_text(use)
     area = QRectF(right - spark, 20, spark, 28)
     if busy:
-        painter.text(
-            QRect(right - spark, _THIRD_LINE, spark, 16),
-            translate("Devices", "busy"),
-            painter.warn,
-            right=True,
-        )
+        painter.text(QRect(right - spark, _THIRD_LINE, spark, 16), "busy", painter.warn, right=True)
         area.setHeight(16)
     painter.sparkline(area, history, SHOWN_SECONDS)
     for number, slice in enumerate(device.slices):
@@ -147,14 +137,12 @@ def paint_compact(painter: RowPainter, width: int, content: RowContent) -> None:
     taken = painter.text(QRect(right - state, 3, state, 16), mark + heat, text_colour, right=True)
     if device_text.busy_text(use):
         area = QRect(right - state + 6, 3, state - taken - 8, 16)
-        painter.text(area, translate("Devices", "busy"), painter.warn)
+        painter.text(area, "busy", painter.warn)
 
 
 def _paint_slice(painter: RowPainter, width: int, top: int, slice: MigSlice) -> None:
     right, left = width - _MARGIN, _MARGIN + 12
-    caption = painter.text(
-        QRect(left, top, 90, 16), slice.name or translate("Devices", "slice"), painter.muted
-    )
+    caption = painter.text(QRect(left, top, 90, 16), slice.name or "slice", painter.muted)
     amount, figures = device_text.of_total(slice.memory_used, slice.memory_total, "G"), 92
     start = left + max(caption + 8, 60)
     used, total = device_text.finite(slice.memory_used), device_text.finite(slice.memory_total)
@@ -171,7 +159,7 @@ def _state(painter: RowPainter, device: DeviceSnapshot) -> tuple[str, QColor]:
     if device.lost is not None:
         return f"✕ {device_text.lost_since(device)}", painter.muted
     if device.asleep:
-        return "☾ " + translate("Devices", "asleep"), painter.muted
+        return "☾ " + "asleep", painter.muted
     figures = [
         text.replace(" / ", "/")
         for text in (device_text.temperature(device), device_text.power(device))

@@ -7,7 +7,6 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from engine.doctor.check import Check
-from gui.style.translation import translate
 from gui.widgets.plain_text import Label, plain_tip
 
 _MARKS = {True: "✓", False: "✕", None: "–"}
@@ -23,11 +22,7 @@ class CheckRow(QWidget):
     def __init__(self, check: Check, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.check = check
-        states = {
-            True: translate("Doctor", "in order"),
-            False: translate("Doctor", "a problem"),
-            None: translate("Doctor", "not checked"),
-        }
+        states = {True: "in order", False: "a problem", None: "not checked"}
         self.mark = Label(_MARKS[check.ok])
         self.mark.setObjectName("note")
         self.mark.setProperty("tone", _TONES[check.ok])

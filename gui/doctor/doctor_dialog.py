@@ -41,7 +41,7 @@ class DoctorDialog(QDialog):
         self.about.setObjectName("note")
         self.about.setWordWrap(True)
         self.machine = MachineChoice()
-        set_wrapped_tip(self.machine, self.tr("The machine that is examined"))
+        set_wrapped_tip(self.machine, "The machine that is examined")
         self._choice = QWidget()
         choice = QHBoxLayout(self._choice)
         choice.setContentsMargins(0, 0, 0, 0)
@@ -50,12 +50,12 @@ class DoctorDialog(QDialog):
         self._choice.hide()
         self.state = Label()
         self.state.setWordWrap(True)
-        self.run_button = QPushButton(self.tr("Check &all"))
-        self.again_button = QPushButton(self.tr("Check &without GPUs"))
-        self.stop_button = QPushButton(self.tr("&Stop"))
-        self.copy_button = QPushButton(self.tr("&Copy report"))
-        self.copy_button.setToolTip(self.tr("For an issue: it has no names and no secrets."))
-        close = QPushButton(self.tr("Close"))
+        self.run_button = QPushButton("Check &all")
+        self.again_button = QPushButton("Check &without GPUs")
+        self.stop_button = QPushButton("&Stop")
+        self.copy_button = QPushButton("&Copy report")
+        self.copy_button.setToolTip("For an issue: it has no names and no secrets.")
+        close = QPushButton("Close")
         close.clicked.connect(self.close)
         close.setDefault(True)  # Enter must not begin to compute on the GPUs
         self.run_button.clicked.connect(lambda: self._examine(on_gpus=True))
@@ -68,7 +68,7 @@ class DoctorDialog(QDialog):
         self._column.setSpacing(8)
         self._column.addStretch(1)
         self._scroll = QScrollArea()
-        self._scroll.setAccessibleName(self.tr("Checks"))
+        self._scroll.setAccessibleName("Checks")
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -145,13 +145,13 @@ class DoctorDialog(QDialog):
 
     def _show_machine(self) -> None:
         machine = self.machine.machine
-        title = self.tr("Doctor: {machine}") if machine else self.tr("Doctor")
-        self.setWindowTitle(title.format(machine=machine))
+        title = f"Doctor: {machine}" if machine else "Doctor"
+        self.setWindowTitle(title)
         self.about.setText(
-            self.tr(
+            (
                 "Whether {machine} can train. Check all imports the frameworks and computes on "
                 "each GPU for a minute or two: runs on them are slower meanwhile."
-            ).format(machine=machine or self.tr("this machine"))
+            ).format(machine=machine or "this machine")
         )
 
     def _begin(self) -> None:
@@ -166,7 +166,7 @@ class DoctorDialog(QDialog):
 
     def _show_progress(self, what: str) -> None:
         if not self._must_begin:
-            self.state.setText(self.tr("Now: {what} …").format(what=what))
+            self.state.setText(f"Now: {what} …")
 
     def _show_failure(self, sentence: str) -> None:
         self.state.setText(f"{self.state.text()} {sentence}".strip())
@@ -180,12 +180,12 @@ class DoctorDialog(QDialog):
                 self._examine(on_gpus=False)
             return
         bad = sum(check.ok is False for check in self.checks)
-        text = self.tr("Checked {count}: no problem was found.")
+        text = f"Checked {len(self.rows)}: no problem was found."
         if bad:
-            text = self.tr("Checked {count}: problems were found in {bad}.")
+            text = f"Checked {len(self.rows)}: problems were found in {bad}."
         if not is_complete:
-            text = self.tr("Stopped after {count}.")
-        self.state.setText(text.format(count=len(self.rows), bad=bad))
+            text = f"Stopped after {len(self.rows)}."
+        self.state.setText(text)
         self._enable()
 
     def _enable(self) -> None:
@@ -200,4 +200,4 @@ class DoctorDialog(QDialog):
 
     def _copy_report(self, text: str) -> None:
         QGuiApplication.clipboard().setText(text)
-        self.state.setText(self.tr("The report is on the clipboard: read it before you send it."))
+        self.state.setText("The report is on the clipboard: read it before you send it.")

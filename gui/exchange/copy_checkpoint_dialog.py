@@ -14,7 +14,6 @@ from gui.bridge.exchange import Exchange
 from gui.exchange.target_rows import TargetRows
 from gui.exchange.work_dialog import WorkDialog
 from gui.run_view.checkpoint_table import CheckpointTable
-from gui.style.translation import translate
 
 _FOLDER = "exchange/folder"
 _TABLE_HEIGHT = 160
@@ -26,24 +25,21 @@ class CopyCheckpointDialog(WorkDialog):
     def __init__(
         self, info: RunInfo, exchange: Exchange, settings: QSettings | None, parent: QWidget
     ) -> None:
-        title = translate("CopyCheckpointDialog", "Copy a checkpoint of {run}")
-        title = title.format(run=info.title)
-        super().__init__(title, translate("CopyCheckpointDialog", "Copy"), exchange, parent)
+        title = f"Copy a checkpoint of {info.title}"
+        super().__init__(title, "Copy", exchange, parent)
         self._run_id = info.id
         self._settings = settings
         self._done: Path | None = None
         self.about.setText(
-            self.tr(
-                "Its files go into a new folder of this machine, all of them or none, and are "
-                "compared with their checksums."
-            )
+            "Its files go into a new folder of this machine, all of them or none, and are "
+            "compared with their checksums."
         )
         self.table = CheckpointTable()
         self.table.setFixedHeight(_TABLE_HEIGHT)
         self.form.addRow(self.table)
         stored = settings.value(_FOLDER) if settings is not None else None
         folder = stored if isinstance(stored, str) and stored else exchange.home()
-        title = self.tr("Where to copy to")
+        title = "Where to copy to"
         self.target = TargetRows(self.form, folder, self._proposed, title, self)
         self.begin.setEnabled(False)
         self.table.currentItemChanged.connect(lambda *_: self._show_chosen())
@@ -51,7 +47,7 @@ class CopyCheckpointDialog(WorkDialog):
         exchange.checkpoints_listed.connect(self._list)
         exchange.failed.connect(self._show_failure)
         exchange.copied.connect(self._copied)
-        self.show_outcome(self.tr("Reading the checkpoints…"))
+        self.show_outcome("Reading the checkpoints…")
         exchange.list_checkpoints(info.id)
 
     def work(self) -> None:
@@ -66,7 +62,7 @@ class CopyCheckpointDialog(WorkDialog):
         return self.target.problem()
 
     def _list(self, checkpoints: Sequence[CheckpointInfo]) -> None:
-        none = self.tr("Run {run} has no checkpoint.").format(run=self._run_id)
+        none = f"Run {self._run_id} has no checkpoint."
         self.show_outcome("" if checkpoints else none)
         self.table.show_checkpoints(checkpoints)
         self.table.setFocus()
@@ -91,8 +87,8 @@ class CopyCheckpointDialog(WorkDialog):
         if not self.is_working:
             return
         self._done = path
-        text = self.tr("The checkpoint is in {path}.").format(path=path)
-        self.done_with(text, self.tr("Open folder"))
+        text = f"The checkpoint is in {path}."
+        self.done_with(text, "Open folder")
         self.target.propose()
 
     def _show_done(self) -> None:

@@ -11,7 +11,6 @@ from engine.runs.run_info import RunInfo
 from gui.bridge.exchange import Exchange, Exported, Format
 from gui.exchange.target_rows import TargetRows
 from gui.exchange.work_dialog import MOST_REMARKS, WorkDialog
-from gui.style.translation import translate
 from gui.widgets.entry_fields import Combo
 from gui.widgets.plain_text import Label
 
@@ -29,17 +28,17 @@ class ExportDialog(WorkDialog):
         parent: QWidget,
     ) -> None:
         """`infos` are the runs, at least one."""
-        title = translate("ExportDialog", "Export {count} runs").format(count=f"{len(infos):,}")
+        title = f"Export {len(infos):,} runs"
         if len(infos) == 1:
-            title = translate("ExportDialog", "Export {run}").format(run=infos[0].title)
-        super().__init__(title, translate("ExportDialog", "Export"), exchange, parent)
+            title = f"Export {infos[0].title}"
+        super().__init__(title, "Export", exchange, parent)
         self._infos = infos
         self._settings = settings
         self._done: Exported | None = None
         self.about.setText(title)
         self.format = Combo()
         self.format.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.format.setAccessibleName(self.tr("Format"))
+        self.format.setAccessibleName("Format")
         texts = self._texts()
         for format, (name, _) in texts.items():
             self.format.addItem(name, format)
@@ -47,10 +46,10 @@ class ExportDialog(WorkDialog):
         self.meaning.setObjectName("note")
         self.meaning.setWordWrap(True)
         self.meaning.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        self.form.addRow(self.tr("&Format"), self.format)
+        self.form.addRow("&Format", self.format)
         self.form.addRow("", self.meaning)
         folder = self._stored(_FOLDER) or exchange.home()
-        title = self.tr("Where to export to")
+        title = "Where to export to"
         self.target = TargetRows(self.form, folder, self._proposed, title, self)
         self.folder, self.name = self.target.folder, self.target.name
         stored = self._stored(_FORMAT)
@@ -80,23 +79,20 @@ class ExportDialog(WorkDialog):
     def _texts(self) -> dict[Format, tuple[str, str]]:
         return {
             Format.HTML: (
-                self.tr("Report (HTML)"),
-                self.tr(
+                "Report (HTML)",
+                (
                     "One page with plots, figures, settings and environment. It opens from disk, "
                     "prints, and loads nothing; of several runs it is a comparison."
                 ),
             ),
             Format.CSV: (
-                self.tr("CSV"),
-                self.tr("A folder with two tables: every point, and one line for each run."),
+                "CSV",
+                "A folder with two tables: every point, and one line for each run.",
             ),
-            Format.PARQUET: (
-                self.tr("Parquet"),
-                self.tr("The same two tables for pandas, Polars, DuckDB."),
-            ),
+            Format.PARQUET: ("Parquet", "The same two tables for pandas, Polars, DuckDB."),
             Format.TENSORBOARD: (
-                self.tr("TensorBoard"),
-                self.tr("A folder with event files for each run: points, images, histograms."),
+                "TensorBoard",
+                "A folder with event files for each run: points, images, histograms.",
             ),
         }
 
@@ -114,14 +110,13 @@ class ExportDialog(WorkDialog):
         if not self.is_working:
             return
         self._done = done
-        text = self.tr("{points} points of {runs} runs are in {path}.")
+        text = f"{done.points:,} points of {done.runs:,} runs are in {done.path}."
         if done.runs == 1:
-            text = self.tr("{points} points of 1 run are in {path}.")
+            text = f"{done.points:,} points of 1 run are in {done.path}."
         is_page = self.chosen.is_file
-        text = text.format(points=f"{done.points:,}", runs=f"{done.runs:,}", path=done.path)
         self.done_with(
             "\n".join([text, *done.remarks[:MOST_REMARKS]]),
-            self.tr("Open report") if is_page else self.tr("Open folder"),
+            "Open report" if is_page else "Open folder",
         )
         self.target.propose()
 

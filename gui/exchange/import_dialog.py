@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSizePolicy, 
 
 from gui.bridge.exchange import ColumnNames, Exchange, Header, Imported
 from gui.exchange.work_dialog import MOST_REMARKS, WorkDialog, path_row
-from gui.style.translation import translate
 from gui.widgets.entry_fields import Combo
 from gui.widgets.fit_height import fit_height
 
@@ -24,35 +23,28 @@ class ImportDialog(WorkDialog):
     """Id of an imported run that the user wants to see."""
 
     def __init__(self, exchange: Exchange, parent: QWidget) -> None:
-        super().__init__(
-            translate("ImportDialog", "Import runs"),
-            translate("ImportDialog", "Import"),
-            exchange,
-            parent,
-        )
+        super().__init__("Import runs", "Import", exchange, parent)
         self._done: Imported | None = None
         self._header: Header | None = None
         self.about.setText(
-            self.tr(
-                "Makes runs of TensorBoard logs and of CSV files: ours, downloads of TensorBoard "
-                "and W&B, and tables with a column for each metric. They can be compared, "
-                "exported, tagged and deleted, but not trained."
-            )
+            "Makes runs of TensorBoard logs and of CSV files: ours, downloads of TensorBoard "
+            "and W&B, and tables with a column for each metric. They can be compared, "
+            "exported, tagged and deleted, but not trained."
         )
         self.path = QLineEdit()
-        self.path.setAccessibleName(self.tr("Files or folder"))
-        self.path.setPlaceholderText(self.tr("A CSV file, an event file, or a folder of logs"))
-        files, folder = QPushButton(self.tr("Files…")), QPushButton(self.tr("Folder…"))
+        self.path.setAccessibleName("Files or folder")
+        self.path.setPlaceholderText("A CSV file, an event file, or a folder of logs")
+        files, folder = QPushButton("Files…"), QPushButton("Folder…")
         files.clicked.connect(self._choose_files)
         folder.clicked.connect(self._choose_folder)
-        self.form.addRow(self.tr("&From"), path_row(self.path, files, folder))
+        self.form.addRow("&From", path_row(self.path, files, folder))
         self.columns: dict[str, Combo] = {}
         for key, title in (
-            ("step", self.tr("Column of the &step")),
-            ("time", self.tr("Column of the &time")),
-            ("run", self.tr("Column of the &run")),
-            ("series", self.tr("Column of the series &name")),
-            ("value", self.tr("Column of the &value")),
+            ("step", "Column of the &step"),
+            ("time", "Column of the &time"),
+            ("run", "Column of the &run"),
+            ("series", "Column of the series &name"),
+            ("value", "Column of the &value"),
         ):
             self.columns[key] = Combo()
             self.columns[key].setSizePolicy(_WIDE, QSizePolicy.Policy.Fixed)
@@ -87,15 +79,15 @@ class ImportDialog(WorkDialog):
     def _choose_files(self) -> None:
         files, _ = QFileDialog.getOpenFileNames(
             self,
-            self.tr("Files to import"),
+            "Files to import",
             "",
-            self.tr("Tables and logs (*.csv *.tsv *.txt *tfevents*);;All files (*)"),
+            "Tables and logs (*.csv *.tsv *.txt *tfevents*);;All files (*)",
         )
         if files:
             self.set_paths(files)
 
     def _choose_folder(self) -> None:
-        if folder := QFileDialog.getExistingDirectory(self, self.tr("Folder with logs")):
+        if folder := QFileDialog.getExistingDirectory(self, "Folder with logs"):
             self.set_paths([folder])
 
     def _read_header(self) -> None:
@@ -112,7 +104,7 @@ class ImportDialog(WorkDialog):
             combo.blockSignals(True)
             combo.clear()
             if self._header is not None:
-                none = self.tr("choose…") if key == "step" else self.tr("none")
+                none = "choose…" if key == "step" else "none"
                 combo.addItem(none, "")
                 for name in self._header.columns:
                     combo.addItem(name, name)
@@ -134,19 +126,14 @@ class ImportDialog(WorkDialog):
         if not self.is_working:
             return
         self._done = done
-        text = self.tr("{runs} runs with {points} points were imported.")
+        text = f"{len(done.run_ids):,} runs with {done.points:,} points were imported."
         if len(done.run_ids) == 1:
-            text = self.tr("Run {run} with {points} points was imported.")
-        lines = [
-            text.format(
-                run=done.run_ids[0], runs=f"{len(done.run_ids):,}", points=f"{done.points:,}"
-            ),
-            *done.remarks[:MOST_REMARKS],
-        ]
+            text = f"Run {done.run_ids[0]} with {done.points:,} points was imported."
+        lines = [text, *done.remarks[:MOST_REMARKS]]
         if len(done.remarks) > MOST_REMARKS:
-            more = self.tr("{count} more remarks are in the log of the runs.")
-            lines.append(more.format(count=len(done.remarks) - MOST_REMARKS))
-        self.done_with("\n".join(lines), self.tr("Show run"))
+            more = f"{len(done.remarks) - MOST_REMARKS} more remarks are in the log of the runs."
+            lines.append(more)
+        self.done_with("\n".join(lines), "Show run")
 
     def _show_done(self) -> None:
         if self._done is not None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from PySide6.QtWidgets import QFileDialog, QFormLayout, QLineEdit, QPushButton, QWidget
 
 from gui.exchange.work_dialog import path_row
-from gui.style.translation import translate
 
 
 class TargetRows:
@@ -29,13 +28,13 @@ class TargetRows:
         self._parent = parent
         self._proposed = ""
         self.folder = QLineEdit(folder)
-        self.folder.setAccessibleName(translate("TargetRows", "Folder"))
+        self.folder.setAccessibleName("Folder")
         self.name = QLineEdit()
-        self.name.setAccessibleName(translate("TargetRows", "Name"))
-        choose = QPushButton(translate("TargetRows", "Choose…"))
+        self.name.setAccessibleName("Name")
+        choose = QPushButton("Choose…")
         choose.clicked.connect(self._choose)
-        form.addRow(translate("TargetRows", "F&older"), path_row(self.folder, choose))
-        form.addRow(translate("TargetRows", "&Name"), self.name)
+        form.addRow("F&older", path_row(self.folder, choose))
+        form.addRow("&Name", self.name)
         self.folder.editingFinished.connect(self.propose)
 
     def path(self) -> str:
@@ -46,8 +45,7 @@ class TargetRows:
         """Return why there can be no new file or folder of this name, in a sentence."""
         name = self.name.text().strip()
         if name in ("", ".", "..") or {"/", os.sep} & set(name):
-            text = translate("TargetRows", "{name} is no name of a file or folder.")
-            return text.format(name=f"“{name}”")
+            return f"“{name}” is no name of a file or folder."
         return ""
 
     def propose(self) -> None:

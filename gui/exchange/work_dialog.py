@@ -42,7 +42,7 @@ class WorkDialog(QDialog):
         self.form.setContentsMargins(0, 0, 0, 0)
         self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
         self.bar = QProgressBar()
-        self.bar.setAccessibleName(self.tr("Progress"))
+        self.bar.setAccessibleName("Progress")
         self.bar.setRange(0, 1000)
         self.bar.setTextVisible(False)
         self.bar.setFixedHeight(6)
@@ -54,7 +54,7 @@ class WorkDialog(QDialog):
         )
         self.show_button = QPushButton()
         self.show_button.hide()
-        self.cancel = QPushButton(self.tr("Cancel"))
+        self.cancel = QPushButton("Cancel")
         self.cancel.setAutoDefault(False)
         self.show_button.setAutoDefault(False)
         self.begin = QPushButton(begin)
@@ -90,7 +90,7 @@ class WorkDialog(QDialog):
             return
         self._show_work(False)
         self.show_outcome(sentence)
-        self.cancel.setText(self.tr("Close"))
+        self.cancel.setText("Close")
         self.show_button.setText(button)
         self.show_button.setVisible(bool(button))
 
@@ -114,7 +114,7 @@ class WorkDialog(QDialog):
         if problem:
             return
         self.show_button.hide()
-        self.cancel.setText(self.tr("Cancel"))
+        self.cancel.setText("Cancel")
         self._show_work(True)
         self.work()
 
@@ -133,7 +133,7 @@ class WorkDialog(QDialog):
         if self.is_working:
             self._show_work(False)
             self.show_outcome(
-                sentence or self.tr("Cancelled: nothing was written."), is_problem=bool(sentence)
+                sentence or "Cancelled: nothing was written.", is_problem=bool(sentence)
             )
 
     def _show_work(self, working: bool) -> None:

@@ -21,7 +21,6 @@ from engine.system import units
 from gui.log.event_text import Level, event_name, event_text
 from gui.style.device_labels import name_devices
 from gui.style.theme import theme_of
-from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip
 
 MAX_ROWS = 10_000
@@ -188,14 +187,7 @@ class EventFilter(QSortFilterProxyModel):
 
 def captions() -> tuple[str, ...]:
     """Return the titles of the columns."""
-    return (
-        translate("Events", "Time"),
-        translate("Events", "What"),
-        translate("Events", "Step"),
-        translate("Events", "Rank"),
-        translate("Events", "Level"),
-        translate("Events", "Text"),
-    )
+    return ("Time", "What", "Step", "Rank", "Level", "Text")
 
 
 def _row(stored: StoredEvent) -> _Row:

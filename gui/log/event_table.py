@@ -29,7 +29,7 @@ class EventTable(QTableView):
         self._filtered = EventFilter(self._events, self)
         self.setModel(self._filtered)
         self.selectionModel().currentChanged.connect(self.count)
-        self.setAccessibleName(self.tr("Events"))
+        self.setAccessibleName("Events")
         self.setShowGrid(False)
         self.setWordWrap(False)
         self.setTabKeyNavigation(False)  # Tab leaves the table, as it leaves the log
@@ -44,7 +44,7 @@ class EventTable(QTableView):
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         for column, width in enumerate(_WIDTHS):
             header.resizeSection(column, width)
-        self.copy = QAction(self.tr("Copy rows"), self)
+        self.copy = QAction("Copy rows", self)
         self.copy.setShortcut(QKeySequence.StandardKey.Copy)
         self.copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         self.copy.triggered.connect(self.copy_rows)

@@ -40,20 +40,18 @@ class LogBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.ranks = Combo()
-        self.ranks.setAccessibleName(self.tr("Rank of the lines"))
-        self.ranks.setToolTip(self.tr("Show only the output and events of one rank"))
-        self.only_matches = QCheckBox(self.tr("Only matches"))
+        self.ranks.setAccessibleName("Rank of the lines")
+        self.ranks.setToolTip("Show only the output and events of one rank")
+        self.only_matches = QCheckBox("Only matches")
         self.only_matches.setChecked(True)
         self.only_matches.setToolTip(
-            self.tr("Hide the lines without the text. If not ticked: mark it, and F3 finds it")
+            "Hide the lines without the text. If not ticked: mark it, and F3 finds it"
         )
-        self.first_error = SteadyButton(
-            (self.tr("First error"),), self.tr("Go to the first error (F8)")
-        )
+        self.first_error = SteadyButton(("First error",), "Go to the first error (F8)")
         self.first_error.setObjectName("small")
         self.filter = QLineEdit()
-        self.filter.setPlaceholderText(self.tr("Filter…  (Ctrl+F)"))
-        self.filter.setAccessibleName(self.tr("Filter of log and events"))
+        self.filter.setPlaceholderText("Filter…  (Ctrl+F)")
+        self.filter.setAccessibleName("Filter of log and events")
         self.filter.setClearButtonEnabled(True)
         self.filter.setMinimumWidth(_MIN_FILTER_WIDTH)
         self.filter.setMaximumWidth(_FILTER_WIDTH)
@@ -63,8 +61,8 @@ class LogBar(QWidget):
         self.matches.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         widest = self.matches.fontMetrics().horizontalAdvance(_MATCHES.format(10_000, 10_000))
         self.matches.setMinimumWidth(widest)
-        self.previous = _arrow(Qt.ArrowType.UpArrow, self.tr("Previous match (Shift+F3)"))
-        self.next = _arrow(Qt.ArrowType.DownArrow, self.tr("Next match (F3, or Return)"))
+        self.previous = _arrow(Qt.ArrowType.UpArrow, "Previous match (Shift+F3)")
+        self.next = _arrow(Qt.ArrowType.DownArrow, "Next match (F3, or Return)")
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 1, 3, 0)  # the height of the tab bar
         layout.setSpacing(8)
@@ -114,8 +112,8 @@ class LogBar(QWidget):
         """Remove the ranks, because another run is shown; the filter stays."""
         self.ranks.blockSignals(True)
         self.ranks.clear()
-        self.ranks.addItem(self.tr("All ranks"), None)
-        self.ranks.addItem(self.tr("Supervisor"), FROM_SUPERVISOR)
+        self.ranks.addItem("All ranks", None)
+        self.ranks.addItem("Supervisor", FROM_SUPERVISOR)
         self.ranks.blockSignals(False)
         self.rank_chosen.emit(None)
 
@@ -131,12 +129,10 @@ class LogBar(QWidget):
         elif place:
             text = _MATCHES.format(place, count)
         else:
-            text = f"{count:,}" if count else self.tr("nothing")
+            text = f"{count:,}" if count else "nothing"
         self.matches.setText(text)
         self.matches.setVisible(self.width() >= _NARROW or bool(text))
-        self.matches.setAccessibleName(
-            self.tr("Matches: {count}").format(count=text) if text else ""
-        )
+        self.matches.setAccessibleName(f"Matches: {text}" if text else "")
         for button in (self.previous, self.next):
             button.setEnabled(count > 0)
             button.setVisible(bool(self.filter.text()))
@@ -152,7 +148,7 @@ class LogBar(QWidget):
             return
         known = [self.ranks.itemData(row) for row in range(1, self.ranks.count())]
         place = 1 + sum(each < rank for each in known)
-        self.ranks.insertItem(place, self.tr("Rank {rank}").format(rank=rank), rank)
+        self.ranks.insertItem(place, f"Rank {rank}", rank)
 
 
 def _arrow(arrow: Qt.ArrowType, tip: str) -> QToolButton:

@@ -87,12 +87,12 @@ class LogController(QObject):
         if view.go_to_first_error():
             return
         if view is self._log and not self._log.has_all_lines:
-            text = self.tr(
+            text = (
                 "There is no error in these lines. Earlier lines are only in the log files of the "
                 "run."
             )
         else:
-            text = self.tr("There is no error here.")
+            text = "There is no error here."
         self.message.emit(text)
 
     def _text_changed(self) -> None:
@@ -123,7 +123,7 @@ class LogController(QObject):
         if not view.find_again(backwards=backwards):
             text, where = self._bar.filter.text(), view.accessibleName()
             self.message.emit(
-                self.tr("“{text}” is not there: {where}.").format(text=text, where=where)
+                f"“{text}” is not there: {where}."
                 if text
-                else self.tr("Enter the text to search for in the filter.")
+                else "Enter the text to search for in the filter."
             )

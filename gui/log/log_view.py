@@ -46,12 +46,12 @@ class LogView(QPlainTextEdit):
         self._search_text = ""
         self._rank: int | None = None
         self._only_matches = True
-        self.setAccessibleName(self.tr("Log"))
+        self.setAccessibleName("Log")
         self.setReadOnly(True)
         self._missing_glyphs = MissingGlyphs(QRawFont.fromFont(monospace_font()))
         self.setMaximumBlockCount(MAX_LINES)
         self.setFont(monospace_font())
-        self.setPlaceholderText(self.tr("What the workers print appears here."))
+        self.setPlaceholderText("What the workers print appears here.")
         self._highlighter = LogHighlighter(self.document(), theme)
         self._recount = QTimer(self)
         self._recount.setSingleShot(True)

@@ -31,39 +31,35 @@ class AddMachineDialog(QDialog):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(self.tr("Add a machine"))
+        self.setWindowTitle("Add a machine")
         self.setMinimumWidth(_WIDTH)
         about = Label(
-            self.tr(
-                "Log in there once with ssh in a terminal, compare the fingerprint of its host "
-                "key, and install Traindeck there. Keys, agents and jump hosts are settings of "
-                "SSH; no password is stored."
-            )
+            "Log in there once with ssh in a terminal, compare the fingerprint of its host "
+            "key, and install Traindeck there. Keys, agents and jump hosts are settings of "
+            "SSH; no password is stored."
         )
         about.setWordWrap(True)
         self.destination = QLineEdit()
-        self.destination.setPlaceholderText(self.tr("user@host, or an alias of ~/.ssh/config"))
+        self.destination.setPlaceholderText("user@host, or an alias of ~/.ssh/config")
         completer = QCompleter(ssh_hosts(), self)
         completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         self.destination.setCompleter(completer)
         self.name = QLineEdit()
-        self.name.setPlaceholderText(self.tr("such as gpus: its runs are gpus:1, gpus:2, …"))
+        self.name.setPlaceholderText("such as gpus: its runs are gpus:1, gpus:2, …")
         self.command = QLineEdit(_COMMAND)
-        self.command.setToolTip(
-            self.tr("What starts Traindeck there, such as /home/me/env/bin/traindeck")
-        )
+        self.command.setToolTip("What starts Traindeck there, such as /home/me/env/bin/traindeck")
         form = QFormLayout()
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
-        form.addRow(self.tr("&Destination"), self.destination)
-        form.addRow(self.tr("&Name"), self.name)
-        form.addRow(self.tr("&Command there"), self.command)
+        form.addRow("&Destination", self.destination)
+        form.addRow("&Name", self.name)
+        form.addRow("&Command there", self.command)
         self.problem = Label()
         self.problem.setObjectName("problem")
         self.problem.setWordWrap(True)
-        cancel = QPushButton(self.tr("Cancel"))
+        cancel = QPushButton("Cancel")
         cancel.setAutoDefault(False)
         cancel.clicked.connect(self.reject)
-        self.add = QPushButton(self.tr("Add and connect"))
+        self.add = QPushButton("Add and connect")
         self.add.setObjectName("go")
         self.add.setDefault(True)
         self.add.clicked.connect(self._add)

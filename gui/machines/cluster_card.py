@@ -19,7 +19,7 @@ class ClusterCard(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("card")
-        heading = Label(self.tr("CLUSTER"))
+        heading = Label("CLUSTER")
         heading.setObjectName("h")
         self.note = Label()
         self.note.setObjectName("note")
@@ -27,9 +27,9 @@ class ClusterCard(QFrame):
         self.sentence.setObjectName("note")
         self.sentence.setProperty("tone", "warning")
         self.sentence.setWordWrap(True)
-        about = (self.tr("Machine"), self.tr("State"), self.tr("Device"), self.tr("Model"))
-        captions = (*about, self.tr("Utilisation"), self.tr("Memory"))
-        self.table = FactTable(captions, self.tr("Machines of the cluster"))
+        about = ("Machine", "State", "Device", "Model")
+        captions = (*about, "Utilisation", "Memory")
+        self.table = FactTable(captions, "Machines of the cluster")
         top = QHBoxLayout()
         top.addWidget(heading)
         top.addStretch(1)
@@ -43,8 +43,7 @@ class ClusterCard(QFrame):
 
     def show_status(self, status: ClusterStatus) -> None:
         """Show what the cluster has answered."""
-        as_of = self.tr("as of {time}, asked once a minute")
-        self.note.setText(as_of.format(time=device_text.clock(status.time)))
+        self.note.setText(f"as of {device_text.clock(status.time)}, asked once a minute")
         problems = [status.problem, *map(_problem, status.machines)]
         self.sentence.setText(" ".join(filter(None, problems)))
         self.sentence.setVisible(bool(self.sentence.text()))
@@ -55,14 +54,11 @@ class ClusterCard(QFrame):
 
     def _rows(self, member: ClusterMember) -> Iterator[Row]:
         """Yield a row for each device; the first one also tells of the machine."""
-        remarks = [
-            self.tr("head") if member.is_head else "",
-            self.tr("this machine") if member.is_here else "",
-        ]
+        remarks = ["head" if member.is_head else "", "this machine" if member.is_here else ""]
         about = ", ".join(filter(None, remarks))
         name = f"{member.name} ({about})" if about else member.name
-        silent = self.tr("silent") if member.alive else self.tr("lost")
-        state = self.tr("answers") if member.alive and not member.problem else silent
+        silent = "silent" if member.alive else "lost"
+        state = "answers" if member.alive and not member.problem else silent
         if not member.devices:
             yield name, state, "", "", "", ""
         for device in member.devices:

@@ -107,9 +107,9 @@ class DevicesChart(QWidget):
             side = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
             painter.drawText(value, side, f"{share * top:.3g}")
         times = QRectF(area.left(), area.bottom() + 2, area.width(), _BOTTOM - 2)
-        ago = self.tr("{count} min ago").format(count=round(SECONDS / 60))
+        ago = f"{round(SECONDS / 60)} min ago"
         painter.drawText(times, Qt.AlignmentFlag.AlignLeft, ago)
-        painter.drawText(times, Qt.AlignmentFlag.AlignRight, self.tr("now"))
+        painter.drawText(times, Qt.AlignmentFlag.AlignRight, "now")
         end = max((each.times[-1] for each in self._curves), default=0.0)
         for each in self._curves:
             painter.setPen(QPen(QColor(theme.curve(each.colour_index)), 1.5))

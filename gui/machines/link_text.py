@@ -11,7 +11,6 @@ from PySide6.QtGui import QPixmap
 from engine.runs.run_state import RunState
 from gui.style.state_marks import state_pixmap
 from gui.style.theme import Theme
-from gui.style.translation import translate
 
 if TYPE_CHECKING:
     from engine.remote.connection import LinkStatus
@@ -20,28 +19,28 @@ if TYPE_CHECKING:
 def short_text(status: LinkStatus | None, gpus: int) -> str:
     """Return the state in few words; `gpus`: how many the machine has, as far as is known."""
     if status is None:
-        return translate("Machines", "not connected")
+        return "not connected"
     match status.state.value:
         case "connected":
             parts = ["ssh"]
             if status.quiet:
-                text = translate("Machines", "no news for {count} s")
+                text = "no news for {count} s"
                 parts.append(text.format(count=round(status.quiet)))
             elif status.round_trip is not None:
                 parts.append(f"{max(1, round(1000 * status.round_trip))} ms")
             if gpus:
-                text = translate("Machines", "1 GPU") if gpus == 1 else ""
-                parts.append(text or translate("Machines", "{count} GPUs").format(count=gpus))
+                text = "1 GPU" if gpus == 1 else ""
+                parts.append(text or f"{gpus} GPUs")
             return " · ".join(parts)
         case "waiting":
             seconds = max(0, math.ceil(status.next_try - time.time()))
-            return translate("Machines", "next try in {count} s").format(count=seconds)
+            return f"next try in {seconds} s"
         case "asking":
-            return translate("Machines", "asks for an answer")
+            return "asks for an answer"
         case "failed":
-            return translate("Machines", "failed")
+            return "failed"
         case _:
-            return translate("Machines", "connecting…")
+            return "connecting…"
 
 
 def sentence(status: LinkStatus | None) -> str:
@@ -54,14 +53,14 @@ def sentence(status: LinkStatus | None) -> str:
 def button_text(status: LinkStatus | None) -> str:
     """Return what can be done about the state; empty: nothing."""
     if status is None:
-        return translate("Machines", "Connect")
+        return "Connect"
     match status.state.value:
         case "waiting":
-            return translate("Machines", "Try now")
+            return "Try now"
         case "failed":
-            return translate("Machines", "Try again")
+            return "Try again"
         case "asking":
-            return translate("Machines", "Answer…")
+            return "Answer…"
         case _:
             return ""
 

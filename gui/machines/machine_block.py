@@ -58,7 +58,7 @@ class MachineBlock(QWidget):
         self._labels: dict[str, DeviceLabel] = {}
         self._gpus = 0
         self._mark = Label()
-        name = machine.name if machine else self.tr("this machine")
+        name = machine.name if machine else "this machine"
         self.setAccessibleName(name)
         self._name = Label(name)
         self._name.setObjectName("ttl")
@@ -69,10 +69,10 @@ class MachineBlock(QWidget):
         self.sentence.setObjectName("note")
         self.sentence.setProperty("tone", "warning")
         self.sentence.setWordWrap(True)
-        self.button, self.copy = QPushButton(), QPushButton(self.tr("Copy SSH command"))
-        self.disconnect_button = QPushButton(self.tr("Disconnect"))
-        self.doctor = QPushButton(self.tr("Doctor…"))
-        self.remove = QPushButton(self.tr("Remove…"))
+        self.button, self.copy = QPushButton(), QPushButton("Copy SSH command")
+        self.disconnect_button = QPushButton("Disconnect")
+        self.doctor = QPushButton("Doctor…")
+        self.remove = QPushButton("Remove…")
         self.button.clicked.connect(self.action_clicked)
         self.copy.clicked.connect(self.copy_clicked)
         self.disconnect_button.clicked.connect(self.disconnect_clicked)
@@ -82,10 +82,10 @@ class MachineBlock(QWidget):
             button.setObjectName("low")
             if machine is None:  # what is shown before it has its place is a window for a moment
                 button.hide()
-        self.utilisation = DevicesChart("utilisation", self.tr("Utilisation"), "%", top=100.0)
-        self.memory = DevicesChart("memory_used", self.tr("Memory"), "GiB", factor=1 / GIB)
-        captions = (self.tr("Who"), self.tr("GPU"), self.tr("User"), self.tr("Process"))
-        self.users = FactTable((*captions, self.tr("Memory")), self.tr("Who uses the memory"))
+        self.utilisation = DevicesChart("utilisation", "Utilisation", "%", top=100.0)
+        self.memory = DevicesChart("memory_used", "Memory", "GiB", factor=1 / GIB)
+        captions = ("Who", "GPU", "User", "Process")
+        self.users = FactTable((*captions, "Memory"), "Who uses the memory")
         self._lay_out()
         self.show_status(None)
 
@@ -142,7 +142,7 @@ class MachineBlock(QWidget):
         theme = theme_of(QGuiApplication.palette())
         if self.machine is None:
             self._mark.hide()
-            self.facts.setText(self.tr("the window and its runs"))
+            self.facts.setText("the window and its runs")
             self.sentence.hide()
             return
         status = self._status
@@ -151,7 +151,7 @@ class MachineBlock(QWidget):
         self._mark.setAccessibleName(text)
         parts = [self.machine.destination, text]
         if status is not None and status.hello is not None:
-            version = self.tr("Traindeck {version}").format(version=status.hello.version)
+            version = f"Traindeck {status.hello.version}"
             parts += [status.hello.host, version]
         self.facts.setText(" · ".join(filter(None, parts)))
         self.sentence.setText(link_text.sentence(status))
@@ -180,7 +180,7 @@ class MachineBlock(QWidget):
         self._grid.setSpacing(8)
         for column, chart in enumerate((self.utilisation, self.memory)):
             self._grid.addWidget(_card(chart), 0, column)
-        heading = Label(self.tr("WHO USES THE MEMORY"))
+        heading = Label("WHO USES THE MEMORY")
         heading.setObjectName("h")
         self._users_card = _card(heading, self.users)
         self._place_users()

@@ -40,7 +40,7 @@ class MachineCard(QFrame):
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
-        self.setAccessibleName(self.tr("Machine {name}").format(name=name))
+        self.setAccessibleName(f"Machine {name}")
         self.name = name
         self.status: LinkStatus | None = None
         self.rows: dict[str, DeviceRow] = {}
@@ -78,7 +78,7 @@ class MachineCard(QFrame):
         """Show the first line only, or all."""
         self._is_folded = folded
         self.fold_button.setText("▸" if folded else "▾")
-        text = self.tr("Unfold {name}") if folded else self.tr("Fold {name}")
+        text = "Unfold {name}" if folded else "Fold {name}"
         self.fold_button.setAccessibleName(text.format(name=self.name))
         self.fold_button.setToolTip(plain_tip(text.format(name=self.name)))
         self._below.setVisible(not folded)

@@ -40,7 +40,7 @@ class MachineCards(FittingScroll):
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(6)
         super().__init__(content, _MIN_HEIGHT)
-        self.setAccessibleName(self.tr("Other machines"))
+        self.setAccessibleName("Other machines")
         self.hide()
 
     def show_machines(self, names: Iterable[str]) -> None:

@@ -40,14 +40,12 @@ class MachinesPage(QWidget):
         self.own = MachineBlock(None)
         self.cluster = ClusterCard()
         self.blocks: dict[str, MachineBlock] = {}
-        self.add = QPushButton(self.tr("Add a machine…"))
+        self.add = QPushButton("Add a machine…")
         self.add.setObjectName("low")
         self.add.clicked.connect(self.add_clicked)
         self.empty = Label(
-            self.tr(
-                "Another machine that you can log in to by SSH, and that has Traindeck, can be "
-                "added: its devices and runs are then shown here, and runs can be started there."
-            )
+            "Another machine that you can log in to by SSH, and that has Traindeck, can be "
+            "added: its devices and runs are then shown here, and runs can be started there."
         )
         self.empty.setObjectName("note")
         self.empty.setWordWrap(True)

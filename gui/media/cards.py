@@ -10,7 +10,6 @@ from engine.messages.events import ImageLogged
 from gui.media.picture_grid import PictureGrid
 from gui.media.ridge import Ridge
 from gui.media.series import HistogramSeries, ImageSeries
-from gui.style.translation import translate
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import plain_tip, set_wrapped_tip
 
@@ -31,7 +30,7 @@ class MediaCard(QFrame):
         self.title.setText(name)
         self.title.setToolTip(plain_tip(name))
         self.slider = StepSlider()
-        self.slider.setAccessibleName(translate("Media", "Step of {name}").format(name=name))
+        self.slider.setAccessibleName(f"Step of {name}")
         self.note = ElidedLabel()
         self.note.setObjectName("note")
         self.slider.valueChanged.connect(self._show_place)
@@ -73,12 +72,11 @@ class MediaCard(QFrame):
     def _show_place(self) -> None:
         place, steps = self.slider.value(), self.steps
         if not steps:
-            self.note.setText(translate("Media", "left out: the run went back"))
+            self.note.setText("left out: the run went back")
             return
-        text = translate("Media", "step {step:,}").format(step=steps[place])
+        text = f"step {steps[place]:,}"
         if len(steps) > 1:
-            count = translate("Media", "{place} of {count}")
-            text += " · " + count.format(place=place + 1, count=len(steps))
+            text += " · " + f"{place + 1} of {len(steps)}"
         if more := self.describe(place):
             text += " · " + more
         self.note.setText(text)
@@ -128,7 +126,7 @@ class ImageCard(MediaCard):
     def describe(self, place: int) -> str:
         images = self.series.at(place)
         if len(images) > 1:
-            return translate("Media", "{count} images").format(count=len(images))
+            return f"{len(images)} images"
         return images[0].caption
 
     def _show_place(self) -> None:
@@ -151,14 +149,13 @@ class HistogramCard(MediaCard):
         return self.series.steps
 
     def describe(self, place: int) -> str:
-        text = translate("Media", "{count:,.0f} values")  # the picture has the lowest and highest
+        text = "{count:,.0f} values"  # the picture has the lowest and highest
         return text.format(count=self.series.histograms[place].total)
 
     def _show_place(self) -> None:
         super()._show_place()
         self.ridge.show_histograms(self.series.histograms, self.slider.value())
-        text = translate("Media", "Histograms of {name}: {shown}")
-        self.ridge.setAccessibleName(text.format(name=self.name, shown=self.note.text()))
+        self.ridge.setAccessibleName(f"Histograms of {self.name}: {self.note.text()}")
 
 
 class StepSlider(QSlider):

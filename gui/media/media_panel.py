@@ -68,7 +68,7 @@ class MediaPanel(QStackedWidget):
         self.area.verticalScrollBar().valueChanged.connect(lambda _: self._load_soon())
         self.area.viewport().installEventFilter(self)
         files.preview.connect(self._set_preview)
-        self.setAccessibleName(self.tr("Images and histograms"))
+        self.setAccessibleName("Images and histograms")
         self.watch(None)
 
     def watch(self, run_id: str | None) -> None:
@@ -152,8 +152,7 @@ class MediaPanel(QStackedWidget):
             card.setVisible(key in shown)
         hidden = len(found) - len(shown)
         self.more.setVisible(hidden > 0)
-        text = self.tr("{count:,} more series: the search finds them.")
-        self.more.setText(text.format(count=hidden))
+        self.more.setText(f"{hidden:,} more series: the search finds them.")
         self.empty.setText(self._nothing() if names else self._how_to_log())
         self.setCurrentWidget(self.area if shown else self.empty)
         self._fit_cards()
@@ -185,14 +184,11 @@ class MediaPanel(QStackedWidget):
                 card.set_preview(file, preview)
 
     def _nothing(self) -> str:
-        return self.tr("No series has this in its name.")
+        return "No series has this in its name."
 
     def _how_to_log(self) -> str:
-        return self.tr(
+        return (
             "This run has logged no images or histograms.\nA script logs them with "
-            "{tensorboard} of a SummaryWriter, with {wandb}, or with {calls}."
-        ).format(
-            tensorboard="add_image, add_histogram",
-            wandb="wandb.log({…: wandb.Image(…)})",
-            calls="traindeck.image(…), traindeck.histogram(…)",
+            "add_image, add_histogram of a SummaryWriter, with wandb.log({…: "
+            "wandb.Image(…)}), or with traindeck.image(…), traindeck.histogram(…)."
         )

@@ -19,7 +19,6 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from engine.messages.events import ImageLogged
 from gui.style.theme import theme_of
-from gui.style.translation import translate
 from gui.widgets.plain_text import wrapped
 
 _GAP = 3
@@ -134,8 +133,7 @@ class PictureGrid(QWidget):
 
     def _tip(self, image: ImageLogged) -> str:
         problem = self._previews.get(image.file)
-        size = translate("Media", "{width:,} × {height:,} pixels")
-        size = size.format(width=image.width, height=image.height)
+        size = f"{image.width:,} × {image.height:,} pixels"
         return "\n".join(
             filter(None, (image.caption, size, problem if isinstance(problem, str) else ""))
         )
@@ -148,17 +146,15 @@ class PictureGrid(QWidget):
     def _describe(self) -> None:
         """Tell a screen reader what is shown."""
         if not self._images:
-            self.setAccessibleName(translate("Media", "No image"))
+            self.setAccessibleName("No image")
             return
         image = self._images[self.current]
-        text = translate(
-            "Media", "Image {place} of {count} at step {step:,}: {caption} {width} × {height}"
+        text = (
+            f"Image {self.current + 1} of {len(self._images)} at step {image.step:,}: "
+            f"{image.caption} {image.width} × {image.height}"
         )
         self.setAccessibleName(
-            text.format(
-                place=self.current + 1, count=len(self._images), step=image.step,
-                caption=image.caption, width=image.width, height=image.height,
-            )
+            text
         )  # fmt: skip
 
     def _columns(self) -> int:

@@ -17,11 +17,11 @@ class OverviewBar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.only = QCheckBox(self.tr("Only what differs"))
+        self.only = QCheckBox("Only what differs")
         self.only.setToolTip(
-            self.tr("Show only the settings that differ from their default or from the other run.")
+            "Show only the settings that differ from their default or from the other run."
         )
-        self.copy = QPushButton(self.tr("Copy as Markdown"))
+        self.copy = QPushButton("Copy as Markdown")
         self.copy.setObjectName("low")
         self.copy.setAutoDefault(False)
         layout = QHBoxLayout(self)

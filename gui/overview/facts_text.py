@@ -10,7 +10,6 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_overview import RunOverview
 from engine.system import units
 from gui.overview.segments import Line, Piece, piece
-from gui.style.translation import translate
 
 _MOST_FILES = 12
 _SHORT = 10
@@ -29,10 +28,11 @@ def setting_lines(rows: Sequence[SettingRow], *, only_changed: bool) -> list[Lin
         pieces = [Piece(row.value or "–", tone, bold=row.differs)]
         tip = [row.doc]
         if row.differs_from_other:
-            was = translate("Overview", "was {value}").format(value=row.was or "–")
+            value = row.was or "–"
+            was = f"was {value}"
             pieces.append(Piece(was, "muted", small=True))
         if row.differs_from_default:
-            default = translate("Overview", "default {value}").format(value=row.default or "–")
+            default = "default {value}".format(value=row.default or "–")
             pieces.append(Piece(default, "muted", small=True))
         if row.note:
             pieces.append(Piece(row.note, "warn", small=True))
@@ -57,7 +57,7 @@ def environment_lines(overview: RunOverview, info: RunInfo) -> list[Line]:
             add(_FRAMEWORKS.get(name, name), value)
         return [*lines, *_command_line(overview)]
     loaded = dict(model.versions) if model is not None else {}
-    add(translate("Overview", "Python"), facts.python, tip=facts.interpreter)
+    add("Python", facts.python, tip=facts.interpreter)
     frameworks = [
         f"{title} {loaded.pop(name, '') or facts.packages.get(name, '')}"
         for name, title in _FRAMEWORKS.items()
@@ -69,7 +69,7 @@ def environment_lines(overview: RunOverview, info: RunInfo) -> list[Line]:
             for name, title in _FRAMEWORKS.items()
             if name in facts.packages
         ]
-    add(translate("Overview", "Framework"), *frameworks)
+    add("Framework", *frameworks)
     cuda = [f"{name} {loaded[name]}" for name in ("cuDNN", "NCCL") if name in loaded]
     built = loaded.get("CUDA") or ""
     if not built:
@@ -77,18 +77,18 @@ def environment_lines(overview: RunOverview, info: RunInfo) -> list[Line]:
         built = next(iter(builds), "") if len(builds) == 1 else ""
     add("CUDA", built, *cuda)
     add("GPUs", *_gpus(overview))
-    add(translate("Overview", "Driver"), facts.driver)
-    cores = translate("Overview", "{cores} cores").format(cores=facts.cores or facts.threads)
+    add("Driver", facts.driver)
+    cores = f"{facts.cores or facts.threads} cores"
     add(
-        translate("Overview", "Host"),
+        "Host",
         " · ".join(filter(None, [facts.host, cores, units.gib(facts.memory, 0)])),
         tip=_host_tip(overview),
     )
     add("CPU", facts.processor)
-    add(translate("Overview", "System"), facts.platform)
+    add("System", facts.platform)
     lines += _command_line(overview)
     if (planning := overview.facts.planning) is not None:
-        add(translate("Overview", "Measured before"), planning.summary, tip=planning.summary)
+        add("Measured before", planning.summary, tip=planning.summary)
     for problem in facts.problems:
         lines.append(Line((piece("!", "warn"), piece(problem, "warn")), problem))
     return lines
@@ -98,7 +98,7 @@ def _command_line(overview: RunOverview) -> list[Line]:
     text = overview.command or overview.command_problem
     if not text:
         return []
-    return [Line((piece(translate("Overview", "Command"), "muted"), piece(text)), "")]
+    return [Line((piece("Command", "muted"), piece(text)), "")]
 
 
 def _gpus(overview: RunOverview) -> list[str]:
@@ -116,8 +116,10 @@ def _gpus(overview: RunOverview) -> list[str]:
 def _host_tip(overview: RunOverview) -> str:
     facts = overview.facts.attempt
     assert facts is not None
-    text = translate("Overview", "{cores} cores, {threads} threads, of which the run may use {own}")
-    return text.format(cores=facts.cores, threads=facts.threads, own=facts.usable_threads)
+    return (
+        f"{facts.cores} cores, {facts.threads} threads, of which the run may use "
+        f"{facts.usable_threads}"
+    )
 
 
 def git_lines(state: GitState) -> list[Line]:
@@ -128,23 +130,22 @@ def git_lines(state: GitState) -> list[Line]:
         lines.append(Line((piece(name, "muted"), cell), tip))
 
     if state.commit:
-        branch = state.branch or translate("Overview", "no branch")
+        branch = state.branch or "no branch"
         short = state.commit[:_SHORT]
-        add(translate("Overview", "Branch"), piece(f"{branch} · {short}"), state.commit)
+        add("Branch", piece(f"{branch} · {short}"), state.commit)
         when = units.date_and_time(state.committed) if state.committed else ""
-        add(translate("Overview", "Message"), piece(state.message), when)
+        add("Message", piece(state.message), when)
     if state.changed_files >= 0:
-        add(translate("Overview", "Changes"), _changes(state), "\n".join(state.changed[:40]))
+        add("Changes", _changes(state), "\n".join(state.changed[:40]))
     if state.untracked_files > 0:
-        text = translate("Overview", "{files}, content not kept")
-        text = text.format(files=files_text(state.untracked_files))
+        text = f"{files_text(state.untracked_files)}, content not kept"
         names = "\n".join(state.untracked[:40])
-        add(translate("Overview", "Untracked"), piece(text, "warn"), names)
+        add("Untracked", piece(text, "warn"), names)
     if state.remote:
         address = state.remote.partition("://")[2] or state.remote
-        add(translate("Overview", "Remote"), piece(address))
+        add("Remote", piece(address))
     if state.folder:
-        add(translate("Overview", "Folder"), piece(state.folder))
+        add("Folder", piece(state.folder))
     if state.problem:
         add("!", piece(state.problem, "warn"))
     return lines
@@ -152,9 +153,8 @@ def git_lines(state: GitState) -> list[Line]:
 
 def _changes(state: GitState) -> tuple[Piece, ...]:
     if not state.changed_files:
-        return piece(translate("Overview", "none, as committed"), "ok")
-    text = translate("Overview", "{files} not committed")
-    text = text.format(files=files_text(state.changed_files))
+        return piece("none, as committed", "ok")
+    text = f"{files_text(state.changed_files)} not committed"
     cell = [Piece(text, "warn")]
     if state.added or state.removed or not state.problem:
         cell += [Piece(f"+{state.added:,}", "ok"), Piece(f"−{state.removed:,}", "bad")]
@@ -176,5 +176,5 @@ def file_lines(overview: RunOverview) -> list[Line]:
 def files_text(count: int) -> str:
     """Return `1 file` or `2 files`."""
     if count == 1:
-        return translate("Overview", "1 file")
-    return translate("Overview", "{count:,} files").format(count=count)
+        return "1 file"
+    return f"{count:,} files"

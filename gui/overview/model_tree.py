@@ -44,17 +44,9 @@ class ModelTree(QTreeView):
         self._facts = ModelFacts()
         self._module_width = 0
         self._model = QStandardItemModel(0, 5, self)
-        self._model.setHorizontalHeaderLabels(
-            [
-                self.tr("Module"),
-                self.tr("Kind"),
-                self.tr("Params"),
-                self.tr("Size"),
-                self.tr("Share"),
-            ]
-        )
+        self._model.setHorizontalHeaderLabels(["Module", "Kind", "Params", "Size", "Share"])
         self.setModel(self._model)
-        self.setAccessibleName(self.tr("Layers of the model"))
+        self.setAccessibleName("Layers of the model")
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setUniformRowHeights(True)
@@ -142,26 +134,22 @@ class ModelTree(QTreeView):
 
     def _kind(self, layer: Layer) -> str:
         if layer.parameters and not layer.trainable:
-            return self.tr("{kind}, frozen").format(kind=layer.kind)
+            return f"{layer.kind}, frozen"
         return layer.kind
 
     def _tip(self, layer: Layer, share: float) -> str:
         lines = [f"{layer.path or layer.kind}: {layer.kind}"]
         if layer.detail:
             lines.append(layer.detail)
-        text = self.tr("{count:,} parameters ({share:.2%}), {trainable:,} of them trained, {size}")
-        lines.append(
-            text.format(
-                count=layer.parameters,
-                share=share,
-                trainable=layer.trainable,
-                size=units.byte_size(layer.bytes),
-            )
+        text = (
+            f"{layer.parameters:,} parameters ({share:.2%}), {layer.trainable:,} of them "
+            f"trained, {units.byte_size(layer.bytes)}"
         )
+        lines.append(text)
         if layer.shared:
-            lines.append(self.tr("Some are shared with a module above, where they are counted."))
+            lines.append("Some are shared with a module above, where they are counted.")
         if layer.is_folded:
-            lines.append(self.tr("The modules in it are not listed: there are too many."))
+            lines.append("The modules in it are not listed: there are too many.")
         return "\n".join(lines)
 
     def _fit_modules(self) -> None:

@@ -21,27 +21,23 @@ class NotesSection(Section):
     """dict[str, ChangedNotes], by the id of their run."""
 
     def __init__(self) -> None:
-        super().__init__(self.tr("Notes"))
+        super().__init__("Notes")
         self._info: RunInfo | None = None
         self._shown = RunNotes()
         self._sent: RunNotes | None = None
         self.name = QLineEdit()
         self.tags = QLineEdit()
-        self.tags.setPlaceholderText(self.tr("baseline, sweep"))
+        self.tags.setPlaceholderText("baseline, sweep")
         self.text = QPlainTextEdit()
         self.text.setObjectName("field")
         self.text.setTabChangesFocus(True)
-        self.text.setPlaceholderText(self.tr("What this run is about"))
+        self.text.setPlaceholderText("What this run is about")
         self.text.setFixedHeight(_NOTE_HEIGHT)
         form = QFormLayout()
         form.setContentsMargins(0, 4, 0, 0)
         form.setVerticalSpacing(5)
         form.setHorizontalSpacing(10)
-        for field, title in (
-            (self.name, self.tr("Name")),
-            (self.tags, self.tr("Tags")),
-            (self.text, self.tr("Note")),
-        ):
+        for field, title in ((self.name, "Name"), (self.tags, "Tags"), (self.text, "Note")):
             label = Label(title)
             label.setObjectName("mut")
             field.setAccessibleName(title)

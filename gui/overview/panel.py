@@ -65,7 +65,7 @@ class OverviewPanel(QWidget):
         self._only_changed = False
         self._columns = 0
         self._read_for: tuple[object, ...] = ()
-        self.setAccessibleName(self.tr("Overview of the run"))
+        self.setAccessibleName("Overview of the run")
         self.bar = OverviewBar()
         self.bar.only_changed.connect(self._set_only_changed)
         self.bar.copy_wanted.connect(self.copy_as_markdown)
@@ -79,36 +79,34 @@ class OverviewPanel(QWidget):
         self.watch(None)
 
     def _build(self) -> None:
-        self.settings = Section(self.tr("Settings"))
-        self.settings_table = SegmentTable(
-            self.tr("Settings"), [self.tr("Setting"), self.tr("Value")], _TITLE
-        )
+        self.settings = Section("Settings")
+        self.settings_table = SegmentTable("Settings", ["Setting", "Value"], _TITLE)
         self.settings.column.addWidget(self.settings_table)
-        self.environment = Section(self.tr("Environment"))
-        self.environment_table = SegmentTable(self.tr("Environment"), ["", ""], _KEY)
+        self.environment = Section("Environment")
+        self.environment_table = SegmentTable("Environment", ["", ""], _KEY)
         self.copy_command = self.environment.add_button(
-            self.tr("Copy command"), self.tr("Copy the command line that repeats this run")
+            "Copy command", "Copy the command line that repeats this run"
         )
         self.show_packages = self.environment.add_button(
-            self.tr("Packages…"), self.tr("All installed packages with their versions")
+            "Packages…", "All installed packages with their versions"
         )
         self.environment.column.addWidget(self.environment_table)
-        self.git = Section(self.tr("Git"))
-        self.git_table = SegmentTable(self.tr("Git"), ["", ""], _KEY)
+        self.git = Section("Git")
+        self.git_table = SegmentTable("Git", ["", ""], _KEY)
         self.show_diff = self.git.add_button(
-            self.tr("Show diff…"), self.tr("What the code differed in from its commit")
+            "Show diff…", "What the code differed in from its commit"
         )
         self.git.column.addWidget(self.git_table)
-        self.files = Section(self.tr("Files"))
-        self.files_table = SegmentTable(self.tr("Files"), ["", ""], 0.5)
+        self.files = Section("Files")
+        self.files_table = SegmentTable("Files", ["", ""], 0.5)
         self.show_recipe = self.files.add_button(
-            self.tr("Recipe…"), self.tr("The copy of the recipe that this run trains")
+            "Recipe…", "The copy of the recipe that this run trains"
         )
         self.open_folder = self.files.add_button(
-            self.tr("Open folder"), self.tr("Show the folder of the run in the file manager")
+            "Open folder", "Show the folder of the run in the file manager"
         )
         self.files.column.addWidget(self.files_table)
-        self.model = Section(self.tr("Model"))
+        self.model = Section("Model")
         self.model_tree = ModelTree()
         self.model_note = Label()
         self.model_note.setObjectName("note")
@@ -117,7 +115,7 @@ class OverviewPanel(QWidget):
         self.model.column.addWidget(self.model_note)
         self.notes = NotesSection()
         self.notes.written.connect(self.notes_written)
-        self.timeline = Section(self.tr("Timeline"))
+        self.timeline = Section("Timeline")
         self.timeline_bar = TimelineBar()
         self.timeline.column.addWidget(self.timeline_bar)
         self.copy_command.clicked.connect(self._copy_command)
@@ -167,8 +165,8 @@ class OverviewPanel(QWidget):
     def show_info(self, info: RunInfo) -> None:
         """Follow the state of the run."""
         self.open_folder.setEnabled(not is_elsewhere(info))
-        tip = self.tr("Show the folder of the run in the file manager")
-        there = self.tr("The folder is on another machine: {folder}").format(folder=info.folder)
+        tip = "Show the folder of the run in the file manager"
+        there = f"The folder is on another machine: {info.folder}"
         self.open_folder.setToolTip(plain_tip(there if is_elsewhere(info) else tip))
         self._info = info
         self.notes.show_info(info)
@@ -212,7 +210,7 @@ class OverviewPanel(QWidget):
             return
         text = as_markdown(self._info, self._overview, self._history)
         QGuiApplication.clipboard().setText(text)
-        self.message.emit(self.tr("The overview was copied as Markdown."))
+        self.message.emit("The overview was copied as Markdown.")
 
     def _arrange(self, columns: int) -> None:
         if columns == self._columns:
@@ -293,18 +291,18 @@ class OverviewPanel(QWidget):
         self.settings_table.show_lines(lines)
         count = sum(row.differs for row in overview.settings)
         other = overview.other
-        note = self.tr("{count} differ").format(count=count) if count else self.tr("none differs")
+        note = f"{count} differ" if count else "none differs"
         if other is not None:
-            note = self.tr("{note} · compared with {run}").format(note=note, run=other.label)
+            note = f"{note} · compared with {other.label}"
             reasons = {
-                "parent": self.tr("{run}, from whose checkpoint this run goes on"),
-                "earlier settings": self.tr("{run} of this run, before its settings were changed"),
-                "previous run of this recipe": self.tr("{run}, the run before with this recipe"),
+                "parent": "{run}, from whose checkpoint this run goes on",
+                "earlier settings": "{run} of this run, before its settings were changed",
+                "previous run of this recipe": "{run}, the run before with this recipe",
             }
             tip = reasons[other.reason].format(run=other.label)
-            self.settings.set_note(note, self.tr("Compared with {what}.").format(what=tip))
+            self.settings.set_note(note, f"Compared with {tip}.")
         else:
-            self.settings.set_note(note, self.tr("Compared with the defaults."))
+            self.settings.set_note(note, "Compared with the defaults.")
 
     def _show_facts(self) -> None:
         info, overview = self._info, self._overview
@@ -316,12 +314,12 @@ class OverviewPanel(QWidget):
         state = facts.git if facts is not None else None
         self.git_table.show_lines(git_lines(state) if state is not None else [])
         if facts is None:
-            self.git.set_note(self.tr("not recorded"))
+            self.git.set_note("not recorded")
         elif state is None:
-            built_in = self.tr("the code is a part of Traindeck")
-            self.git.set_note(self.tr("no repository") if facts.folder else built_in)
+            built_in = "the code is a part of Traindeck"
+            self.git.set_note("no repository" if facts.folder else built_in)
         elif overview.git_differs and overview.other is not None:
-            text = self.tr("another commit than {run}").format(run=overview.other.label)
+            text = f"another commit than {overview.other.label}"
             self.git.set_note(text)
         else:
             self.git.set_note("")
@@ -337,12 +335,11 @@ class OverviewPanel(QWidget):
     def _show_environment_note(self, overview: RunOverview) -> None:
         if overview.facts.attempt is None:
             reason = overview.facts.problem
-            text = self.tr("not recorded by the version that started this run")
-            self.environment.set_note(self.tr("not recorded"), reason or text)
+            text = "not recorded by the version that started this run"
+            self.environment.set_note("not recorded", reason or text)
         elif overview.packages and overview.other is not None:
             names = ", ".join(name for name, _, _ in overview.packages)
-            text = self.tr("differs from {run}: {names}")
-            self.environment.set_note(text.format(run=overview.other.label, names=names))
+            self.environment.set_note(f"differs from {overview.other.label}: {names}")
         else:
             self.environment.set_note("")
 
@@ -352,27 +349,26 @@ class OverviewPanel(QWidget):
         self.model_tree.setVisible(has_layers)
         self.model_tree.show_model(model if model is not None else ModelFacts())
         if model is not None and has_layers:
-            text = self.tr("{count} parameters · {size}")
             count = count_text(model.parameters)
-            text = text.format(count=count, size=units.byte_size(model.bytes))
+            text = f"{count} parameters · {units.byte_size(model.bytes)}"
             frozen = model.parameters - model.trainable
             if frozen:
-                text += self.tr(" · {count} frozen").format(count=count_text(frozen))
+                text += f" · {count_text(frozen)} frozen"
             self.model.set_note(text)
             self.model_note.setText("")
             return
         known = info.status.parameters
-        text = self.tr("{count} trainable").format(count=count_text(known)) if known else ""
+        text = f"{count_text(known)} trainable" if known else ""
         self.model.set_note(text)
         self.model_note.setText(model.problem if model is not None else self._no_layers(info))
 
     def _no_layers(self, info: RunInfo) -> str:
         is_new = now_of(info) - info.status.attempt_started < _LATE_FACTS
         if not info.state.is_over and is_new:
-            return self.tr("The layers are known when the training begins.")
+            return "The layers are known when the training begins."
         if info.spec.is_script:
-            return self.tr("No model of this script was seen.")
-        return self.tr("The layers were not recorded.")
+            return "No model of this script was seen."
+        return "The layers were not recorded."
 
     def _show_history(self) -> None:
         info = self._info
@@ -381,9 +377,8 @@ class OverviewPanel(QWidget):
         whole, training = self._history.seconds(now=now), self._history.seconds(
             Phase.TRAINING, now
         )  # fmt: skip
-        text = self.tr("{whole} in all · {training} training")
         whole_text, training_text = map(units.steady_duration, (whole, training))
-        self.timeline.set_note(text.format(whole=whole_text, training=training_text))
+        self.timeline.set_note(f"{whole_text} in all · {training_text} training")
 
     def _show_text(self, run_id: str, what: str, text: str) -> None:
         info, overview = self._info, self._overview
@@ -391,28 +386,26 @@ class OverviewPanel(QWidget):
             return
         facts = overview.facts.attempt
         if what == "recipe":
-            title = self.tr("Recipe of run {run}").format(run=run_id)
+            title = f"Recipe of run {run_id}"
             TextDialog(title, text, "", self.window()).open()
         elif facts is not None and facts.git is not None:
             state, notes = facts.git, []
             if state.diff_is_cut:
                 size = units.byte_size(state.diff_bytes)
-                notes.append(self.tr("Only the first {size} were kept.").format(size=size))
+                notes.append(f"Only the first {size} were kept.")
             if state.diff_leaves_out:
                 names = ", ".join(state.diff_leaves_out)
-                left = self.tr("Left out, because they may hold secrets: {names}.")
-                notes.append(left.format(names=names))
+                notes.append(f"Left out, because they may hold secrets: {names}.")
             if state.untracked:
                 names = ", ".join(state.untracked[:20])
-                notes.append(self.tr("Not in git, and not kept: {names}.").format(names=names))
-            title = self.tr("Changes of run {run} since {commit}")
-            title = title.format(run=run_id, commit=state.commit[:10])
+                notes.append(f"Not in git, and not kept: {names}.")
+            title = f"Changes of run {run_id} since {state.commit[:10]}"
             TextDialog(title, text, " ".join(notes), self.window(), is_diff=True).open()
 
     def _copy_command(self) -> None:
         if self._overview is not None:
             QGuiApplication.clipboard().setText(self._overview.command)
-            self.message.emit(self.tr("The command that repeats the run was copied."))
+            self.message.emit("The command that repeats the run was copied.")
 
     def _show_packages(self) -> None:
         overview = self._overview

@@ -107,7 +107,7 @@ class SegmentTable(QTableView):
         header.setVisible(any(titles))
         if not self._share:
             self.setColumnWidth(0, int(first))
-        self.copy = QAction(self.tr("Copy rows"), self)
+        self.copy = QAction("Copy rows", self)
         self.copy.setShortcut(QKeySequence.StandardKey.Copy)
         self.copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         self.copy.triggered.connect(self.copy_rows)

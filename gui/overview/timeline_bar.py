@@ -24,7 +24,6 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from engine.facts.history import History, Mark, MarkKind, Phase, Span
 from engine.system import units
 from gui.style.theme import Theme, theme_of
-from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip
 
 _LABELS, _BAR, _AXIS = 18, 22, 18
@@ -76,7 +75,7 @@ class TimelineBar(QWidget):
         self._blocks: list[_Block] = []
         self._current = -1
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName(self.tr("Timeline of the run"))
+        self.setAccessibleName("Timeline of the run")
         self.setMinimumHeight(_HEIGHT)
         self.setMaximumHeight(_HEIGHT)
 
@@ -131,7 +130,7 @@ class TimelineBar(QWidget):
             if self._x(span.begin) <= x <= self._x(span.end):
                 seconds = units.steady_duration(span.end - span.begin)
                 what = " · ".join(filter(None, [_phase_name(span.phase), span.text]))
-                attempt = self.tr("attempt {number}").format(number=span.attempt)
+                attempt = f"attempt {span.attempt}"
                 begin, end = map(units.time_of_day, (span.begin, span.end))
                 lines.append(f"{what} · {attempt} · {begin}–{end} · {seconds}")
         return "\n".join(lines)
@@ -308,12 +307,12 @@ def _mark_colour(kind: MarkKind, theme: Theme) -> str:
 
 def _phase_name(phase: Phase) -> str:
     return {
-        Phase.WAITING: translate("Timeline", "queued"),
-        Phase.STARTING: translate("Timeline", "starting"),
-        Phase.TRAINING: translate("Timeline", "training"),
-        Phase.PAUSED: translate("Timeline", "paused"),
-        Phase.RESTARTING: translate("Timeline", "restarting"),
-        Phase.STOPPING: translate("Timeline", "stopping"),
+        Phase.WAITING: "queued",
+        Phase.STARTING: "starting",
+        Phase.TRAINING: "training",
+        Phase.PAUSED: "paused",
+        Phase.RESTARTING: "restarting",
+        Phase.STOPPING: "stopping",
     }[phase]
 
 

@@ -44,15 +44,15 @@ class BatchDialog(QDialog):
         """Where it is searched, and the machine of the form; empty: this one."""
 
         self._is_running = self._has_answer = False
-        self.setWindowTitle(self.tr("Find batch size"))
+        self.setWindowTitle("Find batch size")
         self.text = Label()
         self.text.setWordWrap(True)
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setRange(0, 0)
-        self.progress.setAccessibleName(self.tr("The search goes on"))
-        captions = (self.tr("Batch size"), self.tr("Result"), self.tr("Samples/s"))
-        self.table = FactTable((*captions, self.tr("Memory")), self.tr("Sizes that were tried"))
+        self.progress.setAccessibleName("The search goes on")
+        captions = ("Batch size", "Result", "Samples/s")
+        self.table = FactTable((*captions, "Memory"), "Sizes that were tried")
         header = self.table.header()  # a reason is long: the column ends it with dots
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(1, QHeaderView.ResizeMode.Stretch)
@@ -62,21 +62,20 @@ class BatchDialog(QDialog):
         self.limit = QSpinBox()
         self.limit.setRange(0, MOST_MIB)
         self.limit.setSingleStep(256)
-        self.limit.setSuffix(self.tr(" MiB"))
-        self.limit.setSpecialValueText(self.tr("what is free"))
+        self.limit.setSuffix(" MiB")
+        self.limit.setSpecialValueText("what is free")
         set_wrapped_tip(
-            self.limit,
-            self.tr("The memory that all workers on CPUs may hold together, in the next search."),
+            self.limit, "The memory that all workers on CPUs may hold together, in the next search."
         )
         self._limit_row = QWidget()
         limit = QHBoxLayout(self._limit_row)
         limit.setContentsMargins(0, 0, 0, 0)
-        label = Label(self.tr("&Memory limit"))
+        label = Label("&Memory limit")
         label.setBuddy(self.limit)
         limit.addWidget(label)
         limit.addWidget(self.limit)
         limit.addStretch(1)
-        close = QPushButton(self.tr("Close"))
+        close = QPushButton("Close")
         close.setAutoDefault(False)
         close.clicked.connect(self.close)
         self._buttons = QHBoxLayout()
@@ -102,8 +101,8 @@ class BatchDialog(QDialog):
     def begin(self, spec: RunSpec, machine: str = "") -> None:
         """A search with `spec` begins on a machine: forget the one before."""
         self._searched, self._machine = spec, machine
-        title = self.tr("Find batch size on {machine}").format(machine=machine)
-        self.setWindowTitle(title if machine else self.tr("Find batch size"))
+        title = f"Find batch size on {machine}"
+        self.setWindowTitle(title if machine else "Find batch size")
         self._limit_row.setVisible(all_on_cpu(spec.devices))
         self._tried.clear()
         for _, button in self._changes:
@@ -111,7 +110,7 @@ class BatchDialog(QDialog):
             button.deleteLater()
         self._changes.clear()
         self._is_running, self._has_answer = True, False
-        self._say(self.tr("The search begins…"))
+        self._say("The search begins…")
         self._show()
 
     def show_doing(self, doing: Doing) -> None:
@@ -128,7 +127,7 @@ class BatchDialog(QDialog):
         self._has_answer = True
         self._tried = {each.batch_size: each for each in search.tried}
         self._say(search.problem or search.text, is_problem=bool(search.problem))
-        for change in _changes(search, self.tr("Use {size:,}")):
+        for change in _changes(search, "Use {size:,}"):
             button = QPushButton(change.label)
             button.setAutoDefault(False)
             button.clicked.connect(lambda _, change=change: self.change_clicked.emit(change))
@@ -147,20 +146,18 @@ class BatchDialog(QDialog):
         if self._is_running:
             self._is_running = False
             if not self._has_answer:
-                self._say(self.tr("The search was stopped."))
+                self._say("The search was stopped.")
             self._show()
 
     def show_spec(self, spec: RunSpec | None, machine: str = "") -> None:
         """Follow the form: which of the buttons are done, or are not for what it has."""
         self._spec, self._form_machine = spec, machine
         is_of_form = machine == self._machine and is_about(self._searched, (), spec)
-        other = self.tr(
-            "The form has another machine, recipe, strategy or devices than this search."
-        )
+        other = "The form has another machine, recipe, strategy or devices than this search."
         for change, button in self._changes:
             done = is_of_form and is_done(change, spec)
             button.setEnabled(is_of_form and not done)
-            button.setText(self.tr("✓ In the form") if done else change.label)
+            button.setText("✓ In the form" if done else change.label)
             set_wrapped_tip(button, "" if is_of_form else other)
 
     def _toggle(self) -> None:
@@ -175,13 +172,13 @@ class BatchDialog(QDialog):
         self.text.style().polish(self.text)
 
     def _show(self) -> None:
-        self.run.setText(self.tr("Stop") if self._is_running else self.tr("Search again"))
+        self.run.setText("Stop" if self._is_running else "Search again")
         self.progress.setVisible(self._is_running)
         rows, tips = [], []
         for size, tried in sorted(self._tried.items()):
-            fits = self.tr("✓ fits") if tried.fits else self.tr("✕ does not fit")
+            fits = "✓ fits" if tried.fits else "✕ does not fit"
             if tried.is_failure:
-                fits = self.tr("✕ fails: {problem}").format(problem=tried.problem)
+                fits = f"✕ fails: {tried.problem}"
             rate = f"{tried.samples_per_second:,.0f}" if tried.samples_per_second else "–"
             memory = units.gib(tried.memory, 2) if tried.memory else "–"
             rows.append((f"{size:,}", fits, rate, memory))

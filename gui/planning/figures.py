@@ -68,8 +68,8 @@ class FigureCharts(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._flow = FlowLayout(self, gap=16)
-        self.bandwidth = _Chart(self.tr("All-reduce: GB/s by size of the message"), is_line=True)
-        self.loading = _Chart(self.tr("Loading a batch, by number of loader workers"))
+        self.bandwidth = _Chart("All-reduce: GB/s by size of the message", is_line=True)
+        self.loading = _Chart("Loading a batch, by number of loader workers")
         for chart in (self.bandwidth, self.loading):
             self._flow.addWidget(chart)
         self.show_figures({})
@@ -79,7 +79,7 @@ class FigureCharts(QWidget):
         rates, times = bandwidths(figures), loading_times(figures)
         self.bandwidth.show_points(rates if len(rates) > 1 else [])
         step = figures.get("step_seconds", 0.0)
-        text = self.tr("a step: {time}").format(time=step_time(step)) if step else ""
+        text = f"a step: {step_time(step)}" if step else ""
         self.loading.show_points(times, step, text)
         self.setVisible(bool(len(rates) > 1 or times))
         self.updateGeometry()

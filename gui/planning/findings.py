@@ -19,7 +19,6 @@ from gui.planning.race_text import DisplayName
 from gui.style.state_marks import SIZE, state_pixmap
 from gui.style.state_style import PIXEL_RATIO
 from gui.style.theme import Theme, theme_of
-from gui.style.translation import translate
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 
@@ -106,10 +105,10 @@ class FindingRow(QWidget):
             return
         done = is_done(change, spec)
         button.setEnabled(not done)
-        button.setText(self.tr("✓ In the form") if done else change.label)
+        button.setText("✓ In the form" if done else change.label)
         button.setAccessibleName(f"{change.label}: {button.text()}" if done else "")
-        tip = self.tr("The form has it: {change}") if done else self.tr("In the form: {change}")
-        set_wrapped_tip(button, tip.format(change=change.label))
+        tip = f"The form has it: {change.label}" if done else f"In the form: {change.label}"
+        set_wrapped_tip(button, tip)
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the theme."""
@@ -148,7 +147,7 @@ class FindingsCard(QFrame):
         self._display: DisplayName = str
         self._is_running = False
         self._preflight: Preflight | None = None
-        title = Label(self.tr("PREFLIGHT FINDINGS"))
+        title = Label("PREFLIGHT FINDINGS")
         title.setObjectName("h")
         self.facts = ElidedLabel()
         self.facts.setObjectName("note")
@@ -162,10 +161,8 @@ class FindingsCard(QFrame):
         self.about = ElidedLabel()
         self.about.setObjectName("note")
         self.other = Label(
-            self.tr(
-                "⚠ The form has another machine, recipe, strategy or devices: these findings are "
-                "not about it. A preflight tries what it has."
-            )
+            "⚠ The form has another machine, recipe, strategy or devices: these findings are "
+            "not about it. A preflight tries what it has."
         )
         self.other.setObjectName("note")
         self.other.setProperty("tone", "warning")
@@ -308,11 +305,11 @@ class FindingsCard(QFrame):
 
     def _again_text(self) -> str:
         if self._is_running:
-            return self.tr("Stop preflight")
-        return self.tr("Preflight again") if self._preflight else self.tr("Preflight")
+            return "Stop preflight"
+        return "Preflight again" if self._preflight else "Preflight"
 
     def _show_note(self, text: str, *, is_problem: bool = False) -> None:
-        empty = self.tr(
+        empty = (
             "A preflight trains the first steps with the settings of the form, and says what would "
             "fail, what is slow, and what to change. It takes about a minute."
         )
@@ -329,12 +326,12 @@ class FindingsCard(QFrame):
         texts = [counted(level, counts[level]) for level in ("error", "warning", "hint")]
         preflight = self._preflight
         if self.rows and not any(texts):
-            texts = [self.tr("nothing to change")]
+            texts = ["nothing to change"]
         if preflight is not None and preflight.expected_seconds:
             length = units.short_duration(preflight.expected_seconds)
-            text = self.tr("the whole run: about {time}").format(time=length)
+            text = f"the whole run: about {length}"
             if preflight.expected_wh:
-                text += self.tr(", {energy:,.0f} Wh").format(energy=preflight.expected_wh)
+                text += f", {preflight.expected_wh:,.0f} Wh"
             texts.append(text)
         text = " · ".join(filter(None, texts))
         self.facts.setText(text)
@@ -346,20 +343,15 @@ class FindingsCard(QFrame):
         left, count = self.changes(), len(self._fixable())
         self.fix.setVisible(bool(count))
         self.fix.setEnabled(is_of_form and bool(left))
-        text = self.tr("Fix {count} of {all}").format(count=len(left), all=count)
-        self.fix.setText(text if left else self.tr("✓ In the form"))
+        text = f"Fix {len(left)} of {count}"
+        self.fix.setText(text if left else "✓ In the form")
         names = "\n".join(change.label for change in left)
-        set_wrapped_tip(self.fix, names or self.tr("Nothing is left that the form can fix."))
+        set_wrapped_tip(self.fix, names or "Nothing is left that the form can fix.")
 
 
 def level_name(level: Level) -> str:
     """Return the name of a level, for screen readers."""
-    return {
-        "error": translate("Preflight", "Error"),
-        "warning": translate("Preflight", "Warning"),
-        "hint": translate("Preflight", "Hint"),
-        "ok": translate("Preflight", "In order"),
-    }[level]
+    return {"error": "Error", "warning": "Warning", "hint": "Hint", "ok": "In order"}[level]
 
 
 def counted(level: Level, count: int) -> str:
@@ -367,12 +359,9 @@ def counted(level: Level, count: int) -> str:
     if not count:
         return ""
     one, several = {
-        "error": (translate("Preflight", "1 error"), translate("Preflight", "{count} errors")),
-        "warning": (
-            translate("Preflight", "1 warning"),
-            translate("Preflight", "{count} warnings"),
-        ),
-        "hint": (translate("Preflight", "1 hint"), translate("Preflight", "{count} hints")),
+        "error": ("1 error", "{count} errors"),
+        "warning": ("1 warning", "{count} warnings"),
+        "hint": ("1 hint", "{count} hints"),
         "ok": ("", ""),
     }[level]
     return one if count == 1 else several.format(count=count)

@@ -45,21 +45,21 @@ class RaceChoiceBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.strategies = Combo()
-        self.strategies.addItems([self.tr("All that can run"), self.tr("That of the form")])
+        self.strategies.addItems(["All that can run", "That of the form"])
         self.strategies.setFixedWidth(150)
         self.batch_sizes, self.precisions = QLineEdit(), QLineEdit()
         self.device_counts, self.steps = QLineEdit(), QLineEdit(str(_STEPS))
         flow = FlowLayout(self, gap=10)
-        lists = self.tr("One or several, with commas; empty: that of the form.")
-        numbers = self.tr(
+        lists = "One or several, with commas; empty: that of the form."
+        numbers = (
             "Numbers of devices, with commas: the first ones of the form. Empty: all of the form."
         )
         for text, field, width, tip in (
-            (self.tr("Strategies"), self.strategies, 150, ""),
-            (self.tr("Batch sizes"), self.batch_sizes, _WIDE, lists),
-            (self.tr("Precisions"), self.precisions, _WIDE, lists),
-            (self.tr("Numbers of devices"), self.device_counts, _SHORT, numbers),
-            (self.tr("Steps"), self.steps, _SHORT, self.tr("That each of them is measured.")),
+            ("Strategies", self.strategies, 150, ""),
+            ("Batch sizes", self.batch_sizes, _WIDE, lists),
+            ("Precisions", self.precisions, _WIDE, lists),
+            ("Numbers of devices", self.device_counts, _SHORT, numbers),
+            ("Steps", self.steps, _SHORT, "That each of them is measured."),
         ):
             field.setAccessibleName(text)
             field.setFixedWidth(width)
@@ -112,13 +112,12 @@ class RaceChoiceBar(QWidget):
     def _steps(self, text: str) -> int:
         least, most = _LEAST_STEPS, _MOST_STEPS
         if not text.isdecimal() or not least <= int(text) <= most:
-            text = self.tr("Steps must be a number from {least} to {most:,}.")
-            raise ValueError(text.format(least=least, most=most))
+            raise ValueError(f"Steps must be a number from {least} to {most:,}.")
         return int(text)
 
     def _device_count(self, text: str) -> int:
         if not text.isdecimal() or int(text) < 1:
-            raise ValueError(self.tr("Numbers of devices are such as 1, 2, 4."))
+            raise ValueError("Numbers of devices are such as 1, 2, 4.")
         return int(text)
 
 

@@ -55,18 +55,18 @@ class RacePage(QWidget):
 
         self._display: DisplayName = str
         self._refusal = ""
-        self.title = Label(self.tr("Strategy race"))
+        self.title = Label("Strategy race")
         self.title.setObjectName("welcome")
         self.facts = ElidedLabel()
         self.facts.setObjectName("note")
         self.again = QPushButton()
-        self.stop = QPushButton(self.tr("Stop"))
+        self.stop = QPushButton("Stop")
         self.use = QPushButton()
         self.use.setObjectName("go")
         self.choice = RaceChoiceBar()
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
-        self.progress.setAccessibleName(self.tr("Progress of the race"))
+        self.progress.setAccessibleName("Progress of the race")
         self.doing = Label()
         self.doing.setObjectName("note")
         self.doing.setWordWrap(True)
@@ -134,13 +134,13 @@ class RacePage(QWidget):
 
     def show_count(self, count: int, why_not: str) -> None:
         """Offer a race of `count` entries, or say `why_not`."""
-        text = self.tr("Race {count} entries").format(count=count)
-        text = self.tr("Race 1 entry") if count == 1 else text
+        text = f"Race {count} entries"
+        text = "Race 1 entry" if count == 1 else text
         text = f"{text} {race_text.place(self._form_machine)}".rstrip()
         for button in (self.again, self.begin):
             button.setEnabled(not why_not)
             set_wrapped_tip(button, why_not or text)
-        self.begin.setText(self.tr("Race") if why_not else text)
+        self.begin.setText("Race" if why_not else text)
         self.why_not.setText(why_not)
         self.why_not.setVisible(bool(why_not))
 
@@ -178,19 +178,19 @@ class RacePage(QWidget):
     def _show_state(self) -> None:
         running, doing = self._is_running, self._doing
         has_entries = bool(self._entries)
-        self.again.setText(self.tr("Race again"))
+        self.again.setText("Race again")
         self.again.setVisible(has_entries and not running)
         self.stop.setVisible(running)
         self.progress.setVisible(running)
         if running:
             self.progress.setRange(0, doing.of if doing else 0)
             self.progress.setValue(doing.done if doing else 0)
-        now = race_text.doing_text(doing) if doing else self.tr("The race begins…")
+        now = race_text.doing_text(doing) if doing else "The race begins…"
         texts = [now] if running else []
         if self._race is not None:
             texts += self._race.notices
             if self._race.is_stopped:
-                texts.append(self.tr("It was stopped: entries may be missing."))
+                texts.append("It was stopped: entries may be missing.")
         warnings = [f"⚠ {self._refusal}"] if self._refusal else []
         self.doing.setText(" ".join([*warnings, *texts]))
         self.doing.setProperty("tone", "warning" if warnings else "")
@@ -213,14 +213,13 @@ class RacePage(QWidget):
         parts = [
             *filter(None, (race_text.place(self.machine),)),
             entrants[0].recipe.rpartition("/")[2],
-            self.tr("batch {size}").format(size=", ".join(f"{size:,}" for size in sizes)),
+            "batch {size}".format(size=", ".join(f"{size:,}" for size in sizes)),
             ", ".join(dict.fromkeys(each.precision for each in entrants)),
             ", ".join(self._display(device) for device in devices),
         ]
         if race is not None:
-            text = self.tr("{count} entries in {time}")
             length = units.short_duration(race.seconds)
-            parts.append(text.format(count=len(race.entries), time=length))
+            parts.append(f"{len(race.entries)} entries in {length}")
         return " · ".join(parts)
 
     def _chosen(self) -> Entry | None:
@@ -232,7 +231,7 @@ class RacePage(QWidget):
 
     def _show_chosen(self) -> None:
         current = self.table.current()
-        hint = self.tr("Enter or a double click fills the form with it.")
+        hint = "Enter or a double click fills the form with it."
         text = self.table.sentence(current) if current is not None else ""
         self.detail.setText(f"{text} {hint}" if text else "")
         self.detail.setVisible(bool(text))
@@ -251,13 +250,12 @@ class RacePage(QWidget):
         is_used = is_there and is_same
         name = race_text.name(entry, race_text.differing(self.table.entries))
         name = f"{name} {race_text.place(self.machine)}".rstrip()
-        text = self.tr("{name} is in the form") if is_used else self.tr("Use {name}")
+        text = "{name} is in the form" if is_used else "Use {name}"
         self.use.setText(text.format(name=name))
         self.use.setEnabled(not is_used)
-        tip = self.tr("Fills the form with its settings")
+        tip = "Fills the form with its settings"
         if self.machine:
-            text = self.tr("Fills the form with its settings, and chooses {machine} there")
-            tip = text.format(machine=self.machine)
+            tip = f"Fills the form with its settings, and chooses {self.machine} there"
         set_wrapped_tip(self.use, tip)
 
     def _use(self) -> None:
@@ -306,14 +304,12 @@ class RacePage(QWidget):
     def _make_empty(self) -> QWidget:
         self._empty = QFrame()
         self._empty.setObjectName("card")
-        heading = Label(self.tr("Which strategy is the fastest here?"))
+        heading = Label("Which strategy is the fastest here?")
         heading.setObjectName("ttl")
         text = Label(
-            self.tr(
-                "A race trains the recipe of the form for some steps with each strategy that can "
-                "run on its devices, one after the other. It shows speed, memory, efficiency, and "
-                "where the time of a step goes. These runs are in no list, and leave no files."
-            )
+            "A race trains the recipe of the form for some steps with each strategy that can "
+            "run on its devices, one after the other. It shows speed, memory, efficiency, and "
+            "where the time of a step goes. These runs are in no list, and leave no files."
         )
         text.setObjectName("mut")
         text.setWordWrap(True)

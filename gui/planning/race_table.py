@@ -150,13 +150,13 @@ class RaceModel(QAbstractTableModel):
 
     def _captions(self) -> dict[Column, str]:
         return {
-            Column.NAME: self.tr("Strategy"),
-            Column.RATE: self.tr("Samples/s, median"),
-            Column.MEMORY: self.tr("Memory") if self._is_narrow else self.tr("Memory per device"),
-            Column.EFFICIENCY: self.tr("Efficiency"),
-            Column.FIRST_STEP: self.tr("First step"),
-            Column.JOULES: self.tr("Per sample"),
-            Column.SHARES: self.tr("Step: compute, comm., data"),
+            Column.NAME: "Strategy",
+            Column.RATE: "Samples/s, median",
+            Column.MEMORY: "Memory" if self._is_narrow else "Memory per device",
+            Column.EFFICIENCY: "Efficiency",
+            Column.FIRST_STEP: "First step",
+            Column.JOULES: "Per sample",
+            Column.SHARES: "Step: compute, comm., data",
         }
 
 
@@ -174,7 +174,7 @@ class RaceTable(QTableView):
         self._model = RaceModel()
         self.setModel(self._model)
         self.setItemDelegate(CellDelegate(self._model, self))
-        self.setAccessibleName(self.tr("Strategies by speed"))
+        self.setAccessibleName("Strategies by speed")
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)

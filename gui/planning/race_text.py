@@ -10,7 +10,6 @@ from engine.spec.run_spec import RunSpec
 from engine.system import units
 from gui.run_form.choices import full_title
 from gui.style.formatting import step_time
-from gui.style.translation import translate
 
 SHARES = ("compute", "communication", "data")
 """The parts of a step, in the order of the bar."""
@@ -36,7 +35,7 @@ def strategy_title(name: str) -> str:
 
 def place(machine: str) -> str:
     """Return on which machine something is measured: `on gpus`; empty: on this one."""
-    return translate("Race", "on {machine}").format(machine=machine) if machine else ""
+    return f"on {machine}" if machine else ""
 
 
 def subject(spec: RunSpec, display: DisplayName, machine: str = "") -> str:
@@ -47,7 +46,7 @@ def subject(spec: RunSpec, display: DisplayName, machine: str = "") -> str:
             spec.recipe.rpartition("/")[2],
             strategy_title(spec.strategy),
             ", ".join(map(display, spec.devices)),
-            translate("Race", "batch {size:,}").format(size=spec.batch_size),
+            f"batch {spec.batch_size:,}",
         )
     )
 
@@ -73,7 +72,7 @@ def variant(entry: Entry, names: frozenset[str]) -> str:
     """Return the values of an entry in which it differs from others: `× 2 · batch 64 · bf16`."""
     texts = {
         "devices": f"× {len(entry.devices)}",
-        "batch_size": translate("Race", "batch {size:,}").format(size=entry.batch_size),
+        "batch_size": f"batch {entry.batch_size:,}",
         "precision": entry.precision,
     }
     return " · ".join(text for name, text in texts.items() if name in names)
@@ -82,7 +81,7 @@ def variant(entry: Entry, names: frozenset[str]) -> str:
 def second_line(entry: Entry, names: frozenset[str]) -> str:
     """Return what is below the name of an entry: how it differs, and whether it ties with the
     fastest one."""
-    tie = translate("Race", "a tie") if entry.is_tied else ""
+    tie = "a tie" if entry.is_tied else ""
     return " · ".join(filter(None, (variant(entry, names), tie)))
 
 
@@ -146,11 +145,7 @@ def memory(entry: Entry, totals: Mapping[str, float]) -> str:
 
 def shares(entry: Entry) -> str:
     """Return how a step is divided: `compute 88 %, communication 10 %, data 2 %`."""
-    names = {
-        "compute": translate("Race", "compute"),
-        "communication": translate("Race", "communication"),
-        "data": translate("Race", "data"),
-    }
+    names = {"compute": "compute", "communication": "communication", "data": "data"}
     parts = [
         f"{names[name]} {100 * entry.shares[name]:.0f} %" for name in SHARES if name in entry.shares
     ]
@@ -160,28 +155,27 @@ def shares(entry: Entry) -> str:
 def sentence(entry: Entry, totals: Mapping[str, float], display: DisplayName) -> str:
     """Return all that an entry has shown, for a tooltip, a screen reader and the line below."""
     devices = ", ".join(display(device) for device in entry.devices)
-    text = translate("Race", "{strategy} on {devices}, batch {size:,}, {precision}")
+    text = "{strategy} on {devices}, batch {size:,}, {precision}"
     head = text.format(
         strategy=title(entry), devices=devices, size=entry.batch_size, precision=entry.precision
     )
     if entry.problem:
         return f"{head}: {entry.problem}"
-    figures = [translate("Race", "{rate} samples/s").format(rate=rate(entry))]
+    figures = [f"{rate(entry)} samples/s"]
     if entry.noise:
         figures[0] += f" ± {100 * entry.noise:.1f} %"
     if entry.efficiency is not None:
-        figures.append(translate("Race", "efficiency {share}").format(share=efficiency(entry)))
+        figures.append(f"efficiency {efficiency(entry)}")
     if entry.memory:
-        text = translate("Race", "{memory} of memory")
+        text = "{memory} of memory"
         figures.append(text.format(memory=memory(entry, totals)))
     if entry.first_step_seconds:
-        text = translate("Race", "first step after {time}")
-        figures.append(text.format(time=first_step(entry)))
+        figures.append(f"first step after {first_step(entry)}")
     if entry.joules is not None:
-        figures.append(translate("Race", "{energy} for a sample").format(energy=joules(entry)))
+        figures.append(f"{joules(entry)} for a sample")
     if entry.shares:
-        figures.append(translate("Race", "a step is {shares}").format(shares=shares(entry)))
+        figures.append(f"a step is {shares(entry)}")
     said = f"{head}: {', '.join(figures)}."
     if entry.is_tied:
-        said += " " + translate("Race", "The fastest one is no faster within the noise.")
+        said += " " + "The fastest one is no faster within the noise."
     return said

@@ -29,7 +29,7 @@ class AdvancedFields(QWidget):
 
     def __init__(self, infos: Iterable[FieldInfo], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.groups = {RECIPE: FieldGroup(self.tr("Recipe"))}
+        self.groups = {RECIPE: FieldGroup("Recipe")}
         self.groups |= {title: FieldGroup(title) for title in GROUPS}
         self.fields = {info.name: Field(info) for info in infos}
         """The fields of the spec, by name."""
@@ -155,7 +155,7 @@ class FieldGroup(QWidget):
     def show_changes(self) -> None:
         """Show in the heading how many fields differ from their defaults."""
         count = sum(field.is_changed for field in self._fields.values())
-        text = self.tr("{title} · {count} changed") if count else "{title}"
+        text = "{title} · {count} changed" if count else "{title}"
         self.heading.setText(text.format(title=self._title, count=count))
 
     def _fold(self, is_open: bool) -> None:

@@ -34,12 +34,12 @@ class RecipeChoice(Combo):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName(self.tr("Recipe"))
+        self.setAccessibleName("Recipe")
         self._recipes = {recipe.reference: recipe for recipe in builtin_recipes()}
         for recipe in self._recipes.values():
             self._insert(recipe)
         self.insertSeparator(self.count())
-        self.addItem(self.tr("Open file…"))
+        self.addItem("Open file…")
         self.setCurrentIndex(max(0, self.findData(FIRST_RECIPE)))
         self._last = self.currentIndex()
         self.activated.connect(self._activated)
@@ -106,10 +106,10 @@ class ScriptChoice(Combo):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName(self.tr("Script"))
+        self.setAccessibleName("Script")
         self._script = self._nothing()
-        self.addItem(self.tr("No script yet"), None)
-        self.addItem(self.tr("Open file…"), "")
+        self.addItem("No script yet", None)
+        self.addItem("Open file…", "")
         self.activated.connect(self._activated)
 
     def recipe(self) -> RecipeInfo:
@@ -153,11 +153,11 @@ class ScriptChoice(Combo):
         self.setItemData(row, plain_tip(path), Qt.ItemDataRole.ToolTipRole)
 
     def _forget_nothing(self) -> None:
-        if (row := self.findText(self.tr("No script yet"))) >= 0 and self.itemData(row) is None:
+        if (row := self.findText("No script yet")) >= 0 and self.itemData(row) is None:
             self.removeItem(row)
 
     def _nothing(self) -> RecipeInfo:
-        problem = self.tr("Choose a script: Open file…")
+        problem = "Choose a script: Open file…"
         return RecipeInfo(name="", path="", builtin=False, framework=SCRIPT, problem=problem)
 
     def _activated(self, row: int) -> None:
@@ -175,7 +175,7 @@ class StrategyChoice(Combo):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName(self.tr("Strategy"))
+        self.setAccessibleName("Strategy")
         self._strategies = catalog.recipe_strategies()
         self._before = ""
         """The strategy that was chosen when those of scripts, or of recipes, were listed last."""
@@ -241,7 +241,7 @@ class StrategyChoice(Combo):
         return metrics.elidedText(strategy.title, Qt.TextElideMode.ElideMiddle, width)
 
     def _description(self, strategy: Strategy) -> str:
-        needs = self.tr("Needs {devices}.").format(devices=strategy.needs)
+        needs = f"Needs {strategy.needs}."
         return f"{full_title(strategy)}\n{strategy.summary}\n{needs}"
 
     def _choose_silently(self, name: str) -> None:

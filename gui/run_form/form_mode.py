@@ -54,11 +54,11 @@ class NewRun:
 
     @property
     def heading(self) -> str:
-        return translate("RunForm", "NEW RUN")
+        return "NEW RUN"
 
     @property
     def start_text(self) -> str:
-        return translate("RunForm", "Start run")
+        return "Start run"
 
     @property
     def name(self) -> str:
@@ -89,11 +89,11 @@ class Continuation(NamedTuple):
 
     @property
     def heading(self) -> str:
-        return translate("RunForm", "RESUME RUN {run}").format(run=self.info.id)
+        return f"RESUME RUN {self.info.id}"
 
     @property
     def start_text(self) -> str:
-        return translate("RunForm", "Resume run")
+        return "Resume run"
 
     @property
     def name(self) -> str:
@@ -105,17 +105,17 @@ class Continuation(NamedTuple):
         if self.checkpoint is None and self.info.spec.is_script:
             return resuming(self.info)
         if self.checkpoint is None:
-            text = translate("RunForm", "From the beginning: there is no checkpoint.")
+            text = "From the beginning: there is no checkpoint."
             if not self.info.status.step:
                 return text
             return f"{text} {translate('RunForm', 'Its points are removed.')}"
         position = self.checkpoint.manifest.position
-        text = translate("RunForm", "From step {step} ({epochs} of {all} epochs done).")
-        if self.info.spec.is_script:
-            text = translate("RunForm", "From step {step}.")
-        text = text.format(
-            step=f"{position.step:,}", epochs=position.epoch, all=self.info.spec.epochs
+        text = (
+            f"From step {position.step:,} ({position.epoch} of {self.info.spec.epochs} "
+            "epochs done)."
         )
+        if self.info.spec.is_script:
+            text = f"From step {position.step:,}."
         if self.as_new or position.step >= self.info.status.step:
             return text
         return f"{text} {translate('RunForm', 'Points after this step are removed.')}"

@@ -31,14 +31,11 @@ class KindChoice(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.recipe = self._button(
-            self.tr("Recipe"),
-            self.tr(
-                "A file with model() and datasets(): trained with any strategy, and resumed exactly"
-            ),
+            "Recipe",
+            "A file with model() and datasets(): trained with any strategy, and resumed exactly",
         )
         self.script = self._button(
-            self.tr("Script"),
-            self.tr("A training script, or any other program: it runs as it is, and is watched"),
+            "Script", "A training script, or any other program: it runs as it is, and is watched"
         )
         self.recipe.setChecked(True)
         group = QButtonGroup(self)
@@ -73,20 +70,18 @@ class FormHeading(QWidget):
         self.kind = KindChoice()
         self.presets = PresetMenu()
         self.presets.setObjectName("quiet")
-        self.copy_button = IconButton(
-            "copy", self.tr("Copy command"), self.tr("Copy the equivalent command line")
-        )
+        self.copy_button = IconButton("copy", "Copy command", "Copy the equivalent command line")
         self.origin = _Origin()
         """The step from which a run continues."""
 
         self.origin.setObjectName("note")
-        self.new_run_button = QPushButton(self.tr("New run instead"))
+        self.new_run_button = QPushButton("New run instead")
         self.new_run_button.setObjectName("quiet")
         self.new_run_button.clicked.connect(lambda: self.mode_changed.emit(NewRun()))
-        self.as_new = QCheckBox(self.tr("As a new run"))
+        self.as_new = QCheckBox("As a new run")
         set_wrapped_tip(
             self.as_new,
-            self.tr(
+            (
                 "A new run continues from this checkpoint, with the curves up to it. The "
                 "old run is not changed."
             ),

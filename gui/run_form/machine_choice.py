@@ -19,13 +19,13 @@ class MachineChoice(Combo):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.label = Label(self.tr("&Machine"))
+        self.label = Label("&Machine")
         self.label.setBuddy(self)
-        self.setAccessibleName(self.tr("Machine"))
+        self.setAccessibleName("Machine")
         set_wrapped_tip(
-            self, self.tr("Where the run starts. A recipe or script is sent there; data are not.")
+            self, "Where the run starts. A recipe or script is sent there; data are not."
         )
-        self.addItem(self.tr("This machine"), "")
+        self.addItem("This machine", "")
         self._told = ""
         self.wanted = ""
         """The machine to choose once it is offered, also while it is not connected yet, unless the
@@ -62,10 +62,10 @@ class MachineChoice(Combo):
         """Why nothing can start on the chosen machine now, in a sentence; empty: it can."""
         if not self.machine or self.connections.get(self.machine):
             return ""
-        text = self.tr("{machine} is not connected now.")
+        text = f"{self.machine} is not connected now."
         if self.isEnabled():
-            text = self.tr("{machine} is not connected now: wait, or choose another machine.")
-        return text.format(machine=self.machine)
+            text = f"{self.machine} is not connected now: wait, or choose another machine."
+        return text
 
     def offer(self, connections: Mapping[str, bool]) -> None:
         """List the machines with a connection. The value: whether it stands now; while it is tried
@@ -81,7 +81,7 @@ class MachineChoice(Combo):
         for row in reversed(range(1, self.count())):
             if self.itemData(row) not in kept:
                 self.removeItem(row)
-        broken = self.tr("{machine} (not connected)")
+        broken = "{machine} (not connected)"
         for row, name in enumerate(kept, 1):
             if self.findData(name) < 0:
                 self.insertItem(row, name, name)

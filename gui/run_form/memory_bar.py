@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from engine.planning.results import DeviceEstimate
 from engine.system.units import GIB
 from gui.style.theme import theme_of
-from gui.style.translation import translate
 from gui.widgets.plain_text import wrapped
 
 _PARTS = ("weights", "gradients", "optimizer", "activations", "other")
@@ -37,7 +36,7 @@ class MemoryBar(QWidget):
         """Show the memory of `devices`; `display` returns the name of one."""
         self._devices = devices
         text = estimate_text(devices, display)
-        self.setAccessibleName(self.tr("Predicted memory"))
+        self.setAccessibleName("Predicted memory")
         self.setAccessibleDescription(text)
         self.setToolTip(wrapped(text))
         self.setVisible(bool(devices))
@@ -87,24 +86,20 @@ class MemoryBar(QWidget):
 def estimate_text(devices: Sequence[DeviceEstimate], display: Callable[[str], str] = str) -> str:
     """Return the numbers of a prediction, a line for each device."""
     names = {
-        "weights": translate("Memory", "weights"),
-        "gradients": translate("Memory", "gradients"),
-        "optimizer": translate("Memory", "optimizer"),
-        "activations": translate("Memory", "activations"),
-        "other": translate("Memory", "other"),
+        "weights": "weights",
+        "gradients": "gradients",
+        "optimizer": "optimizer",
+        "activations": "activations",
+        "other": "other",
     }
     lines = []
     for device in devices:
         parts = ", ".join(f"{names[part]} {_gib(getattr(device, part))}" for part in _PARTS)
-        text = translate("Memory", "{device}: {parts}; together {total} of {available} GiB")
-        lines.append(
-            text.format(
-                device=display(device.device),
-                parts=parts,
-                total=_gib(device.total),
-                available=_gib(device.available),
-            )
+        text = (
+            f"{display(device.device)}: {parts}; together {_gib(device.total)} of "
+            f"{_gib(device.available)} GiB"
         )
+        lines.append(text)
     return "\n".join(lines)
 
 

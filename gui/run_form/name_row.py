@@ -19,18 +19,15 @@ class NameRow(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.label = Label(self.tr("Na&me"))
+        self.label = Label("Na&me")
         self.name = QLineEdit()
-        self.name.setAccessibleName(self.tr("Name of the run"))
-        set_wrapped_tip(
-            self.name, self.tr("Name of the next run. Empty: the name of its recipe or script.")
-        )
+        self.name.setAccessibleName("Name of the run")
+        set_wrapped_tip(self.name, "Name of the next run. Empty: the name of its recipe or script.")
         self.tags = TagLine()
-        self.tags.setPlaceholderText(self.tr("tags"))
-        self.tags.setAccessibleName(self.tr("Tags of the run"))
+        self.tags.setPlaceholderText("tags")
+        self.tags.setAccessibleName("Tags of the run")
         set_wrapped_tip(
-            self.tags,
-            self.tr("Tags of the next runs, separated by commas, to search and group by."),
+            self.tags, "Tags of the next runs, separated by commas, to search and group by."
         )
         self.label.setBuddy(self.name)
         self.setFocusProxy(self.name)

@@ -23,7 +23,7 @@ class NoticeArea(QScrollArea):
         super().__init__(parent)
         self.content = QWidget()
         self.content.setObjectName("notices")
-        self.content.setAccessibleName(self.tr("Problems and notes"))
+        self.content.setAccessibleName("Problems and notes")
         layout = QVBoxLayout(self.content)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(_GAP)

@@ -30,24 +30,24 @@ class PlanningRow(QWidget):
         self.bar = MemoryBar()
         self.text = ElidedLabel()
         self.text.setObjectName("note")
-        self.offer = _link(self.tr("Preflight"))
-        self.offer.setAccessibleName(self.tr("Preflight on these devices"))
-        self.estimate_link = _link(self.tr("Estimate memory"))
-        self.stop_link = _link(self.tr("Stop"))
-        self.stop_link.setAccessibleName(self.tr("Stop predicting the memory"))
+        self.offer = _link("Preflight")
+        self.offer.setAccessibleName("Preflight on these devices")
+        self.estimate_link = _link("Estimate memory")
+        self.stop_link = _link("Stop")
+        self.stop_link.setAccessibleName("Stop predicting the memory")
         self.menu_button = IconButton(
             "dots-three-vertical",
-            self.tr("More before a run"),
-            self.tr("More before a run: memory, batch size, strategies, sweep"),
+            "More before a run",
+            "More before a run: memory, batch size, strategies, sweep",
         )
         self.menu_button.setObjectName("dots")
         self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.menu = QMenu(self.tr("More before a run"), self)
-        self.preflight = self.menu.addAction(self.tr("Preflight"))
-        self.estimate_memory = self.menu.addAction(self.tr("Estimate memory"))
-        self.find_batch_size = self.menu.addAction(self.tr("Find batch size…"))
-        self.race = self.menu.addAction(self.tr("Race strategies"))
-        self.sweep = self.menu.addAction(self.tr("Sweep…"))
+        self.menu = QMenu("More before a run", self)
+        self.preflight = self.menu.addAction("Preflight")
+        self.estimate_memory = self.menu.addAction("Estimate memory")
+        self.find_batch_size = self.menu.addAction("Find batch size…")
+        self.race = self.menu.addAction("Race strategies")
+        self.sweep = self.menu.addAction("Sweep…")
         self.menu_button.setMenu(self.menu)
         let_go_of_menu(self.menu_button)
         self.offer.clicked.connect(self.preflight.trigger)
@@ -98,7 +98,7 @@ class PlanningRow(QWidget):
             numbers = estimate_text(estimate.devices, self._display)
             tip = "\n".join(filter(None, (text, numbers)))
         elif not self._is_tried:
-            text = self.tr("Not tried on these devices yet:")
+            text = "Not tried on these devices yet:"
         is_offered = not (self._busy or estimate or self._is_tried)
         self.bar.show_devices(
             estimate.devices if estimate is not None and not self._busy else (), self._display

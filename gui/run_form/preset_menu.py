@@ -21,7 +21,6 @@ from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec
 from gui.bridge.files import preset_files
 from gui.bridge.files.preset_files import PresetError
-from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip, wrapped
 from gui.widgets.save_dialog import ask_where_to_save
 from gui.widgets.steady_button import let_go_of_menu
@@ -43,8 +42,8 @@ class PresetMenu(QPushButton):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setText(self.tr("Presets"))
-        self.setToolTip(self.tr("Save these settings under a name, or load saved ones"))
+        self.setText("Presets")
+        self.setToolTip("Save these settings under a name, or load saved ones")
         self._spec: RunSpec | None = None
         menu = QMenu(self)
         menu.setToolTipsVisible(True)
@@ -65,15 +64,15 @@ class PresetMenu(QPushButton):
         for name, spec in saved.items():
             self._add_preset(menu, name, spec)
         if not saved:
-            menu.addAction(self.tr("No presets yet")).setEnabled(False)
+            menu.addAction("No presets yet").setEnabled(False)
         menu.addSeparator()
-        save = menu.addAction(self.tr("Save as…"), self.save_as)
-        menu.addAction(self.tr("Load a file…"), self.load_file)
-        write = menu.addAction(self.tr("Save to a file…"), self.save_file)
+        save = menu.addAction("Save as…", self.save_as)
+        menu.addAction("Load a file…", self.load_file)
+        write = menu.addAction("Save to a file…", self.save_file)
         for action in (save, write):
             action.setEnabled(self._spec is not None)
         menu.addSeparator()
-        delete = menu.addMenu(self.tr("Delete"))
+        delete = menu.addMenu("Delete")
         delete.setEnabled(bool(saved))
         for name in saved:
             delete.addAction(_menu_text(name), partial(self.delete, name))
@@ -89,36 +88,36 @@ class PresetMenu(QPushButton):
 
     def save_as(self) -> None:
         """Ask for a name and save the settings under it."""
-        title, label = self.tr("Save as a preset"), self.tr("Name of the preset:")
+        title, label = "Save as a preset", "Name of the preset:"
         name, accepted = QInputDialog.getText(self, title, label)
         name, spec = name.strip(), self._spec
         if not accepted or spec is None:
             return
-        question = self.tr("There is a preset “{name}” already. Replace it?").format(name=name)
+        question = f"There is a preset “{name}” already. Replace it?"
         if preset_files.has_preset(name) and not self._confirmed(title, question):
             return
-        done = self.tr("Saved as the preset “{name}”.").format(name=name)
+        done = f"Saved as the preset “{name}”."
         self._carry_out(lambda: preset_files.save_preset(name, spec), done)
 
     def load_file(self) -> None:
         """Let the user choose a file: a preset, or the spec.toml of a run."""
-        path, _ = QFileDialog.getOpenFileName(self, self.tr("Load settings"), "", _FILTER)
+        path, _ = QFileDialog.getOpenFileName(self, "Load settings", "", _FILTER)
         if path:
             self.load(Path(path))
 
     def save_file(self) -> None:
         """Let the user choose a file and write the settings into it."""
-        path = ask_where_to_save(self, self.tr("Save settings"), "preset.toml", _FILTER)
+        path = ask_where_to_save(self, "Save settings", "preset.toml", _FILTER)
         spec = self._spec
         if path and spec is not None:
-            done = self.tr("Saved to {file}.").format(file=path)
+            done = f"Saved to {path}."
             self._carry_out(lambda: preset_files.write_preset(Path(path), spec), done)
 
     def delete(self, name: str) -> None:
         """Ask the user, then delete the preset `name`."""
-        title = self.tr("Delete a preset")
-        if self._confirmed(title, self.tr("Delete the preset “{name}”?").format(name=name)):
-            done = self.tr("The preset “{name}” is deleted.").format(name=name)
+        title = "Delete a preset"
+        if self._confirmed(title, f"Delete the preset “{name}”?"):
+            done = f"The preset “{name}” is deleted."
             self._carry_out(lambda: preset_files.delete_preset(name), done)
 
     def _carry_out(self, work: Callable[[], None], done: str) -> None:
@@ -132,7 +131,7 @@ class PresetMenu(QPushButton):
 
     def _add_preset(self, menu: QMenu, name: str, spec: RunSpec | PresetError) -> None:
         if isinstance(spec, PresetError):
-            text = self.tr("⚠ {name} (cannot be read)").format(name=_menu_text(name))
+            text = f"⚠ {_menu_text(name)} (cannot be read)"
             action = menu.addAction(text, lambda: self.failed.emit(str(spec)))
             action.setToolTip(wrapped(str(spec)))
         else:
@@ -161,25 +160,16 @@ def adapt_preset(
     notes = []
     if any(not is_logical_cpu(device) and device not in gpus for device in spec.devices):
         spec = replace(spec, devices=chosen)
-        notes.append(
-            translate(
-                "Presets", "The GPUs of the preset are not on this machine: your choice is kept."
-            )
-        )
+        notes.append("The GPUs of the preset are not on this machine: your choice is kept.")
     if spec.strategy not in strategies:
-        notes.append(
-            translate("Presets", "There is no strategy {strategy}: your choice is kept.").format(
-                strategy=spec.strategy
-            )
-        )
+        notes.append(f"There is no strategy {spec.strategy}: your choice is kept.")
     return spec, " ".join(notes)
 
 
 def unknown_settings_note(settings: Collection[str]) -> str:
     """Return a sentence about settings that the recipe does not have; empty if there are none."""
     names = ", ".join(settings)
-    text = translate("Presets", "The recipe has no setting {names}: left out.")
-    return text.format(names=names) if names else ""
+    return f"The recipe has no setting {names}: left out." if names else ""
 
 
 def _menu_text(name: str) -> str:

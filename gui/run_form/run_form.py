@@ -130,12 +130,12 @@ class RunForm(QFrame):
         for choice in (self.recipe, self.script):
             self._source.addWidget(choice)
         self.recipe_note = FieldNote()
-        self.edit_button = IconButton("pencil", self.tr("Open in editor"), "")
+        self.edit_button = IconButton("pencil", "Open in editor", "")
         self.strategy = StrategyChoice()
         self.strategy_note = FieldNote()
         self._environments_there = environments_there or EnvironmentsThere(parent=self)
         self.environment = EnvironmentRow(self._environments_there)
-        self.environment_button = IconButton("gear", self.tr("Environment"), "")
+        self.environment_button = IconButton("gear", "Environment", "")
         self.environment_button.setCheckable(True)
         self.machine = MachineChoice()
         self._worker_checks = WorkerChecks()
@@ -157,17 +157,14 @@ class RunForm(QFrame):
         self.start_button = SteadyButton((self._mode.start_text,), "")
         self.start_button.setObjectName("go")
         self.start_button.setProperty("pictured", True)
-        self.advanced_button = SteadyButton((self.tr("Advanced"), self.tr("Options")), "")
+        self.advanced_button = SteadyButton(("Advanced", "Options"), "")
         self.advanced_button.setCheckable(True)
-        self.sweep_button = SteadyButton((self.tr("Sweep…"),), "")
-        set_wrapped_tip(
-            self.sweep_button, self.tr("Train many runs with other settings, and find the best")
-        )
+        self.sweep_button = SteadyButton(("Sweep…",), "")
+        set_wrapped_tip(self.sweep_button, "Train many runs with other settings, and find the best")
         self.presets, self.copy_button = self.heading.presets, self.heading.copy_button
         self.planning = PlanningRow()
         self.preflight_button = SteadyButton(
-            (self.tr("Preflight"),),
-            self.tr("Trains the first steps, and says what would fail and what is slow"),
+            ("Preflight",), "Trains the first steps, and says what would fail and what is slow"
         )
         self._spec: RunSpec | None = None
         self.template: TemplateKind | None = None
@@ -266,7 +263,7 @@ class RunForm(QFrame):
         """Let the user choose a file; one that is no recipe is shown as a script."""
         known = self.source().path
         start = str(Path(known).parent) if known and not self.source().builtin else ""
-        title = self.tr("Open a script") if self.is_script else self.tr("Open a recipe or a script")
+        title = "Open a script" if self.is_script else "Open a recipe or a script"
         filters = f"{self.tr('Python files (*.py)')};;{self.tr('All files (*)')}"
         path, _ = QFileDialog.getOpenFileName(self, title, start or str(Path.home()), filters)
         if path:
@@ -372,7 +369,7 @@ class RunForm(QFrame):
             tags, machine = self.name_row.entered_tags(), self.machine.machine
             command = self._mode.command(self._spec, tags, machine)
             QGuiApplication.clipboard().setText(command)
-            self.message.emit(self.tr("On the clipboard: {}").format(command))
+            self.message.emit(f"On the clipboard: {command}")
 
     def show_runs(self, runs: Iterable[RunInfo]) -> None:
         """Show beside the devices which of `runs` use them; offer the tags of `runs`."""
@@ -428,15 +425,15 @@ class RunForm(QFrame):
     def _sweep_refusal(self) -> str:
         """Return why there can be no sweep of what the form is for; empty: there can."""
         if self.is_script:
-            return self.tr("Scripts cannot be swept: choose a recipe.")
+            return "Scripts cannot be swept: choose a recipe."
         if not self._is_new_run:
-            return self.tr("A sweep trains new runs: choose New run instead.")
+            return "A sweep trains new runs: choose New run instead."
         return ""
 
     def _show_first_problem(self) -> None:
         """Say why nothing starts, and go to the field at fault."""
         problem = self._found[0]
-        self.message.emit(self.tr("Not started: {problem}").format(problem=problem.text))
+        self.message.emit(f"Not started: {problem.text}")
         at_fault = self._problem_widgets().get(problem.field)
         if isinstance(at_fault, Field):
             at_fault.widget.setFocus(Qt.FocusReason.OtherFocusReason)
@@ -464,8 +461,7 @@ class RunForm(QFrame):
         if self.machine.problem != before:
             self._check()
         if machine and not self.machine.machine:  # a run must not start here unnoticed
-            text = self.tr("{machine} is disconnected: the form is for this machine now.")
-            self.message.emit(text.format(machine=machine))
+            self.message.emit(f"{machine} is disconnected: the form is for this machine now.")
 
     def _machine_chosen(self) -> None:
         self.devices.forget()
@@ -526,14 +522,12 @@ class RunForm(QFrame):
             gone = self._show_again(recipe)
         self._check()
         time = QLocale().toString(QTime.currentTime(), QLocale.FormatType.ShortFormat)
-        text = self.tr("Changed on disk, and read again at {time}.").format(time=time)
+        text = f"Changed on disk, and read again at {time}."
         if gone:
-            left_out = self.tr("It has no setting {names} any more.")
+            left_out = "It has no setting {names} any more."
             text = f"{text} {left_out.format(names=', '.join(gone))}"
         self.recipe_note.set_note(text)
-        self.message.emit(
-            self.tr("{name} has changed on disk: {what}").format(name=recipe.name, what=text)
-        )
+        self.message.emit(f"{recipe.name} has changed on disk: {text}")
 
     def _show_again(self, recipe: RecipeInfo) -> list[str]:
         """Show the settings and defaults of `recipe` in place of those of an earlier state of it.
@@ -609,11 +603,11 @@ class RunForm(QFrame):
         choice = self.script if is_script else self.recipe
         self._source.setCurrentWidget(choice)
         self._source.setFocusProxy(choice)
-        self._source_label.setText(self.tr("S&cript") if is_script else self.tr("&Recipe"))
+        self._source_label.setText("S&cript" if is_script else "&Recipe")
         self._source_label.setBuddy(choice)
         self._rows.setRowVisible(self.command, is_script)
         self._main.setVisible(not is_script)
-        self.advanced_button.setText(self.tr("Options") if is_script else self.tr("Advanced"))
+        self.advanced_button.setText("Options" if is_script else "Advanced")
         self._offer_more()
         self._show_advanced(self.advanced_button.isChecked())
         self.recipe_note.set_note("")
@@ -627,7 +621,7 @@ class RunForm(QFrame):
         choice = self.script if self.is_script else self.recipe
         choice.setToolTip(plain_tip(source.doc or source.path))
         self.edit_button.setEnabled(bool(source.path))
-        tip = self.tr("Open {file} in an editor").format(file=source.file) if source.path else ""
+        tip = f"Open {source.file} in an editor" if source.path else ""
         self.edit_button.setToolTip(plain_tip(tip))
         self._watch_file()
         self._check()
@@ -737,8 +731,12 @@ class RunForm(QFrame):
         if not self.machine.machine:  # the Traindeck there knows
             found += build_problems(spec, strategy, found)
         if lost := self.devices.lost_machines():
-            text = self.tr("{machines}: not in the cluster now. Choose other devices, or wait.")
-            found.append(Problem("devices", text.format(machines=", ".join(lost))))
+            machines = ", ".join(lost)
+            found.append(
+                Problem(
+                    "devices", f"{machines}: not in the cluster now. Choose other devices, or wait."
+                )
+            )
         if self.machine.problem:
             found.append(Problem("machine", self.machine.problem))
         wrong = {problem.field for problem in found}  # do not report an invalid value twice
@@ -768,7 +766,7 @@ class RunForm(QFrame):
         """Show the row of the environment where there is something to choose, or when asked."""
         is_shown = self.environment_button.isChecked() or self.environment.has_choice
         self._rows.setRowVisible(self.environment, is_shown and not self.is_script)
-        text = self.tr("Environment: {name}").format(name=self.environment.combo.currentText())
+        text = f"Environment: {self.environment.combo.currentText()}"
         self.environment_button.setToolTip(plain_tip(text))
         self.environment_button.setEnabled(not self.environment.has_choice)
         self.environment_button.setVisible(not self.is_script)
@@ -800,10 +798,10 @@ class RunForm(QFrame):
         """Return that the file of a recipe is none, in the words of this form."""
         if not recipe.is_script:
             return []
-        text = self.tr(
-            "{name} has no model() and datasets(): choose Script above to run it as it is."
+        text = (
+            f"{recipe.name} has no model() and datasets(): choose Script above to run it as it is."
         )
-        return [Problem("recipe", text.format(name=recipe.name))]
+        return [Problem("recipe", text)]
 
     def _describe(self, spec: RunSpec, strategy: Strategy, has_devices: bool) -> None:
         """Show how the devices share the work, and which command runs."""
@@ -814,7 +812,7 @@ class RunForm(QFrame):
         note = ""
         if self.is_script:
             count = len(strategy.pool(spec.slots)) if has_devices else 0
-            note = self.tr("Starts {count} processes (ranks).").format(count=count)
+            note = f"Starts {count} processes (ranks)."
             note = note if count > 1 and not self._found else ""
             self.command.show_words(shown_command(spec, spec.command))
         self.strategy_note.set_note(note)
@@ -848,7 +846,7 @@ class RunForm(QFrame):
 
     def _lay_out(self) -> None:
         self._rows = rows = form_rows()
-        self._source_label, strategy = Label(self.tr("&Recipe")), Label(self.tr("&Strategy"))
+        self._source_label, strategy = Label("&Recipe"), Label("&Strategy")
         strategy.setBuddy(self.strategy)
         self._rows_below = below = form_rows()
         labels = [self._source_label, strategy, self.environment.label, self.devices.label]

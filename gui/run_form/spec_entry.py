@@ -12,7 +12,6 @@ from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem
 from gui.run_form.form_layout import entered_values
 from gui.run_form.form_mode import FormMode
-from gui.style.translation import translate
 from gui.widgets.entry_fields import Field
 
 
@@ -59,10 +58,8 @@ def apply_refusals(
         if fixed := mode.fixed_value(name):
             field.set_refusal(fixed.reason, fixed.value)
         elif name == "epochs" and spec.steps and not recipe.is_script:
-            text = translate(
-                "RunForm", "Max steps decides: the training ends after {steps:,} steps."
-            )
-            field.set_refusal(text.format(steps=spec.steps), field.value_or_default())
+            text = f"Max steps decides: the training ends after {spec.steps:,} steps."
+            field.set_refusal(text, field.value_or_default())
         else:
             refusal = strategy.refusal(name, spec) or strategy.script_refusal(name, recipe)
             field.set_refusal(refusal)

@@ -24,7 +24,7 @@ class WorkerSpinBox(QSpinBox):
         self.setFixedHeight(HEIGHT)
         self.setMaximumWidth(_WIDTH)
         self.setRange(1, MOST_LOGICAL_CPUS)
-        self.setAccessibleName(self.tr("CPU workers"))
+        self.setAccessibleName("CPU workers")
         # A style sheet's padding does not reach the text of a spin box (Qt 6.11).
         self.lineEdit().setTextMargins(_TEXT_MARGIN, 0, 0, 0)
         self.valueChanged.connect(self._show_unit)
@@ -35,4 +35,4 @@ class WorkerSpinBox(QSpinBox):
         event.ignore()
 
     def _show_unit(self, count: int) -> None:
-        self.setSuffix(self.tr(" worker") if count == 1 else self.tr(" workers"))
+        self.setSuffix(" worker" if count == 1 else " workers")

@@ -32,16 +32,14 @@ class CheckpointDialog(QDialog):
         changed settings next."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(self.tr("Resume run {run}").format(run=run_id))
+        self.setWindowTitle(f"Resume run {run_id}")
         self.resize(*_SIZE)
         self.table = CheckpointTable(checkpoints)
-        text = self.tr(
-            "The run continues from the chosen checkpoint. Points after its step are removed."
-        )
-        verb = self.tr("Resume")
+        text = "The run continues from the chosen checkpoint. Points after its step are removed."
+        verb = "Resume"
         if with_changes:
-            text = self.tr("Choose where the run continues. Then change its settings in the form.")
-            verb = self.tr("Next")
+            text = "Choose where the run continues. Then change its settings in the form."
+            verb = "Next"
         self.note = Label(text)
         self.note.setObjectName("mut")
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)

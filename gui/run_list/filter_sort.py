@@ -9,7 +9,6 @@ from enum import StrEnum
 
 from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.spec.metric_direction import lower_is_better, merged_overrides, primary_metric
-from gui.style.translation import translate
 
 _LOSS = "validation/loss"
 _TRAIN_LOSS = "train/loss"
@@ -28,11 +27,11 @@ class SortOrder(StrEnum):
 def order_names() -> dict[SortOrder, str]:
     """The texts of the sort orders."""
     return {
-        SortOrder.NEWEST: translate("SortOrder", "Newest"),
-        SortOrder.METRIC: translate("SortOrder", "Best metric"),
-        SortOrder.LOSS: translate("SortOrder", "Lowest loss"),
-        SortOrder.DURATION: translate("SortOrder", "Longest"),
-        SortOrder.NAME: translate("SortOrder", "Name"),
+        SortOrder.NEWEST: "Newest",
+        SortOrder.METRIC: "Best metric",
+        SortOrder.LOSS: "Lowest loss",
+        SortOrder.DURATION: "Longest",
+        SortOrder.NAME: "Name",
     }
 
 

@@ -52,30 +52,26 @@ class NotesDialog(QDialog):
         self.note.setTabChangesFocus(True)
         form = QFormLayout()
         if len(infos) == 1:
-            self.setWindowTitle(self.tr("Name, tags and note of run {run}").format(run=first.id))
+            self.setWindowTitle(f"Name, tags and note of run {first.id}")
             self.resize(*_SIZE)
             self.tags.setText(", ".join(first.notes.tags))
-            form.addRow(self.tr("&Name"), self.name)
-            form.addRow(self.tr("&Tags"), self.tags)
-            form.addRow(self.tr("N&ote"), self.note)
+            form.addRow("&Name", self.name)
+            form.addRow("&Tags", self.tags)
+            form.addRow("N&ote", self.note)
         else:
-            self.setWindowTitle(self.tr("Tag {count} runs").format(count=len(infos)))
+            self.setWindowTitle(f"Tag {len(infos)} runs")
             self.resize(*_SIZE)
             self.removed = TagLine()
-            self.removed.setAccessibleName(self.tr("Tags to remove"))
+            self.removed.setAccessibleName("Tags to remove")
             common = sorted({tag for info in infos for tag in info.notes.tags}, key=str.casefold)
-            self.removed.setPlaceholderText(", ".join(common) or self.tr("none has tags"))
+            self.removed.setPlaceholderText(", ".join(common) or "none has tags")
             self.removed.setEnabled(bool(common))
             self.removed.set_known(common)
-            form.addRow(self.tr("Add &tags"), self.tags)
-            form.addRow(self.tr("&Remove tags"), self.removed)
-            form.addRow(self.tr("Add to each n&ote"), self.note)
+            form.addRow("Add &tags", self.tags)
+            form.addRow("&Remove tags", self.removed)
+            form.addRow("Add to each n&ote", self.note)
             self.tags.setMinimumWidth(280)
-        for field, title in (
-            (self.name, self.tr("Name")),
-            (self.tags, self.tr("Tags")),
-            (self.note, self.tr("Note")),
-        ):
+        for field, title in ((self.name, "Name"), (self.tags, "Tags"), (self.note, "Note")):
             field.setAccessibleName(title)
         roles = QDialogButtonBox.StandardButton
         self.buttons = QDialogButtonBox(roles.Save | roles.Cancel)

@@ -64,7 +64,7 @@ class ResumeDialogs(QObject):
             self._continue(info, None)
             return
         if not checkpoints:
-            text = self.tr("Run {run} has no checkpoint to resume from.").format(run=info.id)
+            text = f"Run {info.id} has no checkpoint to resume from."
             self._show_refusal(info.id, text)
             return
 
@@ -83,11 +83,11 @@ class ResumeDialogs(QObject):
 
     def _ask_for_previous(self, request: ResumeRequest, damaged: str, previous: Path) -> None:
         buttons = QMessageBox.StandardButton
-        text = self.tr(
-            "The checkpoint {damaged} of run {run} is damaged: its files are not what was saved."
-            "\n\nResume from the intact checkpoint before it, {previous}?"
+        text = (
+            f"The checkpoint {damaged} of run {request.run_id} is damaged: its files are not "
+            "what was saved.\n\nResume from the intact checkpoint before it, "
+            f"{previous.name}?"
         )
-        text = text.format(damaged=damaged, run=request.run_id, previous=previous.name)
         box = self._box(QMessageBox.Icon.Question, request.run_id, text)
         box.setStandardButtons(buttons.Yes | buttons.No)
         box.setDefaultButton(buttons.Yes)
@@ -96,7 +96,7 @@ class ResumeDialogs(QObject):
         box.open()
 
     def _ask_for_recipe(self, request: ResumeRequest, changes: str) -> None:
-        text = self.tr(
+        text = (
             "The recipe of run {run} has changed since its start:\n\n{changes}\n\n"
             "Continue with the recipe as it was, which the run has kept, or as it is now?"
         )
@@ -109,15 +109,15 @@ class ResumeDialogs(QObject):
             button.clicked.connect(lambda: self._client.resume(again))
             return button
 
-        box.setDefaultButton(add(RecipeVersion.AS_IT_WAS, self.tr("As it &was")))
-        add(RecipeVersion.AS_IT_IS_NOW, self.tr("As it is &now"))
+        box.setDefaultButton(add(RecipeVersion.AS_IT_WAS, "As it &was"))
+        add(RecipeVersion.AS_IT_IS_NOW, "As it is &now")
         box.addButton(QMessageBox.StandardButton.Cancel)
         box.open()
 
     def _show_progress(self, run_id: str, done: int, total: int) -> None:
         if self._progress is None:
-            title = self.tr("Resume run {run}").format(run=run_id)
-            self._progress = QProgressDialog("", self.tr("Cancel"), 0, 100, self._window)
+            title = f"Resume run {run_id}"
+            self._progress = QProgressDialog("", "Cancel", 0, 100, self._window)
             self._progress.setWindowTitle(title)
             self._progress.setMinimumDuration(_SHORT_MS)
             bar = QProgressBar()
@@ -127,9 +127,8 @@ class ResumeDialogs(QObject):
             self._progress.setAutoReset(False)
             self._progress.setAutoClose(False)
             self._progress.canceled.connect(self._client.cancel_resume)
-        text = self.tr("The checkpoint of run {run} is read again and compared with its checksums.")
-        read = self.tr("{done} of {total}")
-        read = read.format(done=units.byte_size(done), total=units.byte_size(total))
+        text = "The checkpoint of run {run} is read again and compared with its checksums."
+        read = f"{units.byte_size(done)} of {units.byte_size(total)}"
         self._progress.setLabelText(f"{text.format(run=run_id)}\n{read}")
         self._progress.setValue(100 * done // max(total, 1))
 
@@ -146,7 +145,7 @@ class ResumeDialogs(QObject):
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(icon)
-        box.setWindowTitle(self.tr("Resume run {run}").format(run=run_id))
+        box.setWindowTitle(f"Resume run {run_id}")
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setText(text)
         return box

@@ -63,12 +63,12 @@ class RunListActions(QObject):
         self._files.deleted.connect(self._show_undo)
         self._window = window
         self._deleted: list[str] = []
-        self.again = self._action(self.tr("Run again"), self._run_again)
-        self.compare = self._action(self.tr("Compare the selected runs"), self._compare)
-        self.notes = self._action(self.tr("Name, tags and note…"), self._write_notes, "F2")
-        self.export = self._action(self.tr("Export…"), self._export)
-        self.copy_checkpoint = self._action(self.tr("Copy a checkpoint…"), self._copy_checkpoint)
-        self.delete = self._action(self.tr("Move to the trash"), self._delete, "Del")
+        self.again = self._action("Run again", self._run_again)
+        self.compare = self._action("Compare the selected runs", self._compare)
+        self.notes = self._action("Name, tags and note…", self._write_notes, "F2")
+        self.export = self._action("Export…", self._export)
+        self.copy_checkpoint = self._action("Copy a checkpoint…", self._copy_checkpoint)
+        self.delete = self._action("Move to the trash", self._delete, "Del")
         panel.undo_clicked.connect(self._undo)
         panel.empty_trash.triggered.connect(lambda: self._ask_to_empty(""))
         panel.more.menu().aboutToShow.connect(self._fill_trash_menu)
@@ -89,21 +89,20 @@ class RunListActions(QObject):
         selected = self._list.selected()
         is_imported = any(info.spec.is_imported for info in selected)
         self.again.setEnabled(len(selected) == 1 and not is_imported)
-        again = self.tr("Run again: an imported run was not trained here")
-        self.again.setText(again if is_imported else self.tr("Run again"))
+        again = "Run again: an imported run was not trained here"
+        self.again.setText(again if is_imported else "Run again")
         self.export.setEnabled(bool(selected))
         has_checkpoint = any(info.status.checkpoint for info in selected)
         self.copy_checkpoint.setEnabled(len(selected) == 1 and has_checkpoint)
         self.compare.setEnabled(len(selected) > 1)
         self.notes.setEnabled(bool(selected))
-        self.notes.setText(
-            self.tr("Name, tags and note…") if len(selected) < 2 else self.tr("Add tags…")
-        )
+        self.notes.setText("Name, tags and note…" if len(selected) < 2 else "Add tags…")
         self.delete.setEnabled(bool(self._list.selected_ids()))
-        text = self.tr("Move to the trash")
+        text = "Move to the trash"
         if active := self._active():
-            text = self.tr("Move to the trash: run {run} is {state}, stop it first")
-            text = text.format(run=active.id, state=state_name(active.state))
+            text = (
+                f"Move to the trash: run {active.id} is {state_name(active.state)}, stop it first"
+            )
         self.delete.setText(text)
 
     def _active(self) -> RunInfo | None:
@@ -116,21 +115,21 @@ class RunListActions(QObject):
         menu.clear()
         menu.setEnabled(bool(count))
         for run_id in found[:_MOST_OFFERED]:
-            text = self.tr("Run {run}").format(run=run_id)
+            text = f"Run {run_id}"
             menu.addAction(text).triggered.connect(partial(self._restore, [run_id]))
         if count > 1:
-            text = self.tr("All {count}").format(count=count)
+            text = f"All {count}"
             menu.addAction(text).triggered.connect(partial(self._restore, found))
         counts = Counter(place_of(run_id)[0] for run_id in found)
         count = counts.pop("", 0)
         self._panel.empty_trash.setEnabled(bool(count))
-        text = self.tr("Empty trash ({count})…") if count else self.tr("Empty trash")
+        text = "Empty trash ({count})…" if count else "Empty trash"
         self._panel.empty_trash.setText(text.format(count=count))
         others = self._panel.empty_elsewhere
         others.clear()
         others.menuAction().setVisible(bool(counts))
         for machine, count in counts.items():
-            text = self.tr("{machine} ({count})…").format(machine=machine, count=count)
+            text = f"{machine} ({count})…"
             others.addAction(text).triggered.connect(partial(self._ask_to_empty, machine))
 
     def _run_again(self) -> None:
@@ -169,8 +168,10 @@ class RunListActions(QObject):
 
     def _delete_ended(self, active: RunInfo | None, run_ids: list[str]) -> None:
         if active:
-            sentence = self.tr("Run {run} is {state}: stop it before you delete it.")
-            self.failed.emit(sentence.format(run=active.id, state=state_name(active.state)))
+            sentence = (
+                f"Run {active.id} is {state_name(active.state)}: stop it before you delete it."
+            )
+            self.failed.emit(sentence)
             return
         self.deletion_started.emit(run_ids)
         self._files.delete(run_ids)
@@ -182,9 +183,9 @@ class RunListActions(QObject):
             case []:
                 text = ""
             case [run_id]:
-                text = self.tr("Run {run} is in the trash.").format(run=run_id)
+                text = f"Run {run_id} is in the trash."
             case several:
-                text = self.tr("{count} runs are in the trash.").format(count=len(several))
+                text = f"{len(several)} runs are in the trash."
         self._panel.undo_bar.show_text(text)
 
     def _undo(self) -> None:
@@ -202,19 +203,16 @@ class RunListActions(QObject):
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(QMessageBox.Icon.Warning)
-        box.setWindowTitle(self.tr("Empty trash"))
-        question = self.tr(
-            "Delete {count} runs for good, with checkpoints and logs? This cannot be undone."
+        box.setWindowTitle("Empty trash")
+        question = (
+            f"Delete {count} runs for good, with checkpoints and logs? This cannot be undone."
         )
         if count == 1:
-            question = self.tr(
-                "Delete 1 run for good, with checkpoints and logs? This cannot be undone."
-            )
+            question = "Delete 1 run for good, with checkpoints and logs? This cannot be undone."
         box.setTextFormat(Qt.TextFormat.PlainText)
-        question = question.format(count=count)
         box.setText(f"{machine}: {question}" if machine else question)
         box.setStandardButtons(QMessageBox.StandardButton.Cancel)
-        empty = box.addButton(self.tr("Empty trash"), QMessageBox.ButtonRole.DestructiveRole)
+        empty = box.addButton("Empty trash", QMessageBox.ButtonRole.DestructiveRole)
         box.setDefaultButton(QMessageBox.StandardButton.Cancel)
         empty.clicked.connect(lambda: self._empty_trash(found))
         box.open()

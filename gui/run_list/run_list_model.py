@@ -15,7 +15,6 @@ from gui.run_view.progress_text import silence_text
 from gui.style import formatting
 from gui.style.state_style import is_hung, marked_state, state_colour, state_sentence, state_text
 from gui.style.theme import Theme
-from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip
 
 ID = Qt.ItemDataRole.UserRole
@@ -141,7 +140,7 @@ def detail(run: ListedRun, silence: Silence = NO_SILENCE) -> str:
     """Return the second line of a run: its state, how long it has been silent, its primary metric,
     and when it ended."""
     if not isinstance(run, RunInfo):
-        return translate("RunListModel", "unreadable · {why}").format(why=run.reason)
+        return f"unreadable · {run.reason}"
     parts = [state_text(run)]
     if silence.seconds:
         parts.append(silence_text(silence))
@@ -159,10 +158,10 @@ def tooltip(run: ListedRun) -> str:
         return run.reason
     lines = [run.title, run.reason or state_sentence(run.state)]
     if run.state.is_over and run.status.updated:
-        text = translate("RunListModel", "Ended {when}.")
+        text = "Ended {when}."
         lines.append(text.format(when=units.date_or_time(run.status.updated)))
     if run.notes.tags:
-        text = translate("RunListModel", "Tags: {tags}")
-        lines.append(text.format(tags=", ".join(run.notes.tags)))
+        tags = ", ".join(run.notes.tags)
+        lines.append(f"Tags: {tags}")
     lines += [run.notes.note] if run.notes.note else []
     return "\n".join(lines)

@@ -60,29 +60,27 @@ class RunListPanel(QWidget):
         self._infos: list[RunInfo] = []
         self._unreadable: list[UnreadableRun] = []
         self.search_button = IconButton(
-            "magnifying-glass",
-            self.tr("Search and sort"),
-            self.tr("Search the runs, or change their order"),
+            "magnifying-glass", "Search and sort", "Search the runs, or change their order"
         )
         self.search_button.setCheckable(True)
         self.search = QLineEdit()
-        self.search.setPlaceholderText(self.tr("Search runs…"))
-        self.search.setAccessibleName(self.tr("Search runs"))
-        self.search.setToolTip(self.tr("Words of the name, recipe, strategy, state, tags or note"))
+        self.search.setPlaceholderText("Search runs…")
+        self.search.setAccessibleName("Search runs")
+        self.search.setToolTip("Words of the name, recipe, strategy, state, tags or note")
         self.search.setClearButtonEnabled(True)
         self.order = QComboBox()
         for order, text in order_names().items():
             self.order.addItem(text, order)
-        self.order.setAccessibleName(self.tr("Order of the runs"))
-        self.order.setToolTip(self.tr("Sort by"))
+        self.order.setAccessibleName("Order of the runs")
+        self.order.setToolTip("Sort by")
         self._is_listed = False
-        self.empty = Label(self.tr("Reading the runs…"))
+        self.empty = Label("Reading the runs…")
         self.empty.setObjectName("mut")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._compare_text = self.tr("Compare {count}")
+        self._compare_text = "Compare {count}"
         self.compare = SteadyButton(
-            [self.tr("Compare"), self._compare_text.format(count=_WIDEST_COUNT)],
-            self.tr("Choose two or more runs by the boxes in the list"),
+            ["Compare", self._compare_text.format(count=_WIDEST_COUNT)],
+            "Choose two or more runs by the boxes in the list",
         )
         self.compare.setObjectName("low")
         self.compare.setCheckable(True)
@@ -90,19 +88,19 @@ class RunListPanel(QWidget):
         self.count.setObjectName("note")
         self.more = QToolButton()
         self.more.setObjectName("more")
-        self.more.setAccessibleName(self.tr("More actions on the runs"))
+        self.more.setAccessibleName("More actions on the runs")
         self.more.setIconSize(QSize(16, 16))
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.import_runs = QAction(self.tr("Import runs…"), self)
-        self.clear_choice = QAction(self.tr("Remove all runs from the comparison"), self)
+        self.import_runs = QAction("Import runs…", self)
+        self.clear_choice = QAction("Remove all runs from the comparison", self)
         self.clear_choice.triggered.connect(lambda: chosen.choose(()))
-        self.empty_trash = QAction(self.tr("Empty trash…"), self)
+        self.empty_trash = QAction("Empty trash…", self)
         menu = QMenu(self.more)
         menu.addAction(self.import_runs)
         menu.addAction(self.clear_choice)
-        self.restore_menu = menu.addMenu(self.tr("Restore from the trash"))
+        self.restore_menu = menu.addMenu("Restore from the trash")
         menu.addAction(self.empty_trash)
-        self.empty_elsewhere = menu.addMenu(self.tr("Empty the trash of"))
+        self.empty_elsewhere = menu.addMenu("Empty the trash of")
         self.empty_elsewhere.menuAction().setVisible(False)
         self.more.setMenu(menu)
         let_go_of_menu(self.more)
@@ -168,10 +166,10 @@ class RunListPanel(QWidget):
         self._list.show_unreadable(unreadable)
         total, count = len(self._infos) + len(self._unreadable), len(found) + len(unreadable)
         if self._is_listed:
-            none, no_match = self.tr("No runs yet."), self.tr("No run matches.")
+            none, no_match = "No runs yet.", "No run matches."
             self.empty.setText(no_match if total else none)
         self._show_empty(not count)
-        some = self.tr("{count} of {total}").format(count=count, total=total)
+        some = f"{count} of {total}"
         self.count.setText(f"{total:,}" if count == total else some)
 
     def _show_choice(self) -> None:
@@ -179,7 +177,7 @@ class RunListPanel(QWidget):
         self._list.show_chosen(colours, self._chosen.baseline)
         enough = len(colours) > 1
         some = self._compare_text.format(count=len(colours))
-        self.compare.setText(some if colours else self.tr("Compare"))
+        self.compare.setText(some if colours else "Compare")
         self.compare.setEnabled(enough)
         self.clear_choice.setEnabled(bool(colours))
         if not enough:
@@ -208,7 +206,7 @@ class RunListPanel(QWidget):
         self._list.setMinimumHeight(max(ROW_HEIGHT, least) + 2 * _FRAME_WIDTH)
 
     def _build_layout(self) -> None:
-        title = Label(self.tr("RUNS"))
+        title = Label("RUNS")
         title.setObjectName("h")
         top = QHBoxLayout()
         top.setSpacing(6)
@@ -241,7 +239,7 @@ class _UndoBar(QWidget):
         self.text = Label()
         self.text.setObjectName("note")
         self.text.setWordWrap(True)
-        self.undo = QPushButton(self.tr("Undo"))
+        self.undo = QPushButton("Undo")
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.text, 1)

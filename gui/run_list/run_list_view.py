@@ -25,7 +25,6 @@ from gui.bridge.liveness import Silence
 from gui.run_list.run_delegate import ROW_HEIGHT, RunDelegate, box_rect
 from gui.run_list.run_list_model import ListedRun, RunListModel
 from gui.style.theme import Theme
-from gui.style.translation import translate
 
 _MINUTE_MS = 60_000
 
@@ -78,26 +77,22 @@ class RunListView(QListView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.verticalScrollBar().setSingleStep(ROW_HEIGHT // 2)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        self.setAccessibleName(self.tr("Runs"))
+        self.setAccessibleName("Runs")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.selectionModel().selectionChanged.connect(self._selection_changed)
         self.resume = self._add_request(resume_text(None), self.resume_requested)
         self.resume_from_older = self._add_request(
-            self.tr("Resume from an older checkpoint…"), self.resume_from_older_requested
+            "Resume from an older checkpoint…", self.resume_from_older_requested
         )
         self.continue_changed = self._add_request(
-            self.tr("Resume with changed settings…"), self.continue_requested
+            "Resume with changed settings…", self.continue_requested
         )
         self.moves = {
-            "first": self._add_request(
-                self.tr("Start first in the queue"), self.move_requested, "first"
-            ),
-            "up": self._add_request(self.tr("Move up in the queue"), self.move_requested, "up"),
-            "down": self._add_request(
-                self.tr("Move down in the queue"), self.move_requested, "down"
-            ),
+            "first": self._add_request("Start first in the queue", self.move_requested, "first"),
+            "up": self._add_request("Move up in the queue", self.move_requested, "up"),
+            "down": self._add_request("Move down in the queue", self.move_requested, "down"),
         }
-        self.copy_settings = QAction(self.tr("Copy settings to the form"), self)
+        self.copy_settings = QAction("Copy settings to the form", self)
         self.copy_settings.triggered.connect(self._copy_settings)
         self.addAction(self.copy_settings)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
@@ -316,14 +311,14 @@ class RunListView(QListView):
         has_checkpoint = bool(info and info.status.checkpoint)
         self.resume_from_older.setEnabled(can_resume and has_checkpoint and not is_own)
         self.resume_from_older.setText(
-            self.tr("Resume from an older checkpoint: only the script can load one")
+            "Resume from an older checkpoint: only the script can load one"
             if is_own
-            else self.tr("Resume from an older checkpoint…")
+            else "Resume from an older checkpoint…"
         )
         self.continue_changed.setText(
-            self.tr("Start the command again with changed settings…")
+            "Start the command again with changed settings…"
             if is_own
-            else self.tr("Resume with changed settings…")
+            else "Resume with changed settings…"
         )
         self.resume.setText(resume_text(info))
         for action in self.moves.values():
@@ -331,9 +326,9 @@ class RunListView(QListView):
         is_imported = info is not None and info.spec.is_imported
         self.copy_settings.setEnabled(info is not None and not is_imported)
         self.copy_settings.setText(
-            self.tr("Copy settings to the form: an imported run has none of ours")
+            "Copy settings to the form: an imported run has none of ours"
             if is_imported
-            else self.tr("Copy settings to the form")
+            else "Copy settings to the form"
         )
         self.selection_changed.emit()
 
@@ -344,18 +339,18 @@ class RunListView(QListView):
 
 def resume_text(info: RunInfo | None) -> str:
     """Return the text of the resume action; if the run cannot resume, the text says why."""
-    text = translate("RunListView", "Resume from the newest checkpoint")
+    text = "Resume from the newest checkpoint"
     if info is None or not info.state.is_over:
         return text
     if info.status.ended_early:
-        return translate("RunListView", "Resume: it has ended early, as its settings say")
+        return "Resume: it has ended early, as its settings say"
     if info.spec.is_imported:
-        return translate("RunListView", "Resume: an imported run was not trained here")
+        return "Resume: an imported run was not trained here"
     if info.spec.is_script and not info.state.can_resume:
-        return translate("RunListView", "Resume: the command has ended by itself")
+        return "Resume: the command has ended by itself"
     if not info.state.can_resume:
-        return translate("RunListView", "Resume: all epochs are done")
+        return "Resume: all epochs are done"
     if info.spec.is_script and not uses_calls(info):
-        return translate("RunListView", "Resume: start the command again")
-    again = translate("RunListView", "Resume from the beginning: there is no checkpoint")
+        return "Resume: start the command again"
+    again = "Resume from the beginning: there is no checkpoint"
     return text if info.status.checkpoint else again

@@ -30,7 +30,7 @@ class CheckpointTable(QTreeWidget):
         self._checkpoints: list[CheckpointInfo] = []
         self.setRootIsDecorated(False)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setAccessibleName(self.tr("Checkpoints"))
+        self.setAccessibleName("Checkpoints")
         self.header().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.show_checkpoints(checkpoints)
 
@@ -39,10 +39,7 @@ class CheckpointTable(QTreeWidget):
         self.clear()
         self._checkpoints = list(reversed(checkpoints))
         metrics = sorted({name for each in checkpoints for name in each.manifest.metrics})
-        facts = (
-            *(self.tr("Step"), self.tr("Epochs done"), self.tr("Kind")),
-            *(self.tr("Saved"), self.tr("Size")),
-        )
+        facts = (*("Step", "Epochs done", "Kind"), *("Saved", "Size"))
         self.setHeaderLabels([*facts, *(series_title(name) for name in metrics)])
         for each in self._checkpoints:
             item = QTreeWidgetItem([*_facts(each), *_figures(each, metrics)])

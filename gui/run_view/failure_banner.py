@@ -23,7 +23,6 @@ from gui.bridge.files.editor import Place, place_in
 from gui.style.device_labels import name_devices
 from gui.style.state_style import state_sentence
 from gui.style.theme import monospace_font
-from gui.style.translation import translate
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _MAX_LINES = 7
@@ -51,7 +50,7 @@ class FailureBanner(QFrame):
         self.facts.setWordWrap(True)
         self.details = Label()
         self.details.setWordWrap(True)
-        self.log_title = Label(self.tr("Last lines of its log, from before it failed:"))
+        self.log_title = Label("Last lines of its log, from before it failed:")
         self.log_title.setObjectName("mut")
         for label in (self.sentence, self.details, self.facts):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -59,11 +58,11 @@ class FailureBanner(QFrame):
         self.log.setReadOnly(True)
         self.log.setFont(monospace_font())
         self.log.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self.log.setAccessibleName(self.tr("Last lines of the log"))
-        self.edit = QPushButton(self.tr("Open in editor"))
+        self.log.setAccessibleName("Last lines of the log")
+        self.edit = QPushButton("Open in editor")
         self.edit.clicked.connect(lambda: self.edit_clicked.emit(self._place))
-        self.stop = QPushButton(self.tr("Stop the run"))
-        self.dismiss = QPushButton(self.tr("Dismiss"))
+        self.stop = QPushButton("Stop the run")
+        self.dismiss = QPushButton("Dismiss")
         self.dismiss.clicked.connect(self.hide)
         top = QHBoxLayout()
         top.addWidget(self.sentence, 1)
@@ -115,10 +114,10 @@ class FailureBanner(QFrame):
             return
         self._shown_reason = sentence
         failure = self._failure if info.state is RunState.FAILED else None
-        text = self.tr("⚠ Run {run} was interrupted: {why}")
+        text = f"⚠ Run {info.id} was interrupted: {sentence}"
         if info.state is RunState.FAILED:
-            text = self.tr("⚠ Run {run} failed: {why}")
-        self.sentence.setText(self.with_device_names(text.format(run=info.id, why=sentence)))
+            text = f"⚠ Run {info.id} failed: {sentence}"
+        self.sentence.setText(self.with_device_names(text))
         details = short_details(failure) if failure else ""
         self.details.setText(details)
         self.details.setVisible(bool(details))
@@ -150,8 +149,10 @@ class FailureBanner(QFrame):
         self._place = place_in(failure.where) if failure else None
         self.edit.setVisible(self._place is not None)
         if self._place:
-            tip = self.tr("{file}, line {line}: the editor is chosen under File → Editor…")
-            tip = tip.format(file=self._place.file, line=self._place.line)
+            tip = (
+                f"{self._place.file}, line {self._place.line}: the editor is chosen under "
+                "File → Editor…"
+            )
             set_wrapped_tip(self.edit, tip)
 
     def _show_troubles(self, info: RunInfo) -> None:
@@ -159,7 +160,7 @@ class FailureBanner(QFrame):
         if sentences == self._shown_reason:
             return
         self._shown_reason = sentences
-        text = self.tr("⚠ Run {run}: {sentences}").format(run=info.id, sentences=sentences)
+        text = f"⚠ Run {info.id}: {sentences}"
         self.sentence.setText(text)
         for widget in (self.details, self.facts, self.log_title, self.log, self.edit):
             widget.hide()
@@ -171,8 +172,8 @@ def short_details(failure: Failure) -> str:
     """Return the first lines of what the exception says beside its message."""
     lines = terminal_text(failure.details).splitlines()
     if len(lines) > _MOST_DETAILS:
-        more = translate("Failure", "… and {count} more lines, which the log has")
-        lines[_MOST_DETAILS:] = [more.format(count=len(lines) - _MOST_DETAILS)]
+        more = f"… and {len(lines) - _MOST_DETAILS} more lines, which the log has"
+        lines[_MOST_DETAILS:] = [more]
     return "\n".join(lines)
 
 
@@ -180,13 +181,13 @@ def failure_facts(failure: Failure) -> str:
     """Rank, device, signal or exit code, and place: `rank 1 · cpu:1 · SIGKILL`."""
     parts = []
     if failure.rank >= 0:
-        parts.append(translate("Failure", "rank {rank}").format(rank=failure.rank))
+        parts.append(f"rank {failure.rank}")
     if failure.device:
         parts.append(failure.device)
     if failure.signal:
         parts.append(failure.signal)
     elif failure.exit_code:
-        parts.append(translate("Failure", "exit code {code}").format(code=failure.exit_code))
+        parts.append(f"exit code {failure.exit_code}")
     if failure.where:
-        parts.append(translate("Failure", "in {place}").format(place=failure.where))
+        parts.append(f"in {failure.where}")
     return " · ".join(parts)

@@ -92,7 +92,7 @@ class RunHeadline(QWidget):
         self.progress_label.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
-        self.progress.setAccessibleName(self.tr("Progress of the run"))
+        self.progress.setAccessibleName("Progress of the run")
         self.progress.setFixedHeight(6)
         self._lay_out()
         self._clock = QTimer(self)
@@ -181,13 +181,10 @@ class RunHeadline(QWidget):
         if info is None:
             self._dot.clear()
             self._dot.setAccessibleName("")
-            none, what_to_do = (
-                self.tr("No run yet"),
-                self.tr("Choose what to train, then Start run."),
-            )
+            none, what_to_do = ("No run yet", "Choose what to train, then Start run.")
             self.title.setText("" if self._is_reading else none)
             set_wrapped_tip(self.title, "")
-            text = self.tr("Reading the run…") if self._is_reading else what_to_do
+            text = "Reading the run…" if self._is_reading else what_to_do
             self.state.setText(escape(text))
             set_wrapped_tip(self.state, text)
             return
@@ -198,7 +195,7 @@ class RunHeadline(QWidget):
         self.title.setText(info.title)
         facts = [info.title, str(info.folder)]
         if self._python:
-            facts.append(self.tr("Python: {python}").format(python=self._python))
+            facts.append(f"Python: {self._python}")
         set_wrapped_tip(self.title, "\n".join(facts))
         words = state_text(info)
         parts = [silence_text(silence)] if silent else self._times(info)
@@ -221,26 +218,26 @@ class RunHeadline(QWidget):
         """Return the tooltip: the whole `line`, which may be elided, and its meaning."""
         match self._silence:
             case Silence(seconds=0.0):
-                meaning = self.tr(
+                meaning = (
                     "The time since the start, with pauses; then the time left, without pauses."
                 )
             case Silence(workers_only=True):
-                meaning = self.tr(
+                meaning = (
                     "The supervisor works, but the workers have finished no step since then: a "
                     "long step or checkpoint, or a worker that hangs. The figures are old."
                 )
             case Silence(machine=machine) if machine:
-                meaning = self.tr(
-                    "The connection to {machine} is slow or broken. The run may go on there; the "
-                    "figures are old."
-                ).format(machine=machine)
+                meaning = (
+                    f"The connection to {machine} is slow or broken. The run may go on "
+                    "there; the figures are old."
+                )
             case Silence(halted=pid) if pid:
-                meaning = self.tr(
-                    "The supervisor, process {pid}, was halted, and answers no command. "
-                    "`kill -CONT {pid}` lets it go on. The figures may be old."
-                ).format(pid=pid)
+                meaning = (
+                    f"The supervisor, process {pid}, was halted, and answers no command. "
+                    f"`kill -CONT {pid}` lets it go on. The figures may be old."
+                )
             case _:
-                meaning = self.tr(
+                meaning = (
                     "The supervisor is silent: it hangs, or the machine was asleep. The figures "
                     "may be old."
                 )

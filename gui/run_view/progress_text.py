@@ -9,7 +9,6 @@ from engine.spec.run_spec import RunSpec
 from engine.system import units
 from gui.bridge.liveness import Silence
 from gui.style.state_style import state_name, state_sentence, state_text
-from gui.style.translation import translate
 
 APPLICATION = "Traindeck"
 
@@ -22,17 +21,14 @@ def progress_text(status: RunStatus) -> str:
     if not status.total_steps:
         return _unknown_total(status)
     if not status.epochs and not status.epoch:
-        text = translate("Progress", "Step {step:,} / {steps:,}")
-        return text.format(step=status.step, steps=status.total_steps)
-    text = translate("Progress", "Epoch {epoch} / {epochs} · step {step:,} / {steps:,}")
-    if not status.epochs:
-        text = translate("Progress", "Epoch {epoch} · step {step:,} / {steps:,}")
-    return text.format(
-        epoch=max(status.epoch, 1),
-        epochs=status.epochs,
-        step=status.step,
-        steps=status.total_steps,
+        return f"Step {status.step:,} / {status.total_steps:,}"
+    text = (
+        f"Epoch {max(status.epoch, 1)} / {status.epochs} · step {status.step:,} / "
+        f"{status.total_steps:,}"
     )
+    if not status.epochs:
+        text = f"Epoch {max(status.epoch, 1)} · step {status.step:,} / {status.total_steps:,}"
+    return text
 
 
 def short_progress(status: RunStatus) -> str:
@@ -45,9 +41,8 @@ def short_progress(status: RunStatus) -> str:
 def _epoch(status: RunStatus) -> str:
     epoch = max(status.epoch, 1)
     if not status.epochs:
-        return translate("Progress", "Epoch {epoch}").format(epoch=epoch)
-    text = translate("Progress", "Epoch {epoch} / {epochs}")
-    return text.format(epoch=epoch, epochs=status.epochs)
+        return f"Epoch {epoch}"
+    return f"Epoch {epoch} / {status.epochs}"
 
 
 def _unknown_total(status: RunStatus) -> str:
@@ -55,10 +50,8 @@ def _unknown_total(status: RunStatus) -> str:
     if not status.step:
         return ""
     parts = [_epoch(status)] if status.epoch else []
-    step = (
-        translate("Progress", "step {step:,}") if parts else translate("Progress", "Step {step:,}")
-    )
-    return " · ".join([*parts, step.format(step=status.step)])
+    step = f"step {status.step:,}" if parts else f"Step {status.step:,}"
+    return " · ".join([*parts, step])
 
 
 def status_line(info: RunInfo) -> str:
@@ -67,8 +60,7 @@ def status_line(info: RunInfo) -> str:
     ready, begun = info.status.workers_ready, len(info.status.worker_pids)
     if info.state is RunState.STARTING and begun:
         count = max(begun, _ranks(info.spec))  # those of other machines begin later
-        text = translate("Progress", "Starting: {ready} of {count} workers ready.")
-        return text.format(ready=ready, count=count)
+        return f"Starting: {ready} of {count} workers ready."
     return info.reason or state_sentence(info.state)
 
 
@@ -85,9 +77,9 @@ def time_left(info: RunInfo) -> str:
     if seconds <= 0:
         return ""
     if info.state is RunState.RUNNING:
-        return translate("Progress", "ETA {time}").format(time=units.steady_duration(seconds))
+        return f"ETA {units.steady_duration(seconds)}"
     if info.state is RunState.PAUSED:
-        return translate("Progress", "{time} to go").format(time=units.steady_duration(seconds))
+        return f"{units.steady_duration(seconds)} to go"
     return ""
 
 
@@ -96,21 +88,21 @@ def silence_text(silence: Silence) -> str:
     `⚠ no news from gpus for 12 s`, or `⚠ does not answer, halted for 12 s`."""
     seconds = silence.seconds
     age = units.steady_duration(seconds) if seconds >= 60 else f"{seconds:.0f} s"
-    text = translate("Progress", "⚠ silent for {age}")
+    text = f"⚠ silent for {age}"
     if silence.workers_only:
-        text = translate("Progress", "⚠ no step for {age}")
+        text = f"⚠ no step for {age}"
     elif silence.machine:
-        text = translate("Progress", "⚠ no news from {machine} for {age}")
+        text = f"⚠ no news from {silence.machine} for {age}"
     elif silence.halted:
-        text = translate("Progress", "⚠ does not answer, halted for {age}")
-    return text.format(age=age, machine=silence.machine)
+        text = f"⚠ does not answer, halted for {age}"
+    return text
 
 
 def _short_silence(silence: Silence) -> str:
     if silence.machine:
-        return translate("Progress", "no news")
-    silent = translate("Progress", "silent")
-    return translate("Progress", "no step") if silence.workers_only else silent
+        return "no news"
+    silent = "silent"
+    return "no step" if silence.workers_only else silent
 
 
 def percent(status: RunStatus) -> int | None:

@@ -47,8 +47,7 @@ class RunActions(QObject):
             button.click()
             return
         name = action.text().replace("&", "")
-        text = self.tr("{action}: no run is shown.").format(action=name)
+        text = f"{name}: no run is shown."
         if info is not None:
-            text = self.tr("{action} is not possible: run {id} is {state}.")
-            text = text.format(action=name, id=info.id, state=state_name(info.state))
+            text = f"{name} is not possible: run {info.id} is {state_name(info.state)}."
         self.refused.emit(text)

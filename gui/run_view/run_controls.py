@@ -24,7 +24,6 @@ from engine.spec.run_spec import RunSpec
 from gui.bridge.files.script_files import ScriptFacts
 from gui.run_view.headline import RunHeadline
 from gui.style.theme import Theme, icon
-from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip, set_wrapped_tip, wrapped
 from gui.widgets.steady_button import MoreButton, SteadyButton
 
@@ -84,40 +83,35 @@ class RunControls(QFrame):
         self._info: RunInfo | None = None
         self._facts: ScriptFacts | None = None
         self.headline = RunHeadline(theme)
-        resume, pause, again = self.tr("Resume"), self.tr("Pause"), self.tr("Run again")
+        resume, pause, again = "Resume", "Pause", "Run again"
         self.pause = SteadyButton(
-            (pause, resume, again),
-            self.tr("Pause after the current step; the processes keep running"),
+            (pause, resume, again), "Pause after the current step; the processes keep running"
         )
-        self.pause_and_free = QAction(self.tr("Pause and free the GPUs"), self)
-        self._free_tip = self.tr(
+        self.pause_and_free = QAction("Pause and free the GPUs", self)
+        self._free_tip = (
             "Pause after the current step, and move model and optimizer to the host's memory, so "
             "that other processes can use the GPUs."
         )
-        self.pause_more = MoreButton(self.tr("More ways to pause"))
+        self.pause_more = MoreButton("More ways to pause")
         self.pause_more.menu().addAction(self.pause_and_free)
         self._resume_tips = (
-            self.tr("Continue from the newest checkpoint"),
-            self.tr("Start again from the beginning: there is no checkpoint"),
+            "Continue from the newest checkpoint",
+            "Start again from the beginning: there is no checkpoint",
         )
         self.resume = SteadyButton((resume, pause, again), self._resume_tips[0])
-        self.resume_more = MoreButton(self.tr("More ways to resume"))
-        self._again_tip = self.tr("Start a new run with the same settings")
+        self.resume_more = MoreButton("More ways to resume")
+        self._again_tip = "Start a new run with the same settings"
         self.run_again = SteadyButton((again, resume, pause), self._again_tip)
-        self.run_again_more = MoreButton(self.tr("More ways to run it again"))
+        self.run_again_more = MoreButton("More ways to run it again")
         self._pause_resume_stack = QStackedWidget()
-        self.stop = SteadyButton(
-            (self.tr("Stop"), self.tr("Stop now")),
-            "",
-        )
-        self.checkpoint = SteadyButton((self.tr("Checkpoint"),), "")
+        self.stop = SteadyButton(("Stop", "Stop now"), "")
+        self.checkpoint = SteadyButton(("Checkpoint",), "")
         self.empty_cache = SteadyButton(
-            (self.tr("Empty cache"),),
-            self.tr("Empty cache: let every worker free its unused memory"),
+            ("Empty cache",), "Empty cache: let every worker free its unused memory"
         )
         self._theme_button = QToolButton()
-        self._theme_button.setToolTip(self.tr("Dark or light (Ctrl+Shift+L)"))
-        self._theme_button.setAccessibleName(self.tr("Theme"))
+        self._theme_button.setToolTip("Dark or light (Ctrl+Shift+L)")
+        self._theme_button.setAccessibleName("Theme")
         self._theme_button.setIconSize(QSize(18, 18))
         self._lay_out()
         self.pause.clicked.connect(self._pause_or_resume)
@@ -139,7 +133,7 @@ class RunControls(QFrame):
     def show_script(self, facts: ScriptFacts | None) -> None:
         """Say in the tooltips what the buttons do with a run of a script; None: it is none."""
         self._facts = facts
-        stop, save = self.tr("Save a checkpoint and end the run"), self.tr("Save a checkpoint now")
+        stop, save = "Save a checkpoint and end the run", "Save a checkpoint now"
         if facts is not None:
             stop, save = facts.stopping, facts.saving
         set_wrapped_tip(self.stop, f"{stop} (Ctrl+.)")
@@ -153,14 +147,14 @@ class RunControls(QFrame):
         self._choose_style()
         focused = QApplication.focusWidget()
         available = _AVAILABLE.get(info.state, _NOTHING) if info else _NOTHING
-        self.pause.setText(self.tr("Resume") if available.resume else self.tr("Pause"))
+        self.pause.setText("Resume" if available.resume else "Pause")
         self.pause.setIcon(icon("play-fill" if available.resume else "pause", self._theme))
         self.pause.setEnabled(available.pause or available.resume)
         reason = _free_refusal(info.spec) if info else ""
         self.pause_and_free.setEnabled(available.pause and not reason)
         self.pause_and_free.setToolTip(wrapped(reason or self._free_tip))
         self.pause_more.setEnabled(available.pause)
-        stop = self.tr("Stop now") if available.stop_now else self.tr("Stop")
+        stop = "Stop now" if available.stop_now else "Stop"
         if stop != self.stop.text():
             self.stop.setText(stop)
             self.stop.let_settle(keys=self.stop is focused, clicks=self.stop.underMouse())
@@ -177,7 +171,7 @@ class RunControls(QFrame):
         self.resume.setEnabled(bool(info and info.state.can_resume))
         is_imported = info is not None and info.spec.is_imported
         self.run_again.setEnabled(not is_imported)
-        imported = self.tr("This run was imported: it was not trained here")
+        imported = "This run was imported: it was not trained here"
         self.run_again.setToolTip(plain_tip(imported if is_imported else self._again_tip))
         self._keep_focus(focused)
 
@@ -281,10 +275,9 @@ def _page(info: RunInfo | None) -> int:
 def _free_refusal(spec: RunSpec) -> str:
     """Return why a pause of this run cannot free its devices; empty if it can."""
     if all_on_cpu(spec.devices):
-        return translate("RunControls", "This run trains on the CPU: there is no GPU to free.")
+        return "This run trains on the CPU: there is no GPU to free."
     try:
         can_free = catalog.strategy(spec.strategy).can_free_devices
     except catalog.UnknownName as error:
         return str(error)
-    text = translate("RunControls", "{strategy} keeps its model on the GPUs during a pause.")
-    return "" if can_free else text.format(strategy=spec.strategy)
+    return "" if can_free else f"{spec.strategy} keeps its model on the GPUs during a pause."

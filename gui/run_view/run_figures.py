@@ -16,7 +16,6 @@ from engine.system import units
 from gui.plots.data.series_style import display_name
 from gui.run_view.loss_trend import LossTrend
 from gui.style import formatting
-from gui.style.translation import QT_TRANSLATE_NOOP
 
 if TYPE_CHECKING:
     from engine.runs.store.store_reader import StoredEvent
@@ -25,10 +24,7 @@ if TYPE_CHECKING:
 TRAIN_LOSS = "train/loss"
 VALIDATION = "validation/"
 CPU = "cpu"
-_SHARES = {
-    "data_share": QT_TRANSLATE_NOOP("Plots", "data"),
-    "communication_share": QT_TRANSLATE_NOOP("Plots", "comm."),
-}
+_SHARES = {"data_share": "data", "communication_share": "comm."}
 """Parts of a step besides computing, of each rank: waiting for data, and communication."""
 
 _UNKNOWN = "–"
@@ -93,7 +89,7 @@ class RunFigures(QObject):
         self._shares: dict[str, dict[str, float]] = {part: {} for part in _SHARES}
         """The newest value of each part, by series of a rank."""
 
-        self.metric_named.emit(self.tr("VALIDATION"))
+        self.metric_named.emit("VALIDATION")
         for key in ("loss", "metric", "throughput", "step_time", "memory"):
             self.figure.emit(key, _UNKNOWN, "", "")
 
@@ -113,10 +109,10 @@ class RunFigures(QObject):
             self.figure.emit("loss", f"{loss:.4g}", *self._loss_note(loss))
         if status.samples_per_second:
             count = status.replicas
-            note = self.tr("{count} replicas").format(count=count) if count else ""
+            note = f"{count} replicas" if count else ""
             if count == 1:
-                note = self.tr("1 replica")
-            speed = self.tr("{speed:,.0f} samples/s").format(speed=status.samples_per_second)
+                note = "1 replica"
+            speed = f"{status.samples_per_second:,.0f} samples/s"
             self.figure.emit("throughput", speed, note, "")
         if status.step_seconds:
             spent = {
@@ -125,9 +121,9 @@ class RunFigures(QObject):
                 if (share := self._mean_share(part)) is not None
             }
             step_time = formatting.step_time(status.step_seconds)
-            mean = self.tr("mean of the last seconds")  # the plot has the newest point
+            mean = "mean of the last seconds"  # the plot has the newest point
             forms = [" · ".join(spent), max(spent, key=spent.__getitem__)] if spent else []
-            forms = forms or [self.tr("per step")]
+            forms = forms or ["per step"]
             note = "\n".join([f"{forms[0]} · {mean}", *forms])
             self.figure.emit("step_time", step_time, note, "")
         self._show_best(primary_metric(status.metrics, self._directions))
@@ -181,7 +177,7 @@ class RunFigures(QObject):
         if trend is None:
             return "", ""
         sign = "▼" if trend.change <= 0 else "▲"
-        forms = (self.tr("{sign} {percent:.1f} % / epoch"), self.tr("{sign} {percent:.0f} %/epoch"))
+        forms = ("{sign} {percent:.1f} % / epoch", "{sign} {percent:.0f} %/epoch")
         text = "\n".join(forms).format(sign=sign, percent=100 * abs(trend.change))
         return text, trend.tone
 
@@ -199,16 +195,16 @@ class RunFigures(QObject):
         top = max(shown, key=lambda name: shown[name])
         device = top.partition("/")[2].rpartition("/")[0]
         name = self._labels.get(device, device)
-        note = self.tr("{device} · all its processes").format(device=name) + f"\n{name}"
+        note = f"{name} · all its processes" + f"\n{name}"
         if top.endswith("/process_memory"):
-            where = self.tr("processes of this run, {device}").format(device=name)
-            whole = self.tr("processes of this run") if device == CPU else where
-            note = whole + "\n" + self.tr("this run")
+            where = f"processes of this run, {name}"
+            whole = "processes of this run" if device == CPU else where
+            note = whole + "\n" + "this run"
         elif is_machine_memory(top):
-            note = self.tr("whole machine") + "\n" + self.tr("machine")
-        largest = self.tr("the largest of samples every second")
+            note = "whole machine" + "\n" + "machine"
+        largest = "the largest of samples every second"
         if top.endswith("/process_memory"):
-            largest = self.tr("the largest of samples every 5 s, more often at first")
+            largest = "the largest of samples every 5 s, more often at first"
         text = f"{note.splitlines()[0]} · {largest}\n{note}"
         self.figure.emit("memory", units.byte_size(shown[top]), text, "")
 
@@ -225,11 +221,11 @@ class RunFigures(QObject):
         note = ""
         if best is not None:
             epoch = self._epochs.get(int(best.step))
-            place, number = self.tr("epoch {epoch}").format(epoch=epoch), f"{epoch}"
+            place, number = f"epoch {epoch}", f"{epoch}"
             if epoch is None:
-                place = number = self.tr("step {step:,.0f}").format(step=best.step)
+                place = number = f"step {best.step:,.0f}"
             value = formatting.metric(name, best.value, in_percent=in_percent)
-            longest = self.tr("★ best {value} @ {place}")
+            longest = "★ best {value} @ {place}"
             forms = (longest, "★ {value} @ {place}", "★ {value} @ {number}", "★ {value}")
             note = "\n".join(forms).format(value=value, place=place, number=number)
         newest = formatting.metric(name, results.all[-1].value, in_percent=in_percent)

@@ -45,10 +45,10 @@ class ScriptBar(QFrame):
         self.setObjectName("card")
         self.text = ElidedLabel()
         self.text.setObjectName("mut")
-        self.button = QPushButton(self.tr("Details"))
+        self.button = QPushButton("Details")
         self.button.setObjectName("low")
         self.button.setToolTip(
-            self.tr("The command, its environment, and what Stop, Checkpoint and Resume do")
+            "The command, its environment, and what Stop, Checkpoint and Resume do"
         )
         self.button.clicked.connect(self.show_details)
         layout = QHBoxLayout(self)
@@ -96,11 +96,10 @@ class ScriptBar(QFrame):
     def _set_facts(self, facts: ScriptFacts | None) -> None:
         self.setVisible(facts is not None)
         if facts is not None:
-            text = self.tr("Script: {resuming}")
+            text = f"Script: {facts.resuming}"
             if self._info is not None and not self._info.state.is_over:
                 # The button Resume of a paused run means another thing.
-                text = self.tr("When this run is over: {resuming}")
-            text = text.format(resuming=facts.resuming)
+                text = f"When this run is over: {facts.resuming}"
             self.text.setText(text)
             set_wrapped_tip(self.text, text)
         if facts != self._facts:
@@ -116,7 +115,7 @@ class ScriptDialog(QDialog):
     ) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(self.tr("Script of run {run}").format(run=run_id))
+        self.setWindowTitle(f"Script of run {run_id}")
         self.resize(_WIDTH, _HEIGHT)
         content = QWidget()
         content.setObjectName("content")
@@ -124,22 +123,22 @@ class ScriptDialog(QDialog):
         rows.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
         rows.setHorizontalSpacing(14)
         rows.setVerticalSpacing(10)
-        self._add(self.tr("Command"), facts.command, is_code=True)
-        self._add(self.tr("Folder"), facts.folder, is_code=True)
-        self._add(self.tr("Python"), facts.python, is_code=True)
-        self._add(self.tr("Variables"), facts.variables, is_code=True)
-        self._add(self.tr("Resume"), facts.resuming)
-        self._add(self.tr("Stop"), facts.stopping)
-        self._add(self.tr("Checkpoint"), facts.saving)
-        self._add(self.tr("Metrics"), facts.figures)
-        self._add(self.tr("Notices"), "\n".join(notices))
+        self._add("Command", facts.command, is_code=True)
+        self._add("Folder", facts.folder, is_code=True)
+        self._add("Python", facts.python, is_code=True)
+        self._add("Variables", facts.variables, is_code=True)
+        self._add("Resume", facts.resuming)
+        self._add("Stop", facts.stopping)
+        self._add("Checkpoint", facts.saving)
+        self._add("Metrics", facts.figures)
+        self._add("Notices", "\n".join(notices))
         area = QScrollArea()
         area.setWidgetResizable(True)
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setWidget(content)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        copy = buttons.addButton(self.tr("Copy command"), QDialogButtonBox.ButtonRole.ActionRole)
+        copy = buttons.addButton("Copy command", QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(facts.command))
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)

@@ -29,7 +29,7 @@ class WelcomePage(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        title = Label(self.tr("Train your first model"))
+        title = Label("Train your first model")
         title.setObjectName("welcome")
         self.button = QPushButton()
         self.button.setObjectName("go")
@@ -60,7 +60,7 @@ class WelcomePage(QWidget):
         layout.addStretch(3)
         self.button.clicked.connect(self._try)
         self._failure = ""
-        self.set_device("cpu:0", self.tr("the CPU"))
+        self.set_device("cpu:0", "the CPU")
         self.show_starting(False)
 
     def set_device(self, device: str, display_name: str) -> None:
@@ -72,9 +72,7 @@ class WelcomePage(QWidget):
     def show_starting(self, is_starting: bool) -> None:
         """Show whether the run is being started."""
         self.button.setEnabled(not is_starting)
-        self.button.setText(
-            self.tr("Starting…") if is_starting else self.tr("Try it: digits on this machine")
-        )
+        self.button.setText("Starting…" if is_starting else "Try it: digits on this machine")
 
     def show_failure(self, sentence: str) -> None:
         """Show why the run did not start."""
@@ -89,32 +87,34 @@ class WelcomePage(QWidget):
         self.try_clicked.emit()
 
     def _describe(self) -> None:
-        text = self.tr(
-            "Trains a small network on handwritten digits, on {device}. Nothing is downloaded."
-        )
         failure = f"⚠ {self._failure}" if self._failure else ""
-        self.note.setText(failure or text.format(device=self._display_name))
+        self.note.setText(
+            failure
+            or (
+                f"Trains a small network on handwritten digits, on {self._display_name}. Nothing "
+                "is downloaded."
+            )
+        )
         self.note.setObjectName("problem" if failure else "mut")
         self.note.style().polish(self.note)  # apply the style of the new object name
 
     def _steps(self) -> QGridLayout:
         steps = (
             (
-                self.tr("Choose what to train"),
-                self.tr("A recipe is one Python file with your model and your data. Two come with "
-                        "Traindeck; File → Open file opens yours, or your own script."),
+                "Choose what to train",
+                "A recipe is one Python file with your model and your data. Two come with "
+                "Traindeck; File → Open file opens yours, or your own script.",
             ),
             (
-                self.tr("Choose where and how"),
-                self.tr("Tick devices in the form on the left, and pick a strategy for them. A "
-                        "choice that does not fit shows the reason."),
+                "Choose where and how",
+                "Tick devices in the form on the left, and pick a strategy for them. A choice that "
+                "does not fit shows the reason.",
             ),
             (
-                self.tr("Press Start run, and watch"),
-                self.tr("Curves, devices and logs appear here. The run goes on when you close the "
-                        "window."),
+                "Press Start run, and watch",
+                "Curves, devices and logs appear here. The run goes on when you close the window.",
             ),
-        )  # fmt: skip
+        )
         grid = QGridLayout()
         grid.setHorizontalSpacing(14)
         grid.setVerticalSpacing(14)

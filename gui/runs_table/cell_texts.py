@@ -15,7 +15,6 @@ from gui.bridge.machines.machines import is_elsewhere
 from gui.runs_table.arrangement import GroupRow, Row, is_curve
 from gui.style import formatting
 from gui.style.state_style import imported_name, state_name
-from gui.style.translation import translate
 
 _COMMIT_LETTERS = 10
 
@@ -25,7 +24,7 @@ def header_text(column: Column) -> str:
     if not column.metric:
         return column.title
     if column.part is Part.BEST:
-        return translate("RunsTable", "Best {metric}").format(metric=series_name(column.metric))
+        return f"Best {series_name(column.metric)}"
     return series_title(column.metric)
 
 
@@ -48,7 +47,7 @@ def value_text(column: Column, value: Value) -> str:
         return imported_name() if value == IMPORTED else state_name(RunState(str(value)))
     if number is None:
         if isinstance(value, bool):
-            return translate("RunsTable", "yes") if value else translate("RunsTable", "no")
+            return "yes" if value else "no"
         text = cell_text(value, column.kind)
         return text[:_COMMIT_LETTERS] if column.name == "commit" else text
     if column.metric:
@@ -83,10 +82,10 @@ def exact_text(column: Column, info: RunInfo) -> str:
 
 def group_title(row: GroupRow) -> str:
     """Return what the group has in common, and how many runs it has."""
-    text = translate("RunsTable", "{group} · {count} runs")
+    text = f"{group_name(row.title, row.value)} · {len(row.runs):,} runs"
     if len(row.runs) == 1:
-        text = translate("RunsTable", "{group} · 1 run")
-    return text.format(group=group_name(row.title, row.value), count=f"{len(row.runs):,}")
+        text = f"{group_name(row.title, row.value)} · 1 run"
+    return text
 
 
 def group_name(title: str, value: Value) -> str:
@@ -95,7 +94,7 @@ def group_name(title: str, value: Value) -> str:
     text = NOTHING if value is None else cell_text(value, Kind.SETTING)
     if not title:
         return text
-    return translate("RunsTable", "{column} {value}").format(column=title, value=text)
+    return f"{title} {text}"
 
 
 def group_text(column: Column, row: GroupRow) -> str:
@@ -113,8 +112,7 @@ def group_text(column: Column, row: GroupRow) -> str:
         mean = value_text(column, known.mean)
         if known.numbers < 2:
             return mean
-        text = translate("RunsTable", "mean {mean} ±{deviation}")
-        return text.format(mean=mean, deviation=_deviation(column, known.deviation, mean))
+        return f"mean {mean} ±{_deviation(column, known.deviation, mean)}"
     if column.name == "id":
         return run_text(column, row.runs[0]) if len(row.runs) == 1 else ""
     if known.least == known.most:
@@ -122,8 +120,7 @@ def group_text(column: Column, row: GroupRow) -> str:
     if column.name in ("created", "ended"):
         return ""
     if column.kind is Kind.DURATION:
-        text = translate("RunsTable", "mean {mean}")
-        return text.format(mean=units.steady_duration(known.mean))
+        return f"mean {units.steady_duration(known.mean)}"
     return f"{number_text(known.least)} … {number_text(known.most)}"
 
 

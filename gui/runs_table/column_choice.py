@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
 from engine.runs.table.columns import Column, Part
 from gui.runs_table.arrangement import is_curve
 from gui.runs_table.cell_texts import header_text
-from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip
 
 _SIZE = (330, 420)
@@ -45,21 +44,21 @@ class ColumnChoice(QFrame):
         self._shown = list(shown)
         self._choose = choose
         self.search = QLineEdit()
-        self.search.setPlaceholderText(self.tr("Search columns…"))
-        self.search.setAccessibleName(self.tr("Search columns"))
+        self.search.setPlaceholderText("Search columns…")
+        self.search.setAccessibleName("Search columns")
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(self._filter)
         self.tree = QTreeWidget()
         self.tree.setHeaderHidden(True)
         self.tree.setRootIsDecorated(False)
         self.tree.setIndentation(12)
-        self.tree.setAccessibleName(self.tr("Columns of the table"))
+        self.tree.setAccessibleName("Columns of the table")
         self._fill(columns)
         self.tree.itemChanged.connect(self._changed)
-        again = QPushButton(self.tr("Default columns"))
+        again = QPushButton("Default columns")
         again.clicked.connect(reset)
         again.clicked.connect(self.close)
-        close = QPushButton(self.tr("Close"))
+        close = QPushButton("Close")
         close.clicked.connect(self.close)
         buttons = QHBoxLayout()
         buttons.addWidget(again)
@@ -132,12 +131,12 @@ class ColumnChoice(QFrame):
 def part_name(column: Column) -> str:
     """Return the heading above a column."""
     if is_curve(column):
-        return translate("RunsTable", "Curves of metrics")
+        return "Curves of metrics"
     return {
-        Part.RUN: translate("RunsTable", "Run"),
-        Part.SETTINGS: translate("RunsTable", "Settings"),
-        Part.RECIPE: translate("RunsTable", "Settings of recipes"),
-        Part.OPTIONS: translate("RunsTable", "Options of scripts"),
-        Part.LAST: translate("RunsTable", "Metrics, last value"),
-        Part.BEST: translate("RunsTable", "Metrics, best value"),
+        Part.RUN: "Run",
+        Part.SETTINGS: "Settings",
+        Part.RECIPE: "Settings of recipes",
+        Part.OPTIONS: "Options of scripts",
+        Part.LAST: "Metrics, last value",
+        Part.BEST: "Metrics, best value",
     }[column.part]

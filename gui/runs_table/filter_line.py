@@ -61,12 +61,12 @@ class FilterLine(QLineEdit):
         self._infos: Sequence[RunInfo] = ()
         self._words = QStringListModel(self)
         self._begin = 0
-        self._help = self.tr(
+        self._help = (
             "Such as lr < 1e-3 and val/accuracy > 0.9, tag:paper, created > -7d, "
             "best(val/loss) < 0.1, name ~ resnet, or a text in quotes"
         )
-        self.setPlaceholderText(self.tr("lr < 1e-3 and val/accuracy > 0.9"))
-        self.setAccessibleName(self.tr("Filter of the runs"))
+        self.setPlaceholderText("lr < 1e-3 and val/accuracy > 0.9")
+        self.setAccessibleName("Filter of the runs")
         self.setToolTip(plain_tip(self._help))
         self.setClearButtonEnabled(True)
         self.setMinimumWidth(150)
@@ -95,7 +95,7 @@ class FilterLine(QLineEdit):
         text = self.text()
         if problem is not None:
             part = text[problem.begin : problem.end].strip()
-            where = self.tr("At “{part}”: ").format(part=part) if part else ""
+            where = f"At “{part}”: " if part else ""
             self.setToolTip(plain_tip(f"{where}{problem}\n\n{self._help}"))
             self.setAccessibleDescription(str(problem))
         else:

@@ -117,17 +117,17 @@ class RunsPage(QWidget):
         self._curves_pause.timeout.connect(self._want_curves)
         self.filter = FilterLine()
         self.filter.setText(self._query.filter)
-        self.count = Label(self.tr("Reading the runs…"))
+        self.count = Label("Reading the runs…")
         self.group = QComboBox()
-        self.bands = QPushButton(self.tr("Mean ± sd"))
+        self.bands = QPushButton("Mean ± sd")
         self.columns = QPushButton()
         self.selected = Label()
-        self.compare = QPushButton(self.tr("Compare"))
-        self.tag = QPushButton(self.tr("Tag…"))
-        self.csv = QPushButton(self.tr("CSV"))
+        self.compare = QPushButton("Compare")
+        self.tag = QPushButton("Tag…")
+        self.csv = QPushButton("CSV")
         self.more = QToolButton()
         self.problem = Problem(self)
-        self._words = (Label(self.tr("Group")), Label(self.tr("Columns")))
+        self._words = (Label("Group"), Label("Columns"))
         self._prepare(theme)
         self._add_actions()
         self._build_layout()
@@ -271,15 +271,14 @@ class RunsPage(QWidget):
             return
         arranged = self.table.runs.arranged
         count, total = len(arranged.shown), arranged.total
-        some = self.tr("{count} of {total} runs").format(count=f"{count:,}", total=f"{total:,}")
-        every = self.tr("{total} runs").format(total=f"{total:,}")
+        some = f"{count:,} of {total:,} runs"
+        every = f"{total:,} runs"
         parts = [every if count == total else some]
         if self._unreadable:
-            text = self.tr("{count} unreadable")
-            parts.append(text.format(count=f"{len(self._unreadable):,}"))
+            parts.append(f"{len(self._unreadable):,} unreadable")
         said = " · ".join(parts)
         is_short = self.width() < _NARROWEST
-        short = self.tr("{count} of {total}").format(count=f"{count:,}", total=f"{total:,}")
+        short = f"{count:,} of {total:,}"
         self.count.setText(short if is_short and said != every else said)
         reasons = [run.reason for run in self._unreadable[:_MOST_REASONS]]
         self.count.setToolTip(plain_tip("\n".join([said] * is_short + reasons)))
@@ -288,14 +287,13 @@ class RunsPage(QWidget):
         """Say what the choices are where there is no room for words before them."""
         arranged = self.table.runs.arranged
         is_named = self.width() < _NARROW
-        count = self.tr("{count} of {total}")
-        count = count.format(count=len(arranged.visible), total=len(arranged.columns))
-        self.columns.setText(self.tr("Columns") if is_named else count)
-        self.group.setItemText(0, self.tr("No groups") if is_named else self.tr("none"))
+        count = f"{len(arranged.visible)} of {len(arranged.columns)}"
+        self.columns.setText("Columns" if is_named else count)
+        self.group.setItemText(0, "No groups" if is_named else "none")
         for place in range(1, self.group.count()):
             column = arranged.columns.get(self.group.itemData(place))
             if column is not None:
-                by, name = self.tr("By {column}"), header_text(column)
+                by, name = "By {column}", header_text(column)
                 self.group.setItemText(place, by.format(column=name) if is_named else name)
 
     def _arranging_failed(self, error: Exception) -> None:
@@ -391,7 +389,7 @@ class RunsPage(QWidget):
             return
         self.group.blockSignals(True)
         self.group.clear()
-        self.group.addItem(self.tr("none"), "")
+        self.group.addItem("none", "")
         for name in names:
             self.group.addItem(header_text(arranged.columns[name]), name)
         self.group.setCurrentIndex(max(0, self.group.findData(self._query.group)))
@@ -421,10 +419,10 @@ class RunsPage(QWidget):
     def _show_choice(self) -> None:
         colours = self._chosen.colours()
         count = len(colours)
-        some = self.tr("{count} selected").format(count=f"{count:,}")
+        some = f"{count:,} selected"
         self.selected.setText(some if count else "")
         self.compare.setEnabled(count > 1)
-        self.compare.setText(self.tr("Table") if self.is_comparing else self.tr("Compare"))
+        self.compare.setText("Table" if self.is_comparing else "Compare")
         self.comparison.setVisible(bool(count))
         self._hint.setVisible(not count)
         self._show_groups()
@@ -432,20 +430,18 @@ class RunsPage(QWidget):
             self.set_comparing(False)
 
     def _save_csv(self) -> None:
-        path = ask_where_to_save(self, self.tr("Save the table"), "runs.csv", "CSV (*.csv)")
+        path = ask_where_to_save(self, "Save the table", "runs.csv", "CSV (*.csv)")
         if not path:
             return
         text, count = self.csv_text(), len(self.table.runs.arranged.shown)
 
         def saved(_: None) -> None:
-            said = self.tr("{count} runs were written to {file}.")
-            self.message.emit(said.format(count=f"{count:,}", file=path))
+            self.message.emit(f"{count:,} runs were written to {path}.")
 
         def failed(error: Exception) -> None:
             if not isinstance(error, OSError):
                 raise error
-            said = self.tr("{file} cannot be written: {why}.")
-            self.message.emit(said.format(file=path, why=error.strerror or error))
+            self.message.emit(f"{path} cannot be written: {error.strerror or error}.")
 
         self._background.run(lambda: write_table(path, text), saved, failed)
 
@@ -453,7 +449,7 @@ class RunsPage(QWidget):
         """Copy the runs that an action would concern, with the shown columns."""
         QGuiApplication.clipboard().setText(csv_of(self.targets(), self._exported_columns()))
         count = len(self.targets())
-        self.message.emit(self.tr("{count} runs were copied as CSV.").format(count=f"{count:,}"))
+        self.message.emit(f"{count:,} runs were copied as CSV.")
 
     def _exported_columns(self) -> list[Column]:
         known = self.table.runs.arranged.columns
@@ -482,15 +478,15 @@ class RunsPage(QWidget):
     def _show_header_menu(self, position: QPoint, name: str) -> None:
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.addAction(self.tr("Sort")).triggered.connect(lambda: self._set_sort(name))
-        menu.addAction(self.tr("Group by this column")).triggered.connect(
+        menu.addAction("Sort").triggered.connect(lambda: self._set_sort(name))
+        menu.addAction("Group by this column").triggered.connect(
             lambda: self.group.setCurrentIndex(max(0, self.group.findData(name)))
         )
-        for text, by in ((self.tr("Move left"), -1), (self.tr("Move right"), 1)):
+        for text, by in (("Move left", -1), ("Move right", 1)):
             menu.addAction(text).triggered.connect(partial(self._move_column, name, by))
-        menu.addAction(self.tr("Hide")).triggered.connect(lambda: self._hide_column(name))
+        menu.addAction("Hide").triggered.connect(lambda: self._hide_column(name))
         menu.addSeparator()
-        menu.addAction(self.tr("Columns…")).triggered.connect(self._choose_columns)
+        menu.addAction("Columns…").triggered.connect(self._choose_columns)
         menu.popup(position)
 
     def _move_column(self, name: str, by: int, *_: bool) -> None:
@@ -532,31 +528,29 @@ class RunsPage(QWidget):
 
     def _prepare(self, theme: Theme) -> None:
         self.search_icon = Label()
-        self.search_icon.setAccessibleName(self.tr("Filter"))
-        self.group.setAccessibleName(self.tr("Group the runs by"))
-        self.group.setToolTip(
-            self.tr("Runs with one value in this column stand together, with their mean")
-        )
+        self.search_icon.setAccessibleName("Filter")
+        self.group.setAccessibleName("Group the runs by")
+        self.group.setToolTip("Runs with one value in this column stand together, with their mean")
         self.group.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
         self.group.setMinimumContentsLength(_GROUP_LETTERS)
         self.bands.setCheckable(True)
         self.bands.setChecked(str(self._settings.value("bands")).lower() == "true")
-        self.bands.setAccessibleName(self.tr("Mean and deviation of each group in the plots"))
-        tip = self.tr("Choose a group: the plots show one curve for the chosen runs of each group")
+        self.bands.setAccessibleName("Mean and deviation of each group in the plots")
+        tip = "Choose a group: the plots show one curve for the chosen runs of each group"
         self.bands.setToolTip(plain_tip(f"{tip}\n{deviation_text()}"))
-        self.columns.setAccessibleName(self.tr("Columns of the table"))
-        self.columns.setToolTip(self.tr("Choose the columns; drag a title to move one"))
+        self.columns.setAccessibleName("Columns of the table")
+        self.columns.setToolTip("Choose the columns; drag a title to move one")
         self.selected.setObjectName("chosen")
         self.count.setObjectName("note")
         self.compare.setToolTip(
-            self.tr("Settings and figures of the selected runs side by side, and the table again")
+            "Settings and figures of the selected runs side by side, and the table again"
         )
-        self.tag.setToolTip(self.tr("Tags and a note for the selected runs, or the current one"))
-        self.csv.setToolTip(self.tr("Save the shown runs with the shown columns, exact values"))
+        self.tag.setToolTip("Tags and a note for the selected runs, or the current one")
+        self.csv.setToolTip("Save the shown runs with the shown columns, exact values")
         self.more.setObjectName("more")
-        self.more.setAccessibleName(self.tr("More actions on the selected runs"))
+        self.more.setAccessibleName("More actions on the selected runs")
         self.more.setIconSize(QSize(16, 16))
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.set_theme(theme)
@@ -565,24 +559,20 @@ class RunsPage(QWidget):
         """Add the menu of the table; its keys work while the table has the focus."""
         self._menu = QMenu(self)
         for text, call, keys in (
-            (self.tr("Open"), self._open_current, ""),
-            (self.tr("Name, tags and note…"), self._write_notes, "F2"),
-            (self.tr("Export…"), self._export, ""),
-            (self.tr("Import runs…"), self.import_wanted.emit, ""),
-            (self.tr("Save the shown runs as CSV…"), self._save_csv, ""),
-            (self.tr("Copy as CSV"), self._copy, QKeySequence.StandardKey.Copy),
-            (self.tr("Move to the trash"), self._delete, "Del"),
-            (self.tr("Select all shown runs"), self._select_all, ""),
-            (self.tr("Select none"), lambda: self._chosen.choose(()), ""),
-            (self.tr("Columns…"), self._choose_columns, ""),
-            (self.tr("Fold all groups"), lambda: self._fold_all(True), ""),
-            (self.tr("Unfold all groups"), lambda: self._fold_all(False), ""),
-            (self.tr("Move column left"), lambda: self._move_current_column(-1), ""),
-            (
-                self.tr("Move column right"),
-                lambda: self._move_current_column(1),
-                "",
-            ),
+            ("Open", self._open_current, ""),
+            ("Name, tags and note…", self._write_notes, "F2"),
+            ("Export…", self._export, ""),
+            ("Import runs…", self.import_wanted.emit, ""),
+            ("Save the shown runs as CSV…", self._save_csv, ""),
+            ("Copy as CSV", self._copy, QKeySequence.StandardKey.Copy),
+            ("Move to the trash", self._delete, "Del"),
+            ("Select all shown runs", self._select_all, ""),
+            ("Select none", lambda: self._chosen.choose(()), ""),
+            ("Columns…", self._choose_columns, ""),
+            ("Fold all groups", lambda: self._fold_all(True), ""),
+            ("Unfold all groups", lambda: self._fold_all(False), ""),
+            ("Move column left", lambda: self._move_current_column(-1), ""),
+            ("Move column right", lambda: self._move_current_column(1), ""),
         ):
             action = QAction(text, self)
             action.triggered.connect(call)
@@ -644,7 +634,7 @@ class RunsPage(QWidget):
         lower.addLayout(bar)
         lower.addWidget(card, 1)
         self.comparison.set_compact(True)
-        self._hint = Label(self.tr("Tick runs in the table: their curves are shown here."))
+        self._hint = Label("Tick runs in the table: their curves are shown here.")
         self._hint.setObjectName("mut")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
         upper = QWidget()  # it keeps its place: the table must not move when a run is ticked

@@ -11,7 +11,6 @@ from engine.runs.run_info import RunInfo
 from engine.runs.table.columns import Column, Kind
 from gui.runs_table.arrangement import Arranged, GroupRow, Row, is_curve
 from gui.runs_table.cell_texts import exact_text, group_title, header_text, text_of
-from gui.style.translation import translate
 from gui.widgets.plain_text import plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
@@ -134,11 +133,10 @@ class RunsTableModel(QAbstractTableModel):
             case Qt.ItemDataRole.TextAlignmentRole:
                 return alignment(column)
             case Qt.ItemDataRole.ToolTipRole:
-                text = translate("RunsTable", "{title}: “{name}” in filters")
                 name = column.name
                 if is_curve(column):
                     name = column.metric
-                return plain_tip(text.format(title=header_text(column), name=name))
+                return plain_tip(f"{header_text(column)}: “{name}” in filters")
             case Qt.ItemDataRole.FontRole if column.name == self.sorted_by:
                 font = QFont()
                 font.setBold(True)
@@ -178,11 +176,11 @@ class RunsTableModel(QAbstractTableModel):
 
     def _spoken(self, row: Row, column: Column, *, is_first: bool) -> str:
         if isinstance(row, GroupRow) and is_first:
-            state = translate("RunsTable", "folded") if row.is_folded else ""
+            state = "folded" if row.is_folded else ""
             return ", ".join(filter(None, (group_title(row), state)))
         text = f"{header_text(column)}: {text_of(column, row)}"
         if is_first and isinstance(row, RunInfo) and row.id in self.chosen:
-            return translate("RunsTable", "{text}, chosen").format(text=text)
+            return f"{text}, chosen"
         return text
 
 

@@ -76,10 +76,8 @@ class RunsTableView(QTableView):
         self.setModel(self.runs)
         self._delegate = CellDelegate(self.runs, curve, theme)
         self.setItemDelegate(self._delegate)
-        self.setAccessibleName(self.tr("All runs"))
-        self.setAccessibleDescription(
-            self.tr("Space chooses a run for the comparison, Return opens it")
-        )
+        self.setAccessibleName("All runs")
+        self.setAccessibleDescription("Space chooses a run for the comparison, Return opens it")
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)

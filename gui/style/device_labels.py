@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
-from gui.style.translation import translate
 
 
 class DeviceLabel(NamedTuple):
@@ -23,7 +22,7 @@ def device_name(device: DeviceSnapshot) -> str:
     """Return `GPU 3`, with the number that the driver gives the card, or `CPU`."""
     if device.kind != "gpu":
         return device.label
-    return translate("Devices", "GPU {label}").format(label=device.label)
+    return f"GPU {device.label}"
 
 
 def device_labels(snapshot: Snapshot) -> dict[str, DeviceLabel]:
@@ -39,10 +38,8 @@ def device_labels(snapshot: Snapshot) -> dict[str, DeviceLabel]:
         colour = colours.get(device.id, after_gpus)
         labels[device.id] = DeviceLabel(device_name(device), colour)
         for part in device.slices:
-            name = translate("Devices", "GPU {label} ({slice})")
-            labels[part.uuid] = DeviceLabel(
-                name.format(label=device.label, slice=part.name), colour
-            )
+            name = f"GPU {device.label} ({part.name})"
+            labels[part.uuid] = DeviceLabel(name, colour)
     return labels
 
 

@@ -9,7 +9,6 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from gui.style.formatting import capitalized
 from gui.style.theme import Theme
-from gui.style.translation import translate
 
 PIXEL_RATIO = 3
 """Device pixels per logical pixel of the drawn icons, enough for every screen scale."""
@@ -51,35 +50,36 @@ def state_text(info: RunInfo) -> str:
     if info.state is RunState.QUEUED and info.reason:
         return info.reason[0].lower() + info.reason[1:].rstrip(".")
     if info.state is RunState.STARTING and info.status.attempt > 1:
-        text = translate("RunState", "restarting, attempt {attempt}")
-        return text.format(attempt=info.status.attempt)
+        return f"restarting, attempt {info.status.attempt}"
     if is_hung(info):
-        return translate("RunState", "no progress")
+        return "no progress"
     if info.status.not_finite_since >= 0:
-        text = translate("RunState", "{state}, loss is NaN or infinite since step {step:,}")
-        return text.format(state=state_name(info.state), step=info.status.not_finite_since)
+        return (
+            f"{state_name(info.state)}, loss is NaN or infinite since step "
+            f"{info.status.not_finite_since:,}"
+        )
     return state_name(info.state)
 
 
 def state_name(state: RunState) -> str:
     """Return the name of the state, lower case."""
     return {
-        RunState.QUEUED: translate("RunState", "queued"),
-        RunState.STARTING: translate("RunState", "starting"),
-        RunState.RUNNING: translate("RunState", "running"),
-        RunState.PAUSED: translate("RunState", "paused"),
-        RunState.STOPPING: translate("RunState", "stopping"),
-        RunState.FINISHED: translate("RunState", "finished"),
-        RunState.STOPPED: translate("RunState", "stopped"),
-        RunState.FAILED: translate("RunState", "failed"),
-        RunState.INTERRUPTED: translate("RunState", "interrupted"),
-        RunState.ELSEWHERE: translate("RunState", "on another machine"),
+        RunState.QUEUED: "queued",
+        RunState.STARTING: "starting",
+        RunState.RUNNING: "running",
+        RunState.PAUSED: "paused",
+        RunState.STOPPING: "stopping",
+        RunState.FINISHED: "finished",
+        RunState.STOPPED: "stopped",
+        RunState.FAILED: "failed",
+        RunState.INTERRUPTED: "interrupted",
+        RunState.ELSEWHERE: "on another machine",
     }[state]
 
 
 def imported_name() -> str:
     """Return what stands in the place of the state of a run that was imported."""
-    return translate("RunState", "imported")
+    return "imported"
 
 
 def state_sentence(state: RunState) -> str:

@@ -103,19 +103,19 @@ class BestPlot(QWidget):
                 _OTHERS,
                 band,
                 colour_index=_OTHERS_COLOUR,
-                label=self.tr("{count} others, 10–90 %").format(count=f"{band.curves:,}"),
-                short=self.tr("others"),
-                about=self.tr("The median of the other runs, and between which 80 % of them lie"),
+                label=f"{band.curves:,} others, 10–90 %",
+                short="others",
+                about="The median of the other runs, and between which 80 % of them lie",
             )
         elif _OTHERS in self.plot.curves:
             self.plot.remove_curve(_OTHERS)
         if lines.points is not None:
             self.plot.set_points(_BEST, lines.points)
-            label = self.tr("Best: run {run}").format(run=lines.best)
+            label = f"Best: run {lines.best}"
             self.plot.set_curve(_BEST, colour_index=_BEST_COLOUR, label=label, order=(0, 0))
         elif _BEST in self.plot.curves:
             self.plot.remove_curve(_BEST)
-        note = self.tr("Reading {count} runs…").format(count=f"{lines.unread:,}")
+        note = f"Reading {lines.unread:,} runs…"
         self.plot.set_note(note if lines.unread else "")
         self.plot.set_log_y(_wants_log(lines, band))
 

@@ -35,9 +35,9 @@ class ImportanceBars(QWidget):
         self._shares = dict(order)
         texts = [f"{name} {_percent(share)}" for name, share in order]
         self.setAccessibleName(
-            self.tr("What mattered: {shares}").format(shares=", ".join(texts))
+            "What mattered: {shares}".format(shares=", ".join(texts))
             if texts
-            else self.tr("What mattered: not known yet")
+            else "What mattered: not known yet"
         )
         self.updateGeometry()
         self.update()
@@ -58,7 +58,7 @@ class ImportanceBars(QWidget):
         middle = Qt.AlignmentFlag.AlignVCenter
         if not self._shares:
             painter.setPen(QColor(theme.muted))
-            text = self.tr("Known after {count} finished trials.").format(count=LEAST_TRIALS)
+            text = f"Known after {LEAST_TRIALS} finished trials."
             painter.drawText(QRectF(0, 0, self.width(), _ROW), middle, text)
         name_width = self.width() * _NAME_SHARE
         room = self.width() - name_width - _NUMBER - 8

@@ -83,12 +83,10 @@ class ParallelPlot(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMinimumSize(320, 150)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setAccessibleName(self.tr("Parallel coordinates of the trials"))
+        self.setAccessibleName("Parallel coordinates of the trials")
         self.setAccessibleDescription(
-            self.tr(
-                "Left and Right choose an axis, Up and Down go from trial to trial along it, with "
-                "Shift they filter, Return opens the run, Escape removes the filters"
-            )
+            "Left and Right choose an axis, Up and Down go from trial to trial along it, with "
+            "Shift they filter, Return opens the run, Escape removes the filters"
         )
 
     def sizeHint(self) -> QSize:
@@ -307,9 +305,7 @@ class ParallelPlot(QWidget):
         self._pointed = place
         self.update()
         trial = self._trials[place] if place >= 0 else None
-        self.setAccessibleName(
-            describe(trial) if trial else self.tr("Parallel coordinates of the trials")
-        )
+        self.setAccessibleName(describe(trial) if trial else "Parallel coordinates of the trials")
         self.pointed.emit(trial.number if trial else -1)
 
     def _open(self) -> None:

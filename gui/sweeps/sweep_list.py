@@ -29,7 +29,7 @@ class SweepList(QListWidget):
         super().__init__(parent)
         self._summaries: Sequence[SweepSummary] = ()
         self._is_filling = False
-        self.setAccessibleName(self.tr("Sweeps"))
+        self.setAccessibleName("Sweeps")
         self.setIconSize(QSize(14, 14))
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setTextElideMode(Qt.TextElideMode.ElideRight)
@@ -69,13 +69,9 @@ class SweepList(QListWidget):
                 self._fill(self.item(row), summary)
 
     def _fill(self, item: QListWidgetItem, summary: SweepSummary) -> None:
-        title = self.tr("Sweep {number} · {recipe}").format(
-            number=summary.sweep, recipe=summary.recipe_name
-        )
+        title = f"Sweep {summary.sweep} · {summary.recipe_name}"
         progress = progress_of(summary)
-        brief = self.tr("{done} of {trials}").format(
-            done=f"{summary.done:,}", trials=f"{summary.trials:,}"
-        )
+        brief = f"{summary.done:,} of {summary.trials:,}"
         brief = progress if summary.problem else brief
         if summary.best is not None and summary.best.value is not None:
             brief += f" · ★ {short(summary.best.value)}"

@@ -87,10 +87,10 @@ class SweepsPage(QWidget):
         self.mark, self.title, self.progress = Label(), Label(), Label()
         self.bar = QProgressBar()
         self.best = ElidedLabel()
-        self.new = QPushButton(self.tr("New sweep…"))
-        self.stop = QPushButton(self.tr("Stop"))
-        self.resume = QPushButton(self.tr("Resume"))
-        self.use = QPushButton(self.tr("Best settings to the form"))
+        self.new = QPushButton("New sweep…")
+        self.stop = QPushButton("Stop")
+        self.resume = QPushButton("Resume")
+        self.use = QPushButton("Best settings to the form")
         self.problem = Label()
         self.remark = Label()
         """Why only what was known last is shown, or why no more trials are started."""
@@ -130,13 +130,13 @@ class SweepsPage(QWidget):
             [each.summary for each in reports], report.summary.sweep if report else ""
         )
         self._pages.setCurrentIndex(1 if reports else 0)
-        text = self.tr(
+        text = (
             "A sweep trains one recipe many times with other settings, and finds the best ones. "
             "There is none yet."
         )
         if awaited:
-            text = self.tr("Reading the sweeps of {machines}…")
-            text = text.format(machines=self.tr(", ").join(awaited))
+            machines = ", ".join(awaited)
+            text = f"Reading the sweeps of {machines}…"
         self.none.setText("\n\n".join((text, *missing)))
         self.missing.setText("\n".join(missing))
         self.missing.setVisible(bool(missing))
@@ -186,8 +186,7 @@ class SweepsPage(QWidget):
         sweep = report.sweep if report else None
         trials = report.trials if report else ()
         summary = report.summary if report else SweepSummary(sweep="", state="stopped")
-        title = self.tr("Sweep {number} · {recipe}")
-        title = title.format(number=summary.sweep, recipe=summary.recipe_name)
+        title = f"Sweep {summary.sweep} · {summary.recipe_name}"
         elided = Qt.TextElideMode.ElideMiddle
         self.title.setText(self.title.fontMetrics().elidedText(title, elided, _TITLE_WIDTH))
         self.title.setToolTip(plain_tip(title))
@@ -222,8 +221,8 @@ class SweepsPage(QWidget):
             f"{title_of(report.sweep, name)} {short(value)}"
             for name, value in best.settings.items()
         ]
-        text = self.tr("★ {value} in run {run}: {settings}")
-        return text.format(value=short(best.value), run=best.run, settings=", ".join(values))
+        settings = ", ".join(values)
+        return f"★ {short(best.value)} in run {best.run}: {settings}"
 
     def _show_mark(self, summary: SweepSummary) -> None:
         theme = theme_of(QGuiApplication.palette())
@@ -235,16 +234,20 @@ class SweepsPage(QWidget):
         self.stop.setVisible(state == "running")
         is_asked = number in self._asked
         self.stop.setEnabled(not is_asked)
-        self.stop.setText(self.tr("Stopping…") if is_asked else self.tr("Stop"))
+        self.stop.setText("Stopping…" if is_asked else "Stop")
         self.resume.setVisible(state == "stopped")
         self.use.setEnabled(bool(summary and summary.best))
 
     def _show_passing(self, passing: frozenset[int] | None) -> None:
         total = len(self._shown.trials) if self._shown else 0
-        text = self.tr("{count} of {total} trials pass; Esc or a click on an axis removes a filter")
-        drag = self.tr("Drag along an axis to filter; click a line to open its run")
+        drag = "Drag along an axis to filter; click a line to open its run"
         self.passing.setText(
-            drag if passing is None else text.format(count=f"{len(passing):,}", total=f"{total:,}")
+            drag
+            if passing is None
+            else (
+                f"{len(passing):,} of {total:,} trials pass; Esc or a click on an axis removes a "
+                "filter"
+            )
         )
 
     def _filter(self, passing: frozenset[int] | None) -> None:
@@ -283,15 +286,13 @@ class SweepsPage(QWidget):
         self.passing.setObjectName("note")
         self.bar.setTextVisible(False)
         self.bar.setFixedSize(120, 6)
-        self.bar.setAccessibleName(self.tr("Progress of the sweep"))
-        self.stop.setToolTip(plain_tip(self.tr("The runs save and end; Resume goes on with them")))
-        self.resume.setToolTip(
-            plain_tip(self.tr("Runs that were stopped go on, and the rest is started"))
-        )
+        self.bar.setAccessibleName("Progress of the sweep")
+        self.stop.setToolTip(plain_tip("The runs save and end; Resume goes on with them"))
+        self.resume.setToolTip(plain_tip("Runs that were stopped go on, and the rest is started"))
         self.use.setToolTip(
-            plain_tip(self.tr("Fill the form with the settings of the best run, for a new run"))
+            plain_tip("Fill the form with the settings of the best run, for a new run")
         )
-        self.new.setToolTip(plain_tip(self.tr("Ranges over what is in the form")))
+        self.new.setToolTip(plain_tip("Ranges over what is in the form"))
 
     def _lay_out(self) -> None:
         left = _card(self.list)
@@ -320,14 +321,11 @@ class SweepsPage(QWidget):
         importance.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.importance.setObjectName("scrolled")
         importance.setWidget(self.importance)
-        what = _titled(self.tr("WHAT MATTERED"), importance)
+        what = _titled("WHAT MATTERED", importance)
         what.setFixedWidth(_IMPORTANCE_WIDTH)
         what.setToolTip(
             plain_tip(
-                self.tr(
-                    "Shares of the differences between good values of the metric and others "
-                    "(PED-ANOVA)"
-                )
+                "Shares of the differences between good values of the metric and others (PED-ANOVA)"
             )
         )
         curve = _card(self.best_plot)
@@ -339,7 +337,7 @@ class SweepsPage(QWidget):
         row.addWidget(curve, 1)
         self._splitter = QSplitter(Qt.Orientation.Vertical)
         for part in (
-            _titled(self.tr("TRIALS"), self.parallel, beside=self.passing),
+            _titled("TRIALS", self.parallel, beside=self.passing),
             middle,
             _card(self.table),
         ):
@@ -373,11 +371,11 @@ class SweepsPage(QWidget):
 
     def _empty_page(self) -> QWidget:
         page = QWidget()
-        self.none = text = Label(self.tr("Reading the sweeps…"))
+        self.none = text = Label("Reading the sweeps…")
         text.setObjectName("mut")
         text.setWordWrap(True)
         text.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.first = QPushButton(self.tr("New sweep…"))
+        self.first = QPushButton("New sweep…")
         self.first.setObjectName("go")
         self.first.hide()  # until the sweeps have been read
         layout = QVBoxLayout(page)

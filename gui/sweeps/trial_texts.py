@@ -7,7 +7,6 @@ from engine.sweeps.report import SweepSummary
 from engine.sweeps.study import TrialResult
 from gui.bridge.machines.remote_sweeps import NOT_CONNECTED
 from gui.style.theme import Theme
-from gui.style.translation import translate
 from gui.sweeps.axes import short
 
 _MARKS = {
@@ -43,15 +42,15 @@ def colour_of(state: str, theme: Theme) -> str:
 def state_word(state: str) -> str:
     """Return the name of the state of a trial or a sweep."""
     return {
-        "waiting": translate("Sweeps", "waiting"),
-        "running": translate("Sweeps", "running"),
-        "finished": translate("Sweeps", "finished"),
-        "pruned": translate("Sweeps", "pruned"),
-        "stopped": translate("Sweeps", "stopped"),
-        "interrupted": translate("Sweeps", "interrupted"),
-        "failed": translate("Sweeps", "failed"),
-        "damaged": translate("Sweeps", "damaged"),
-        NOT_CONNECTED: translate("Sweeps", "not connected"),
+        "waiting": "waiting",
+        "running": "running",
+        "finished": "finished",
+        "pruned": "pruned",
+        "stopped": "stopped",
+        "interrupted": "interrupted",
+        "failed": "failed",
+        "damaged": "damaged",
+        NOT_CONNECTED: "not connected",
     }[state]
 
 
@@ -59,15 +58,12 @@ def progress_of(summary: SweepSummary) -> str:
     """Return how far a sweep is: `running, 20 of 40`."""
     if summary.problem:
         return state_word(summary.state)
-    text = translate("Sweeps", "{state}, {done} of {trials}")
-    return text.format(
-        state=state_word(summary.state), done=f"{summary.done:,}", trials=f"{summary.trials:,}"
-    )
+    return f"{state_word(summary.state)}, {summary.done:,} of {summary.trials:,}"
 
 
 def describe(trial: TrialResult) -> str:
     """Return one line that names a trial: its run, its settings and its result."""
-    run = translate("Sweeps", "run {run}").format(run=trial.run) if trial.run else ""
+    run = f"run {trial.run}" if trial.run else ""
     values = [f"{name} {short(value)}" for name, value in trial.settings.items()]
     result = short(trial.value) if trial.value is not None else state_word(trial.state)
     return " · ".join(filter(None, (run, *values, f"→ {result}")))

@@ -16,7 +16,6 @@ from engine.sweeps.sweep import Sweep
 from gui.bridge.machines.machines import place_of
 from gui.style.state_marks import state_icon
 from gui.style.theme import theme_of
-from gui.style.translation import translate
 from gui.sweeps.axes import result_title, short, title_of
 from gui.sweeps.trial_texts import colour_of, mark_of, state_word
 from gui.widgets.plain_text import plain_tip
@@ -51,15 +50,11 @@ class TrialsModel(QAbstractTableModel):
 
     def show_trials(self, sweep: Sweep | None, trials: Sequence[TrialResult], best: int) -> bool:
         """Show these trials; return whether the columns are others than before."""
-        titles = {
-            "number": translate("Trials", "Trial"),
-            "run": translate("Trials", "Run"),
-            "state": translate("Trials", "State"),
-        }
+        titles = {"number": "Trial", "run": "Run", "state": "State"}
         if sweep is not None:
             titles["value"] = result_title(sweep)
             titles |= {f"setting {name}": title_of(sweep, name) for name in sweep.ranges}
-        titles["reason"] = translate("Trials", "Reason")
+        titles["reason"] = "Reason"
         numeric = _numeric(sweep.ranges) if sweep else frozenset()
         is_new = (titles, numeric) != (self.titles, self._numeric)
         self.trials, self.best = trials, best
@@ -216,8 +211,8 @@ class TrialsTable(QTableView):
         self.trials = TrialsModel(self)
         self.setModel(self.trials)
         self.setObjectName("trials")
-        self.setAccessibleName(self.tr("Trials"))
-        self.setAccessibleDescription(self.tr("Return opens the run of a trial"))
+        self.setAccessibleName("Trials")
+        self.setAccessibleDescription("Return opens the run of a trial")
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
@@ -238,11 +233,11 @@ class TrialsTable(QTableView):
         header.sectionClicked.connect(self.trials.sort_by)
         self.doubleClicked.connect(lambda index: self._open(index.row()))
         self.selectionModel().currentRowChanged.connect(self._point)
-        self.copy = QAction(self.tr("Copy the table"), self)
+        self.copy = QAction("Copy the table", self)
         self.copy.setShortcut(QKeySequence.StandardKey.Copy)
         self.copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         self.copy.triggered.connect(self.copy_rows)
-        self.sort = QAction(self.tr("Sort by this column"), self)
+        self.sort = QAction("Sort by this column", self)
         self.sort.triggered.connect(self._sort_by_current)
         self.addActions((self.copy, self.sort))
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)

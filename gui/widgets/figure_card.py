@@ -171,11 +171,11 @@ class FigureRow(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
         captions = {
-            "loss": self.tr("TRAIN LOSS"),
-            "metric": self.tr("VALIDATION"),
-            "throughput": self.tr("THROUGHPUT"),
-            "step_time": self.tr("STEP TIME"),
-            "memory": self.tr("PEAK MEMORY"),
+            "loss": "TRAIN LOSS",
+            "metric": "VALIDATION",
+            "throughput": "THROUGHPUT",
+            "step_time": "STEP TIME",
+            "memory": "PEAK MEMORY",
         }
         self._cards = {key: FigureCard(caption) for key, caption in captions.items()}
         for card in self._cards.values():

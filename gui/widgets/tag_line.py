@@ -15,7 +15,7 @@ class TagLine(QLineEdit):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setPlaceholderText(self.tr("baseline, sweep"))
+        self.setPlaceholderText("baseline, sweep")
         self._known = QStringListModel(self)
         self.setCompleter(_TagCompleter(self._known, self))
 

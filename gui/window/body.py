@@ -247,10 +247,8 @@ class _Handle(QWidget):
         self.setCursor(Qt.CursorShape.SplitHCursor)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Ignored)
-        self.setAccessibleName(self.tr("Width of the left column"))
-        self.setToolTip(
-            self.tr("Drag, or the arrow keys: width. Double click, or Return: fold (Ctrl+B).")
-        )
+        self.setAccessibleName("Width of the left column")
+        self.setToolTip("Drag, or the arrow keys: width. Double click, or Return: fold (Ctrl+B).")
         self.setAccessibleDescription(self.toolTip())
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -47,10 +47,10 @@ class DesktopNotices(QObject):
 
     def _announce(self, info: RunInfo) -> None:
         sentences = {
-            RunState.FINISHED: self.tr("{run} finished"),
-            RunState.STOPPED: self.tr("{run} stopped"),
-            RunState.FAILED: self.tr("{run} failed"),
-            RunState.INTERRUPTED: self.tr("{run} was interrupted"),
+            RunState.FINISHED: "{run} finished",
+            RunState.STOPPED: "{run} stopped",
+            RunState.FAILED: "{run} failed",
+            RunState.INTERRUPTED: "{run} was interrupted",
         }
         title = sentences[info.state].format(run=info.title)
         self.ended.emit(f"{title}. {info.reason}".strip())

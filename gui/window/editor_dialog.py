@@ -19,18 +19,16 @@ class EditorDialog(QDialog):
         super().__init__(parent)
         self._editor = editor
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(self.tr("Editor"))
+        self.setWindowTitle("Editor")
         self.setMinimumWidth(_WIDTH)
-        label = Label(self.tr("&Command of the editor"))
+        label = Label("&Command of the editor")
         self.command = QLineEdit(editor.command)
         self.command.setPlaceholderText("code -g {file}:{line}")
         label.setBuddy(self.command)
         self.note = FieldNote()
         self.note.set_note(
-            self.tr(
-                "{file} and {line} stand for the place of an error; known editors need neither. "
-                "Empty: VISUAL or EDITOR of the environment, or an editor that is installed."
-            )
+            "{file} and {line} stand for the place of an error; known editors need neither. "
+            "Empty: VISUAL or EDITOR of the environment, or an editor that is installed."
         )
         buttons = QDialogButtonBox.StandardButton
         self.buttons = QDialogButtonBox(buttons.Ok | buttons.Cancel)

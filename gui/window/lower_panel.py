@@ -52,7 +52,7 @@ class LowerPanel(QFrame):
         self.tabs = QTabBar()
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
-        self.tabs.setAccessibleName(self.tr("Tabs of the lower panel"))
+        self.tabs.setAccessibleName("Tabs of the lower panel")
         self.pages = QStackedWidget()
         self._bars = QStackedWidget()
         self._bars.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
@@ -111,8 +111,7 @@ class LowerPanel(QFrame):
         """Show how many warnings and errors the run has had."""
         count = warnings + errors
         self.warnings.setText(f"▲ {count:,}" if count else "")
-        text = self.tr("Warnings: {warnings:,} · errors: {errors:,}")
-        text = text.format(warnings=warnings, errors=errors)
+        text = f"Warnings: {warnings:,} · errors: {errors:,}"
         self.warnings.setAccessibleName(text)
         self.warnings.setToolTip(plain_tip(text))
         self.warnings.setProperty("tone", "bad" if errors else "warning")
@@ -130,19 +129,19 @@ class LowerPanel(QFrame):
         self.setMinimumHeight(_LINE if is_folded else _MIN_HEIGHT)
         self.setMaximumHeight(_LINE if is_folded else 16_777_215)
         self.fold_button.set_picture("caret-up" if is_folded else "caret-down")
-        self._name(self.fold_button, self.tr("Unfold") if is_folded else self.tr("Fold"), "Ctrl+J")
+        self._name(self.fold_button, "Unfold" if is_folded else "Fold", "Ctrl+J")
         is_full = fold == "full"
         self.fill.set_picture("corners-in" if is_full else "corners-out")
         self._name(
             self.fill,
-            self.tr("Restore") if is_full else self.tr("Fill the page"),
-            self.tr("Ctrl+Shift+J, or a double click on a tab"),
+            "Restore" if is_full else "Fill the page",
+            "Ctrl+Shift+J, or a double click on a tab",
         )
 
     def _name(self, button: IconButton, text: str, keys: str) -> None:
         tip = f"{text} ({keys})"
         button.setToolTip(plain_tip(tip))
-        button.setAccessibleName(self.tr("Lower panel: {what}").format(what=text))
+        button.setAccessibleName(f"Lower panel: {text}")
 
     def _want(self, fold: Fold) -> None:
         self.fold_wanted.emit(fold)

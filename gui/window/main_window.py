@@ -106,58 +106,58 @@ class MainWindow(QMainWindow):
 
         self.setWindowTitle("Traindeck")
         self.setObjectName("window")
-        self.open_recipe = self._action(self.tr("Open file…"), "Ctrl+O")
-        self.new_recipe = self._action(self.tr("New recipe…"), "Ctrl+N")
-        self.check_recipe = self._action(self.tr("Check recipe"), "Ctrl+K")
-        self.import_runs = self._action(self.tr("Import runs…"), "Ctrl+Shift+I")
-        self.add_machine = self._action(self.tr("Add a machine…"), "")
-        self.export_run = self._action(self.tr("Export this run…"), "Ctrl+Shift+E")
-        self.choose_editor = self._action(self.tr("Editor…"), "")
-        self.quit = self._action(self.tr("Quit"), QKeySequence.StandardKey.Quit)
-        self.start = self._action(self.tr("Start run"), "Ctrl+R")
-        self.sweep = self._action(self.tr("Sweep…"), "Ctrl+Shift+R")
-        self.stop = self._action(self.tr("Stop"), "Ctrl+.")
-        self.checkpoint = self._action(self.tr("Save checkpoint"), "Ctrl+S")
-        self.filter_action = self._action(self.tr("Filter"), "Ctrl+F")
-        self.toggle_theme = self._action(self.tr("Dark or light"), "Ctrl+Shift+L")
-        self.fit = self._action(self.tr("Fit plots"), "F")
-        self.reset_layout = self._action(self.tr("Reset layout"), "")
+        self.open_recipe = self._action("Open file…", "Ctrl+O")
+        self.new_recipe = self._action("New recipe…", "Ctrl+N")
+        self.check_recipe = self._action("Check recipe", "Ctrl+K")
+        self.import_runs = self._action("Import runs…", "Ctrl+Shift+I")
+        self.add_machine = self._action("Add a machine…", "")
+        self.export_run = self._action("Export this run…", "Ctrl+Shift+E")
+        self.choose_editor = self._action("Editor…", "")
+        self.quit = self._action("Quit", QKeySequence.StandardKey.Quit)
+        self.start = self._action("Start run", "Ctrl+R")
+        self.sweep = self._action("Sweep…", "Ctrl+Shift+R")
+        self.stop = self._action("Stop", "Ctrl+.")
+        self.checkpoint = self._action("Save checkpoint", "Ctrl+S")
+        self.filter_action = self._action("Filter", "Ctrl+F")
+        self.toggle_theme = self._action("Dark or light", "Ctrl+Shift+L")
+        self.fit = self._action("Fit plots", "F")
+        self.reset_layout = self._action("Reset layout", "")
         self._add_menu(
-            self.tr("&File"),
+            "&File",
             *(self.open_recipe, self.new_recipe, self.check_recipe),
             *(self.import_runs, self.export_run, self.add_machine, self.choose_editor, self.quit),
         )
-        self.pause = self._action(self.tr("Pause or resume"), "Ctrl+P")
-        self.empty_cache = self._action(self.tr("Empty cache"), "Ctrl+E")
-        self.preflight = self._action(self.tr("Preflight"), "Ctrl+Shift+P")
-        self.race_strategies = self._action(self.tr("Race strategies"), "")
-        self.find_batch_size = self._action(self.tr("Find batch size…"), "Ctrl+Shift+B")
-        self.copy_command = self._action(self.tr("Copy command"), "Ctrl+Shift+C")
-        self.keep_loaded = self._action(self.tr("Keep frameworks loaded"), "")
+        self.pause = self._action("Pause or resume", "Ctrl+P")
+        self.empty_cache = self._action("Empty cache", "Ctrl+E")
+        self.preflight = self._action("Preflight", "Ctrl+Shift+P")
+        self.race_strategies = self._action("Race strategies", "")
+        self.find_batch_size = self._action("Find batch size…", "Ctrl+Shift+B")
+        self.copy_command = self._action("Copy command", "Ctrl+Shift+C")
+        self.keep_loaded = self._action("Keep frameworks loaded", "")
         self.keep_loaded.setCheckable(True)
         self.keep_loaded.setChecked(True)
         self.run_menu = self._add_menu(
-            self.tr("&Run"),
+            "&Run",
             *(self.start, self.sweep, self.pause, self.stop, self.checkpoint, self.empty_cache),
             *(self.preflight, self.race_strategies, self.find_batch_size),
             *(self.copy_command, self.keep_loaded),
         )
         self.theme_choices: dict[Choice, QAction] = {
-            "system": self._action(self.tr("As the system"), ""),
-            "dark": self._action(self.tr("Dark"), ""),
-            "light": self._action(self.tr("Light"), ""),
+            "system": self._action("As the system", ""),
+            "dark": self._action("Dark", ""),
+            "light": self._action("Light", ""),
         }
-        self.fold_column = self._action(self.tr("Left column"), "Ctrl+B")
-        self.fold_panel = self._action(self.tr("Lower panel"), "Ctrl+J")
-        self.fill_page = self._action(self.tr("Lower panel fills the page"), "Ctrl+Shift+J")
-        overview = self._action(self.tr("Overview"), "Ctrl+I")
+        self.fold_column = self._action("Left column", "Ctrl+B")
+        self.fold_panel = self._action("Lower panel", "Ctrl+J")
+        self.fill_page = self._action("Lower panel fills the page", "Ctrl+Shift+J")
+        overview = self._action("Overview", "Ctrl+I")
         overview.triggered.connect(self.show_overview)
         view_menu = self._add_menu(
-            self.tr("&View"),
+            "&View",
             *(self.fit, overview, self.fold_column, self.fold_panel, self.fill_page),
             *(self.toggle_theme, self.reset_layout),
         )
-        theme_menu = view_menu.addMenu(self.tr("Theme"))
+        theme_menu = view_menu.addMenu("Theme")
         theme_menu.addActions(list(self.theme_choices.values()))
         self._add_go_menu()
         self._add_help_menu()
@@ -171,7 +171,7 @@ class MainWindow(QMainWindow):
         self.run_page = RunPage(self._run_content(parts), self.bottom)
         self._pages = QStackedWidget()
         self._pages.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        self._pages.setAccessibleName(self.tr("Page"))
+        self._pages.setAccessibleName("Page")
         parts.runs_page.setObjectName("scrolled")
         self._runs_page = _scrolled(parts.runs_page)
         self._pages.addWidget(self.run_page)
@@ -290,7 +290,7 @@ class MainWindow(QMainWindow):
 
     def show_checking(self, is_checking: bool) -> None:
         """Let the action for a check of the recipe end the one that is going on."""
-        text = self.tr("Stop the check") if is_checking else self.tr("Check recipe")
+        text = "Stop the check" if is_checking else "Check recipe"
         self.check_recipe.setText(text)
 
     def show_on_screen(self) -> None:
@@ -337,38 +337,36 @@ class MainWindow(QMainWindow):
         return menu
 
     def _add_go_menu(self) -> None:
-        self.first_error = self._action(self.tr("First error"), "F8")
-        self.find_next = self._action(self.tr("Find next"), QKeySequence.StandardKey.FindNext)
-        self.find_previous = self._action(
-            self.tr("Find previous"), QKeySequence.StandardKey.FindPrevious
-        )
-        next_pane = self._action(self.tr("Next pane"), "F6")
-        previous_pane = self._action(self.tr("Previous pane"), "Shift+F6")
+        self.first_error = self._action("First error", "F8")
+        self.find_next = self._action("Find next", QKeySequence.StandardKey.FindNext)
+        self.find_previous = self._action("Find previous", QKeySequence.StandardKey.FindPrevious)
+        next_pane = self._action("Next pane", "F6")
+        previous_pane = self._action("Previous pane", "Shift+F6")
         next_pane.triggered.connect(lambda: go_to_pane(self._shown_panes(), 1))
         previous_pane.triggered.connect(lambda: go_to_pane(self._shown_panes(), -1))
-        run_page = self._action(self.tr("Page of the run"), "Ctrl+1")
-        runs_page = self._action(self.tr("Page of all runs"), "Ctrl+2")
-        race_page = self._action(self.tr("Page of the race"), "Ctrl+3")
-        sweeps_page = self._action(self.tr("Page of the sweeps"), "Ctrl+4")
-        machines_page = self._action(self.tr("Page of the machines"), "Ctrl+5")
+        run_page = self._action("Page of the run", "Ctrl+1")
+        runs_page = self._action("Page of all runs", "Ctrl+2")
+        race_page = self._action("Page of the race", "Ctrl+3")
+        sweeps_page = self._action("Page of the sweeps", "Ctrl+4")
+        machines_page = self._action("Page of the machines", "Ctrl+5")
         run_page.triggered.connect(lambda: self.show_page("run"))
         runs_page.triggered.connect(lambda: self.show_page("runs"))
         race_page.triggered.connect(lambda: self.show_page("race"))
         sweeps_page.triggered.connect(lambda: self.show_page("sweeps"))
         machines_page.triggered.connect(lambda: self.show_page("machines"))
         self._add_menu(
-            self.tr("&Go"),
+            "&Go",
             *(run_page, runs_page, race_page, sweeps_page, machines_page),
             *(self.filter_action, self.find_next, self.find_previous, self.first_error),
             *(next_pane, previous_pane),
         )
 
     def _add_help_menu(self) -> None:
-        help_action = self._action(self.tr("Keyboard shortcuts"), "")
+        help_action = self._action("Keyboard shortcuts", "")
         help_action.setShortcuts([QKeySequence("?"), QKeySequence("F1")])
         help_action.triggered.connect(self.show_shortcuts)
-        self.doctor = self._action(self.tr("Doctor…"), "")
-        self._add_menu(self.tr("&Help"), help_action, self.doctor)
+        self.doctor = self._action("Doctor…", "")
+        self._add_menu("&Help", help_action, self.doctor)
 
     def _column(self, parts: WindowParts) -> QWidget:
         runs = _Card()
@@ -381,8 +379,8 @@ class MainWindow(QMainWindow):
             )
         )
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        fold = IconButton("sidebar", self.tr("Fold the left column"), "")
-        fold.setToolTip(self.tr("Fold the left column (Ctrl+B)"))
+        fold = IconButton("sidebar", "Fold the left column", "")
+        fold.setToolTip("Fold the left column (Ctrl+B)")
         fold.clicked.connect(self.fold_column.trigger)
         parts.devices.add_corner(fold)
         return scroll
@@ -407,10 +405,10 @@ class MainWindow(QMainWindow):
         parts.events.setObjectName("events")
         parts.overview.setObjectName("overview")
         parts.media.setObjectName("media")
-        panel.add(parts.log, self.tr("Log"), parts.log_bar)
-        panel.add(parts.events, self.tr("Events"), parts.log_bar)
-        panel.add(parts.overview, self.tr("Overview"), parts.overview_bar)
-        panel.add(parts.media, self.tr("Media"), parts.media_bar)
+        panel.add(parts.log, "Log", parts.log_bar)
+        panel.add(parts.events, "Events", parts.log_bar)
+        panel.add(parts.overview, "Overview", parts.overview_bar)
+        panel.add(parts.media, "Media", parts.media_bar)
         parts.log.newest.connect(panel.show_line)
         parts.log.levels.connect(panel.show_warnings)
         return panel

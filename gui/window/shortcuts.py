@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from gui.style.translation import translate
 from gui.widgets.plain_text import Label
 from gui.window.tab_order import first_tab_stop
 
@@ -67,20 +66,11 @@ def _plain(text: str) -> str:
 def _qt_shortcuts() -> list[tuple[str, str]]:
     """Return the shortcuts that Qt implements, without an action."""
     return [
-        (translate("Shortcuts", "Tab"), translate("Shortcuts", "From field to field")),
-        (
-            translate("Shortcuts", "Space"),
-            translate("Shortcuts", "Press the button, or tick the box"),
-        ),
-        (
-            translate("Shortcuts", "Alt+Enter"),
-            translate("Shortcuts", "In a legend: that curve alone, or all again"),
-        ),
-        (translate("Shortcuts", "F10, Alt"), translate("Shortcuts", "Open the menu")),
-        (
-            translate("Shortcuts", "Alt+Letter"),
-            translate("Shortcuts", "Underlined letters: to that field or menu"),
-        ),
+        ("Tab", "From field to field"),
+        ("Space", "Press the button, or tick the box"),
+        ("Alt+Enter", "In a legend: that curve alone, or all again"),
+        ("F10, Alt", "Open the menu"),
+        ("Alt+Letter", "Underlined letters: to that field or menu"),
     ]
 
 
@@ -90,14 +80,12 @@ class ShortcutsDialog(QDialog):
     def __init__(self, window: QWidget, menus: Sequence[QMenu]) -> None:
         """`menus` of `window`."""
         super().__init__(window)
-        self.setWindowTitle(self.tr("Keyboard shortcuts"))
+        self.setWindowTitle("Keyboard shortcuts")
         content = QWidget()
         columns = QHBoxLayout(content)
         columns.setContentsMargins(0, 0, 0, 0)
         columns.setSpacing(28)
-        for groups in _in_columns(
-            [*shortcuts(window, menus), (self.tr("Everywhere"), _qt_shortcuts())]
-        ):
+        for groups in _in_columns([*shortcuts(window, menus), ("Everywhere", _qt_shortcuts())]):
             columns.addLayout(_column(groups))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
@@ -119,7 +107,7 @@ class _Keys(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setWidget(content)
-        self.setAccessibleName(self.tr("Keyboard shortcuts"))
+        self.setAccessibleName("Keyboard shortcuts")
 
     def sizeHint(self) -> QSize:
         """The size of the content, at most that of the screen without a margin."""

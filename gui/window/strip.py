@@ -57,11 +57,11 @@ class WindowStrip(QFrame):
         self.setFixedHeight(_HEIGHT)
         self.menu_button = MenuButton(menus)
         names: Mapping[PageName, tuple[str, str]] = {
-            "run": (self.tr("Run"), self.tr("The plots and the log of one run (Ctrl+1)")),
-            "runs": (self.tr("Runs"), self.tr("All runs, side by side (Ctrl+2)")),
-            "race": (self.tr("Race"), self.tr("Strategies, side by side, before a run (Ctrl+3)")),
-            "sweeps": (self.tr("Sweeps"), self.tr("Many runs that differ in settings (Ctrl+4)")),
-            "machines": (self.tr("Machines"), self.tr("This machine and others (Ctrl+5)")),
+            "run": ("Run", "The plots and the log of one run (Ctrl+1)"),
+            "runs": ("Runs", "All runs, side by side (Ctrl+2)"),
+            "race": ("Race", "Strategies, side by side, before a run (Ctrl+3)"),
+            "sweeps": ("Sweeps", "Many runs that differ in settings (Ctrl+4)"),
+            "machines": ("Machines", "This machine and others (Ctrl+5)"),
         }
         self._names = names
         self.pages = {page: self._page(page, *texts) for page, texts in names.items()}
@@ -131,20 +131,19 @@ class WindowStrip(QFrame):
             return
         button.setText(text)
         button.set_busy(bool(progress))
-        running = self.tr("A race is measured: {progress}")
+        running = f"A race is measured: {progress}"
         if machine:
-            running = self.tr("A race is measured on {machine}: {progress}")
-        running = running.format(progress=progress, machine=machine)
+            running = f"A race is measured on {machine}: {progress}"
         tip = f"{running}\n{tip}" if progress else tip
         button.setToolTip(plain_tip(tip))
-        button.setAccessibleName(self.tr("Page: {name}").format(name=text))
+        button.setAccessibleName(f"Page: {text}")
 
     def _page(self, page: PageName, text: str, tip: str) -> PageButton:
         button = PageButton()
         button.setObjectName("page")
         button.setText(text)
         button.setToolTip(plain_tip(tip))
-        button.setAccessibleName(self.tr("Page: {name}").format(name=text))
+        button.setAccessibleName(f"Page: {text}")
         button.setCheckable(True)
         button.setAutoExclusive(True)
         button.clicked.connect(partial(self.page_chosen.emit, page))
@@ -180,9 +179,9 @@ class MenuButton(QToolButton):
     def __init__(self, menus: Sequence[QMenu]) -> None:
         super().__init__()
         self.setObjectName("menu")
-        name = self.tr("Menu")
+        name = "Menu"
         self.setAccessibleName(name)
-        self.setToolTip(plain_tip(self.tr("Menu (F10, or Alt)")))
+        self.setToolTip(plain_tip("Menu (F10, or Alt)"))
         self.setIconSize(_ICON)
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         whole = QMenu(name, self)

@@ -26,7 +26,7 @@ class TemplateLabel(Label):
         """Show the newest status of the templates."""
         text = self._text(status)
         self.setText(text)
-        self.setAccessibleName(self.tr("For the next run: {text}").format(text=text))
+        self.setAccessibleName(f"For the next run: {text}")
         facts = "\n".join(self._lines(status))
         set_wrapped_tip(self, facts)
         self.setAccessibleDescription(facts)
@@ -38,31 +38,28 @@ class TemplateLabel(Label):
             return ""
         needed = [each for each in status.states if status.kind and each.kind == status.kind.name]
         if status.kind and status.problem and not needed:
-            return self.tr("{framework} not loaded").format(framework=status.kind.title)
+            return f"{status.kind.title} not loaded"
         for state in (*needed, *status.states):
             return self._condition(state).format(framework=KINDS[state.kind].title)
         return ""
 
     def _condition(self, state: TemplateState) -> str:
         if state.problem:
-            return self.tr("{framework} not loaded")
-        return self.tr("{framework} ready") if state.is_ready else self.tr("loading {framework} …")
+            return "{framework} not loaded"
+        return "{framework} ready" if state.is_ready else "loading {framework} …"
 
     def _lines(self, status: TemplateStatus) -> list[str]:
-        lines = [self.tr("A run starts at once if its framework is loaded in advance.")]
+        lines = ["A run starts at once if its framework is loaded in advance."]
         for state in status.states:
-            facts = self.tr("{condition} · {memory} · pid {pid} · workers: {workers}").format(
-                condition=self._condition(state).format(framework=KINDS[state.kind].title),
-                memory=byte_size(state.memory),
-                pid=state.pid,
-                workers=state.workers,
+            condition = self._condition(state).format(framework=KINDS[state.kind].title)
+            facts = (
+                f"{condition} · {byte_size(state.memory)} · pid {state.pid} · workers: "
+                f"{state.workers}"
             )
             lines += [capitalized(facts), *([f"{state.problem}."] if state.problem else [])]
         if status.kind and status.problem:
             lines.append(f"{status.kind.title}: {status.problem}.")
         lines.append(
-            self.tr(
-                "Each ends after {minutes} minutes without a run. The menu Run switches this off."
-            ).format(minutes=IDLE_MINUTES)
+            f"Each ends after {IDLE_MINUTES} minutes without a run. The menu Run switches this off."
         )
         return lines

@@ -20,7 +20,6 @@ from engine.spec.metric_direction import NO_OVERRIDES
 from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import Machines, place_of
-from gui.style.translation import translate
 
 if TYPE_CHECKING:
     from engine.remote.watched import RemoteFollow
@@ -84,8 +83,8 @@ class OwnCurveReader(CurveReader):
         try:
             return self._news(most) if self._follower.open() else CurveNews(self._run_id)
         except sqlite3.Error as error:
-            text = translate("CurveReader", "The curves of run {run} cannot be read: {error}.")
-            return CurveNews(self._run_id, trouble=text.format(run=self._run_id, error=error))
+            text = f"The curves of run {self._run_id} cannot be read: {error}."
+            return CurveNews(self._run_id, trouble=text)
         finally:
             self._follower.close()
 
@@ -138,9 +137,10 @@ class RemoteCurveReader(CurveReader):
         if self._follow is None:
             if self._is_known:
                 return CurveNews(self._run_id)
-            text = translate("CurveReader", "The curves of run {run} cannot be read: {error}.")
-            why = translate("CurveReader", "its machine is not connected")
-            return CurveNews(self._run_id, trouble=text.format(run=self._run_id, error=why))
+            why = "its machine is not connected"
+            return CurveNews(
+                self._run_id, trouble=f"The curves of run {self._run_id} cannot be read: {why}."
+            )
         deadline = time.monotonic() + _FIRST_SECONDS
         while self._machines.is_connected(self._machine) and time.monotonic() < deadline:
             if self._is_there.wait(_CHECK_SECONDS):

@@ -91,8 +91,10 @@ class ZoomReader(QObject):
         if not isinstance(error, (sqlite3.Error, *UNREADABLE, ValueError)):
             raise error
         if self._finish(request):
-            text = self.tr("Finer points of {series} in run {run} cannot be read: {error}.")
-            self.trouble.emit(text.format(series=request.series, run=request.run_id, error=error))
+            text = (
+                f"Finer points of {request.series} in run {request.run_id} cannot be read: {error}."
+            )
+            self.trouble.emit(text)
 
     def _finish(self, request: _ZoomRequest) -> bool:
         """Start the next waiting request for the series; return whether `request` is still

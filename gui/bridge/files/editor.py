@@ -15,7 +15,6 @@ from typing import NamedTuple
 from PySide6.QtCore import QObject, QSettings, Signal
 
 from gui.bridge.background import Background
-from gui.style.translation import translate
 
 SETTING = "editor/command"
 """Key of the settings: the user's command, such as `code -g {file}:{line}`."""
@@ -110,9 +109,9 @@ def command_problem(command: str) -> str:
     try:
         words = shlex.split(command)
     except ValueError:
-        return translate("Editor", "The command has a quotation mark without its partner.")
+        return "The command has a quotation mark without its partner."
     if words and shutil.which(words[0]) is None:
-        return translate("Editor", "There is no program {name}.").format(name=words[0])
+        return f"There is no program {words[0]}."
     return ""
 
 
@@ -122,14 +121,10 @@ def open_place(place: Place, wanted: str) -> None:
     Waits a second for an editor that fails at once. Raises CannotOpen.
     """
     if not place.file.is_file():
-        text = translate("Editor", "{file} is not there any more.")
-        raise CannotOpen(text.format(file=place.file))
+        raise CannotOpen(f"{place.file} is not there any more.")
     words = editor_words(place, wanted, os.environ, shutil.which)
     if not words:
-        text = translate(
-            "Editor",
-            "No editor was found. Set the variable VISUAL, or choose one under File → Editor…",
-        )
+        text = "No editor was found. Set the variable VISUAL, or choose one under File → Editor…"
         raise CannotOpen(text)
     try:
         process = subprocess.Popen(
@@ -137,16 +132,14 @@ def open_place(place: Place, wanted: str) -> None:
             stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     except (OSError, ValueError) as error:
-        text = translate("Editor", "{name} could not be started: {why}.")
-        raise CannotOpen(text.format(name=words[0], why=error)) from error
+        raise CannotOpen(f"{words[0]} could not be started: {error}.") from error
     try:
         code = process.wait(_EARLY_SECONDS)
     except subprocess.TimeoutExpired:
         threading.Thread(target=process.wait, daemon=True, name="reap").start()
         return
     if code:
-        text = translate("Editor", "{name} did not open {file}: it ended with the code {code}.")
-        raise CannotOpen(text.format(name=words[0], file=place.file, code=code))
+        raise CannotOpen(f"{words[0]} did not open {place.file}: it ended with the code {code}.")
 
 
 def editor_words(

@@ -14,7 +14,6 @@ from PySide6.QtGui import QImage, QImageReader
 from engine.interface.values import NoAnswer
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import UNREADABLE, Machines
-from gui.style.translation import translate
 
 if TYPE_CHECKING:
     from engine.interface.engine import Engine
@@ -116,17 +115,14 @@ def read_image(engine: Engine, run: str, file: str, longest_edge: int = 0) -> QI
     """
     name = PurePosixPath(file)
     if name.parts[:1] != (FOLDER,) or ".." in name.parts or "\0" in file:
-        text = translate("Media", "{file} is not in the folder of images of this run.")
-        raise UnfitImage(text.format(file=file))
+        raise UnfitImage(f"{file} is not in the folder of images of this run.")
     try:
         content = engine.read_media(run, file)
     except FileNotFoundError as error:
-        text = translate("Media", "{file} is not there any more.")
-        raise UnfitImage(text.format(file=file)) from error
+        raise UnfitImage(f"{file} is not there any more.") from error
     except (*UNREADABLE, ValueError) as error:
-        text = translate("Media", "{file} cannot be read: {why}.")
         why = getattr(error, "strerror", None) or str(error).rstrip(".")
-        raise UnfitImage(text.format(file=file, why=why)) from error
+        raise UnfitImage(f"{file} cannot be read: {why}.") from error
     return decode(content, file, longest_edge)
 
 
@@ -134,12 +130,11 @@ def decode(content: bytes, file: str, longest_edge: int = 0) -> QImage:
     """Return the image of a PNG; see `read_image`. Raises UnfitImage."""
     size = _png_size(content)
     if size.isEmpty():
-        text = translate("Media", "{file} is no PNG image.")
-        raise UnfitImage(text.format(file=file))
+        raise UnfitImage(f"{file} is no PNG image.")
     edge = max(size.width(), size.height())
     if edge > LONGEST_EDGE or size.width() * size.height() > MOST_PIXELS:
-        text = translate("Media", "{file} is too large to be shown: {width:,} × {height:,} pixels.")
-        raise UnfitImage(text.format(file=file, width=size.width(), height=size.height()))
+        text = f"{file} is too large to be shown: {size.width():,} × {size.height():,} pixels."
+        raise UnfitImage(text)
     buffer = QBuffer()
     buffer.setData(content)
     buffer.open(QBuffer.OpenModeFlag.ReadOnly)
@@ -149,8 +144,7 @@ def decode(content: bytes, file: str, longest_edge: int = 0) -> QImage:
         reader.setScaledSize(scaled.expandedTo(QSize(1, 1)))
     image = reader.read()
     if image.isNull():
-        text = translate("Media", "{file} is damaged: {why}.")
-        raise UnfitImage(text.format(file=file, why=reader.errorString()))
+        raise UnfitImage(f"{file} is damaged: {reader.errorString()}.")
     return image
 
 

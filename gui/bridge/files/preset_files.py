@@ -7,7 +7,6 @@ from pathlib import Path
 from engine.spec import presets
 from engine.spec.presets import UnreadablePreset
 from engine.spec.run_spec import RunSpec
-from gui.style.translation import translate
 
 
 class PresetError(Exception):
@@ -43,14 +42,12 @@ def save_preset(name: str, spec: RunSpec) -> None:
     try:
         presets.save(name, spec)
     except ValueError as error:
-        text = translate("PresetMenu", "The preset was not saved. {why}")
-        raise PresetError(text.format(why=error)) from error
+        raise PresetError(f"The preset was not saved. {error}") from error
     except OSError as error:
-        text = translate(
-            "PresetMenu", "The preset was not saved: {file} cannot be written ({why})."
-        )
         file = presets.path_of(name)
-        raise PresetError(text.format(file=file, why=error.strerror)) from error
+        raise PresetError(
+            f"The preset was not saved: {file} cannot be written ({error.strerror})."
+        ) from error
 
 
 def write_preset(file: Path, spec: RunSpec) -> None:
@@ -58,8 +55,7 @@ def write_preset(file: Path, spec: RunSpec) -> None:
     try:
         presets.write(file, spec)
     except OSError as error:
-        text = translate("PresetMenu", "{file} was not written: {why}.")
-        raise PresetError(text.format(file=file, why=error.strerror)) from error
+        raise PresetError(f"{file} was not written: {error.strerror}.") from error
 
 
 def delete_preset(name: str) -> None:
@@ -67,5 +63,4 @@ def delete_preset(name: str) -> None:
     try:
         presets.delete(name)
     except OSError as error:
-        text = translate("PresetMenu", "“{name}” was not deleted: {why}.")
-        raise PresetError(text.format(name=name, why=error.strerror)) from error
+        raise PresetError(f"“{name}” was not deleted: {error.strerror}.") from error

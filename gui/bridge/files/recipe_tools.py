@@ -13,7 +13,6 @@ from engine.spec.catalog import TEMPLATES, template_kinds
 from engine.spec.run_spec import RunSpec
 from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background
-from gui.style.translation import translate
 
 __all__ = ["CannotWrite", "CheckResult", "RecipeCheck", "recipe_kinds", "write_recipe"]
 
@@ -32,8 +31,7 @@ def write_recipe(file: Path, kind: str) -> None:
     try:
         file.write_text((TEMPLATES / f"{kind}.py").read_text("utf-8"), encoding="utf-8")
     except OSError as error:
-        text = translate("RecipeTools", "{file} was not written: {why}.")
-        raise CannotWrite(text.format(file=file, why=error.strerror or error)) from error
+        raise CannotWrite(f"{file} was not written: {error.strerror or error}.") from error
 
 
 class RecipeCheck(QObject):

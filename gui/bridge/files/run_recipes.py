@@ -15,7 +15,6 @@ from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
 from gui.bridge.files.recipes import read_run_recipe
 from gui.bridge.machines.machines import UNREADABLE, is_elsewhere, place_of
-from gui.style.translation import translate
 
 
 class RunRecipes(QObject):
@@ -56,10 +55,10 @@ def origin_of(info: RunInfo, recipe: RecipeInfo) -> str:
     machine = place_of(info.id)[0]
     if not machine or recipe.builtin:
         return ""
-    text = translate(
-        "RunRecipes", "{file} as run {run} has trained it: on {machine} it may be newer."
+    return (
+        f"{Path(info.spec.recipe).name} as run {info.id} has trained it: on {machine} it may "
+        "be newer."
     )
-    return text.format(file=Path(info.spec.recipe).name, run=info.id, machine=machine)
 
 
 class NotForTheForm(Exception):
@@ -81,11 +80,8 @@ def settings_here(spec: RunSpec, recipe: RecipeInfo) -> RunSpec:
     folder = PurePosixPath(spec.working_folder or script.parent)
     at = next((place for place, word in enumerate(spec.command) if folder / word == script), None)
     if at is None or not recipe.copy:
-        text = translate(
-            "RunRecipes",
-            "{script} is started by its folder, which does not come here: run it again there.",
-        )
-        raise NotForTheForm(text.format(script=script))
+        text = f"{script} is started by its folder, which does not come here: run it again there."
+        raise NotForTheForm(text)
     name = Path(recipe.copy).name
     command = (*spec.command[:at], name, *spec.command[at + 1 :])
     return replace(spec, recipe=recipe.copy, command=command, working_folder="")

@@ -27,7 +27,6 @@ from engine.spec.script_spec import command_problems, default_strategy
 from engine.spec.spec_file import without_secrets
 from engine.spec.validation import Problem
 from gui.bridge.machines.machines import is_elsewhere
-from gui.style.translation import translate
 
 _USUAL_NAMES = (".venv", "venv")
 _PARENTS = 3
@@ -59,9 +58,8 @@ def script_options(path: str) -> tuple[Option, ...]:
 
 def environments(script: str) -> list[Environment]:
     """Return Traindeck's own Python, environments beside the script and above it, and conda's."""
-    own = translate("Environments", "Traindeck's own · Python {version}")
     version = ".".join(map(str, sys.version_info[:3]))
-    found = {"": Environment("", own.format(version=version))}
+    found = {"": Environment("", f"Traindeck's own · Python {version}")}
     with contextlib.suppress(OSError):  # the page of recipes says that the list is damaged
         for known in registry.environments():
             version = known.facts.python
@@ -74,7 +72,7 @@ def environments(script: str) -> list[Environment]:
             name = each.name if place == folder else f"{place.name}/{each.name}"
             found.setdefault(_program(each), _environment(each, name, usual))
     for each in conda_environments():
-        name = translate("Environments", "conda {name}").format(name=each.name)
+        name = f"conda {each.name}"
         found.setdefault(_program(each), _environment(each, name))
     return list(found.values())
 
@@ -148,40 +146,34 @@ def script_facts(info: RunInfo) -> ScriptFacts:
     """Describe the run of a script."""
     spec = info.spec
     own = uses_calls(info)
-    secrets = translate("ScriptFacts", "{name}: not stored, from the environment")
     variables = [f"{name}={value}" for name, value in storable(spec).variables.items()]
-    variables += [secrets.format(name=name) for name in storable(spec).secret_variables]
+    variables += [
+        f"{name}: not stored, from the environment" for name in storable(spec).secret_variables
+    ]
     if own:
-        stopping = translate(
-            "ScriptFacts",
-            "Saves a checkpoint at the next step that all ranks reach, and ends the script.",
-        )
-        saving = translate(
-            "ScriptFacts",
+        stopping = "Saves a checkpoint at the next step that all ranks reach, and ends the script."
+        saving = (
             "Saves everything that the script has passed to place() and keep(). Resume continues "
-            "exactly there.",
+            "exactly there."
         )
     else:
-        stopping = translate(
-            "ScriptFacts",
+        stopping = (
             "Saves the weights at the next step that all ranks reach, and ends the script. A "
-            "script that takes no steps gets Ctrl-C, then SIGTERM, and may save by itself. After "
-            "{seconds:g} s it is killed.",
-        ).format(seconds=spec.stop_seconds)
-        saving = translate(
-            "ScriptFacts",
-            "Saves the weights of the models and the state of their optimizers, for you to load. "
-            "The position in the training loop is not saved: only the script knows it.",
+            "script that takes no steps gets Ctrl-C, then SIGTERM, and may save by itself. "
+            f"After {spec.stop_seconds:g} s it is killed."
         )
-    figures = translate(
-        "ScriptFacts",
+        saving = (
+            "Saves the weights of the models and the state of their optimizers, for you to load. "
+            "The position in the training loop is not saved: only the script knows it."
+        )
+    figures = (
         "Steps, losses and learning rates are read from the optimizers and from Keras' fit. All "
-        "other curves, images and histograms are what the script logs, under its own names.",
+        "other curves, images and histograms are what the script logs, under its own names."
     )
     if spec.output_figures:
-        more = translate("ScriptFacts", "Printed metrics are read as long as the script logs none.")
+        more = "Printed metrics are read as long as the script logs none."
     else:
-        more = translate("ScriptFacts", "Printed metrics are not read.")
+        more = "Printed metrics are not read."
     return ScriptFacts(
         command=shlex.join(shown_words(shown_command(spec, spec.command))),
         folder=spec.working_folder or str(Path(spec.recipe).parent),

@@ -15,7 +15,6 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import Machines
-from gui.style.translation import translate
 
 if TYPE_CHECKING:
     from engine.remote.connection import LinkStatus
@@ -132,8 +131,8 @@ class EnvironmentsThere(QObject):
         """Return why the Python of `spec` cannot train `recipe` there, as far as it is known; what
         is not is asked for. Emits `checked` then."""
         if self.environments is None:
-            text = translate("Environments", "{machine} has not said yet which Pythons it has.")
-            return [Problem("interpreter", text.format(machine=self.machine))]
+            text = f"{self.machine} has not said yet which Pythons it has."
+            return [Problem("interpreter", text)]
         asked = (spec.recipe, recipe.framework, spec.strategy, spec.interpreter, spec.devices)
         if asked not in self._asked and self._background is not None:
             self._asked.add(asked)

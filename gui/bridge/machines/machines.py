@@ -17,7 +17,6 @@ from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import NoSuchRun, RunInfo, UnreadableRun, get_run
 from engine.runs.run_state import RunState
 from engine.telemetry.snapshot import Snapshot
-from gui.style.translation import translate
 
 if TYPE_CHECKING:
     from engine.interface.engine import Engine
@@ -296,8 +295,7 @@ class Machines(QObject):
         """Return the connection to a machine. For any thread. Raises NoAnswer."""
         link = self._links.get(name)
         if link is None:
-            text = translate("Machines", "{machine} is not connected.")
-            raise NoAnswer(text.format(machine=name))
+            raise NoAnswer(f"{name} is not connected.")
         return link.connection
 
     def follow(
@@ -357,8 +355,7 @@ class Machines(QObject):
             if not tells_always:
                 return
             self._machines = []
-            text = translate("Machines", "No other machine is shown: {why}.")
-            self.failed.emit(text.format(why=error))
+            self.failed.emit(f"No other machine is shown: {error}.")
         if tells_always or self._machines != before:
             self.listed.emit(self.machines)
 
@@ -461,6 +458,5 @@ def _lost(machine: str, info: RunInfo, why: str) -> RunInfo:
     """Return what is known of a run while its machine is not connected."""
     if info.state.is_over:
         return info
-    text = translate("Machines", "There is no connection to {machine}. {why}")
-    reason = text.format(machine=machine, why=why).rstrip()
+    reason = f"There is no connection to {machine}. {why}".rstrip()
     return info._replace(state=RunState.ELSEWHERE, reason=reason)

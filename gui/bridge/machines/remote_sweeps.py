@@ -11,7 +11,6 @@ from engine.remote.connection import Connection, LinkStatus
 from engine.remote.watched import ListedSweeps
 from engine.sweeps.report import SweepReport
 from gui.bridge.machines.machines import Machines
-from gui.style.translation import translate
 
 NOT_CONNECTED = "elsewhere"
 """The state of a sweep, and of a trial, that was running when the connection to its machine broke:
@@ -57,8 +56,7 @@ class RemoteSweeps(QObject):
 
     def missing(self) -> list[str]:
         """Return the sentences that say of which machines sweeps are missing, and why."""
-        text = translate("Machines", "Sweeps of {machine} are missing here. {why}")
-        return [text.format(machine=name, why=why) for name, why in self._missing.items()]
+        return [f"Sweeps of {name} are missing here. {why}" for name, why in self._missing.items()]
 
     def set_watching(self, watching: bool) -> None:
         """Follow the sweeps from now on, or no more."""
@@ -118,8 +116,7 @@ def _lost(machine: str, report: SweepReport, why: str) -> SweepReport:
     """Return what is known of a sweep while its machine is not connected."""
     if report.summary.state not in ("running", NOT_CONNECTED):
         return report
-    text = translate("Machines", "There is no connection to {machine}. {why}")
-    problem = text.format(machine=machine, why=why).rstrip()
+    problem = f"There is no connection to {machine}. {why}".rstrip()
     trials = tuple(
         msgspec.structs.replace(each, state=NOT_CONNECTED) if each.state == "running" else each
         for each in report.trials

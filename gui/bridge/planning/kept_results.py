@@ -61,8 +61,8 @@ class KeptResults(QObject):
             case NoAnswer() | CannotStart():
                 self.failed.emit(str(error))
             case OSError():
-                text = self.tr("What was measured before cannot be read: {why}.")
-                self.failed.emit(text.format(why=error.strerror or error))
+                text = f"What was measured before cannot be read: {error.strerror or error}."
+                self.failed.emit(text)
             case _:
                 raise error
 

@@ -157,8 +157,11 @@ class Planning(QObject):
         except (CannotStart, NoAnswer) as error:
             end = MeasuringEnd(why=str(error))
         except OSError as error:
-            text = self.tr("Nothing was measured: the process could not be started ({why}).")
-            end = MeasuringEnd(why=text.format(why=error.strerror or error))
+            text = (
+                "Nothing was measured: the process could not be started "
+                f"({error.strerror or error})."
+            )
+            end = MeasuringEnd(why=text)
         self._emit_if_open(self._left, now, end)
 
     def _emit_if_open(self, signal: object, *arguments: object) -> None:
@@ -197,9 +200,9 @@ class Planning(QObject):
     def _crash(self, end: MeasuringEnd) -> str:
         """Return that the process has ended without a result, and what it said last."""
         code = end.exit_code
-        how = signal_name(code) or self.tr("exit code {code}").format(code=code)
-        text = self.tr("The process that measures has ended without a result ({how}).")
-        return " ".join(filter(None, (text.format(how=how), end.last_words)))
+        how = signal_name(code) or f"exit code {code}"
+        text = f"The process that measures has ended without a result ({how})."
+        return " ".join(filter(None, (text, end.last_words)))
 
 
 class _Measurement:

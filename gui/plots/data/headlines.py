@@ -15,7 +15,6 @@ from gui.plots.data.series_style import (
     PlotKind,
     SeriesStyle,
 )
-from gui.style.translation import translate
 
 _MEAN_PLOTS = (DEVICE_UTILISATION, DEVICE_POWER, STEP_TIME_BY_RANK)
 """Plots whose headline is the mean of the newest values; for the step time, of computing only."""
@@ -50,7 +49,7 @@ class Headlines:
             if not figures:
                 return ""
             peak = f"{max(figures.values()):{kind.value_format}} {kind.unit}"
-            return translate("Headlines", "{figure} peak").format(figure=peak)
+            return f"{peak} peak"
         if kind not in _MEAN_PLOTS:
             return ""
         if len(known) and (kind is not STEP_TIME_BY_RANK or style.label == _COMPUTE):
@@ -59,7 +58,7 @@ class Headlines:
             return ""
         mean = f"{sum(figures.values()) / len(figures):{kind.value_format}} {kind.unit}"
         if kind is STEP_TIME_BY_RANK:
-            return translate("Headlines", "{figure} compute").format(figure=mean)
+            return f"{mean} compute"
         if len(figures) > 1:
-            return translate("Headlines", "{figure} mean").format(figure=mean)
+            return f"{mean} mean"
         return mean

@@ -28,7 +28,6 @@ from engine.messages.events import (
 from engine.runs.store.store_reader import StoredEvent
 from engine.system.units import duration
 from gui.plots.data.x_axis import Polyline, XKind, XScale
-from gui.style.translation import translate
 
 MAX_MARKERS = 2000
 """With more markers, every other checkpoint marker is dropped: they are too close to each other."""
@@ -126,8 +125,7 @@ class RunTimeline:
                 else:
                     self._add_marker(MarkerKind.SHRUNK, step, now, text)
             case CheckpointSaved(path, step):
-                text = translate("RunTimeline", "Checkpoint of step {step}: {name}")
-                text = text.format(step=f"{step:,}", name=Path(path).name)
+                text = f"Checkpoint of step {step:,}: {Path(path).name}"
                 self._add_marker(MarkerKind.CHECKPOINT, step, now, text)
             case CheckpointFailed(step, text):
                 self._add_marker(MarkerKind.ALARM, step, now, text)
@@ -171,7 +169,7 @@ class RunTimeline:
     def _with_changes(self, marker: Marker) -> Marker:
         """Return `marker` with the changes that begin there, one text per attempt."""
         changes = [
-            translate("RunTimeline", "Changed: {changes}.").format(changes=self._edits[attempt])
+            f"Changed: {self._edits[attempt]}."
             for attempt in marker.attempts
             if attempt in self._edits
         ]
@@ -185,15 +183,11 @@ class RunTimeline:
             return self._shrunk.text
         texts = {"attempt": self._attempt, "step": f"{step:,}", "down": duration(down)}
         if self._restarting is None:
-            text = translate(
-                "RunTimeline", "Resumed at step {step} after {down} (attempt {attempt})."
-            )
+            text = "Resumed at step {step} after {down} (attempt {attempt})."
         elif self._checkpoint:
-            text = translate(
-                "RunTimeline", "Restart {number} of {most} at step {step}, from {checkpoint}: {why}"
-            )
+            text = "Restart {number} of {most} at step {step}, from {checkpoint}: {why}"
         else:
-            text = translate("RunTimeline", "Restart {number} of {most}, from the beginning: {why}")
+            text = "Restart {number} of {most}, from the beginning: {why}"
         if self._restarting is not None:
             texts |= {
                 "number": self._restarting.number,
@@ -205,11 +199,8 @@ class RunTimeline:
 
     def _pause_text(self, step: int, now: float) -> str:
         if math.isnan(self._paused_since):
-            return translate("RunTimeline", "Resumed after a pause at step {step}").format(
-                step=f"{step:,}"
-            )
-        text = translate("RunTimeline", "Resumed after a pause of {length} at step {step}")
-        return text.format(length=duration(now - self._paused_since), step=f"{step:,}")
+            return f"Resumed after a pause at step {step:,}"
+        return f"Resumed after a pause of {duration(now - self._paused_since)} at step {step:,}"
 
     def _add_marker(self, kind: MarkerKind, step: float, now: float, text: str) -> None:
         self._keep_marker(Marker(kind, step, now, text))

@@ -10,7 +10,7 @@ from engine.runs.series_names import metric_name
 from engine.spec.metric_direction import NO_OVERRIDES, lower_is_better, primary_metric
 from engine.system.units import GIB
 from gui.style import formatting
-from gui.style.translation import QT_TRANSLATE_NOOP, translate
+from gui.style.translation import translate
 
 
 class PlotKind(NamedTuple):
@@ -71,46 +71,36 @@ class SeriesStyle(NamedTuple):
         return self.label if self.rank is None else f"{self.label} {self.rank}"
 
 
-LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Loss"), 0)
+LOSS = PlotKind("Loss", 0)
 METRIC_RANK = 1
 """Rank of the plots of metrics: plots of a higher rank show how a run trains, not how well."""
 
 LOGGED_RANK = 12
 """Rank of the plots of what a script or a recipe has logged, of which the name alone is known."""
 
-STEP_TIME = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Step time"), 2, "ms", ".4g", (0.0, None), is_stacked=True
-)
+STEP_TIME = PlotKind("Step time", 2, "ms", ".4g", (0.0, None), is_stacked=True)
 """The parts are the mean of all ranks; the upper edge is what a step takes."""
 
 STEP_SHARES = STEP_TIME._replace(unit="%", value_format=".0f", y_range=(0.0, 100.0))
 """In the place of `STEP_TIME` for an old run, whose step time was not recorded."""
 
-DEVICE_MEMORY = PlotKind(QT_TRANSLATE_NOOP("Plots", "Device memory"), 3, "GiB", ".1f", (0.0, None))
-DEVICE_UTILISATION = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Device utilisation"), 4, "%", ".0f", (0.0, 100.0)
-)
-THROUGHPUT_PLOT = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Throughput"), 5, "samples/s", ",.0f", (0.0, None)
-)
-LEARNING_RATE = PlotKind(QT_TRANSLATE_NOOP("Plots", "Learning rate"), 6)
-GRADIENT_NORM = PlotKind(QT_TRANSLATE_NOOP("Plots", "Gradient norm"), 7)
-DEVICE_TEMPERATURE = PlotKind(QT_TRANSLATE_NOOP("Plots", "Device temperature"), 9, "°C", ".0f")
-DEVICE_POWER = PlotKind(QT_TRANSLATE_NOOP("Plots", "Device power"), 10, "W", ".0f", (0.0, None))
-STEP_TIME_BY_RANK = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Step time by rank"), 8, "%", ".0f", (0.0, 100.0), per_rank=True
-)
-WORKER_MEMORY = PlotKind(
-    QT_TRANSLATE_NOOP("Plots", "Worker memory"), 11, "GiB", ".2f", (0.0, None), per_rank=True
-)
-ENERGY_PLOT = PlotKind(QT_TRANSLATE_NOOP("Plots", "Energy"), 10, "Wh", ".4g", (0.0, None))
+DEVICE_MEMORY = PlotKind("Device memory", 3, "GiB", ".1f", (0.0, None))
+DEVICE_UTILISATION = PlotKind("Device utilisation", 4, "%", ".0f", (0.0, 100.0))
+THROUGHPUT_PLOT = PlotKind("Throughput", 5, "samples/s", ",.0f", (0.0, None))
+LEARNING_RATE = PlotKind("Learning rate", 6)
+GRADIENT_NORM = PlotKind("Gradient norm", 7)
+DEVICE_TEMPERATURE = PlotKind("Device temperature", 9, "°C", ".0f")
+DEVICE_POWER = PlotKind("Device power", 10, "W", ".0f", (0.0, None))
+STEP_TIME_BY_RANK = PlotKind("Step time by rank", 8, "%", ".0f", (0.0, 100.0), per_rank=True)
+WORKER_MEMORY = PlotKind("Worker memory", 11, "GiB", ".2f", (0.0, None), per_rank=True)
+ENERGY_PLOT = PlotKind("Energy", 10, "Wh", ".4g", (0.0, None))
 """What the GPUs of the run have used until then, in all attempts."""
 
 DEVICE_PLOTS = (DEVICE_UTILISATION, DEVICE_MEMORY, DEVICE_TEMPERATURE, DEVICE_POWER)
 """Plots with one curve per device, in the colours of `device_labels`."""
 
-TRAIN_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Train loss"), 0)
-VALIDATION_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Val loss"), 1)
+TRAIN_LOSS = PlotKind("Train loss", 0)
+VALIDATION_LOSS = PlotKind("Val loss", 1)
 """Plots of the comparison, where every series has its own plot."""
 
 _TITLES = {
@@ -124,32 +114,22 @@ _TITLES = {
 """Titles that the plot of a metric must not have: titles identify plots."""
 
 _RANK_STYLES = {
-    "data_share": SeriesStyle(STEP_TIME_BY_RANK, QT_TRANSLATE_NOOP("Plots", "data"), 0, 100.0),
-    "compute_share": SeriesStyle(
-        STEP_TIME_BY_RANK, QT_TRANSLATE_NOOP("Plots", "compute"), 1, 100.0
-    ),
-    "communication_share": SeriesStyle(
-        STEP_TIME_BY_RANK, QT_TRANSLATE_NOOP("Plots", "comm."), 2, 100.0
-    ),
-    "memory_allocated": SeriesStyle(
-        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "alloc."), 0, 1 / GIB, smooth=False
-    ),
-    "memory_reserved": SeriesStyle(
-        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "reserved"), 1, 1 / GIB, smooth=False
-    ),
-    "memory_resident": SeriesStyle(
-        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "resident"), 2, 1 / GIB, smooth=False
-    ),
+    "data_share": SeriesStyle(STEP_TIME_BY_RANK, "data", 0, 100.0),
+    "compute_share": SeriesStyle(STEP_TIME_BY_RANK, "compute", 1, 100.0),
+    "communication_share": SeriesStyle(STEP_TIME_BY_RANK, "comm.", 2, 100.0),
+    "memory_allocated": SeriesStyle(WORKER_MEMORY, "alloc.", 0, 1 / GIB, smooth=False),
+    "memory_reserved": SeriesStyle(WORKER_MEMORY, "reserved", 1, 1 / GIB, smooth=False),
+    "memory_resident": SeriesStyle(WORKER_MEMORY, "resident", 2, 1 / GIB, smooth=False),
 }
 STEP_PARTS = {
-    STEP_SECONDS: (QT_TRANSLATE_NOOP("Plots", "step"), 0),
-    "compute_share": (QT_TRANSLATE_NOOP("Plots", "compute"), 0),
-    "communication_share": (QT_TRANSLATE_NOOP("Plots", "comm."), 3),
-    "data_share": (QT_TRANSLATE_NOOP("Plots", "data"), 4),
+    STEP_SECONDS: ("step", 0),
+    "compute_share": ("compute", 0),
+    "communication_share": ("comm.", 3),
+    "data_share": ("data", 4),
 }
 """Label and colour of each part of the stacked step time, or of the whole where there are none."""
 
-_TRAIN, _VAL = QT_TRANSLATE_NOOP("Plots", "train"), QT_TRANSLATE_NOOP("Plots", "val")
+_TRAIN, _VAL = "train", "val"
 _VALIDATION_GROUPS = ("val", "valid", "eval", "test", "dev")
 _MAIN_WORDS = ("loss", "acc", "error", "score", "reward", "return", "perplexity")
 """What a series that is not ours mostly has in its name where it tells how well a model learns."""
@@ -188,7 +168,7 @@ def style_of(
         case "train" if series == THROUGHPUT:
             return SeriesStyle(THROUGHPUT_PLOT, _TRAIN, 0)
         case "train" if series == STEP_SECONDS:
-            return SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "step"), 0, 1000.0)
+            return SeriesStyle(STEP_TIME, "step", 0, 1000.0)
         case "train" if name == "learning_rate":
             return SeriesStyle(LEARNING_RATE, _TRAIN, 0, smooth=False)
         case "train" if name == "gradient_norm":
@@ -206,7 +186,7 @@ def style_of(
                 _metric_plot(series), _VAL, 1, factor, is_share, smooth=False, best_sign=sign
             )
         case "device" if series == ENERGY:
-            return SeriesStyle(ENERGY_PLOT, QT_TRANSLATE_NOOP("Plots", "GPUs"), 0, smooth=False)
+            return SeriesStyle(ENERGY_PLOT, "GPUs", 0, smooth=False)
         case "device":
             device, _, figure = name.rpartition("/")
             style = _DEVICE_STYLES.get(figure)
@@ -252,7 +232,7 @@ def _logger_style(series: str) -> SeriesStyle:
         return SeriesStyle(LOSS, series, smooth=False)
     title = series
     if title in _TITLES:
-        title = translate("Plots", "{metric} (metric)").format(metric=title)
+        title = f"{title} (metric)"
     is_main = any(word in series.casefold() for word in _MAIN_WORDS)
     kind = PlotKind(title, METRIC_RANK if is_main else LOGGED_RANK)
     return SeriesStyle(kind, name or series, smooth=not is_validation)
@@ -273,7 +253,7 @@ def _metric_plot(series: str) -> PlotKind:
     """Return the plot that a metric's training and validation series share."""
     title = formatting.capitalized(metric_name(series))
     if title in _TITLES:
-        title = translate("Plots", "{metric} (metric)").format(metric=display_name(title))
+        title = f"{display_name(title)} (metric)"
     return (
         PlotKind(title, METRIC_RANK, "%", ".1f")
         if "accuracy" in series

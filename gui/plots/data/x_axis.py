@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from engine.system.units import date_and_time, duration
 from gui.plots.data.growing_pyramid import Array
-from gui.style.translation import translate
 
 Indices = npt.NDArray[np.intp]
 """Indices of points."""
@@ -100,7 +99,7 @@ class XScale:
             case XKind.STEP:
                 return _steps(x, last_step)
             case XKind.EPOCH:
-                return translate("XScale", "epoch {epoch:.2f}").format(epoch=x)
+                return f"epoch {x:.2f}"
             case XKind.RELATIVE:
                 return duration(x)
             case XKind.WALL:
@@ -124,8 +123,7 @@ class XScale:
         of its block."""
         if self.kind is XKind.STEP:
             done = self.epochs(np.array([x]))[0] if self.epochs else math.nan
-            text = translate("XScale", "epoch {epoch:.1f}")
-            more = "" if math.isnan(done) else text.format(epoch=done)
+            more = "" if math.isnan(done) else f"epoch {done:.1f}"
         else:
             more = "" if math.isnan(step) else _steps(step, last_step)
         return " · ".join(part for part in (self.name(x, last_step), more) if part)
@@ -135,21 +133,20 @@ def axis_title(kind: XKind, *, full: bool = False) -> str:
     """Return what stands at the end of a horizontal axis of this kind; in `full` with its unit."""
     match kind:
         case XKind.STEP:
-            return translate("XScale", "step")
+            return "step"
         case XKind.EPOCH:
-            return translate("XScale", "epoch")
+            return "epoch"
         case XKind.RELATIVE if full:
-            return translate("XScale", "time of training (h:mm:ss)")
+            return "time of training (h:mm:ss)"
         case XKind.RELATIVE:
-            return translate("XScale", "time")
+            return "time"
         case XKind.WALL if full:
-            return translate("XScale", "local time")
+            return "local time"
         case XKind.WALL:
-            return translate("XScale", "clock")
+            return "clock"
 
 
 def _steps(step: float, last: float) -> str:
     if last > step:
-        text = translate("XScale", "steps {first:,.0f} to {last:,.0f}")
-        return text.format(first=step, last=last)
-    return translate("XScale", "step {step:,.0f}").format(step=step)
+        return f"steps {step:,.0f} to {last:,.0f}"
+    return f"step {step:,.0f}"

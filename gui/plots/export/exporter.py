@@ -24,7 +24,6 @@ from gui.plots.data.series_style import display_name
 from gui.plots.export import image
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
-from gui.style.translation import translate
 from gui.widgets.save_dialog import ask_where_to_save
 
 MAX_COPIED_POINTS = 200_000
@@ -98,7 +97,7 @@ class PlotExport(QObject):
         match action:
             case PlotAction.COPY_PICTURE:
                 QApplication.clipboard().setMimeData(image.for_clipboard(plot, source))
-                text = self.tr("The plot of {title} is in the clipboard.")
+                text = "The plot of {title} is in the clipboard."
                 self.message.emit(text.format(title=display_name(plot.title)))
             case PlotAction.SAVE_PNG:
                 self._save(
@@ -109,7 +108,7 @@ class PlotExport(QObject):
                     plot, prefix, "svg", lambda file: write_bytes(file, image.svg(plot, source))
                 )
             case PlotAction.COPY_CSV | PlotAction.SAVE_CSV if document is None:
-                text = self.tr("The plot of {title} has no data yet.")
+                text = "The plot of {title} has no data yet."
                 self.message.emit(text.format(title=display_name(plot.title)))
             case PlotAction.COPY_CSV if document is not None:
                 self._copy_data(display_name(plot.title), document)
@@ -120,7 +119,7 @@ class PlotExport(QObject):
         self, plot: CurvePlot, prefix: str, ending: str, write: Callable[[Path], None]
     ) -> None:
         name = f"{prefix}{plot.title.lower()}.{ending}".translate(_IN_NAMES)
-        title = self.tr("Save the plot of {title}").format(title=display_name(plot.title))
+        title = f"Save the plot of {display_name(plot.title)}"
         chosen = self._ask(plot, title, str(self._folder / name), f"*.{ending}")
         if not chosen:
             return
@@ -132,14 +131,13 @@ class PlotExport(QObject):
             self._failed(file, error)
         else:
             if ending != "csv":
-                self.message.emit(self.tr("Saved as {file}.").format(file=file))
+                self.message.emit(f"Saved as {file}.")
 
     def _save_data(self, document: CsvTable, file: Path) -> None:
-        self.message.emit(self.tr("Writing {file}…").format(file=file))
-        text = self.tr("{points:,} points saved as {file}.")
+        self.message.emit(f"Writing {file}…")
         self._background.run(
             lambda: write_csv(document, file),
-            lambda points: self.message.emit(text.format(points=points, file=file)),
+            lambda points: self.message.emit(f"{points:,} points saved as {file}."),
             partial(self._failed, file),
         )
 
@@ -149,25 +147,24 @@ class PlotExport(QObject):
             return points, csv_text(document) if points <= MAX_COPIED_POINTS else ""
 
         self._background.run(
-            read, partial(self._copied, title), partial(self._failed, self.tr("the clipboard"))
+            read, partial(self._copied, title), partial(self._failed, "the clipboard")
         )
 
     def _copied(self, title: str, result: tuple[int, str]) -> None:
         points, text = result
         if not text:
-            message = self.tr(
-                "{title} has {points:,} points, too many for the clipboard: save them as a file."
+            message = (
+                f"{title} has {points:,} points, too many for the clipboard: save them as a file."
             )
-            self.message.emit(message.format(title=title, points=points))
+            self.message.emit(message)
             return
         QApplication.clipboard().setText(text)
-        message = self.tr("{points:,} points of {title} are in the clipboard.")
-        self.message.emit(message.format(title=title, points=points))
+        self.message.emit(f"{points:,} points of {title} are in the clipboard.")
 
     def _failed(self, where: Path | str, error: Exception) -> None:
         if not isinstance(error, EXPORT_ERRORS):
             raise error
-        text = self.tr("The plot could not be written to {where}: {error}.")
+        text = "The plot could not be written to {where}: {error}."
         self.message.emit(text.format(where=where, error=str(error).rstrip(".")))
 
 
@@ -175,5 +172,5 @@ def _joined(names: Sequence[str]) -> str:
     """Name a few runs; the legend names all."""
     if len(names) <= _NAMED_RUNS:
         return ", ".join(names)
-    text = translate("PlotExport", "{names} and {count} more")
+    text = "{names} and {count} more"
     return text.format(names=", ".join(names[:_NAMED_RUNS]), count=len(names) - _NAMED_RUNS)

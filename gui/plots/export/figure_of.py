@@ -22,7 +22,6 @@ from gui.plots.plot.band_curve import OPACITY, BandCurve
 from gui.plots.plot.curve import Curve
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.theme import Theme
-from gui.style.translation import translate
 
 LEAST_SIZE = (640, 400)
 """In logical pixels: a small card has no room for the names."""
@@ -48,7 +47,7 @@ def figure_of(plot: CurvePlot, source: str) -> Figure:
     ratio = plot.devicePixelRatioF()
     smoothing = max((curve.series.smoothing for curve in curves), default=0.0)
     if smoothing:
-        said = translate("PlotExport", "lines smoothed by {smoothing:.2f}")
+        said = "lines smoothed by {smoothing:.2f}"
         source = f"{source} · {said.format(smoothing=smoothing)}"
     if plot.left_out:
         source = f"{source} · {plot.left_out}"

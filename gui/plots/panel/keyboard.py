@@ -35,9 +35,7 @@ class PlotKeys(QObject):
         self._announced_marks = ""
         self._add_crosshair_actions()
         self._add_view_actions()
-        self._escape = self._add(
-            self.tr("Hide the crosshair; back to all plots"), ["Escape"], self._go_back
-        )
+        self._escape = self._add("Hide the crosshair; back to all plots", ["Escape"], self._go_back)
         self._escape.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
         self._escape.setEnabled(False)
         for panel in panels:
@@ -48,27 +46,15 @@ class PlotKeys(QObject):
 
     def _add_crosshair_actions(self) -> None:
         for text, keys, move in (
-            (self.tr("Crosshair to the next point"), "Right", _step(1, far=False)),
-            (self.tr("Crosshair to the previous point"), "Left", _step(-1, far=False)),
-            (self.tr("Crosshair far to the right"), "Shift+Right", _step(1, far=True)),
-            (self.tr("Crosshair far to the left"), "Shift+Left", _step(-1, far=True)),
+            ("Crosshair to the next point", "Right", _step(1, far=False)),
+            ("Crosshair to the previous point", "Left", _step(-1, far=False)),
+            ("Crosshair far to the right", "Shift+Right", _step(1, far=True)),
+            ("Crosshair far to the left", "Shift+Left", _step(-1, far=True)),
+            ("Crosshair to the first point", "Home", lambda plot, _: keyboard_cursor.end(plot, -1)),
+            ("Crosshair to the last point", "End", lambda plot, _: keyboard_cursor.end(plot, 1)),
+            ("To the next mark", "M", lambda plot, x: keyboard_cursor.next_mark(plot, x, 1)),
             (
-                self.tr("Crosshair to the first point"),
-                "Home",
-                lambda plot, _: keyboard_cursor.end(plot, -1),
-            ),
-            (
-                self.tr("Crosshair to the last point"),
-                "End",
-                lambda plot, _: keyboard_cursor.end(plot, 1),
-            ),
-            (
-                self.tr("To the next mark"),
-                "M",
-                lambda plot, x: keyboard_cursor.next_mark(plot, x, 1),
-            ),
-            (
-                self.tr("To the previous mark"),
+                "To the previous mark",
                 "Shift+M",
                 lambda plot, x: keyboard_cursor.next_mark(plot, x, -1),
             ),
@@ -77,22 +63,18 @@ class PlotKeys(QObject):
 
     def _add_view_actions(self) -> None:
         view_actions: list[tuple[str, list[str], Callable[[PlotPanel, CurvePlot], None]]] = [
-            (self.tr("Zoom in"), ["+", "="], lambda panel, plot: _zoom(panel, plot, ZOOM)),
-            (self.tr("Zoom out"), ["-"], lambda panel, plot: _zoom(panel, plot, 1 / ZOOM)),
+            ("Zoom in", ["+", "="], lambda panel, plot: _zoom(panel, plot, ZOOM)),
+            ("Zoom out", ["-"], lambda panel, plot: _zoom(panel, plot, 1 / ZOOM)),
             (
-                self.tr("Zoom into the values"),
+                "Zoom into the values",
                 ["Ctrl++", "Ctrl+="],
                 lambda _, plot: plot.canvas.zoom_y(ZOOM),
             ),
-            (
-                self.tr("Zoom out of the values"),
-                ["Ctrl+-"],
-                lambda _, plot: plot.canvas.zoom_y(1 / ZOOM),
-            ),
-            (self.tr("Move to the left"), ["Ctrl+Left"], _pan(-PAN, 0.0)),
-            (self.tr("Move to the right"), ["Ctrl+Right"], _pan(PAN, 0.0)),
-            (self.tr("Move up"), ["Ctrl+Up"], _pan(0.0, PAN)),
-            (self.tr("Move down"), ["Ctrl+Down"], _pan(0.0, -PAN)),
+            ("Zoom out of the values", ["Ctrl+-"], lambda _, plot: plot.canvas.zoom_y(1 / ZOOM)),
+            ("Move to the left", ["Ctrl+Left"], _pan(-PAN, 0.0)),
+            ("Move to the right", ["Ctrl+Right"], _pan(PAN, 0.0)),
+            ("Move up", ["Ctrl+Up"], _pan(0.0, PAN)),
+            ("Move down", ["Ctrl+Down"], _pan(0.0, -PAN)),
         ]
         for text, keys, act in view_actions:
             self._add(text, keys, partial(self._on_focused, act))

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QWidget
 from gui.plots.plot.crosshair import Reading
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.markers import NEAR
-from gui.style.translation import translate
 
 _STEP = 1.0
 """Minimum movement of the crosshair by one key press, in logical pixels. Closer points are skipped,
@@ -59,7 +58,7 @@ def describe(plot: CurvePlot, x: float) -> str:
     """Describe the position `x` and the values of all curves there, for a screen reader."""
     description, readings = plot.readings(x)
     values = ", ".join(_spoken(each) for each in readings)
-    values = values or translate("KeyboardCursor", "no values here")
+    values = values or "no values here"
     return f"{description}: {values}."
 
 
@@ -67,13 +66,10 @@ def _spoken(reading: Reading) -> str:
     """Say the value of the point, and then the smoothed value as such."""
     value = f"{reading.label} {reading.value}{reading.unit}"
     if reading.at:
-        value = translate("KeyboardCursor", "{value} at {place}").format(
-            value=value, place=reading.at
-        )
+        value = f"{value} at {reading.at}"
     if not reading.smoothed:
         return value
-    text = translate("KeyboardCursor", "{value} (smoothed {smoothed})")
-    return text.format(value=value, smoothed=f"{reading.smoothed}{reading.unit}")
+    return f"{value} (smoothed {reading.smoothed}{reading.unit})"
 
 
 def announce(widget: QWidget, text: str) -> None:

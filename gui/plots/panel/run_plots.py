@@ -41,7 +41,6 @@ from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.style.device_labels import DeviceLabel
 from gui.style.theme import Theme
-from gui.style.translation import translate
 
 _IN_CARDS = ("train/", "validation/", "rank/")
 """How the names of series begin that the cards above the plots show too."""
@@ -141,7 +140,7 @@ class RunPlots(PlotPanel):
         for stored in events:
             if isinstance(stored.event, TrainingStarted):
                 self._set_metric_directions(stored.event.metric_directions)
-                note = "" if stored.event.validates else self.tr("no validation data")
+                note = "" if stored.event.validates else "no validation data"
                 self.plot_of(LOSS).set_note(note)
         self._update_x_scale()
 
@@ -320,7 +319,7 @@ class RunPlots(PlotPanel):
             if is_machine_memory(self._series.get((DEVICE_MEMORY, device), "")) and (
                 plot is self._plots.get(DEVICE_MEMORY)
             ):
-                name = self.tr("{device} (whole machine)").format(device=name)
+                name = f"{name} (whole machine)"
             plot.set_curve(device, colour_index=label.colour_index, label=name, short=short)
 
     def _label_ranks(self) -> None:
@@ -331,7 +330,7 @@ class RunPlots(PlotPanel):
                 label, _, number = name.rpartition(" ")
                 label = display_name(label)
                 if len(self._ranks) > 1:
-                    label = translate("Plots", "r{rank} {curve}").format(rank=number, curve=label)
+                    label = f"r{number} {label}"
                 plot.set_curve(name, label=label)
 
     def _find_main_metric(self) -> None:

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QToolButton, QWidget
 
 from gui.plots.data.x_axis import XKind
 from gui.style.theme import Theme, icon
-from gui.style.translation import translate
 from gui.widgets.jump_slider import JumpSlider
 from gui.widgets.plain_text import Label, plain_tip
 from gui.widgets.steady_button import let_go_of_menu
@@ -37,35 +36,30 @@ class PlotToolbar(QWidget):
         self.slider = JumpSlider()
         self.slider.setRange(0, _SLIDER_STEPS - 1)
         self.slider.setFixedWidth(60)
-        self.slider.setAccessibleName(self.tr("Smoothing"))
-        self.slider.setToolTip(self.tr("How much of the past each point of a smoothed line keeps"))
+        self.slider.setAccessibleName("Smoothing")
+        self.slider.setToolTip("How much of the past each point of a smoothed line keeps")
         self._value = Label()
         self._value.setMinimumWidth(32)
         self.x_buttons = {kind: _segment(*texts) for kind, texts in _x_choices().items()}
         self.x_choice = _XChoice(self.x_buttons)
         """In the place of the buttons where they do not fit."""
 
-        self.log_y = _toggle(self.tr("Log y"), self.tr("Logarithmic values"))
-        self.raw = _toggle(self.tr("Raw"), self.tr("Show the values behind the smoothed lines"))
+        self.log_y = _toggle("Log y", "Logarithmic values")
+        self.raw = _toggle("Raw", "Show the values behind the smoothed lines")
         self.markers = _toggle(
-            self.tr("Marks"),
-            self.tr("Show checkpoints, restarts, changes, pauses and alarms in the plots"),
+            "Marks", "Show checkpoints, restarts, changes, pauses and alarms in the plots"
         )
-        self.link_x = _toggle(
-            self.tr("Link x"), self.tr("All plots show the same part of the horizontal axis")
-        )
+        self.link_x = _toggle("Link x", "All plots show the same part of the horizontal axis")
         self.follow = _toggle(
-            self.tr("Follow"),
-            self.tr(
+            "Follow",
+            (
                 "Keep showing everything; a zoom (a drag, or Ctrl and the wheel; along the "
                 "values with Shift) ends it"
             ),
         )
-        self.fit = _toggle(
-            self.tr("Fit"), self.tr("Show everything now (F, or a double click in a plot)")
-        )
+        self.fit = _toggle("Fit", "Show everything now (F, or a double click in a plot)")
         self.fit.setCheckable(False)
-        self.plots = _toggle(self.tr("Plots"), self.tr("Choose which plots are shown"))
+        self.plots = _toggle("Plots", "Choose which plots are shown")
         self.plots.setCheckable(False)
         self.plots_menu = QMenu(self)
         self.plots.setMenu(self.plots_menu)
@@ -160,10 +154,10 @@ class PlotToolbar(QWidget):
         )
 
     def _build_layout(self) -> None:
-        caption = Label(self.tr("S&mooth"))
+        caption = Label("S&mooth")
         caption.setObjectName("mut")
         caption.setBuddy(self.slider)
-        x_caption = Label(self.tr("&X"))
+        x_caption = Label("&X")
         x_caption.setObjectName("mut")
         x_caption.setBuddy(self.x_buttons[XKind.STEP])
         self._segments = QWidget()
@@ -192,28 +186,18 @@ class PlotToolbar(QWidget):
 def _x_choices() -> dict[XKind, tuple[str, str]]:
     """Text and tooltip of each button of the horizontal axis."""
     return {
-        XKind.STEP: (
-            translate("PlotToolbar", "Step"),
-            translate("PlotToolbar", "Optimizer steps along the horizontal axis"),
-        ),
-        XKind.EPOCH: (
-            translate("PlotToolbar", "Epoch"),
-            translate("PlotToolbar", "Passes over the training data along the horizontal axis"),
-        ),
+        XKind.STEP: ("Step", "Optimizer steps along the horizontal axis"),
+        XKind.EPOCH: ("Epoch", "Passes over the training data along the horizontal axis"),
         XKind.RELATIVE: (
-            translate("PlotToolbar", "Elapsed"),
-            translate(
-                "PlotToolbar",
+            "Elapsed",
+            (
                 "Time of training along the horizontal axis: pauses count, the time in which the "
-                "run was down between two attempts does not",
+                "run was down between two attempts does not"
             ),
         ),
         XKind.WALL: (
-            translate("PlotToolbar", "Wall time"),
-            translate(
-                "PlotToolbar",
-                "Date and time of day along the horizontal axis, with a gap where the run was down",
-            ),
+            "Wall time",
+            "Date and time of day along the horizontal axis, with a gap where the run was down",
         ),
     }
 
@@ -245,9 +229,7 @@ def _segment(text: str, tip: str) -> QToolButton:
     button.setObjectName("segment")
     button.setText(text)
     button.setToolTip(plain_tip(tip))
-    button.setAccessibleName(
-        translate("PlotToolbar", "Horizontal axis: {choice}").format(choice=text)
-    )
+    button.setAccessibleName(f"Horizontal axis: {text}")
     button.setCheckable(True)
     button.setAutoExclusive(True)
     return button

@@ -178,7 +178,7 @@ class PlotVisibility(QObject):
             entry.setChecked(not self._order.is_hidden(kind.title))
             entry.toggled.connect(self._hider(kind.title))
         menu.addSeparator()
-        menu.addAction(self.tr("Reset plots"), self.reset)
+        menu.addAction("Reset plots", self.reset)
 
     def _is_shown(self, kind: PlotKind) -> bool:
         return self._has_use(kind) and not self._order.is_hidden(kind.title)

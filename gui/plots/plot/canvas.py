@@ -76,12 +76,10 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.setViewportUpdateMode(self.ViewportUpdateMode.BoundingRectViewportUpdate)
         self.hideButtons()
         self.setAccessibleDescription(
-            self.tr(
-                "Left and Right go from point to point and say the values there, Home and End go "
-                "to the ends, M to the next mark. Plus and minus zoom, Ctrl and the arrow keys "
-                "move the view, F or a double click shows everything, Escape leaves. A drag, or "
-                "Ctrl and the wheel, zooms along the horizontal axis, with Shift along the values."
-            )
+            "Left and Right go from point to point and say the values there, Home and End go "
+            "to the ends, M to the next mark. Plus and minus zoom, Ctrl and the arrow keys "
+            "move the view, F or a double click shows everything, Escape leaves. A drag, or "
+            "Ctrl and the wheel, zooms along the horizontal axis, with Shift along the values."
         )
         self._axes = (left, bottom)
         left.setWidth(AXIS_WIDTH)
@@ -379,7 +377,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
 
     def _gap_text(self, x: float) -> str:
         where = self._x_scale.describe(x, math.nan)
-        return str(self.tr("Not a number at {where}").format(where=where))
+        return str(f"Not a number at {where}")
 
     def _padded(self, values: Range) -> Range:
         inside = max(self.area.height() - _TOP_MARGIN - _BOTTOM_MARGIN, 4 * _TOP_MARGIN)

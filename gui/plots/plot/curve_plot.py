@@ -49,7 +49,7 @@ class CurvePlot(QFrame):
         `is_stacked`, each curve is the upper edge of a part, above the curve before it."""
         super().__init__(parent)
         self.setObjectName("card")
-        self.setAccessibleName(self.tr("Plot of {title}").format(title=display_name(title)))
+        self.setAccessibleName(f"Plot of {display_name(title)}")
         self.setMinimumHeight(MIN_HEIGHT)
         self.title = title
         self._theme = theme
@@ -341,10 +341,10 @@ class CurvePlot(QFrame):
         shown = [curve for curve in self.curves.curves() if curve.visible]
         count = sum(curve.series.not_positive for curve in shown) if self.canvas.log_y else 0
         if count and any(curve.coarse_count for curve in shown):
-            return self.tr("values ≤ 0 not drawn")  # a block does not tell how many it has
+            return "values ≤ 0 not drawn"  # a block does not tell how many it has
         if count == 1:
-            return self.tr("1 point ≤ 0 not drawn")
-        return self.tr("{count} points ≤ 0 not drawn").format(count=f"{count:,}") if count else ""
+            return "1 point ≤ 0 not drawn"
+        return f"{count:,} points ≤ 0 not drawn" if count else ""
 
     def _show_offset(self, offset: str) -> None:
         self._offset = offset
@@ -352,9 +352,9 @@ class CurvePlot(QFrame):
 
     def _show_unit(self) -> None:
         """Say in the header the unit, to what each tick label is added, and what is not drawn."""
-        added = self.tr("{number} + …").format(number=self._offset) if self._offset else ""
+        added = f"{self._offset} + …" if self._offset else ""
         left_out = self.left_out
-        tip = self.tr("A logarithmic axis has no place for values at or below 0.")
+        tip = "A logarithmic axis has no place for values at or below 0."
         self.header.show_unit(
             ", ".join(filter(None, (self.unit, added, left_out))), tip if left_out else ""
         )
@@ -364,7 +364,7 @@ class CurvePlot(QFrame):
         self.style().polish(self)
 
     def _build_layout(self) -> None:
-        empty = Label(self.tr("No points yet"), alignment=Qt.AlignmentFlag.AlignCenter)
+        empty = Label("No points yet", alignment=Qt.AlignmentFlag.AlignCenter)
         empty.setObjectName("mut")
         self._pages = QStackedWidget()
         self._pages.addWidget(empty)

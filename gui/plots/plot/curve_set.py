@@ -12,7 +12,6 @@ from gui.plots.data.x_axis import XKind, XScale
 from gui.plots.plot.crosshair import Reading
 from gui.plots.plot.curve import Curve, Spread
 from gui.style.theme import Theme
-from gui.style.translation import translate
 
 
 class CurveSet:
@@ -183,17 +182,16 @@ class CurveSet:
         form = self._format if self._format.endswith("f") else ".2g"
         text = f" ± {spread.deviation:{form}}" if spread.present > 1 else ""
         if spread.present < spread.curves:
-            few = translate("CurveSet", "(n = {count} of {curves})")
-            text += " " + few.format(count=spread.present, curves=spread.curves)
+            text += " " + f"(n = {spread.present} of {spread.curves})"
         return text
 
     def _best_marker(
         self, curve: Curve, theme: Theme, x: float, value: float, where: str
     ) -> BestMarker:
-        colour, text = theme.warn, translate("CurveSet", "Best: {value} at {where}")
+        colour, text = theme.warn, "Best: {value} at {where}"
         if self.coloured_best_markers:
             colour = theme.curve(curve.colour_index)
-            text = translate("CurveSet", "Best of {curve}: {value} at {where}")
+            text = "Best of {curve}: {value} at {where}"
         text = text.format(
             curve=curve.label, value=self._text(value, value) + self._unit, where=where
         )

@@ -71,7 +71,7 @@ class PlotHeader(QWidget):
         # It takes what the others leave: a text that changes with the mouse must move nothing.
         self.headline.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.headline.setObjectName("note")
-        keys = self.tr(
+        keys = (
             "Drag to move the plot, double click to enlarge it.\n"
             "With the keyboard: Tab to the plot, ← and → read the values, M goes to the next "
             "mark, + and − zoom, F shows everything; ? lists all keys."
@@ -87,10 +87,8 @@ class PlotHeader(QWidget):
         self.more = QToolButton()
         self.more.setObjectName("dots")
         self.more.setIconSize(QSize(16, 16))
-        self.more.setToolTip(self.tr("Move, hide, copy or save this plot"))
-        self.more.setAccessibleName(
-            self.tr("Actions for the plot of {title}").format(title=display_name(title))
-        )
+        self.more.setToolTip("Move, hide, copy or save this plot")
+        self.more.setAccessibleName(f"Actions for the plot of {display_name(title)}")
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.more.setMenu(self.menu)
         self._top = top = QHBoxLayout()

@@ -180,7 +180,7 @@ class LegendChip(QToolButton):
         return (form is Form.SHORT and self.short) or self.text()
 
     def _smoothed_text(self) -> str:
-        return self.tr("smoothed {value}").format(value=self.smoothed)
+        return f"smoothed {self.smoothed}"
 
     def _bold(self) -> QFontMetrics:
         font = QFont(self.font())
@@ -262,10 +262,8 @@ class Legend(QWidget):
         chip = self._chips[name]
         chip.setText(label)
         chip.short = short
-        tip = self.tr(
-            "{curve}: click to hide or show, Alt+click to see it alone (Enter, Alt+Enter)"
-        )
-        chip.setToolTip(plain_tip("\n".join(filter(None, (tip.format(curve=label), about)))))
+        tip = f"{label}: click to hide or show, Alt+click to see it alone (Enter, Alt+Enter)"
+        chip.setToolTip(plain_tip("\n".join(filter(None, (tip, about)))))
         chip.setAccessibleName(label)
         chip.setIcon(legend_icon(colour, dash))
         chip.setIconSize(icon_size(dash))
@@ -379,7 +377,7 @@ class Legend(QWidget):
         self.more.setVisible(rest > 0)
         if rest:
             self.more.setText(self._text_of_more(rest))
-            self.more.setAccessibleName(self.tr("{count} more curves").format(count=rest))
+            self.more.setAccessibleName(f"{rest} more curves")
             self.more.setGeometry(
                 left, (len(shown) - 1) * height, self._width_of_more(rest), height
             )
@@ -388,7 +386,7 @@ class Legend(QWidget):
         self.setFixedHeight(len(shown) * height)
 
     def _text_of_more(self, rest: int) -> str:
-        return self.tr("+{count}").format(count=rest)
+        return f"+{rest}"
 
     def _width_of_more(self, rest: int) -> int:
         self.more.ensurePolished()

@@ -134,7 +134,7 @@ class Markers(Overlay):
             if abs(position - pixel) <= NEAR and (ticks or marker.kind is not MarkerKind.CHECKPOINT)
         ]
         more = len(near) - _MAX_LISTED
-        rest = [self.tr("and {count} more").format(count=more)] if more > 0 else []
+        rest = [f"and {more} more"] if more > 0 else []
         return "\n".join(near[:_MAX_LISTED] + rest)
 
     def paint(self, painter: QPainter, *_: Any) -> None:
@@ -156,10 +156,8 @@ class Markers(Overlay):
             return marker.text
         best = self._kept.get(int(marker.step))
         if best is None:
-            return self.tr("{checkpoint} (deleted)").format(checkpoint=marker.text)
-        return (
-            self.tr("{checkpoint} (best)").format(checkpoint=marker.text) if best else marker.text
-        )
+            return f"{marker.text} (deleted)"
+        return f"{marker.text} (best)" if best else marker.text
 
     def _paint_lines(self, painter: QPainter, visible: Sequence[tuple[float, Marker]]) -> None:
         height = self._area.height()

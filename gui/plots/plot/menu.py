@@ -8,21 +8,19 @@ from functools import partial
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
-from gui.style.translation import QT_TRANSLATE_NOOP
-
 
 class PlotAction(Enum):
     """An entry of the menu; the value is its English text."""
 
-    ENLARGE = QT_TRANSLATE_NOOP("PlotMenu", "Enlarge")
-    EARLIER = QT_TRANSLATE_NOOP("PlotMenu", "Move to the left")
-    LATER = QT_TRANSLATE_NOOP("PlotMenu", "Move to the right")
-    HIDE = QT_TRANSLATE_NOOP("PlotMenu", "Hide")
-    COPY_PICTURE = QT_TRANSLATE_NOOP("PlotMenu", "Copy as picture")
-    COPY_CSV = QT_TRANSLATE_NOOP("PlotMenu", "Copy data as CSV")
-    SAVE_PNG = QT_TRANSLATE_NOOP("PlotMenu", "Save as PNG…")
-    SAVE_SVG = QT_TRANSLATE_NOOP("PlotMenu", "Save as SVG…")
-    SAVE_CSV = QT_TRANSLATE_NOOP("PlotMenu", "Save data as CSV…")
+    ENLARGE = "Enlarge"
+    EARLIER = "Move to the left"
+    LATER = "Move to the right"
+    HIDE = "Hide"
+    COPY_PICTURE = "Copy as picture"
+    COPY_CSV = "Copy data as CSV"
+    SAVE_PNG = "Save as PNG…"
+    SAVE_SVG = "Save as SVG…"
+    SAVE_CSV = "Save data as CSV…"
 
     @property
     def is_export(self) -> bool:
@@ -60,7 +58,7 @@ class PlotMenu(QMenu):
         """While the plot is enlarged, offer to go back, and disable the entries that need other
         plots."""
         self.entries[PlotAction.ENLARGE].setText(
-            self.tr("Restore\tEsc") if enlarged else self.tr(PlotAction.ENLARGE.value)
+            "Restore\tEsc" if enlarged else self.tr(PlotAction.ENLARGE.value)
         )
         for action in (PlotAction.EARLIER, PlotAction.LATER, PlotAction.HIDE):
             self.entries[action].setEnabled(not enlarged)

@@ -11,7 +11,6 @@ from engine.telemetry.snapshot import DeviceSnapshot, MigSlice
 from gui.devices import device_text
 from gui.style.device_labels import device_name
 from gui.style.theme import Theme, theme_of
-from gui.style.translation import translate
 from gui.widgets.plain_text import set_wrapped_tip
 
 HEIGHT = 24
@@ -56,12 +55,12 @@ class DeviceChip(QCheckBox):
         used: `why_not` says why."""
         self.name, self.model = device_name(device), device_text.short_name(device)
         lost = device.lost is not None
-        lost_name = translate("DeviceChip", "{name} (lost)").format(name=self.name)
+        lost_name = f"{self.name} (lost)"
         text = f"{lost_name if lost else self.name}  {self.model}"
         self._show(device.label, text, colour_index, lost)
         divided = bool(device.slices)
         self._permit(why_not, not divided)
-        why = translate("DeviceChip", "It is divided ({how}): choose one of its slices.")
+        why = "It is divided ({how}): choose one of its slices."
         self._tip = [self.accessibleName(), device.id]
         if divided:
             self._tip.append(why.format(how=device_text.mig_text(device)))
@@ -74,9 +73,8 @@ class DeviceChip(QCheckBox):
         self, device: DeviceSnapshot, slice: MigSlice, colour_index: int, why_not: str = ""
     ) -> None:
         """Show the MIG slice `slice` of the GPU `device`; disabled with the reason `why_not`."""
-        slice_name = slice.name or translate("DeviceChip", "slice")
-        text = translate("DeviceChip", "{slice} of {gpu}")
-        self.name = text.format(slice=slice_name, gpu=device_name(device))
+        slice_name = slice.name or "slice"
+        self.name = f"{slice_name} of {device_name(device)}"
         self.model = slice_name
         lost = device.lost is not None
         self._show(f"{device.label}: {slice_name}", self.name, colour_index, lost)
@@ -86,8 +84,7 @@ class DeviceChip(QCheckBox):
 
     def show_far(self, machine: str, device: DeviceSnapshot) -> None:
         """Show a device of another machine of the cluster."""
-        text = translate("DeviceChip", "{machine}: {device}")
-        self.name = text.format(machine=machine, device=device_name(device))
+        self.name = f"{machine}: {device_name(device)}"
         self.model = "" if device.kind == "cpu" else device_text.short_name(device)
         self._show(self.name, f"{self.name}  {self.model}".rstrip(), None, device.lost is not None)
         self._tip = [self.accessibleName(), self.id]
@@ -98,9 +95,9 @@ class DeviceChip(QCheckBox):
         self._use = use
         text = ""
         if busy := device_text.busy_text(use):
-            text = translate("DeviceChip", "⚠ in use by {who}").format(who=busy)
+            text = f"⚠ in use by {busy}"
         elif runs := _runs(use):
-            text = translate("DeviceChip", "in use by {runs}").format(runs=runs)
+            text = f"in use by {runs}"
         if text == self.note:
             return
         self.note = text
@@ -116,11 +113,9 @@ class DeviceChip(QCheckBox):
     def warning(self) -> str:
         """Return a sentence why a run may be slow on the device, or empty."""
         if busy := device_text.busy_text(self._use):
-            text = translate("DeviceChip", "{name} is in use by other processes ({who}).")
-            return text.format(name=self.name, who=busy)
+            return f"{self.name} is in use by other processes ({busy})."
         if runs := _runs(self._use):
-            text = translate("DeviceChip", "{name} is in use by {runs}.")
-            return text.format(name=self.name, runs=runs)
+            return f"{self.name} is in use by {runs}."
         return ""
 
     def sizeHint(self) -> QSize:
@@ -214,6 +209,5 @@ class DeviceChip(QCheckBox):
 
 
 def _runs(use: MemoryUse | None) -> str:
-    text = translate("DeviceChip", "your run {run}")
     ours = use.ours if use is not None else ()
-    return ", ".join(dict.fromkeys(text.format(run=each.worker.run) for each in ours))
+    return ", ".join(dict.fromkeys(f"your run {each.worker.run}" for each in ours))

@@ -56,32 +56,30 @@ class DeviceChoice(QWidget):
         self._wanted: tuple[str, ...] = ()
         self._overlap = ""
         self._suggestion = ""
-        self.cpu = DeviceChip("cpu", self.tr("CPU"))
+        self.cpu = DeviceChip("cpu", "CPU")
         self.cpu.setChecked(True)
-        self.cpu.setToolTip(self.tr("Train without a GPU, on this many workers."))
+        self.cpu.setToolTip("Train without a GPU, on this many workers.")
         self.cpu.clicked.connect(self._cpu_clicked)
         self._workers = WorkerSpinBox()
         self._workers.valueChanged.connect(self._workers_changed)
         self.cpu.toggled.connect(self._workers.setVisible)
-        self.suggest_button = QPushButton(self.tr("Suggest"))
+        self.suggest_button = QPushButton("Suggest")
         self.suggest_button.setObjectName("link")
         self.suggest_button.setFixedHeight(_CAPTION_HEIGHT)
-        self.suggest_button.setAccessibleName(self.tr("Suggest GPUs"))
+        self.suggest_button.setAccessibleName("Suggest GPUs")
         set_wrapped_tip(
             self.suggest_button,
-            self.tr(
+            (
                 "Tick the unused GPUs with the best links: as many as are ticked now, or all "
                 "unused ones."
             ),
         )
         self.suggest_button.clicked.connect(self.suggest)
         self.links_button = IconButton(
-            "link",
-            self.tr("Links between the GPUs"),
-            self.tr("How the GPUs are joined: NVLink, PCIe, CPU."),
+            "link", "Links between the GPUs", "How the GPUs are joined: NVLink, PCIe, CPU."
         )
         self.links_button.clicked.connect(self._show_links)
-        self.label = Label(self.tr("De&vices"))
+        self.label = Label("De&vices")
         self.line = DeviceNote()
         self.problem_note = FieldNote()
         self.warning = ""
@@ -106,10 +104,10 @@ class DeviceChoice(QWidget):
         for id in devices:
             if id in self.chips or id in cpus:
                 continue
-            missing = self.tr("{id} (not on this machine)")
+            missing = f"{id} (not on this machine)"
             if machine_of(id):
-                missing = self.tr("{id} (not in the cluster now)")
-            self._add_chip(id, missing.format(id=id))
+                missing = f"{id} (not in the cluster now)"
+            self._add_chip(id, missing)
         self._tick(devices)
 
     def forget(self) -> None:
@@ -193,12 +191,11 @@ class DeviceChoice(QWidget):
         unused = self._unused_gpus()
         chosen = best_set(self._snapshot.links, unused, ticked or len(unused))
         if not chosen:
-            self._set_suggestion_note(self.tr("Every GPU is in use: none can be suggested."))
+            self._set_suggestion_note("Every GPU is in use: none can be suggested.")
             return
         self._is_user_choice = True
         self.cpu.setChecked(False)
-        text = self.tr("Only {count} of the {all} GPUs are unused.")
-        few = text.format(count=len(chosen), all=ticked) if len(chosen) < ticked else ""
+        few = f"Only {len(chosen)} of the {ticked} GPUs are unused." if len(chosen) < ticked else ""
         self._set_suggestion_note(few)
         self._tick(chosen)
 
@@ -290,9 +287,9 @@ class DeviceChoice(QWidget):
         found = [warning for each in chosen if (warning := each.warning())]
         slices = {slice.uuid for gpu in self._snapshot.devices for slice in gpu.slices}
         if sum(each.id in slices for each in chosen) > 1:
-            found.append(self.tr("CUDA gives a process one slice only."))
+            found.append("CUDA gives a process one slice only.")
         if found:
-            found.append(self.tr("The run may be slow or run out of memory."))
+            found.append("The run may be slow or run out of memory.")
         warning = "⚠ " + " ".join(found) if found else ""
         self.warning = "\n".join(filter(None, (warning, self._overlap)))
         shown = [self.cpu] if self.cpu.isChecked() else chosen

@@ -9,7 +9,6 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_state import is_on_this_machine
 from engine.spec.run_spec import RunSpec
 from gui.bridge.machines.machines import is_elsewhere, place_of
-from gui.style.translation import translate
 
 
 def overlap(spec: RunSpec, runs: Iterable[RunInfo], display_name: Callable[[str], str]) -> str:
@@ -42,21 +41,23 @@ def measured_overlap(
     if not shared:
         return ""
     names = ", ".join(map(display_name, shared))
-    waits = translate("Overlap", "⚠ The run will wait for the measurement on {devices}.")
-    slower = translate("Overlap", "⚠ A run would disturb the measurement on {devices}.")
+    waits = "⚠ The run will wait for the measurement on {devices}."
+    slower = "⚠ A run would disturb the measurement on {devices}."
     is_exclusive = set(shared) & set(exclusive_devices(spec))
     return (waits if is_exclusive else slower).format(devices=names)
 
 
 def _behind(device: str, ids: list[str]) -> str:
-    text = translate("Overlap", "The run will queue behind runs {runs} and {last} on {device}.")
+    runs = ", ".join(ids[:-1])
+    text = f"The run will queue behind runs {runs} and {ids[-1]} on {device}."
     if len(ids) == 1:
-        text = translate("Overlap", "The run will queue behind run {last} on {device}.")
-    return text.format(runs=", ".join(ids[:-1]), last=ids[-1], device=device)
+        text = f"The run will queue behind run {ids[-1]} on {device}."
+    return text
 
 
 def _beside(device: str, ids: list[str]) -> str:
-    text = translate("Overlap", "⚠ The run will share {device} with runs {runs} and {last}.")
+    runs = ", ".join(ids[:-1])
+    text = f"⚠ The run will share {device} with runs {runs} and {ids[-1]}."
     if len(ids) == 1:
-        text = translate("Overlap", "⚠ The run will share {device} with run {last}.")
-    return text.format(runs=", ".join(ids[:-1]), last=ids[-1], device=device)
+        text = f"⚠ The run will share {device} with run {ids[-1]}."
+    return text

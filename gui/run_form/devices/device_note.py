@@ -28,7 +28,7 @@ class DeviceNote(ElidedLabel):
             text = f"⚠ {busy[0].name}: {busy[0].note.removeprefix('⚠ ')}"
         elif busy:
             names = ", ".join(each.name for each in busy)
-            text = self.tr("⚠ Other processes use {devices}").format(devices=names)
+            text = f"⚠ Other processes use {names}"
         else:
             text = (overlap or warning or _models(chosen)).split("\n")[0]
         full_text = "\n".join(filter(None, (suggestion, warning))) or text

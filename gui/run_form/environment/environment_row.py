@@ -47,16 +47,16 @@ class EnvironmentRow(QWidget):
         """`there`: those of the other machine that is chosen, if one is."""
         super().__init__(parent)
         self._there = there
-        self.label = Label(self.tr("P&ython"))
+        self.label = Label("P&ython")
         self.combo = Combo()
         self.label.setBuddy(self.combo)
-        self.combo.setAccessibleName(self.tr("Environment"))
+        self.combo.setAccessibleName("Environment")
         self.note = FieldNote()
         self.offer = QPushButton()
         self.offer.setVisible(False)
         self.progress = ElidedLabel()
         self.progress.setObjectName("note")
-        self.show_button = QPushButton(self.tr("Show"))
+        self.show_button = QPushButton("Show")
         self._making = QWidget()
         making = QHBoxLayout(self._making)
         making.setContentsMargins(0, 0, 0, 0)
@@ -152,10 +152,9 @@ class EnvironmentRow(QWidget):
         self.combo.insertSeparator(self.combo.count())
         self._listed.append(None)
         if not there.machine:
-            self.combo.addItem(self.tr("Browse…"))
+            self.combo.addItem("Browse…")
             self._listed.append(_BROWSE)
-        text = self.tr("Make one for {framework}…")
-        self.combo.addItem(text.format(framework=framework_title(self._framework)))
+        self.combo.addItem(f"Make one for {framework_title(self._framework)}…")
         self._listed.append(_MAKE)
         self._select(chosen)
 
@@ -167,8 +166,7 @@ class EnvironmentRow(QWidget):
     def set_offer(self, is_shown: bool) -> None:
         """Offer to make an environment in which TensorFlow uses GPUs, on a machine that has named
         those that it has."""
-        text = self.tr("Make an environment for {framework} on GPUs…")
-        self.offer.setText(text.format(framework=framework_title(self._framework)))
+        self.offer.setText(f"Make an environment for {framework_title(self._framework)} on GPUs…")
         is_known = not self._there.machine or self._there.environments is not None
         self.offer.setVisible(is_shown and is_known and not self.maker.is_making)
 
@@ -194,15 +192,15 @@ class EnvironmentRow(QWidget):
         box = QMessageBox(self.window())
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(QMessageBox.Icon.Question)
-        box.setWindowTitle(self.tr("Close Traindeck"))
+        box.setWindowTitle("Close Traindeck")
         box.setTextFormat(Qt.TextFormat.PlainText)
-        text = self.tr(
-            "The environment {name} is being made. If the window closes now, this ends, and what "
-            "is there is deleted."
+        text = (
+            f"The environment {self._place()} is being made. If the window closes now, this "
+            "ends, and what is there is deleted."
         )
-        box.setText(text.format(name=self._place()))
+        box.setText(text)
         box.setStandardButtons(QMessageBox.StandardButton.Cancel)
-        close = box.addButton(self.tr("End it and close"), QMessageBox.ButtonRole.AcceptRole)
+        close = box.addButton("End it and close", QMessageBox.ButtonRole.AcceptRole)
         close.clicked.connect(self._close_window)
         box.open()
         return True
@@ -233,7 +231,7 @@ class EnvironmentRow(QWidget):
         if chosen is _MAKE:
             self.make()
         elif chosen is _BROWSE:
-            title = self.tr("Choose a Python")
+            title = "Choose a Python"
             path, _ = QFileDialog.getOpenFileName(self, title, folder_of(self.interpreter()))
             if path:
                 self.choose(self._framework, interpreter_in(path))
@@ -257,19 +255,21 @@ class EnvironmentRow(QWidget):
         if machine:
             self._there.ask_of(machine)
         self.refresh()
-        said = [self.tr("The environment {name} is made.").format(name=self._place())]
+        said = [f"The environment {self._place()} is made."]
         wanted = self.maker.default_for
         if wanted and wanted not in environment.facts.versions:
-            text = self.tr("It has no {framework}, so it is not used for the runs of {framework}.")
-            said.append(text.format(framework=framework_title(wanted)))
+            text = (
+                f"It has no {framework_title(wanted)}, so it is not used for the runs of "
+                f"{framework_title(wanted)}."
+            )
+            said.append(text)
         self.message.emit(" ".join([*said, *environment.facts.problems]))
         self.changed.emit()
 
     def _place(self) -> str:
         """Return what is made, such as `torch-gpu on gpus`."""
         name, machine = self.maker.name, self.maker.machine
-        text = self.tr("{name} on {machine}")
-        return text.format(name=name, machine=machine) if machine else name
+        return f"{name} on {machine}" if machine else name
 
     def _failed(self, sentence: str) -> None:
         self._ended()

@@ -51,37 +51,35 @@ class MakingDialog(QDialog):
         self._begun = time.monotonic()
         self._has_begun = False
         title = framework_title(framework)
-        text = self.tr("Make an environment for {framework}")
+        text = f"Make an environment for {title}"
         if machine:
-            text = self.tr("Make an environment for {framework} on {machine}")
-        self.setWindowTitle(text.format(framework=title, machine=machine))
+            text = f"Make an environment for {title} on {machine}"
+        self.setWindowTitle(text)
         self.setModal(False)
         self.resize(*_SIZE)
-        text = self.tr(
-            "A virtual environment with what is named here and what a worker needs. It is made "
-            "in the data folder with uv, or with pip; for GPUs it downloads several gigabytes."
+        text = (
+            "A virtual environment with what is named here and what a worker needs. It is "
+            "made in the data folder with uv, or with pip; for GPUs it downloads several "
+            "gigabytes."
         )
         if machine:
-            text = self.tr(
-                "A virtual environment on {machine} with what is named here and what a worker "
-                "needs. {machine} makes it in its data folder with uv, or with pip, while it is "
-                "connected; for GPUs it downloads several gigabytes."
+            text = (
+                f"A virtual environment on {machine} with what is named here and what a "
+                f"worker needs. {machine} makes it in its data folder with uv, or with pip, "
+                "while it is connected; for GPUs it downloads several gigabytes."
             )
-        about = Label(text.format(machine=machine))
+        about = Label(text)
         about.setObjectName("note")
         about.setWordWrap(True)
         self.name = QLineEdit(name)
         self.requirements = QLineEdit(requirement_of(framework))
-        text = self.tr("Use it for all runs of {framework}")
+        text = f"Use it for all runs of {title}"
         if machine:
-            text = self.tr("Use it for all runs of {framework} on {machine}")
-        self.is_default = QCheckBox(text.format(framework=title, machine=machine))
+            text = f"Use it for all runs of {title} on {machine}"
+        self.is_default = QCheckBox(text)
         self.is_default.setChecked(True)
         rows = QFormLayout()
-        for label_text, field in (
-            (self.tr("&Name"), self.name),
-            (self.tr("&Install"), self.requirements),
-        ):
+        for label_text, field in (("&Name", self.name), ("&Install", self.requirements)):
             label = Label(label_text)
             label.setBuddy(field)
             rows.addRow(label, field)
@@ -89,16 +87,16 @@ class MakingDialog(QDialog):
         self.stage = ElidedLabel()
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(self.tr("The environment is being made"))
+        self.bar.setAccessibleName("The environment is being made")
         self.log = QPlainTextEdit()
         self.log.setReadOnly(True)
-        self.log.setAccessibleName(self.tr("What pip says"))
-        self.log.setPlaceholderText(self.tr("What pip says is shown here."))
-        self.make_button = QPushButton(self.tr("Make it"))
+        self.log.setAccessibleName("What pip says")
+        self.log.setPlaceholderText("What pip says is shown here.")
+        self.make_button = QPushButton("Make it")
         self.make_button.setObjectName("go")
-        self.cancel_button = QPushButton(self.tr("Cancel"))
+        self.cancel_button = QPushButton("Cancel")
         self.cancel_button.setAutoDefault(False)
-        self.cancel_button.setToolTip(plain_tip(self.tr("End it, and delete what is there")))
+        self.cancel_button.setToolTip(plain_tip("End it, and delete what is there"))
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         roles = QDialogButtonBox.ButtonRole
         self.buttons.addButton(self.make_button, roles.ActionRole)
@@ -127,7 +125,7 @@ class MakingDialog(QDialog):
         try:
             requirements = shlex.split(self.requirements.text())
         except ValueError as error:
-            self.note.set_problem(self.tr("This cannot be read: {why}.").format(why=error))
+            self.note.set_problem(f"This cannot be read: {error}.")
             return
         self.note.set_problem("")
         self.note.set_note("")
@@ -141,7 +139,7 @@ class MakingDialog(QDialog):
     def cancel(self) -> None:
         """End the creation, and delete what is there."""
         self.cancel_button.setEnabled(False)
-        self.stage.setText(self.tr("Ending, and deleting what is there …"))
+        self.stage.setText("Ending, and deleting what is there …")
         self._maker.cancel()
 
     def _show_state(self) -> None:
@@ -183,7 +181,7 @@ class MakingDialog(QDialog):
     def _was_cancelled(self) -> None:
         self._show_state()
         self.log.clear()
-        self.note.set_note(self.tr("It was cancelled, and nothing of it is left."))
+        self.note.set_note("It was cancelled, and nothing of it is left.")
 
 
 def stage_text(stage: Stage, seconds: float) -> str:

@@ -24,7 +24,7 @@ class CommandView(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.arguments = Field(arguments_info())
-        self.arguments.label.setText(self.tr("&Arguments"))
+        self.arguments.label.setText("&Arguments")
         self.text = QPlainTextEdit()
         self.text.setObjectName("command")
         self.text.setReadOnly(True)
@@ -32,8 +32,8 @@ class CommandView(QWidget):
         self.text.setFont(monospace_font())
         self.text.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.text.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.text.setAccessibleName(self.tr("Command line"))
-        text = self.tr("Copy the command line of the script")
+        self.text.setAccessibleName("Command line")
+        text = "Copy the command line of the script"
         self.copy_button = IconButton("copy", text, text)
         self.copy_button.clicked.connect(self._copy)
         grid = QGridLayout(self)

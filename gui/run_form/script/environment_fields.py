@@ -12,7 +12,6 @@ from engine.environments.registry import Environment as KnownEnvironment
 from engine.spec.field_info import FieldInfo, Setting
 from gui.bridge.environments import choices_there
 from gui.bridge.files.script_files import Environment, environment_of, environments, interpreter_in
-from gui.style.translation import translate
 from gui.widgets.entry_fields import Combo, Editor, Field
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import plain_tip
@@ -23,7 +22,7 @@ class FolderField(Field):
 
     def __init__(self, info: FieldInfo, parent: QWidget | None = None) -> None:
         super().__init__(info, parent)
-        text = self.tr("Choose a folder")
+        text = "Choose a folder"
         button = IconButton("folder-open", text, text)
         button.clicked.connect(self._browse)
         row = QHBoxLayout()
@@ -42,7 +41,7 @@ class FolderField(Field):
     def _browse(self) -> None:
         assert isinstance(self.widget, QLineEdit)
         start = self.widget.text() or self.widget.placeholderText()
-        folder = QFileDialog.getExistingDirectory(self, self.tr("Choose a folder"), start)
+        folder = QFileDialog.getExistingDirectory(self, "Choose a folder", start)
         if folder:
             self.set_value(folder)
 
@@ -135,7 +134,7 @@ class InterpreterChoice(Combo):
             for each in found:
                 self._insert(self.count(), each)
             if not self._machine:
-                self.addItem(translate("Environments", "Browse…"), None)
+                self.addItem("Browse…", None)
             self._last = 0
 
     def _insert(self, row: int, each: Environment) -> None:
@@ -150,7 +149,7 @@ class InterpreterChoice(Combo):
             return
         self.setCurrentIndex(self._last)
         start = str(Path(self._script).parent)
-        title = translate("Environments", "Choose a Python")
+        title = "Choose a Python"
         path, _ = QFileDialog.getOpenFileName(self, title, start)
         if path:
             self.choose(interpreter_in(path))
@@ -179,4 +178,4 @@ class InterpreterField(Field):
 
 
 def _own() -> Environment:
-    return Environment("", translate("Environments", "Traindeck's own"))
+    return Environment("", "Traindeck's own")

@@ -11,7 +11,6 @@ from engine.scripts.options import Option, Value, values_in, words_of
 from engine.spec.field_info import FieldInfo, Setting
 from engine.spec.validation import Problem
 from gui.run_form.advanced_fields import FieldGroup
-from gui.style.translation import translate
 from gui.widgets.entry_fields import Field
 
 PREFIX = "options."
@@ -24,7 +23,7 @@ class OptionFields(FieldGroup):
     changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(self.tr("Options"), parent)
+        super().__init__("Options", parent)
         self.options: tuple[Option, ...] = ()
         self.fields: dict[str, Field] = {}
         """By the name of the option."""
@@ -65,7 +64,7 @@ class OptionFields(FieldGroup):
             try:
                 values[option.name] = "" if field.entered() == "" else field.value()
                 if option.is_required and values[option.name] == "":
-                    text = translate("Script", "The script needs this option.")
+                    text = "The script needs this option."
                     raise ValueError(text)
                 words_of((option,), values, self._given)
             except ValueError as error:

@@ -22,7 +22,6 @@ from gui.run_form.script.command import program_of, split_command
 from gui.run_form.script.environment_fields import FolderField, InterpreterField
 from gui.run_form.script.option_fields import PREFIX, OptionFields
 from gui.run_form.script.variables import VariablesField
-from gui.style.translation import translate
 from gui.widgets.entry_fields import Field, FieldNote
 
 
@@ -44,8 +43,8 @@ class ScriptPage(QWidget):
 
         self._script = ""
         self.options = OptionFields()
-        self.environment = FieldGroup(self.tr("Environment"), is_wide=True)
-        self.after = FieldGroup(self.tr("Resume and metrics"), is_wide=True)
+        self.environment = FieldGroup("Environment", is_wide=True)
+        self.after = FieldGroup("Resume and metrics", is_wide=True)
         self.working_folder = FolderField(_working_folder_info())
         self.interpreter = InterpreterField(_interpreter_info())
         self.variables = VariablesField()
@@ -174,20 +173,18 @@ class ScriptPage(QWidget):
         self.interpreter.set_refusal("")
         self.interpreter.choice.go_to(machine, found)
         self.interpreter.set_note(f"⚠ {problem}" if problem else "")
-        folder = self.tr("The script runs in the folder of {machine} to which it is sent.")
-        self.working_folder.set_refusal(folder.format(machine=machine) if machine else "")
+        folder = f"The script runs in the folder of {machine} to which it is sent."
+        self.working_folder.set_refusal(folder if machine else "")
 
     def hold(self, spec: RunSpec, machine: str) -> None:
         """Lock what does not change while a run of another machine goes on there."""
-        text = self.tr("The run goes on there, on {machine}.").format(machine=machine)
+        text = f"The run goes on there, on {machine}."
         self.interpreter.set_refusal(text, spec.interpreter)
         self.working_folder.set_refusal(text, spec.working_folder)
 
     def show_resuming(self, recipe: RecipeInfo) -> None:
         """Enable the arguments of a resume where the script decides how it goes on."""
-        text = self.tr(
-            "The script uses the calls of the module traindeck: it goes on exactly where it was."
-        )
+        text = "The script uses the calls of the module traindeck: it goes on exactly where it was."
         self.resume_arguments.set_refusal(text if recipe.uses_calls else "")
 
     def _show_place(self, recipe: RecipeInfo) -> None:
@@ -200,7 +197,7 @@ class ScriptPage(QWidget):
         try:
             rest = shlex.split(str(self.arguments.value_or_default()))
         except ValueError:
-            text = self.tr("The arguments have a quotation mark without its partner.")
+            text = "The arguments have a quotation mark without its partner."
             found.append(Problem("command", text))
             rest = []
         if self._loaded is not None and self._loaded[0] == self._entered():
@@ -219,46 +216,40 @@ def arguments_info() -> FieldInfo:
     """Return the line for further words of the command."""
     return FieldInfo(
         "command", "str", "",
-        doc=translate("Script", "Further arguments of the command, as in a shell."),
-        label=translate("Script", "Arguments"),
+        doc="Further arguments of the command, as in a shell.",
+        label="Arguments",
     )  # fmt: skip
 
 
 def _working_folder_info() -> FieldInfo:
     return FieldInfo(
         "working_folder", "str", "",
-        doc=translate("Script", "Where the command runs. Empty: the folder of the script."),
-        label=translate("Script", "Working folder"),
+        doc="Where the command runs. Empty: the folder of the script.",
+        label="Working folder",
     )  # fmt: skip
 
 
 def _interpreter_info() -> FieldInfo:
     return FieldInfo(
         "interpreter", "str", "",
-        doc=translate("Script", "The Python that runs the script, with its own packages."),
-        label=translate("Script", "Python"),
+        doc="The Python that runs the script, with its own packages.",
+        label="Python",
     )  # fmt: skip
 
 
 def _resume_arguments_info() -> FieldInfo:
     return FieldInfo(
         "resume_arguments", "str", "",
-        doc=translate(
-            "Script",
-            "What Resume adds to the command, such as --resume {latest}. {latest} is the newest "
-            "checkpoint that the script itself has written. Empty: it starts from the beginning.",
-        ),
-        label=translate("Script", "Resume arguments"),
+        doc=("What Resume adds to the command, such as --resume {latest}. {latest} is the newest "
+"checkpoint that the script itself has written. Empty: it starts from the beginning."),
+        label="Resume arguments",
     )  # fmt: skip
 
 
 def _output_figures_info() -> FieldInfo:
     return FieldInfo(
         "output_figures", "bool", True,
-        doc=translate(
-            "Script",
-            "Metrics such as `loss: 0.12` are read from printed lines, unless the script logs "
-            "them in another way.",
-        ),
-        label=translate("Script", "Parse metrics from output"),
+        doc=("Metrics such as `loss: 0.12` are read from printed lines, unless the script logs "
+"them in another way."),
+        label="Parse metrics from output",
     )  # fmt: skip

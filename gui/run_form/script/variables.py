@@ -20,9 +20,9 @@ class VariablesField(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.label = Label(self.tr("Environment variables"))
+        self.label = Label("Environment variables")
         self.rows: list[VariableRow] = []
-        self.add_button = QPushButton(self.tr("Add a variable"))
+        self.add_button = QPushButton("Add a variable")
         self.add_button.setObjectName("quiet")
         self.add_button.clicked.connect(self._add_empty)
         self.note_label = FieldNote()
@@ -85,10 +85,9 @@ class VariablesField(QWidget):
         names = [row.name.text().strip() for row in self.rows]
         for name, row in zip(names, self.rows, strict=True):
             if not name and row.value.text():
-                return self.tr("A value has no name.")
+                return "A value has no name."
         doubled = next((name for name in names if name and names.count(name) > 1), "")
-        text = self.tr("{name} is given twice.")
-        return text.format(name=doubled) if doubled else ""
+        return f"{doubled} is given twice." if doubled else ""
 
     def _add_empty(self) -> None:
         self._add("", "").name.setFocus()
@@ -116,9 +115,9 @@ class VariablesField(QWidget):
 
     def _update(self) -> None:
         names = [row.name.text().strip() for row in self.rows if row.is_secret]
-        text = self.tr("{names}: looks like a secret, so the value is hidden, and not stored.")
+        text = "{names}: looks like a secret, so the value is hidden, and not stored."
         if len(names) > 1:
-            text = self.tr("{names}: look like secrets, so the values are hidden, and not stored.")
+            text = "{names}: look like secrets, so the values are hidden, and not stored."
         self.note_label.set_note(text.format(names=", ".join(names)) if names else "")
 
 
@@ -131,10 +130,10 @@ class VariableRow(QWidget):
     def __init__(self, name: str, value: str) -> None:
         super().__init__()
         self.name, self.value = QLineEdit(name), QLineEdit(value)
-        self.name.setPlaceholderText(self.tr("NAME"))
-        self.name.setAccessibleName(self.tr("Name of the variable"))
-        self.value.setPlaceholderText(self.tr("value"))
-        remove = IconButton("x", self.tr("Remove the variable"), self.tr("Remove the variable"))
+        self.name.setPlaceholderText("NAME")
+        self.name.setAccessibleName("Name of the variable")
+        self.value.setPlaceholderText("value")
+        remove = IconButton("x", "Remove the variable", "Remove the variable")
         remove.clicked.connect(self.removed)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -160,5 +159,5 @@ class VariableRow(QWidget):
     def _show_secret(self) -> None:
         hidden, shown = QLineEdit.EchoMode.Password, QLineEdit.EchoMode.Normal
         self.value.setEchoMode(hidden if self.is_secret else shown)
-        text = self.tr("Value of {name}").format(name=self.name.text().strip())
+        text = f"Value of {self.name.text().strip()}"
         self.value.setAccessibleName(text)

@@ -24,11 +24,11 @@ class RangeField(QWidget):
         self.info = info
         self.line = QLineEdit()
         self.line.setPlaceholderText(_shown(info, value))
-        name = self.tr("{title}: range or list").format(title=info.title)
+        name = f"{info.title}: range or list"
         self.line.setAccessibleName(name)
         self.label = Label(info.title)
         self.label.setBuddy(self.line)
-        example = self.tr("For example {example}").format(example=self._example(value))
+        example = f"For example {self._example(value)}"
         tip = "\n".join(filter(None, (info.help(in_form=False), example)))
         for widget in (self.line, self.label):
             set_wrapped_tip(widget, tip)
@@ -75,7 +75,7 @@ class RangeField(QWidget):
                 problem = str(error)
         self.show_problem(problem)
         is_single = isinstance(self.value, bool | int | float | str)
-        self.note.set_note(self.tr("One value: all runs have it.") if is_single else "")
+        self.note.set_note("One value: all runs have it." if is_single else "")
         self.changed.emit()
 
     def _example(self, value: Setting) -> str:
@@ -85,7 +85,7 @@ class RangeField(QWidget):
         if info.type == "bool":
             return "true,false"
         if isinstance(value, str):
-            return self.tr("first,second")
+            return "first,second"
         if isinstance(value, float):
             if value > 0:
                 return f"{value / _FACTOR:g}..{value * _FACTOR:g}:log"

@@ -52,10 +52,10 @@ class SweepDialog(QDialog):
         `machine` is where the sweep will run, empty: here."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        title = self.tr("Sweep of {recipe}")
+        title = f"Sweep of {recipe.name}"
         if machine:
-            title = self.tr("Sweep of {recipe} on {machine}")
-        self.setWindowTitle(title.format(recipe=recipe.name, machine=machine))
+            title = f"Sweep of {recipe.name} on {machine}"
+        self.setWindowTitle(title)
         self.machine = machine
         self._spec, self._recipe, self._device_name = spec, recipe, device_name
         self._known = sweepable(recipe)
@@ -80,10 +80,10 @@ class SweepDialog(QDialog):
         """What will be trained, or why nothing can be."""
 
         self.plan.setWordWrap(True)
-        self.start = QPushButton(self.tr("Start sweep"))
+        self.start = QPushButton("Start sweep")
         self.start.setObjectName("go")
         self.start.setDefault(True)
-        self.cancel = QPushButton(self.tr("Cancel"))
+        self.cancel = QPushButton("Cancel")
         self.cancel.setAutoDefault(False)
         self._groups: list[FieldGroup] = []
         self._lay_out()
@@ -116,7 +116,7 @@ class SweepDialog(QDialog):
         values = self._option_values()
         wrong = [each for each in self.ranges.values() if each.problem]
         if values is None or wrong:
-            self._say(self.tr("Correct what is marked above."), is_problem=True)
+            self._say("Correct what is marked above.", is_problem=True)
             return
         options = SweepOptions(**values, whole_grid=True)  # type: ignore[arg-type]
         try:
@@ -126,7 +126,7 @@ class SweepDialog(QDialog):
             self._sweep = propose(self._spec, self._recipe, ranges, fixed, options)
         except CannotSweep as error:
             is_empty = not any(each.is_changed for each in self.ranges.values())
-            hint = self.tr("Give at least one setting a range or a list.")
+            hint = "Give at least one setting a range or a list."
             self._say(hint if is_empty else str(error), is_problem=not is_empty)
             return
         if self._place_problem:
@@ -156,7 +156,7 @@ class SweepDialog(QDialog):
     def _hold_grid(self) -> None:
         """A grid has as many runs as combinations."""
         is_grid = self.options["sampler"].value() == "grid"
-        reason = self.tr("A grid has as many runs as there are combinations.")
+        reason = "A grid has as many runs as there are combinations."
         self.options["trials"].set_refusal(reason if is_grid else "", self._combinations())
 
     def _combinations(self) -> int:
@@ -172,19 +172,17 @@ class SweepDialog(QDialog):
         """Return what will be trained, in a sentence."""
         count = len(sweep.base.devices)
         if sweep.parallel == 1:
-            text = self.tr("{runs} runs, one at a time, on {devices}.")
+            text = "{runs} runs, one at a time, on {devices}."
         elif count > 1:
-            text = self.tr("{runs} runs, {parallel} at a time: on {devices}.")
+            text = "{runs} runs, {parallel} at a time: on {devices}."
         else:
-            text = self.tr("{runs} runs, {parallel} at a time, all on {devices}.")
+            text = "{runs} runs, {parallel} at a time, all on {devices}."
         shared = range(sweep.parallel if count > 1 else 1)
-        slots = (self.tr(", ").join(map(self._named, sweep.devices_of(each))) for each in shared)
+        slots = (", ".join(map(self._named, sweep.devices_of(each))) for each in shared)
         if self.machine:
-            text = self.tr("On {machine}: {plan}").format(machine=self.machine, plan=text)
+            text = f"On {self.machine}: {text}"
         return text.format(
-            runs=f"{sweep.trials:,}",
-            parallel=f"{sweep.parallel:,}",
-            devices=self.tr("; on ").join(slots),
+            runs=f"{sweep.trials:,}", parallel=f"{sweep.parallel:,}", devices="; on ".join(slots)
         )
 
     def _named(self, device: str) -> str:
@@ -207,7 +205,7 @@ class SweepDialog(QDialog):
 
     def _start(self) -> None:
         if self._sweep is not None:
-            self._say(self.tr("Starting the sweep…"), is_problem=False)
+            self._say("Starting the sweep…", is_problem=False)
             self._enable_start(False)
             self.start_wanted.emit(self._sweep, self.machine)
 
@@ -221,10 +219,8 @@ class SweepDialog(QDialog):
 
     def _lay_out(self) -> None:
         about = Label(
-            self.tr(
-                "1e-4..1e-1:log, 0..0.5 or 0..4 is a range; 16,32,64 is a list. What is left empty "
-                "is as in the form."
-            )
+            "1e-4..1e-1:log, 0..0.5 or 0..4 is a range; 16,32,64 is a list. What is left empty "
+            "is as in the form."
         )
         about.setObjectName("note")
         about.setWordWrap(True)
@@ -253,7 +249,7 @@ class SweepDialog(QDialog):
         how.setLayout(side)
         for field in self.options.values():
             side.addRow(field.label, field)
-        heading = Label(self.tr("HOW RUNS ARE CHOSEN"))
+        heading = Label("HOW RUNS ARE CHOSEN")
         heading.setObjectName("h")
         right = QWidget()
         right.setFixedWidth(_SIDE_WIDTH)
