@@ -93,13 +93,10 @@ class RecipeController(QObject):
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(QMessageBox.Icon.Information if result.ok else QMessageBox.Icon.Warning)
-        title = "Check of {recipe} on {machine}" if machine else ""
-        title = title or "Check of {recipe}"
-        box.setWindowTitle(title.format(recipe=Path(result.recipe).stem, machine=machine))
+        there = f" on {machine}" if machine else ""
+        box.setWindowTitle(f"Check of {Path(result.recipe).stem}{there}")
         box.setTextFormat(Qt.TextFormat.PlainText)
-        done = f"One batch was trained on {machine}." if machine else ""
-        done = done or "One batch was trained."
-        box.setText(done if result.ok else result.problem)
+        box.setText(f"One batch was trained{there}." if result.ok else result.problem)
         box.setInformativeText("\n".join(self._facts(result)))
         if result.details:
             box.setDetailedText(result.details)
@@ -113,8 +110,7 @@ class RecipeController(QObject):
     def _facts(self, result: CheckResult) -> list[str]:
         facts = list(result.notices)
         if result.parameters:
-            text = "The model has {count:,} trainable parameters."
-            facts.append(text.format(count=result.parameters))
+            facts.append(f"The model has {result.parameters:,} trainable parameters.")
         if result.loss is not None:
             facts.append(f"The loss of the first batch is {result.loss:.4g}.")
         return facts

@@ -110,8 +110,7 @@ class Doctor(QObject):
             text = self._background.machines.engine(machine).report_checks(found)
             if not machine:
                 return text
-            title = "The machine {machine}"
-            return f"# {title.format(machine=machine)}\n\n{text}"
+            return f"# The machine {machine}\n\n{text}"
 
         self._background.run(work, self.reported.emit, self._tell_failure)
 

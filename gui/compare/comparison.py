@@ -299,12 +299,13 @@ class Comparison(QWidget):
 
     def _show_note(self) -> None:
         chosen = len(self._chosen.ids())
+        counts = f"{MOST_DRAWN:,} of {chosen:,}"
         text = ""
         if chosen > MOST_DRAWN and not self._has_groups:
-            text = "The newest {count} of {chosen} chosen runs are drawn."
+            text = f"The newest {counts} chosen runs are drawn."
         elif chosen > MOST_DRAWN and not self._is_compact:
-            text = "The table has the newest {count} of {chosen} chosen runs; the means are of all."
-        sentences = [text.format(count=f"{MOST_DRAWN:,}", chosen=f"{chosen:,}")]
+            text = f"The table has the newest {counts} chosen runs; the means are of all."
+        sentences = [text]
         done, total = len(self._read_once), len(self._timelines)
         if done < total and total >= _SLOW_READING:
             sentences.append(f"Reading {done:,} of {total:,} runs…")

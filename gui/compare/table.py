@@ -147,6 +147,6 @@ class ComparisonTable(QTableWidget):
             pinned = info.id == baseline
             picture = icon("push-pin", colour) if pinned else dot_icon(colour)
             item = QTableWidgetItem(picture, title)
-            tip = "{run}: the baseline" if pinned else "{run}"
-            item.setToolTip(plain_tip(tip.format(run=info.title)))
+            tip = f"{info.title}: the baseline" if pinned else info.title
+            item.setToolTip(plain_tip(tip))
             self.setHorizontalHeaderItem(column, item)

@@ -188,7 +188,7 @@ class DeviceList(QFrame):
         """Offer the doctor, in one line, because of what is wrong in `checks`; none: do not."""
         names = ", ".join(check.check for check in checks[:2])
         more = f" and {len(checks) - 2} more" if checks[2:] else ""
-        text = f"⚠ {names + more}: see the doctor"
+        text = f"⚠ {names}{more}: see the doctor"
         self.doctor_button.setText(text)
         sentences = "\n".join(check.sentence for check in checks)
         set_wrapped_tip(self.doctor_button, f"{text}\n{sentences}")

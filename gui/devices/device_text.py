@@ -124,11 +124,9 @@ def busy_text(use: MemoryUse | None) -> str:
     if not use.others:
         return f"an unknown process, {gib(use.unassigned)}"
     first = max(use.others, key=lambda process: process.memory or 0)
-    text = "{process}, {amount}"
-    if len(use.others) > 1:
-        text = "{process} and {count} more, {amount}"
+    more = f" and {len(use.others) - 1} more" if len(use.others) > 1 else ""
     amount = gib(use.others_total or use.unassigned or 0)
-    return text.format(process=process_text(first), count=len(use.others) - 1, amount=amount)
+    return f"{process_text(first)}{more}, {amount}"
 
 
 def accessible_text(
@@ -168,8 +166,7 @@ def tooltip(
     if device.lost is not None:
         return "\n".join([*lines, state(device)])
     if stale_since is not None:
-        text = "No news since {time}: these are the last figures."
-        lines.append(text.format(time=clock(stale_since)))
+        lines.append(f"No news since {clock(stale_since)}: these are the last figures.")
     if device.asleep:
         return "\n".join([*lines, state(device)])
     for caption, text, field in (
@@ -180,12 +177,11 @@ def tooltip(
         if device.kind == "gpu" or text != UNKNOWN:
             lines.append(f"{caption} {with_reason(device, text, field)}")
     if device.throttle_reasons:
-        text = "Slowed down: {reasons}"
-        lines.append(text.format(reasons=", ".join(device.throttle_reasons)))
+        reasons = ", ".join(device.throttle_reasons)
+        lines.append(f"Slowed down: {reasons}")
     memory = of_total(device.memory_used, device.memory_total)
     memory = with_reason(device, memory, "memory_used")
-    text = "Memory {amount}, of all processes on this machine"
-    lines.append(text.format(amount=memory))
+    lines.append(f"Memory {memory}, of all processes on this machine")
     if use is not None:
         lines += memory_lines(use)
         if not use.others_known:
@@ -207,8 +203,7 @@ def memory_lines(use: MemoryUse) -> list[str]:
     by_size = sorted(use.others, key=lambda process: -(process.memory or 0))
     lines += [f"– {process_line(process)}" for process in by_size]
     if use.unassigned and use.unassigned >= 0.05 * GIB:
-        text = "– an unknown process: {amount}"
-        lines.append(text.format(amount=gib(use.unassigned)))
+        lines.append(f"– an unknown process: {gib(use.unassigned)}")
     if use.reserved:
         lines.append(f"– reserved by driver: {gib(use.reserved)}")
     if use.free is not None:

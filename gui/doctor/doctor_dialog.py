@@ -145,13 +145,11 @@ class DoctorDialog(QDialog):
 
     def _show_machine(self) -> None:
         machine = self.machine.machine
-        title = f"Doctor: {machine}" if machine else "Doctor"
-        self.setWindowTitle(title)
+        self.setWindowTitle(f"Doctor: {machine}" if machine else "Doctor")
+        where = machine or "this machine"
         self.about.setText(
-            (
-                "Whether {machine} can train. Check all imports the frameworks and computes on "
-                "each GPU for a minute or two: runs on them are slower meanwhile."
-            ).format(machine=machine or "this machine")
+            f"Whether {where} can train. Check all imports the frameworks and computes on "
+            "each GPU for a minute or two: runs on them are slower meanwhile."
         )
 
     def _begin(self) -> None:

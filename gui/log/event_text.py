@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, assert_never
@@ -74,10 +75,10 @@ def event_text(event: Event) -> EventText:
     match event:
         case WorkerReady(rank, devices, versions):
             packages = ", ".join(f"{name} {version}" for name, version in versions.items())
-            text = "Ready on {devices}."
+            text = f"Ready on {_listed(devices)}."
             if packages:
-                text = "Ready on {devices} with {packages}."
-            return _info(text.format(devices=", ".join(devices), packages=packages), rank)
+                text = f"Ready on {_listed(devices)} with {packages}."
+            return _info(text, rank)
         case TrainingStarted(step, per_epoch, epochs, replicas, parameters):
             if not (epochs and per_epoch and replicas and parameters):
                 return _info(_known_start(step, per_epoch, epochs, replicas, parameters))
@@ -93,8 +94,7 @@ def event_text(event: Event) -> EventText:
                 )
             return _info(text)
         case Metrics(points=points):
-            text = "New points of {series}."
-            return _info(text.format(series=", ".join(each.series for each in points)))
+            return _info(f"New points of {_listed(each.series for each in points)}.")
         case Progress(epoch, step, speed):
             return _info(f"Epoch {epoch}, step {step}, {speed:,.0f} samples/s.")
         case EpochEnded(epoch, step, metrics):
@@ -156,8 +156,7 @@ def event_text(event: Event) -> EventText:
         case Queued(_, reason):
             return _info(reason or "The run leaves the queue.")
         case WorkerStarted(rank, pid, devices):
-            text = "Worker process {pid} started for {devices}."
-            return _info(text.format(pid=pid, devices=", ".join(devices)), rank)
+            return _info(f"Worker process {pid} started for {_listed(devices)}.", rank)
         case CommandReceived(command):
             return _info(f"Command received: {_command_name(command)}.")
         case CommandRefused(command, reason):
@@ -207,15 +206,19 @@ def _command_name(command: str) -> str:
 def _known_start(step: int, per_epoch: int, epochs: int, replicas: int, parameters: int) -> str:
     """Say of the start of a script what is known; 0 is not."""
     facts = (
-        (epochs, "epochs: {number:,}"),
-        (per_epoch, "steps per epoch: {number:,}"),
-        (replicas, "replicas: {number:,}"),
-        (parameters, "parameters: {number:,}"),
+        (epochs, "epochs"),
+        (per_epoch, "steps per epoch"),
+        (replicas, "replicas"),
+        (parameters, "parameters"),
     )
-    known = ", ".join(text.format(number=number) for number, text in facts if number)
+    known = _listed(f"{what}: {number:,}" for number, what in facts if number)
     if not known:
         return f"Training starts at step {step}."
     return f"Training starts at step {step}; {known}."
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
 
 
 def _info(text: str, rank: int = FROM_SUPERVISOR) -> EventText:

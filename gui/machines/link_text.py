@@ -24,8 +24,7 @@ def short_text(status: LinkStatus | None, gpus: int) -> str:
         case "connected":
             parts = ["ssh"]
             if status.quiet:
-                text = "no news for {count} s"
-                parts.append(text.format(count=round(status.quiet)))
+                parts.append(f"no news for {round(status.quiet)} s")
             elif status.round_trip is not None:
                 parts.append(f"{max(1, round(1000 * status.round_trip))} ms")
             if gpus:

@@ -78,9 +78,9 @@ class MachineCard(QFrame):
         """Show the first line only, or all."""
         self._is_folded = folded
         self.fold_button.setText("▸" if folded else "▾")
-        text = "Unfold {name}" if folded else "Fold {name}"
-        self.fold_button.setAccessibleName(text.format(name=self.name))
-        self.fold_button.setToolTip(plain_tip(text.format(name=self.name)))
+        text = f"Unfold {self.name}" if folded else f"Fold {self.name}"
+        self.fold_button.setAccessibleName(text)
+        self.fold_button.setToolTip(plain_tip(text))
         self._below.setVisible(not folded)
 
     def show_status(self, status: LinkStatus | None) -> None:

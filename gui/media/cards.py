@@ -76,7 +76,7 @@ class MediaCard(QFrame):
             return
         text = f"step {steps[place]:,}"
         if len(steps) > 1:
-            text += " · " + f"{place + 1} of {len(steps)}"
+            text += f" · {place + 1} of {len(steps)}"
         if more := self.describe(place):
             text += " · " + more
         self.note.setText(text)
@@ -149,8 +149,8 @@ class HistogramCard(MediaCard):
         return self.series.steps
 
     def describe(self, place: int) -> str:
-        text = "{count:,.0f} values"  # the picture has the lowest and highest
-        return text.format(count=self.series.histograms[place].total)
+        count = self.series.histograms[place].total
+        return f"{count:,.0f} values"  # the picture has the lowest and highest
 
     def _show_place(self) -> None:
         super()._show_place()

@@ -32,8 +32,8 @@ def setting_lines(rows: Sequence[SettingRow], *, only_changed: bool) -> list[Lin
             was = f"was {value}"
             pieces.append(Piece(was, "muted", small=True))
         if row.differs_from_default:
-            default = "default {value}".format(value=row.default or "–")
-            pieces.append(Piece(default, "muted", small=True))
+            default = row.default or "–"
+            pieces.append(Piece(f"default {default}", "muted", small=True))
         if row.note:
             pieces.append(Piece(row.note, "warn", small=True))
         tip.append(row.name.replace("settings.", "").replace("option ", ""))

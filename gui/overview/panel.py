@@ -295,12 +295,11 @@ class OverviewPanel(QWidget):
         if other is not None:
             note = f"{note} · compared with {other.label}"
             reasons = {
-                "parent": "{run}, from whose checkpoint this run goes on",
-                "earlier settings": "{run} of this run, before its settings were changed",
-                "previous run of this recipe": "{run}, the run before with this recipe",
+                "parent": f"{other.label}, from whose checkpoint this run goes on",
+                "earlier settings": f"{other.label} of this run, before its settings were changed",
+                "previous run of this recipe": f"{other.label}, the run before with this recipe",
             }
-            tip = reasons[other.reason].format(run=other.label)
-            self.settings.set_note(note, f"Compared with {tip}.")
+            self.settings.set_note(note, f"Compared with {reasons[other.reason]}.")
         else:
             self.settings.set_note(note, "Compared with the defaults.")
 

@@ -127,7 +127,7 @@ class BatchDialog(QDialog):
         self._has_answer = True
         self._tried = {each.batch_size: each for each in search.tried}
         self._say(search.problem or search.text, is_problem=bool(search.problem))
-        for change in _changes(search, "Use {size:,}"):
+        for change in _changes(search):
             button = QPushButton(change.label)
             button.setAutoDefault(False)
             button.clicked.connect(lambda _, change=change: self.change_clicked.emit(change))
@@ -186,12 +186,12 @@ class BatchDialog(QDialog):
         self.table.show_rows(rows, tips)
 
 
-def _changes(search: BatchSearch, label: str) -> list[Change]:
+def _changes(search: BatchSearch) -> list[Change]:
     """Return what the search proposes, and the fastest and the largest size unless that is it."""
     found = list(search.changes or filter(None, (search.change,)))
     taken = {change.fields.get("batch_size") for change in found}
     for size in (search.fastest, search.largest):
         if size and size not in taken:
             taken.add(size)
-            found.append(Change(label.format(size=size), {"batch_size": size}))
+            found.append(Change(f"Use {size:,}", {"batch_size": size}))
     return found

@@ -358,13 +358,9 @@ def counted(level: Level, count: int) -> str:
     """Return such as `2 warnings`; empty: there are none."""
     if not count:
         return ""
-    one, several = {
-        "error": ("1 error", "{count} errors"),
-        "warning": ("1 warning", "{count} warnings"),
-        "hint": ("1 hint", "{count} hints"),
-        "ok": ("", ""),
-    }[level]
-    return one if count == 1 else several.format(count=count)
+    if level == "ok":
+        return ""
+    return f"1 {level}" if count == 1 else f"{count} {level}s"
 
 
 def level_pixmap(level: Level, theme: Theme) -> QPixmap:

@@ -208,12 +208,12 @@ class RacePage(QWidget):
         entrants = asked or tuple(entry.spec for entry in self.table.entries)
         if not entrants:
             return ""
-        sizes = sorted({each.batch_size for each in entrants})
+        sizes = ", ".join(f"{size:,}" for size in sorted({each.batch_size for each in entrants}))
         devices = dict.fromkeys(device for each in entrants for device in each.devices)
         parts = [
             *filter(None, (race_text.place(self.machine),)),
             entrants[0].recipe.rpartition("/")[2],
-            "batch {size}".format(size=", ".join(f"{size:,}" for size in sizes)),
+            f"batch {sizes}",
             ", ".join(dict.fromkeys(each.precision for each in entrants)),
             ", ".join(self._display(device) for device in devices),
         ]
@@ -250,8 +250,7 @@ class RacePage(QWidget):
         is_used = is_there and is_same
         name = race_text.name(entry, race_text.differing(self.table.entries))
         name = f"{name} {race_text.place(self.machine)}".rstrip()
-        text = "{name} is in the form" if is_used else "Use {name}"
-        self.use.setText(text.format(name=name))
+        self.use.setText(f"{name} is in the form" if is_used else f"Use {name}")
         self.use.setEnabled(not is_used)
         tip = "Fills the form with its settings"
         if self.machine:

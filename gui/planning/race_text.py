@@ -155,10 +155,7 @@ def shares(entry: Entry) -> str:
 def sentence(entry: Entry, totals: Mapping[str, float], display: DisplayName) -> str:
     """Return all that an entry has shown, for a tooltip, a screen reader and the line below."""
     devices = ", ".join(display(device) for device in entry.devices)
-    text = "{strategy} on {devices}, batch {size:,}, {precision}"
-    head = text.format(
-        strategy=title(entry), devices=devices, size=entry.batch_size, precision=entry.precision
-    )
+    head = f"{title(entry)} on {devices}, batch {entry.batch_size:,}, {entry.precision}"
     if entry.problem:
         return f"{head}: {entry.problem}"
     figures = [f"{rate(entry)} samples/s"]
@@ -167,8 +164,7 @@ def sentence(entry: Entry, totals: Mapping[str, float], display: DisplayName) ->
     if entry.efficiency is not None:
         figures.append(f"efficiency {efficiency(entry)}")
     if entry.memory:
-        text = "{memory} of memory"
-        figures.append(text.format(memory=memory(entry, totals)))
+        figures.append(f"{memory(entry, totals)} of memory")
     if entry.first_step_seconds:
         figures.append(f"first step after {first_step(entry)}")
     if entry.joules is not None:

@@ -155,8 +155,7 @@ class FieldGroup(QWidget):
     def show_changes(self) -> None:
         """Show in the heading how many fields differ from their defaults."""
         count = sum(field.is_changed for field in self._fields.values())
-        text = "{title} · {count} changed" if count else "{title}"
-        self.heading.setText(text.format(title=self._title, count=count))
+        self.heading.setText(f"{self._title} · {count} changed" if count else self._title)
 
     def _fold(self, is_open: bool) -> None:
         arrow = Qt.ArrowType.DownArrow if is_open else Qt.ArrowType.RightArrow

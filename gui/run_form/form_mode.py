@@ -14,7 +14,6 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.bridge.engine_client import ResumeRequest
 from gui.bridge.files.script_files import resuming
-from gui.style.translation import translate
 
 
 class FixedValue(NamedTuple):
@@ -108,7 +107,7 @@ class Continuation(NamedTuple):
             text = "From the beginning: there is no checkpoint."
             if not self.info.status.step:
                 return text
-            return f"{text} {translate('RunForm', 'Its points are removed.')}"
+            return f"{text} Its points are removed."
         position = self.checkpoint.manifest.position
         text = (
             f"From step {position.step:,} ({position.epoch} of {self.info.spec.epochs} "
@@ -118,7 +117,7 @@ class Continuation(NamedTuple):
             text = f"From step {position.step:,}."
         if self.as_new or position.step >= self.info.status.step:
             return text
-        return f"{text} {translate('RunForm', 'Points after this step are removed.')}"
+        return f"{text} Points after this step are removed."
 
     def fixed_value(self, field: str) -> FixedValue | None:
         reason = resume_rules.fixed(field)

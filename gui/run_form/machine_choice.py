@@ -81,11 +81,10 @@ class MachineChoice(Combo):
         for row in reversed(range(1, self.count())):
             if self.itemData(row) not in kept:
                 self.removeItem(row)
-        broken = "{machine} (not connected)"
         for row, name in enumerate(kept, 1):
             if self.findData(name) < 0:
                 self.insertItem(row, name, name)
-            text = name if connections.get(name) else broken.format(machine=name)
+            text = name if connections.get(name) else f"{name} (not connected)"
             self.setItemText(self.findData(name), text)
         if self.wanted in kept:
             self.choose(self.wanted)

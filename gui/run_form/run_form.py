@@ -264,7 +264,7 @@ class RunForm(QFrame):
         known = self.source().path
         start = str(Path(known).parent) if known and not self.source().builtin else ""
         title = "Open a script" if self.is_script else "Open a recipe or a script"
-        filters = f"{self.tr('Python files (*.py)')};;{self.tr('All files (*)')}"
+        filters = "Python files (*.py);;All files (*)"
         path, _ = QFileDialog.getOpenFileName(self, title, start or str(Path.home()), filters)
         if path:
             self.open_path(path)
@@ -524,8 +524,8 @@ class RunForm(QFrame):
         time = QLocale().toString(QTime.currentTime(), QLocale.FormatType.ShortFormat)
         text = f"Changed on disk, and read again at {time}."
         if gone:
-            left_out = "It has no setting {names} any more."
-            text = f"{text} {left_out.format(names=', '.join(gone))}"
+            names = ", ".join(gone)
+            text = f"{text} It has no setting {names} any more."
         self.recipe_note.set_note(text)
         self.message.emit(f"{recipe.name} has changed on disk: {text}")
 

@@ -96,11 +96,11 @@ class ResumeDialogs(QObject):
         box.open()
 
     def _ask_for_recipe(self, request: ResumeRequest, changes: str) -> None:
+        lines = "\n".join(changes.split(", "))
         text = (
-            "The recipe of run {run} has changed since its start:\n\n{changes}\n\n"
+            f"The recipe of run {request.run_id} has changed since its start:\n\n{lines}\n\n"
             "Continue with the recipe as it was, which the run has kept, or as it is now?"
         )
-        text = text.format(run=request.run_id, changes="\n".join(changes.split(", ")))
         box = self._box(QMessageBox.Icon.Question, request.run_id, text)
 
         def add(version: RecipeVersion, caption: str) -> QPushButton:
@@ -127,9 +127,9 @@ class ResumeDialogs(QObject):
             self._progress.setAutoReset(False)
             self._progress.setAutoClose(False)
             self._progress.canceled.connect(self._client.cancel_resume)
-        text = "The checkpoint of run {run} is read again and compared with its checksums."
+        text = f"The checkpoint of run {run_id} is read again and compared with its checksums."
         read = f"{units.byte_size(done)} of {units.byte_size(total)}"
-        self._progress.setLabelText(f"{text.format(run=run_id)}\n{read}")
+        self._progress.setLabelText(f"{text}\n{read}")
         self._progress.setValue(100 * done // max(total, 1))
 
     def _end_progress(self) -> None:

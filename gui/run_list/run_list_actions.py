@@ -123,8 +123,7 @@ class RunListActions(QObject):
         counts = Counter(place_of(run_id)[0] for run_id in found)
         count = counts.pop("", 0)
         self._panel.empty_trash.setEnabled(bool(count))
-        text = "Empty trash ({count})…" if count else "Empty trash"
-        self._panel.empty_trash.setText(text.format(count=count))
+        self._panel.empty_trash.setText(f"Empty trash ({count})…" if count else "Empty trash")
         others = self._panel.empty_elsewhere
         others.clear()
         others.menuAction().setVisible(bool(counts))

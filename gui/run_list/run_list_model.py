@@ -158,8 +158,7 @@ def tooltip(run: ListedRun) -> str:
         return run.reason
     lines = [run.title, run.reason or state_sentence(run.state)]
     if run.state.is_over and run.status.updated:
-        text = "Ended {when}."
-        lines.append(text.format(when=units.date_or_time(run.status.updated)))
+        lines.append(f"Ended {units.date_or_time(run.status.updated)}.")
     if run.notes.tags:
         tags = ", ".join(run.notes.tags)
         lines.append(f"Tags: {tags}")

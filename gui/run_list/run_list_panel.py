@@ -77,9 +77,8 @@ class RunListPanel(QWidget):
         self.empty = Label("Reading the runs…")
         self.empty.setObjectName("mut")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._compare_text = "Compare {count}"
         self.compare = SteadyButton(
-            ["Compare", self._compare_text.format(count=_WIDEST_COUNT)],
+            ["Compare", f"Compare {_WIDEST_COUNT}"],
             "Choose two or more runs by the boxes in the list",
         )
         self.compare.setObjectName("low")
@@ -176,8 +175,7 @@ class RunListPanel(QWidget):
         colours = self._chosen.colours()
         self._list.show_chosen(colours, self._chosen.baseline)
         enough = len(colours) > 1
-        some = self._compare_text.format(count=len(colours))
-        self.compare.setText(some if colours else "Compare")
+        self.compare.setText(f"Compare {len(colours)}" if colours else "Compare")
         self.compare.setEnabled(enough)
         self.clear_choice.setEnabled(bool(colours))
         if not enough:

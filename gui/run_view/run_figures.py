@@ -13,7 +13,6 @@ from engine.runs.run_info import RunInfo
 from engine.runs.series_names import is_machine_memory, series_name
 from engine.spec.metric_direction import is_better, lower_is_better, primary_metric
 from engine.system import units
-from gui.plots.data.series_style import display_name
 from gui.run_view.loss_trend import LossTrend
 from gui.style import formatting
 
@@ -116,7 +115,7 @@ class RunFigures(QObject):
             self.figure.emit("throughput", speed, note, "")
         if status.step_seconds:
             spent = {
-                f"{display_name(name)} {100 * share:.0f} %": share
+                f"{name} {100 * share:.0f} %": share
                 for part, name in _SHARES.items()
                 if (share := self._mean_share(part)) is not None
             }
@@ -176,10 +175,8 @@ class RunFigures(QObject):
         trend = self._trend.trend(self._steps_per_epoch) if math.isfinite(loss) else None
         if trend is None:
             return "", ""
-        sign = "▼" if trend.change <= 0 else "▲"
-        forms = ("{sign} {percent:.1f} % / epoch", "{sign} {percent:.0f} %/epoch")
-        text = "\n".join(forms).format(sign=sign, percent=100 * abs(trend.change))
-        return text, trend.tone
+        sign, percent = "▼" if trend.change <= 0 else "▲", 100 * abs(trend.change)
+        return f"{sign} {percent:.1f} % / epoch\n{sign} {percent:.0f} %/epoch", trend.tone
 
     def _show_memory(self) -> None:
         """Show the highest memory use, and whose it was: of the run's processes on the CPU, of all
@@ -225,9 +222,9 @@ class RunFigures(QObject):
             if epoch is None:
                 place = number = f"step {best.step:,.0f}"
             value = formatting.metric(name, best.value, in_percent=in_percent)
-            longest = "★ best {value} @ {place}"
-            forms = (longest, "★ {value} @ {place}", "★ {value} @ {number}", "★ {value}")
-            note = "\n".join(forms).format(value=value, place=place, number=number)
+            short = f"★ {value}"
+            at_place = f"{value} @ {place}"
+            note = f"★ best {at_place}\n★ {at_place}\n{short} @ {number}\n{short}"
         newest = formatting.metric(name, results.all[-1].value, in_percent=in_percent)
         self.figure.emit("metric", newest, note, "best")
 

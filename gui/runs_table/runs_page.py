@@ -293,8 +293,8 @@ class RunsPage(QWidget):
         for place in range(1, self.group.count()):
             column = arranged.columns.get(self.group.itemData(place))
             if column is not None:
-                by, name = "By {column}", header_text(column)
-                self.group.setItemText(place, by.format(column=name) if is_named else name)
+                name = header_text(column)
+                self.group.setItemText(place, f"By {name}" if is_named else name)
 
     def _arranging_failed(self, error: Exception) -> None:
         self._is_arranging = False

@@ -1,5 +1,4 @@
-"""How things look and read: themes, icons, state colours, device labels, number formats,
-translation.
+"""How things look and read: themes, icons, state colours, device labels, number formats.
 
 Imports nothing of the window.
 """

@@ -33,12 +33,9 @@ class ImportanceBars(QWidget):
         """Show these parts of 1 by title; none: there are too few trials to tell."""
         order = sorted(shares.items(), key=lambda each: -each[1])
         self._shares = dict(order)
-        texts = [f"{name} {_percent(share)}" for name, share in order]
-        self.setAccessibleName(
-            "What mattered: {shares}".format(shares=", ".join(texts))
-            if texts
-            else "What mattered: not known yet"
-        )
+        texts = ", ".join(f"{name} {_percent(share)}" for name, share in order)
+        known = texts or "not known yet"
+        self.setAccessibleName(f"What mattered: {known}")
         self.updateGeometry()
         self.update()
 

@@ -12,7 +12,6 @@ from PySide6.QtCore import QCoreApplication, QLocale, Qt
 from PySide6.QtWidgets import QApplication, QMessageBox
 
 from gui.style.theme import application_font, load_fonts
-from gui.style.translation import install_translation
 from gui.window.taskbar import DESKTOP_FILE
 
 
@@ -48,7 +47,6 @@ def application(argv: Sequence[str]) -> QApplication:
     qt_app.setApplicationName("Traindeck")
     qt_app.setDesktopFileName(DESKTOP_FILE)
     qt_app.setStyle("Fusion")
-    install_translation(qt_app)
     load_fonts()
     qt_app.setFont(application_font())
     return qt_app

@@ -46,13 +46,13 @@ class DesktopNotices(QObject):
         self._active = {info.id for info in infos if not info.state.is_over}
 
     def _announce(self, info: RunInfo) -> None:
-        sentences = {
-            RunState.FINISHED: "{run} finished",
-            RunState.STOPPED: "{run} stopped",
-            RunState.FAILED: "{run} failed",
-            RunState.INTERRUPTED: "{run} was interrupted",
+        ends = {
+            RunState.FINISHED: "finished",
+            RunState.STOPPED: "stopped",
+            RunState.FAILED: "failed",
+            RunState.INTERRUPTED: "was interrupted",
         }
-        title = sentences[info.state].format(run=info.title)
+        title = f"{info.title} {ends[info.state]}"
         self.ended.emit(f"{title}. {info.reason}".strip())
         if self._window.isActiveWindow():
             return

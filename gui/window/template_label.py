@@ -40,21 +40,21 @@ class TemplateLabel(Label):
         if status.kind and status.problem and not needed:
             return f"{status.kind.title} not loaded"
         for state in (*needed, *status.states):
-            return self._condition(state).format(framework=KINDS[state.kind].title)
+            return self._condition(state)
         return ""
 
     def _condition(self, state: TemplateState) -> str:
+        framework = KINDS[state.kind].title
         if state.problem:
-            return "{framework} not loaded"
-        return "{framework} ready" if state.is_ready else "loading {framework} …"
+            return f"{framework} not loaded"
+        return f"{framework} ready" if state.is_ready else f"loading {framework} …"
 
     def _lines(self, status: TemplateStatus) -> list[str]:
         lines = ["A run starts at once if its framework is loaded in advance."]
         for state in status.states:
-            condition = self._condition(state).format(framework=KINDS[state.kind].title)
             facts = (
-                f"{condition} · {byte_size(state.memory)} · pid {state.pid} · workers: "
-                f"{state.workers}"
+                f"{self._condition(state)} · {byte_size(state.memory)} · pid {state.pid} · "
+                f"workers: {state.workers}"
             )
             lines += [capitalized(facts), *([f"{state.problem}."] if state.problem else [])]
         if status.kind and status.problem:

@@ -181,21 +181,13 @@ class RunTimeline:
     def _restart_text(self, step: int, down: float) -> str:
         if self._shrunk is not None:
             return self._shrunk.text
-        texts = {"attempt": self._attempt, "step": f"{step:,}", "down": duration(down)}
-        if self._restarting is None:
-            text = "Resumed at step {step} after {down} (attempt {attempt})."
-        elif self._checkpoint:
-            text = "Restart {number} of {most} at step {step}, from {checkpoint}: {why}"
-        else:
-            text = "Restart {number} of {most}, from the beginning: {why}"
-        if self._restarting is not None:
-            texts |= {
-                "number": self._restarting.number,
-                "most": self._restarting.most,
-                "why": self._restarting.failure.message,
-                "checkpoint": self._checkpoint,
-            }
-        return text.format(**texts)
+        again = self._restarting
+        if again is None:
+            return f"Resumed at step {step:,} after {duration(down)} (attempt {self._attempt})."
+        origin = ", from the beginning"
+        if self._checkpoint:
+            origin = f" at step {step:,}, from {self._checkpoint}"
+        return f"Restart {again.number} of {again.most}{origin}: {again.failure.message}"
 
     def _pause_text(self, step: int, now: float) -> str:
         if math.isnan(self._paused_since):

@@ -10,7 +10,6 @@ from engine.runs.series_names import metric_name
 from engine.spec.metric_direction import NO_OVERRIDES, lower_is_better, primary_metric
 from engine.system.units import GIB
 from gui.style import formatting
-from gui.style.translation import translate
 
 
 class PlotKind(NamedTuple):
@@ -144,12 +143,6 @@ _DEVICE_STYLES = {
 }
 
 
-def display_name(name: str) -> str:
-    """Translate the title of a plot or the label of a curve, which are English in the code. Names
-    of metrics stay as the recipe has them."""
-    return translate("Plots", name)
-
-
 def style_of(
     series: str, metric_directions: Mapping[str, str] = NO_OVERRIDES
 ) -> SeriesStyle | None:
@@ -253,7 +246,7 @@ def _metric_plot(series: str) -> PlotKind:
     """Return the plot that a metric's training and validation series share."""
     title = formatting.capitalized(metric_name(series))
     if title in _TITLES:
-        title = f"{display_name(title)} (metric)"
+        title = f"{title} (metric)"
     return (
         PlotKind(title, METRIC_RANK, "%", ".1f")
         if "accuracy" in series

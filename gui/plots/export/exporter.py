@@ -20,7 +20,6 @@ from gui.bridge.files.export_file import (
     write_bytes,
     write_csv,
 )
-from gui.plots.data.series_style import display_name
 from gui.plots.export import image
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
@@ -97,8 +96,7 @@ class PlotExport(QObject):
         match action:
             case PlotAction.COPY_PICTURE:
                 QApplication.clipboard().setMimeData(image.for_clipboard(plot, source))
-                text = "The plot of {title} is in the clipboard."
-                self.message.emit(text.format(title=display_name(plot.title)))
+                self.message.emit(f"The plot of {plot.title} is in the clipboard.")
             case PlotAction.SAVE_PNG:
                 self._save(
                     plot, prefix, "png", lambda file: write_bytes(file, image.png(plot, source))
@@ -108,10 +106,9 @@ class PlotExport(QObject):
                     plot, prefix, "svg", lambda file: write_bytes(file, image.svg(plot, source))
                 )
             case PlotAction.COPY_CSV | PlotAction.SAVE_CSV if document is None:
-                text = "The plot of {title} has no data yet."
-                self.message.emit(text.format(title=display_name(plot.title)))
+                self.message.emit(f"The plot of {plot.title} has no data yet.")
             case PlotAction.COPY_CSV if document is not None:
-                self._copy_data(display_name(plot.title), document)
+                self._copy_data(plot.title, document)
             case PlotAction.SAVE_CSV if document is not None:
                 self._save(plot, prefix, "csv", partial(self._save_data, document))
 
@@ -119,7 +116,7 @@ class PlotExport(QObject):
         self, plot: CurvePlot, prefix: str, ending: str, write: Callable[[Path], None]
     ) -> None:
         name = f"{prefix}{plot.title.lower()}.{ending}".translate(_IN_NAMES)
-        title = f"Save the plot of {display_name(plot.title)}"
+        title = f"Save the plot of {plot.title}"
         chosen = self._ask(plot, title, str(self._folder / name), f"*.{ending}")
         if not chosen:
             return
@@ -164,13 +161,13 @@ class PlotExport(QObject):
     def _failed(self, where: Path | str, error: Exception) -> None:
         if not isinstance(error, EXPORT_ERRORS):
             raise error
-        text = "The plot could not be written to {where}: {error}."
-        self.message.emit(text.format(where=where, error=str(error).rstrip(".")))
+        why = str(error).rstrip(".")
+        self.message.emit(f"The plot could not be written to {where}: {why}.")
 
 
 def _joined(names: Sequence[str]) -> str:
     """Name a few runs; the legend names all."""
     if len(names) <= _NAMED_RUNS:
         return ", ".join(names)
-    text = "{names} and {count} more"
-    return text.format(names=", ".join(names[:_NAMED_RUNS]), count=len(names) - _NAMED_RUNS)
+    named = ", ".join(names[:_NAMED_RUNS])
+    return f"{named} and {len(names) - _NAMED_RUNS} more"

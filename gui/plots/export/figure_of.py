@@ -16,7 +16,6 @@ from engine.drawing.figure import (
     FigureMark,
 )
 from engine.system.units import date_and_time
-from gui.plots.data.series_style import display_name
 from gui.plots.data.x_axis import axis_title
 from gui.plots.plot.band_curve import OPACITY, BandCurve
 from gui.plots.plot.curve import Curve
@@ -40,15 +39,14 @@ def figure_of(plot: CurvePlot, source: str) -> Figure:
     x_axis, y_axis = canvas.getAxis("bottom"), canvas.getAxis("left")
     x_ticks, _ = x_axis.labelled(first, last, width - _BESIDE[0])
     y_ticks, offset = y_axis.labelled(low, high, height - _BESIDE[1])
-    name = display_name(plot.title)
+    name = plot.title
     unit = f" ({plot.unit})" if plot.unit else ""
     curves = [curve for curve in plot.curves.curves() if curve.visible]
     painted = sorted(curves, key=lambda curve: curve.items[0].zValue())
     ratio = plot.devicePixelRatioF()
     smoothing = max((curve.series.smoothing for curve in curves), default=0.0)
     if smoothing:
-        said = "lines smoothed by {smoothing:.2f}"
-        source = f"{source} · {said.format(smoothing=smoothing)}"
+        source = f"{source} · lines smoothed by {smoothing:.2f}"
     if plot.left_out:
         source = f"{source} · {plot.left_out}"
     title = name + unit

@@ -29,7 +29,6 @@ from gui.plots.data.series_style import (
     STEP_TIME_BY_RANK,
     PlotKind,
     SeriesStyle,
-    display_name,
     main_metric,
     style_of,
 )
@@ -209,7 +208,7 @@ class RunPlots(PlotPanel):
                 plot.set_curve(
                     part,
                     colour_index=colour,
-                    label=display_name(label),
+                    label=label,
                     smooth=False,
                     order=(0, place),
                 )
@@ -298,7 +297,7 @@ class RunPlots(PlotPanel):
         plot.set_curve(
             style.curve_name,
             colour_index=style.colour_index,
-            label=None if style.is_device else display_name(style.label),
+            label=None if style.is_device else style.label,
             smooth=style.smooth,
             marks_gaps=style.marks_gaps,
             best_sign=style.best_sign,
@@ -328,7 +327,6 @@ class RunPlots(PlotPanel):
         for kind, plot in self._plots.items():
             for name in plot.curves if kind.per_rank else ():
                 label, _, number = name.rpartition(" ")
-                label = display_name(label)
                 if len(self._ranks) > 1:
                     label = f"r{number} {label}"
                 plot.set_curve(name, label=label)

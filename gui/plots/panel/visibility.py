@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
-from gui.plots.data.series_style import PlotKind, display_name
+from gui.plots.data.series_style import PlotKind
 from gui.plots.panel.grid_layout import GridLayout
 from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.plot.curve_plot import CurvePlot
@@ -173,7 +173,7 @@ class PlotVisibility(QObject):
         """List the plots in `menu`, checked where they are shown."""
         menu.clear()
         for kind in filter(self._has_use, self.kinds()):
-            entry = menu.addAction(display_name(kind.title))
+            entry = menu.addAction(kind.title)
             entry.setCheckable(True)
             entry.setChecked(not self._order.is_hidden(kind.title))
             entry.toggled.connect(self._hider(kind.title))

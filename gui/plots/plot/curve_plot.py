@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QFrame, QStackedWidget, QVBoxLayout, QWidget
 from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.band import Band
 from gui.plots.data.series import Series
-from gui.plots.data.series_style import display_name
 from gui.plots.data.x_axis import XScale
 from gui.plots.plot.band_curve import BandCurve
 from gui.plots.plot.canvas import Canvas
@@ -49,7 +48,7 @@ class CurvePlot(QFrame):
         `is_stacked`, each curve is the upper edge of a part, above the curve before it."""
         super().__init__(parent)
         self.setObjectName("card")
-        self.setAccessibleName(f"Plot of {display_name(title)}")
+        self.setAccessibleName(f"Plot of {title}")
         self.setMinimumHeight(MIN_HEIGHT)
         self.title = title
         self._theme = theme

@@ -188,11 +188,8 @@ class CurveSet:
     def _best_marker(
         self, curve: Curve, theme: Theme, x: float, value: float, where: str
     ) -> BestMarker:
-        colour, text = theme.warn, "Best: {value} at {where}"
+        colour, best = theme.warn, "Best"
         if self.coloured_best_markers:
-            colour = theme.curve(curve.colour_index)
-            text = "Best of {curve}: {value} at {where}"
-        text = text.format(
-            curve=curve.label, value=self._text(value, value) + self._unit, where=where
-        )
+            colour, best = theme.curve(curve.colour_index), f"Best of {curve.label}"
+        text = f"{best}: {self._text(value, value)}{self._unit} at {where}"
         return BestMarker(x, value, colour, text)

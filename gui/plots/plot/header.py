@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from gui.plots.data.series_style import display_name
 from gui.plots.plot.legend import Legend
 from gui.plots.plot.menu import PlotMenu
 from gui.style.theme import Theme, icon
@@ -58,7 +57,7 @@ class PlotHeader(QWidget):
         self._headline = ""
         self._place: Sequence[str] = ()
         self.title = ElidedLabel()
-        self.title.setText(display_name(title))
+        self.title.setText(title)
         self.title.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self.title.setMinimumWidth(_LEAST_TITLE)  # it gives way to the unit, which is short
         self.unit = Label()
@@ -76,7 +75,7 @@ class PlotHeader(QWidget):
             "With the keyboard: Tab to the plot, ← and → read the values, M goes to the next "
             "mark, + and − zoom, F shows everything; ? lists all keys."
         )
-        self.title.setToolTip(plain_tip(f"{display_name(title)}\n{keys}"))
+        self.title.setToolTip(plain_tip(f"{title}\n{keys}"))
         self.legend = Legend(sample)
         self._arrange_soon = QTimer(self)  # many curves may come or go at once
         self._arrange_soon.setSingleShot(True)
@@ -88,7 +87,7 @@ class PlotHeader(QWidget):
         self.more.setObjectName("dots")
         self.more.setIconSize(QSize(16, 16))
         self.more.setToolTip("Move, hide, copy or save this plot")
-        self.more.setAccessibleName(f"Actions for the plot of {display_name(title)}")
+        self.more.setAccessibleName(f"Actions for the plot of {title}")
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.more.setMenu(self.menu)
         self._top = top = QHBoxLayout()

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 
 class PlotAction(Enum):
-    """An entry of the menu; the value is its English text."""
+    """An entry of the menu; the value is its text."""
 
     ENLARGE = "Enlarge"
     EARLIER = "Move to the left"
@@ -48,7 +48,7 @@ class PlotMenu(QMenu):
         super().__init__(parent)
         self.entries = {}
         for action in PlotAction:
-            entry = self.addAction(self.tr(action.value))
+            entry = self.addAction(action.value)
             entry.triggered.connect(partial(self.chosen.emit, action))
             self.entries[action] = entry
             if action in _SEPARATOR_AFTER:
@@ -58,7 +58,7 @@ class PlotMenu(QMenu):
         """While the plot is enlarged, offer to go back, and disable the entries that need other
         plots."""
         self.entries[PlotAction.ENLARGE].setText(
-            "Restore\tEsc" if enlarged else self.tr(PlotAction.ENLARGE.value)
+            "Restore\tEsc" if enlarged else PlotAction.ENLARGE.value
         )
         for action in (PlotAction.EARLIER, PlotAction.LATER, PlotAction.HIDE):
             self.entries[action].setEnabled(not enlarged)

@@ -60,10 +60,10 @@ class DeviceChip(QCheckBox):
         self._show(device.label, text, colour_index, lost)
         divided = bool(device.slices)
         self._permit(why_not, not divided)
-        why = "It is divided ({how}): choose one of its slices."
         self._tip = [self.accessibleName(), device.id]
         if divided:
-            self._tip.append(why.format(how=device_text.mig_text(device)))
+            how = device_text.mig_text(device)
+            self._tip.append(f"It is divided ({how}): choose one of its slices.")
             self.setChecked(False)
         elif why_not:
             self._tip.append(why_not)

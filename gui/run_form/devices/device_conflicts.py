@@ -41,10 +41,9 @@ def measured_overlap(
     if not shared:
         return ""
     names = ", ".join(map(display_name, shared))
-    waits = "⚠ The run will wait for the measurement on {devices}."
-    slower = "⚠ A run would disturb the measurement on {devices}."
-    is_exclusive = set(shared) & set(exclusive_devices(spec))
-    return (waits if is_exclusive else slower).format(devices=names)
+    if set(shared) & set(exclusive_devices(spec)):
+        return f"⚠ The run will wait for the measurement on {names}."
+    return f"⚠ A run would disturb the measurement on {names}."
 
 
 def _behind(device: str, ids: list[str]) -> str:

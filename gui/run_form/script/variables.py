@@ -115,10 +115,11 @@ class VariablesField(QWidget):
 
     def _update(self) -> None:
         names = [row.name.text().strip() for row in self.rows if row.is_secret]
-        text = "{names}: looks like a secret, so the value is hidden, and not stored."
+        listed = ", ".join(names)
+        text = f"{listed}: looks like a secret, so the value is hidden, and not stored."
         if len(names) > 1:
-            text = "{names}: look like secrets, so the values are hidden, and not stored."
-        self.note_label.set_note(text.format(names=", ".join(names)) if names else "")
+            text = f"{listed}: look like secrets, so the values are hidden, and not stored."
+        self.note_label.set_note(text if names else "")
 
 
 class VariableRow(QWidget):

@@ -172,18 +172,16 @@ class SweepDialog(QDialog):
         """Return what will be trained, in a sentence."""
         count = len(sweep.base.devices)
         if sweep.parallel == 1:
-            text = "{runs} runs, one at a time, on {devices}."
+            how = "one at a time,"
         elif count > 1:
-            text = "{runs} runs, {parallel} at a time: on {devices}."
+            how = f"{sweep.parallel:,} at a time:"
         else:
-            text = "{runs} runs, {parallel} at a time, all on {devices}."
+            how = f"{sweep.parallel:,} at a time, all"
         shared = range(sweep.parallel if count > 1 else 1)
         slots = (", ".join(map(self._named, sweep.devices_of(each))) for each in shared)
-        if self.machine:
-            text = f"On {self.machine}: {text}"
-        return text.format(
-            runs=f"{sweep.trials:,}", parallel=f"{sweep.parallel:,}", devices="; on ".join(slots)
-        )
+        devices = "; on ".join(slots)
+        text = f"{sweep.trials:,} runs, {how} on {devices}."
+        return f"On {self.machine}: {text}" if self.machine else text
 
     def _named(self, device: str) -> str:
         name = self._device_name(device)
