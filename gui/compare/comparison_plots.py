@@ -40,6 +40,13 @@ from gui.style.theme import Theme
 _GROUP = "group "
 """How the names of the curves of groups begin."""
 
+DEVIATION = (
+    "The area is ± one standard deviation of a sample (n − 1), as in the table.\n"
+    "Between its points a run is interpolated. Where some runs have no data,\n"
+    "the mean is of the others, and the value says n."
+)
+"""What the area around a mean is."""
+
 MOST_THICK = 48
 """Curves of one plot that are drawn thick and, where colours repeat, dashed: those of more hide
 each other, and take too long."""
@@ -352,22 +359,13 @@ class ComparisonPlots(PlotPanel):
             colour_index=self._group_colours[group.name],
             label=text,
             short=group.name,
-            about=deviation_text(),
+            about=DEVIATION,
         )
         if plot.curves[name].order != (0, place):
             plot.set_curve(name, order=(0, place))
 
     def _want_zoom_points(self, kind: PlotKind, run_id: str, first: float, last: float) -> None:
         self.zoom_points_wanted.emit(run_id, self._series[kind], first, last)
-
-
-def deviation_text() -> str:
-    """Say what the area around a mean is."""
-    return (
-        "The area is ± one standard deviation of a sample (n − 1), as in the table.\n"
-        "Between its points a run is interpolated. Where some runs have no data,\n"
-        "the mean is of the others, and the value says n."
-    )
 
 
 def _coloured(names: Sequence[str], before: Mapping[str, int]) -> dict[str, int]:

@@ -35,14 +35,13 @@ class _Figure(NamedTuple):
     """The highest visible value; None: the highest value in the time span."""
 
 
-def _figures() -> tuple[_Figure, ...]:
-    return (
-        _Figure("utilisation", "Utilisation", "%", top=100.0),
-        _Figure("memory_used", "Memory", "GiB", 1 / GIB),
-        _Figure("temperature", "Temperature", "°C"),
-        _Figure("power", "Power", "W"),
-        _Figure("clock", "Clock", "MHz"),
-    )
+_FIGURES = (
+    _Figure("utilisation", "Utilisation", "%", top=100.0),
+    _Figure("memory_used", "Memory", "GiB", 1 / GIB),
+    _Figure("temperature", "Temperature", "°C"),
+    _Figure("power", "Power", "W"),
+    _Figure("clock", "Clock", "MHz"),
+)
 
 
 class DeviceCharts(QWidget):
@@ -65,7 +64,7 @@ class DeviceCharts(QWidget):
         top.addWidget(heading)
         top.addWidget(self.span)
         top.addStretch(1)
-        self.charts = {figure.field: Chart(figure, self) for figure in _figures()}
+        self.charts = {figure.field: Chart(figure, self) for figure in _FIGURES}
         self._grid = QGridLayout()
         self._grid.setSpacing(10)
         layout = QVBoxLayout(self)

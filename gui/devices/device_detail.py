@@ -20,11 +20,11 @@ from gui.devices import device_text
 from gui.devices.device_charts import DeviceCharts
 from gui.devices.device_facts import Fact, facts
 from gui.devices.device_tables import (
+    SLICES_CAPTIONS,
+    USERS_CAPTIONS,
     FactTable,
     slice_rows,
-    slices_captions,
     user_rows,
-    users_captions,
 )
 from gui.devices.link_matrix import LinkMatrix, gpus_of
 from gui.widgets.plain_text import Label, plain_tip
@@ -51,8 +51,8 @@ class DeviceDetail(QDialog):
         self._grid.setHorizontalSpacing(14)
         self._grid.setVerticalSpacing(4)
         self._values: dict[str, QLabel] = {}
-        self.users = FactTable(users_captions(), "Who uses the memory")
-        self.slices = FactTable(slices_captions(), "Slices")
+        self.users = FactTable(USERS_CAPTIONS, "Who uses the memory")
+        self.slices = FactTable(SLICES_CAPTIONS, "Slices")
         self.matrix = LinkMatrix()
         self.charts = DeviceCharts()
         self._sections: dict[QWidget, QLabel] = {

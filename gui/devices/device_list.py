@@ -31,6 +31,9 @@ from gui.widgets.plain_text import Label, set_wrapped_tip
 if TYPE_CHECKING:
     from gui.devices.device_detail import DeviceDetail
 
+MISSING = "The system does not list this device any more."
+"""Why a device that is no longer in the snapshot is lost."""
+
 MAX_DETAILED_GPUS = 4
 """With more GPUs than these, every device has a compact row. The CPU beside GPUs always has one."""
 
@@ -150,7 +153,7 @@ class DeviceList(QFrame):
         for id, row in self._rows.items():
             if id not in listed and row.device is not None and row.device.lost is None:
                 missing = msgspec.structs.replace(
-                    row.device, lost=missing_text(), lost_since=snapshot.time, utilisation=None
+                    row.device, lost=MISSING, lost_since=snapshot.time, utilisation=None
                 )
                 row.show_device(missing, snapshot.time)
         self._choose_layouts()
@@ -241,8 +244,3 @@ class DeviceList(QFrame):
         row = self._rows.get(self.detail.device_id)
         if row is not None and row.device is not None and self._snapshot is not None:
             self.detail.show_device(row.device, row.use, self._snapshot)
-
-
-def missing_text() -> str:
-    """Why a device that is no longer in the snapshot is lost."""
-    return "The system does not list this device any more."

@@ -13,6 +13,9 @@ from gui.widgets.plain_text import plain_tip
 
 Row = tuple[str, ...]
 
+USERS_CAPTIONS = ("Who", "PID", "User", "Memory", "Tensors", "Cache", "Context")
+SLICES_CAPTIONS = ("Slice", "In use", "UUID")
+
 
 class FactTable(QTreeWidget):
     """A table of texts; it only writes cells that have changed, so that a selection stays."""
@@ -47,7 +50,7 @@ class FactTable(QTreeWidget):
 
 
 def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
-    """Return the users of the memory as rows below `users_captions`, and the tooltips of the
+    """Return the users of the memory as rows below `USERS_CAPTIONS`, and the tooltips of the
     rows."""
     rows: list[Row] = []
     tips = []
@@ -79,18 +82,8 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
 
 
 def slice_rows(slices: Sequence[MigSlice]) -> list[Row]:
-    """Return the slices as rows below `slices_captions`."""
+    """Return the slices as rows below `SLICES_CAPTIONS`."""
     return [
         (each.name, device_text.of_total(each.memory_used, each.memory_total), each.uuid)
         for each in slices
     ]
-
-
-def users_captions() -> Row:
-    """Column titles of the table of memory users."""
-    return ("Who", "PID", "User", "Memory", "Tensors", "Cache", "Context")
-
-
-def slices_captions() -> Row:
-    """Column titles of the table of slices."""
-    return ("Slice", "In use", "UUID")

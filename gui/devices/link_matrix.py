@@ -78,8 +78,7 @@ class LinkMatrix(QTableWidget):
                     self.setItem(row, column, _cell("–", name))
                     continue
                 kind = kinds.get(frozenset((first, second)), "unknown")
-                text = f"{name} and {other}: {meaning(kind)}"
-                item = _cell(short(kind), text)
+                item = _cell(short(kind), f"{name} and {other}: {meaning(kind)}")
                 if kind == KINDS[0]:
                     font = item.font()
                     font.setBold(True)

@@ -87,8 +87,7 @@ class CopyCheckpointDialog(WorkDialog):
         if not self.is_working:
             return
         self._done = path
-        text = f"The checkpoint is in {path}."
-        self.done_with(text, "Open folder")
+        self.done_with(f"The checkpoint is in {path}.", "Open folder")
         self.target.propose()
 
     def _show_done(self) -> None:

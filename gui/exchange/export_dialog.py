@@ -17,6 +17,22 @@ from gui.widgets.plain_text import Label
 _FOLDER, _FORMAT = "exchange/folder", "exchange/format"
 
 
+_TEXTS = {
+    Format.HTML: (
+        "Report (HTML)",
+        "One page with plots, figures, settings and environment. It opens from disk, "
+        "prints, and loads nothing; of several runs it is a comparison.",
+    ),
+    Format.CSV: ("CSV", "A folder with two tables: every point, and one line for each run."),
+    Format.PARQUET: ("Parquet", "The same two tables for pandas, Polars, DuckDB."),
+    Format.TENSORBOARD: (
+        "TensorBoard",
+        "A folder with event files for each run: points, images, histograms.",
+    ),
+}
+"""Name and meaning of each format."""
+
+
 class ExportDialog(WorkDialog):
     """Exports some runs once or several times; the last format and folder are remembered."""
 
@@ -39,8 +55,7 @@ class ExportDialog(WorkDialog):
         self.format = Combo()
         self.format.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.format.setAccessibleName("Format")
-        texts = self._texts()
-        for format, (name, _) in texts.items():
+        for format, (name, _) in _TEXTS.items():
             self.format.addItem(name, format)
         self.meaning = Label()
         self.meaning.setObjectName("note")
@@ -53,7 +68,7 @@ class ExportDialog(WorkDialog):
         self.target = TargetRows(self.form, folder, self._proposed, title, self)
         self.folder, self.name = self.target.folder, self.target.name
         stored = self._stored(_FORMAT)
-        known = [str(format) for format in texts]
+        known = [str(format) for format in _TEXTS]
         self.format.setCurrentIndex(known.index(stored) if stored in known else 0)
         self.format.currentIndexChanged.connect(self._show_format)
         self.show_button.clicked.connect(self._show_done)
@@ -76,29 +91,9 @@ class ExportDialog(WorkDialog):
     def problem(self) -> str:
         return self.target.problem()
 
-    def _texts(self) -> dict[Format, tuple[str, str]]:
-        return {
-            Format.HTML: (
-                "Report (HTML)",
-                (
-                    "One page with plots, figures, settings and environment. It opens from disk, "
-                    "prints, and loads nothing; of several runs it is a comparison."
-                ),
-            ),
-            Format.CSV: (
-                "CSV",
-                "A folder with two tables: every point, and one line for each run.",
-            ),
-            Format.PARQUET: ("Parquet", "The same two tables for pandas, Polars, DuckDB."),
-            Format.TENSORBOARD: (
-                "TensorBoard",
-                "A folder with event files for each run: points, images, histograms.",
-            ),
-        }
-
     def _show_format(self) -> None:
         reason = self._exchange.refusal(self._infos, self.chosen)
-        self.meaning.setText(self._texts()[self.chosen][1])
+        self.meaning.setText(_TEXTS[self.chosen][1])
         self.show_outcome(reason, is_problem=True)
         self.begin.setEnabled(not reason)
         self.target.propose()

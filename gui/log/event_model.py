@@ -26,7 +26,8 @@ from gui.widgets.plain_text import plain_tip
 MAX_ROWS = 10_000
 """If a run has more events, the newest are shown; the store has all of them."""
 
-COLUMNS = 6
+CAPTIONS = ("Time", "What", "Step", "Rank", "Level", "Text")
+COLUMNS = len(CAPTIONS)
 _STEP_COLUMN, _RANK_COLUMN, _LEVEL_COLUMN = 2, 3, 4
 LEVEL = Qt.ItemDataRole.UserRole
 _NUMBERS = (_STEP_COLUMN, _RANK_COLUMN)
@@ -111,7 +112,7 @@ class EventModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.TextAlignmentRole and section in _NUMBERS:
             return _RIGHT
         if role == Qt.ItemDataRole.DisplayRole:
-            return captions()[section]
+            return CAPTIONS[section]
         return None
 
     def has_text(self, row: int, text: str) -> bool:
@@ -183,11 +184,6 @@ class EventFilter(QSortFilterProxyModel):
             return False
         only_matches = self._only_matches and self.text
         return not only_matches or self._events.has_text(source_row, self.text)
-
-
-def captions() -> tuple[str, ...]:
-    """Return the titles of the columns."""
-    return ("Time", "What", "Step", "Rank", "Level", "Text")
 
 
 def _row(stored: StoredEvent) -> _Row:

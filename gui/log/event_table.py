@@ -9,7 +9,7 @@ from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from engine.runs.store.store_reader import StoredEvent
-from gui.log.event_model import COLUMNS, LEVEL, EventFilter, EventModel, captions
+from gui.log.event_model import CAPTIONS, COLUMNS, LEVEL, EventFilter, EventModel
 from gui.log.event_text import Level
 
 _WIDTHS = (100, 140, 76, 50, 60)
@@ -119,7 +119,7 @@ class EventTable(QTableView):
         rows = rows or list(range(self._filtered.rowCount()))
         columns = range(COLUMNS)
         lines = [[str(self._filtered.index(row, each).data()) for each in columns] for row in rows]
-        QGuiApplication.clipboard().setText("\n".join(map("\t".join, [list(captions()), *lines])))
+        QGuiApplication.clipboard().setText("\n".join(map("\t".join, [CAPTIONS, *lines])))
 
     def count(self) -> None:
         """Emit `matches` for the visible rows with the search text."""

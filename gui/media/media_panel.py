@@ -24,6 +24,11 @@ _WIDTH = 226
 
 _GAP = 6
 _SETTLE_MS = 60
+_HOW_TO_LOG = (
+    "This run has logged no images or histograms.\nA script logs them with "
+    "add_image, add_histogram of a SummaryWriter, with wandb.log({…: "
+    "wandb.Image(…)}), or with traindeck.image(…), traindeck.histogram(…)."
+)
 
 
 class MediaPanel(QStackedWidget):
@@ -153,7 +158,7 @@ class MediaPanel(QStackedWidget):
         hidden = len(found) - len(shown)
         self.more.setVisible(hidden > 0)
         self.more.setText(f"{hidden:,} more series: the search finds them.")
-        self.empty.setText(self._nothing() if names else self._how_to_log())
+        self.empty.setText("No series has this in its name." if names else _HOW_TO_LOG)
         self.setCurrentWidget(self.area if shown else self.empty)
         self._fit_cards()
         self._load_soon()
@@ -182,13 +187,3 @@ class MediaPanel(QStackedWidget):
         for card in self.cards.values():
             if isinstance(card, ImageCard):
                 card.set_preview(file, preview)
-
-    def _nothing(self) -> str:
-        return "No series has this in its name."
-
-    def _how_to_log(self) -> str:
-        return (
-            "This run has logged no images or histograms.\nA script logs them with "
-            "add_image, add_histogram of a SummaryWriter, with wandb.log({…: "
-            "wandb.Image(…)}), or with traindeck.image(…), traindeck.histogram(…)."
-        )

@@ -154,8 +154,7 @@ def git_lines(state: GitState) -> list[Line]:
 def _changes(state: GitState) -> tuple[Piece, ...]:
     if not state.changed_files:
         return piece("none, as committed", "ok")
-    text = f"{files_text(state.changed_files)} not committed"
-    cell = [Piece(text, "warn")]
+    cell = [Piece(f"{files_text(state.changed_files)} not committed", "warn")]
     if state.added or state.removed or not state.problem:
         cell += [Piece(f"+{state.added:,}", "ok"), Piece(f"−{state.removed:,}", "bad")]
     return tuple(cell)

@@ -318,8 +318,7 @@ class OverviewPanel(QWidget):
             built_in = "the code is a part of Traindeck"
             self.git.set_note("no repository" if facts.folder else built_in)
         elif overview.git_differs and overview.other is not None:
-            text = f"another commit than {overview.other.label}"
-            self.git.set_note(text)
+            self.git.set_note(f"another commit than {overview.other.label}")
         else:
             self.git.set_note("")
         self.show_diff.setEnabled(state is not None and state.diff_bytes > 0)

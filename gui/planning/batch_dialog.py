@@ -101,8 +101,7 @@ class BatchDialog(QDialog):
     def begin(self, spec: RunSpec, machine: str = "") -> None:
         """A search with `spec` begins on a machine: forget the one before."""
         self._searched, self._machine = spec, machine
-        title = f"Find batch size on {machine}"
-        self.setWindowTitle(title if machine else "Find batch size")
+        self.setWindowTitle(f"Find batch size on {machine}" if machine else "Find batch size")
         self._limit_row.setVisible(all_on_cpu(spec.devices))
         self._tried.clear()
         for _, button in self._changes:

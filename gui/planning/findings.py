@@ -343,8 +343,7 @@ class FindingsCard(QFrame):
         left, count = self.changes(), len(self._fixable())
         self.fix.setVisible(bool(count))
         self.fix.setEnabled(is_of_form and bool(left))
-        text = f"Fix {len(left)} of {count}"
-        self.fix.setText(text if left else "✓ In the form")
+        self.fix.setText(f"Fix {len(left)} of {count}" if left else "✓ In the form")
         names = "\n".join(change.label for change in left)
         set_wrapped_tip(self.fix, names or "Nothing is left that the form can fix.")
 

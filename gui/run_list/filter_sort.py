@@ -24,15 +24,13 @@ class SortOrder(StrEnum):
     NAME = "name"
 
 
-def order_names() -> dict[SortOrder, str]:
-    """The texts of the sort orders."""
-    return {
-        SortOrder.NEWEST: "Newest",
-        SortOrder.METRIC: "Best metric",
-        SortOrder.LOSS: "Lowest loss",
-        SortOrder.DURATION: "Longest",
-        SortOrder.NAME: "Name",
-    }
+ORDER_NAMES = {
+    SortOrder.NEWEST: "Newest",
+    SortOrder.METRIC: "Best metric",
+    SortOrder.LOSS: "Lowest loss",
+    SortOrder.DURATION: "Longest",
+    SortOrder.NAME: "Name",
+}
 
 
 def matching(infos: Iterable[RunInfo], text: str) -> list[RunInfo]:

@@ -64,8 +64,7 @@ class ResumeDialogs(QObject):
             self._continue(info, None)
             return
         if not checkpoints:
-            text = f"Run {info.id} has no checkpoint to resume from."
-            self._show_refusal(info.id, text)
+            self._show_refusal(info.id, f"Run {info.id} has no checkpoint to resume from.")
             return
 
         def go_on(chosen: CheckpointInfo) -> None:

@@ -18,9 +18,9 @@ from PySide6.QtWidgets import (
 from engine.runs.run_info import RunInfo, UnreadableRun
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.filter_sort import (
+    ORDER_NAMES,
     SortOrder,
     matching,
-    order_names,
     sorted_runs,
     unreadable_matching,
 )
@@ -69,7 +69,7 @@ class RunListPanel(QWidget):
         self.search.setToolTip("Words of the name, recipe, strategy, state, tags or note")
         self.search.setClearButtonEnabled(True)
         self.order = QComboBox()
-        for order, text in order_names().items():
+        for order, text in ORDER_NAMES.items():
             self.order.addItem(text, order)
         self.order.setAccessibleName("Order of the runs")
         self.order.setToolTip("Sort by")

@@ -160,8 +160,7 @@ class FailureBanner(QFrame):
         if sentences == self._shown_reason:
             return
         self._shown_reason = sentences
-        text = f"⚠ Run {info.id}: {sentences}"
-        self.sentence.setText(text)
+        self.sentence.setText(f"⚠ Run {info.id}: {sentences}")
         for widget in (self.details, self.facts, self.log_title, self.log, self.edit):
             widget.hide()
         self.stop.show()

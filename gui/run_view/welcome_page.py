@@ -102,20 +102,19 @@ class WelcomePage(QWidget):
         steps = (
             (
                 "Choose what to train",
-                ("A recipe is one Python file with your model and your data. Two come with "
-"Traindeck; File → Open file opens yours, or your own script."),
+                "A recipe is one Python file with your model and your data. Two come with "
+                "Traindeck; File → Open file opens yours, or your own script.",
             ),
             (
                 "Choose where and how",
-                ("Tick devices in the form on the left, and pick a strategy for them. A "
-"choice that does not fit shows the reason."),
+                "Tick devices in the form on the left, and pick a strategy for them. A choice that "
+                "does not fit shows the reason.",
             ),
             (
                 "Press Start run, and watch",
-                "Curves, devices and logs appear here. The run goes on when you close the "
-"window.",
+                "Curves, devices and logs appear here. The run goes on when you close the window.",
             ),
-        )  # fmt: skip
+        )
         grid = QGridLayout()
         grid.setHorizontalSpacing(14)
         grid.setVerticalSpacing(14)

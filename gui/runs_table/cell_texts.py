@@ -14,7 +14,7 @@ from engine.system import units
 from gui.bridge.machines.machines import is_elsewhere
 from gui.runs_table.arrangement import GroupRow, Row, is_curve
 from gui.style import formatting
-from gui.style.state_style import imported_name, state_name
+from gui.style.state_style import IMPORTED_NAME, state_name
 
 _COMMIT_LETTERS = 10
 
@@ -44,7 +44,7 @@ def value_text(column: Column, value: Value) -> str:
     """Return a value as it stands in its column."""
     number = number_of(value)
     if column.name == "state":
-        return imported_name() if value == IMPORTED else state_name(RunState(str(value)))
+        return IMPORTED_NAME if value == IMPORTED else state_name(RunState(str(value)))
     if number is None:
         if isinstance(value, bool):
             return "yes" if value else "no"

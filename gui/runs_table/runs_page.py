@@ -28,7 +28,7 @@ from gui.bridge.background import Background
 from gui.bridge.curves.small_curves import SmallCurves
 from gui.bridge.files.export_file import write_bytes
 from gui.compare.comparison import Comparison
-from gui.compare.comparison_plots import RunGroup, deviation_text
+from gui.compare.comparison_plots import DEVIATION, RunGroup
 from gui.plots.panel.panel_settings import PanelSettings
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.runs_table.arrangement import (
@@ -539,7 +539,7 @@ class RunsPage(QWidget):
         self.bands.setChecked(str(self._settings.value("bands")).lower() == "true")
         self.bands.setAccessibleName("Mean and deviation of each group in the plots")
         tip = "Choose a group: the plots show one curve for the chosen runs of each group"
-        self.bands.setToolTip(plain_tip(f"{tip}\n{deviation_text()}"))
+        self.bands.setToolTip(plain_tip(f"{tip}\n{DEVIATION}"))
         self.columns.setAccessibleName("Columns of the table")
         self.columns.setToolTip("Choose the columns; drag a title to move one")
         self.selected.setObjectName("chosen")

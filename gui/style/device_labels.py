@@ -38,8 +38,7 @@ def device_labels(snapshot: Snapshot) -> dict[str, DeviceLabel]:
         colour = colours.get(device.id, after_gpus)
         labels[device.id] = DeviceLabel(device_name(device), colour)
         for part in device.slices:
-            name = f"GPU {device.label} ({part.name})"
-            labels[part.uuid] = DeviceLabel(name, colour)
+            labels[part.uuid] = DeviceLabel(f"GPU {device.label} ({part.name})", colour)
     return labels
 
 

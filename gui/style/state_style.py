@@ -10,6 +10,9 @@ from engine.runs.run_state import RunState
 from gui.style.formatting import capitalized
 from gui.style.theme import Theme
 
+IMPORTED_NAME = "imported"
+"""What stands in the place of the state of a run that was imported."""
+
 PIXEL_RATIO = 3
 """Device pixels per logical pixel of the drawn icons, enough for every screen scale."""
 
@@ -46,7 +49,7 @@ def state_text(info: RunInfo) -> str:
     """Return the state as a text; a queued run says what it waits for, a restarting one its
     attempt."""
     if info.spec.is_imported:
-        return imported_name()
+        return IMPORTED_NAME
     if info.state is RunState.QUEUED and info.reason:
         return info.reason[0].lower() + info.reason[1:].rstrip(".")
     if info.state is RunState.STARTING and info.status.attempt > 1:
@@ -75,11 +78,6 @@ def state_name(state: RunState) -> str:
         RunState.INTERRUPTED: "interrupted",
         RunState.ELSEWHERE: "on another machine",
     }[state]
-
-
-def imported_name() -> str:
-    """Return what stands in the place of the state of a run that was imported."""
-    return "imported"
 
 
 def state_sentence(state: RunState) -> str:

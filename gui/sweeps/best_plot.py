@@ -115,8 +115,7 @@ class BestPlot(QWidget):
             self.plot.set_curve(_BEST, colour_index=_BEST_COLOUR, label=label, order=(0, 0))
         elif _BEST in self.plot.curves:
             self.plot.remove_curve(_BEST)
-        note = f"Reading {lines.unread:,} runs…"
-        self.plot.set_note(note if lines.unread else "")
+        self.plot.set_note(f"Reading {lines.unread:,} runs…" if lines.unread else "")
         self.plot.set_log_y(_wants_log(lines, band))
 
     def _fail(self, error: Exception) -> None:

@@ -28,6 +28,15 @@ _COLUMNS = 3
 Group = tuple[str, list[tuple[str, str]]]
 """A heading, and the keys with their effects: `("Run", [("Ctrl+R", "Start run")])`."""
 
+_QT_SHORTCUTS = [
+    ("Tab", "From field to field"),
+    ("Space", "Press the button, or tick the box"),
+    ("Alt+Enter", "In a legend: that curve alone, or all again"),
+    ("F10, Alt", "Open the menu"),
+    ("Alt+Letter", "Underlined letters: to that field or menu"),
+]
+"""What Qt implements, without an action."""
+
 
 def shortcuts(window: QWidget, menus: Sequence[QMenu]) -> list[Group]:
     """Return the shortcuts of all actions of `window`, by its `menus`, then by its parts."""
@@ -63,17 +72,6 @@ def _plain(text: str) -> str:
     return text.replace("&", "").rstrip("…")
 
 
-def _qt_shortcuts() -> list[tuple[str, str]]:
-    """Return the shortcuts that Qt implements, without an action."""
-    return [
-        ("Tab", "From field to field"),
-        ("Space", "Press the button, or tick the box"),
-        ("Alt+Enter", "In a legend: that curve alone, or all again"),
-        ("F10, Alt", "Open the menu"),
-        ("Alt+Letter", "Underlined letters: to that field or menu"),
-    ]
-
-
 class ShortcutsDialog(QDialog):
     """The dialog with all shortcuts, which the key "?" opens."""
 
@@ -85,7 +83,7 @@ class ShortcutsDialog(QDialog):
         columns = QHBoxLayout(content)
         columns.setContentsMargins(0, 0, 0, 0)
         columns.setSpacing(28)
-        for groups in _in_columns([*shortcuts(window, menus), ("Everywhere", _qt_shortcuts())]):
+        for groups in _in_columns([*shortcuts(window, menus), ("Everywhere", _QT_SHORTCUTS)]):
             columns.addLayout(_column(groups))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)

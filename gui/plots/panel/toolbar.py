@@ -22,6 +22,22 @@ FIRST_SMOOTHING = 0.0
 _ICON_AND_TEXT = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
 
 
+_X_CHOICES = {
+    XKind.STEP: ("Step", "Optimizer steps along the horizontal axis"),
+    XKind.EPOCH: ("Epoch", "Passes over the training data along the horizontal axis"),
+    XKind.RELATIVE: (
+        "Elapsed",
+        "Time of training along the horizontal axis: pauses count, the time in which the run was "
+        "down between two attempts does not",
+    ),
+    XKind.WALL: (
+        "Wall time",
+        "Date and time of day along the horizontal axis, with a gap where the run was down",
+    ),
+}
+"""Text and tooltip of each button of the horizontal axis."""
+
+
 class PlotToolbar(QWidget):
     """Holds the choices, and emits a signal for each change."""
 
@@ -40,7 +56,7 @@ class PlotToolbar(QWidget):
         self.slider.setToolTip("How much of the past each point of a smoothed line keeps")
         self._value = Label()
         self._value.setMinimumWidth(32)
-        self.x_buttons = {kind: _segment(*texts) for kind, texts in _x_choices().items()}
+        self.x_buttons = {kind: _segment(*texts) for kind, texts in _X_CHOICES.items()}
         self.x_choice = _XChoice(self.x_buttons)
         """In the place of the buttons where they do not fit."""
 
@@ -181,25 +197,6 @@ class PlotToolbar(QWidget):
         layout.addStretch(1)
         for button in self._buttons:
             layout.addWidget(button)
-
-
-def _x_choices() -> dict[XKind, tuple[str, str]]:
-    """Text and tooltip of each button of the horizontal axis."""
-    return {
-        XKind.STEP: ("Step", "Optimizer steps along the horizontal axis"),
-        XKind.EPOCH: ("Epoch", "Passes over the training data along the horizontal axis"),
-        XKind.RELATIVE: (
-            "Elapsed",
-            (
-                "Time of training along the horizontal axis: pauses count, the time in which the "
-                "run was down between two attempts does not"
-            ),
-        ),
-        XKind.WALL: (
-            "Wall time",
-            "Date and time of day along the horizontal axis, with a gap where the run was down",
-        ),
-    }
 
 
 class _XChoice(QToolButton):

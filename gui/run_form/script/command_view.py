@@ -10,7 +10,7 @@ from PySide6.QtGui import QFont, QGuiApplication, QResizeEvent, QTextLayout, QTe
 from PySide6.QtWidgets import QGridLayout, QPlainTextEdit, QWidget
 
 from gui.run_form.form_layout import COLUMN_GAP
-from gui.run_form.script.script_page import arguments_info
+from gui.run_form.script.script_page import ARGUMENTS
 from gui.style.theme import monospace_font
 from gui.widgets.entry_fields import Field
 from gui.widgets.icon_button import IconButton
@@ -23,7 +23,7 @@ class CommandView(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.arguments = Field(arguments_info())
+        self.arguments = Field(ARGUMENTS)
         self.arguments.label.setText("&Arguments")
         self.text = QPlainTextEdit()
         self.text.setObjectName("command")

@@ -16,6 +16,8 @@ from gui.widgets.entry_fields import Combo, Editor, Field
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import plain_tip
 
+_OWN = Environment("", "Traindeck's own")
+
 
 class FolderField(Field):
     """A line for a folder, with a button that opens a dialog."""
@@ -64,7 +66,7 @@ class InterpreterChoice(Combo):
         self._chosen_here = ""
         """What the user has chosen on this machine, while another one is shown."""
 
-        self._fill([_own()])
+        self._fill([_OWN])
         self.activated.connect(self._activated)
 
     def offer(self, script: str) -> None:
@@ -118,7 +120,7 @@ class InterpreterChoice(Combo):
             found = environments(self._script) if self._script else []
             if before and all(each.interpreter != before for each in found):
                 found.append(environment_of(before))
-        self._fill(found or [_own()])
+        self._fill(found or [_OWN])
         usual = next((each.interpreter for each in found if each.is_usual), "")
         self.choose(before if self._chosen_by_user or not usual else usual)
 
@@ -149,8 +151,7 @@ class InterpreterChoice(Combo):
             return
         self.setCurrentIndex(self._last)
         start = str(Path(self._script).parent)
-        title = "Choose a Python"
-        path, _ = QFileDialog.getOpenFileName(self, title, start)
+        path, _ = QFileDialog.getOpenFileName(self, "Choose a Python", start)
         if path:
             self.choose(interpreter_in(path))
 
@@ -175,7 +176,3 @@ class InterpreterField(Field):
             lambda value: choice.choose(str(value)),
             choice.chosen,
         )
-
-
-def _own() -> Environment:
-    return Environment("", "Traindeck's own")

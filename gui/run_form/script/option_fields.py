@@ -64,8 +64,7 @@ class OptionFields(FieldGroup):
             try:
                 values[option.name] = "" if field.entered() == "" else field.value()
                 if option.is_required and values[option.name] == "":
-                    text = "The script needs this option."
-                    raise ValueError(text)
+                    raise ValueError("The script needs this option.")
                 words_of((option,), values, self._given)
             except ValueError as error:
                 found.append(Problem(PREFIX + option.name, str(error)))

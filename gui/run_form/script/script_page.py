@@ -24,6 +24,36 @@ from gui.run_form.script.option_fields import PREFIX, OptionFields
 from gui.run_form.script.variables import VariablesField
 from gui.widgets.entry_fields import Field, FieldNote
 
+ARGUMENTS = FieldInfo(
+    "command", "str", "",
+    doc="Further arguments of the command, as in a shell.",
+    label="Arguments",
+)  # fmt: skip
+"""The line for further words of the command."""
+
+_WORKING_FOLDER = FieldInfo(
+    "working_folder", "str", "",
+    doc="Where the command runs. Empty: the folder of the script.",
+    label="Working folder",
+)  # fmt: skip
+_INTERPRETER = FieldInfo(
+    "interpreter", "str", "",
+    doc="The Python that runs the script, with its own packages.",
+    label="Python",
+)  # fmt: skip
+_RESUME_ARGUMENTS = FieldInfo(
+    "resume_arguments", "str", "",
+    doc="What Resume adds to the command, such as --resume {latest}. {latest} is the newest "
+        "checkpoint that the script itself has written. Empty: it starts from the beginning.",
+    label="Resume arguments",
+)  # fmt: skip
+_OUTPUT_FIGURES = FieldInfo(
+    "output_figures", "bool", True,
+    doc="Metrics such as `loss: 0.12` are read from printed lines, unless the script logs them "
+        "in another way.",
+    label="Parse metrics from output",
+)  # fmt: skip
+
 
 class ScriptPage(QWidget):
     """All that a run of a script has and a run of a recipe has not."""
@@ -45,11 +75,11 @@ class ScriptPage(QWidget):
         self.options = OptionFields()
         self.environment = FieldGroup("Environment", is_wide=True)
         self.after = FieldGroup("Resume and metrics", is_wide=True)
-        self.working_folder = FolderField(_working_folder_info())
-        self.interpreter = InterpreterField(_interpreter_info())
+        self.working_folder = FolderField(_WORKING_FOLDER)
+        self.interpreter = InterpreterField(_INTERPRETER)
         self.variables = VariablesField()
-        self.resume_arguments = Field(_resume_arguments_info())
-        self.output_figures = Field(_output_figures_info())
+        self.resume_arguments = Field(_RESUME_ARGUMENTS)
+        self.output_figures = Field(_OUTPUT_FIGURES)
         self.environment.add("interpreter", self.interpreter)
         self.environment.add("working_folder", self.working_folder)
         self.environment.add("variables", self.variables)
@@ -210,46 +240,3 @@ class ScriptPage(QWidget):
     def _entered(self) -> object:
         folder = str(self.working_folder.value_or_default()).strip()
         return self._script, folder, self.options.entered(), self.arguments.entered()
-
-
-def arguments_info() -> FieldInfo:
-    """Return the line for further words of the command."""
-    return FieldInfo(
-        "command", "str", "",
-        doc="Further arguments of the command, as in a shell.",
-        label="Arguments",
-    )  # fmt: skip
-
-
-def _working_folder_info() -> FieldInfo:
-    return FieldInfo(
-        "working_folder", "str", "",
-        doc="Where the command runs. Empty: the folder of the script.",
-        label="Working folder",
-    )  # fmt: skip
-
-
-def _interpreter_info() -> FieldInfo:
-    return FieldInfo(
-        "interpreter", "str", "",
-        doc="The Python that runs the script, with its own packages.",
-        label="Python",
-    )  # fmt: skip
-
-
-def _resume_arguments_info() -> FieldInfo:
-    return FieldInfo(
-        "resume_arguments", "str", "",
-        doc=("What Resume adds to the command, such as --resume {latest}. {latest} is the newest "
-"checkpoint that the script itself has written. Empty: it starts from the beginning."),
-        label="Resume arguments",
-    )  # fmt: skip
-
-
-def _output_figures_info() -> FieldInfo:
-    return FieldInfo(
-        "output_figures", "bool", True,
-        doc=("Metrics such as `loss: 0.12` are read from printed lines, unless the script logs "
-"them in another way."),
-        label="Parse metrics from output",
-    )  # fmt: skip

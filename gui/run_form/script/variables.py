@@ -160,5 +160,4 @@ class VariableRow(QWidget):
     def _show_secret(self) -> None:
         hidden, shown = QLineEdit.EchoMode.Password, QLineEdit.EchoMode.Normal
         self.value.setEchoMode(hidden if self.is_secret else shown)
-        text = f"Value of {self.name.text().strip()}"
-        self.value.setAccessibleName(text)
+        self.value.setAccessibleName(f"Value of {self.name.text().strip()}")

@@ -24,8 +24,7 @@ class RangeField(QWidget):
         self.info = info
         self.line = QLineEdit()
         self.line.setPlaceholderText(_shown(info, value))
-        name = f"{info.title}: range or list"
-        self.line.setAccessibleName(name)
+        self.line.setAccessibleName(f"{info.title}: range or list")
         self.label = Label(info.title)
         self.label.setBuddy(self.line)
         example = f"For example {self._example(value)}"

@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor
 from engine.telemetry.memory_attribution import Worker, memory_uses
 from engine.telemetry.snapshot import GpuProcess, Link, MigSlice, Snapshot
 from gui.devices import device_text
-from gui.devices.device_list import DeviceList, missing_text
+from gui.devices.device_list import MISSING, DeviceList
 from gui.style.theme import DARK
 from tests.gui.devices.device_lists import colours, devices, gpu, snapshot
 from tests.support.device_states import (
@@ -90,7 +90,7 @@ def test_a_lost_device_keeps_its_row_with_the_reason(devices: DeviceList) -> Non
     assert DARK.cycle[1] not in colours(devices, "GPU-1")
     last = snapshot(gpu(1))
     devices.show_snapshot(last)
-    gone = gpu(0, lost=missing_text(), lost_since=last.time, utilisation=None)
+    gone = gpu(0, lost=MISSING, lost_since=last.time, utilisation=None)
     assert devices.row("GPU-0").device == gone
     assert not devices.row("GPU-1").greyed
 
