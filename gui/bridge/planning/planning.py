@@ -152,7 +152,7 @@ class Planning(QObject):
                 now.cancelled,
             )
         except NotConnected as error:
-            text = self.tr("The connection has ended, and with it what was measured there.")
+            text = "The connection has ended, and with it what was measured there."
             end = MeasuringEnd(why=text if now.has_told else str(error))
         except (CannotStart, NoAnswer) as error:
             end = MeasuringEnd(why=str(error))

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.interface.encoding import encode
 from engine.messages.events import Notice, RunEnded
-from engine.remote.run_rows import encode
 from engine.runs import run_follower
 from engine.runs.run_follower import Output, RunCursor, RunFollower, RunNews
 from engine.runs.run_state import RunState
