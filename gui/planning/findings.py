@@ -354,10 +354,8 @@ def level_name(level: Level) -> str:
 
 
 def counted(level: Level, count: int) -> str:
-    """Return such as `2 warnings`; empty: there are none."""
-    if not count:
-        return ""
-    if level == "ok":
+    """Return such as `2 warnings`; empty: there are none, or these are in order."""
+    if not count or level == "ok":
         return ""
     return f"1 {level}" if count == 1 else f"{count} {level}s"
 
