@@ -14,12 +14,14 @@ from threading import Event
 
 from engine.cli.output import NoAnswer, Refused, err
 from engine.cli.progress import progress_bar
-from engine.exports.export_runs import CannotExport, Format
+from engine.client import NoSuchRun
+from engine.exports.export_runs import Format
 from engine.imports.csv_tables import ColumnNames
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import files_of
 from engine.interface import uploads, values
 from engine.interface.engine import Engine
+from engine.interface.failures import known_exceptions
 from engine.interface.local_engine import LocalEngine
 from engine.interface.sent_code import UnfitCode, code_of, script_code
 from engine.interface.transfers import DownloadFailed, copy_checkpoint, fetch_export
@@ -221,7 +223,9 @@ def engine_at(machine: RemoteMachine | None, if_lost: str) -> Iterator[Engine]:
             yield engine
     except values.NotConnected as error:
         raise NoAnswer(f"{error} {if_lost}".rstrip()) from error
-    except (CannotExport, CannotImport) as error:
+    except NoSuchRun:
+        raise
+    except tuple(known_exceptions().values()) as error:
         raise Refused(str(error)) from error
     except values.NoAnswer as error:
         raise NoAnswer(str(error)) from error

@@ -21,7 +21,7 @@ from engine.system.cancelled import Cancelled
 
 
 @cache
-def _exceptions() -> dict[str, type[Exception]]:
+def known_exceptions() -> dict[str, type[Exception]]:
     """Return the exceptions with a text alone, by name: they are the same on both sides."""
     # They are needed when something has failed, and their modules take long to import.
     from engine.environments.creation import CreationFailed
@@ -43,7 +43,7 @@ def _exceptions() -> dict[str, type[Exception]]:
 
 def _name_of(error: Exception) -> str:
     """Return the name of the exception that both sides know `error` by; empty: there is none."""
-    return next((name for name, kind in _exceptions().items() if isinstance(error, kind)), "")
+    return next((name for name, kind in known_exceptions().items() if isinstance(error, kind)), "")
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,7 +71,7 @@ class RemoteCheckpointUnusable(CheckpointUnusable):
     """`CheckpointUnusable` of another machine: `previous` has the name of a folder there."""
 
     def __init__(self, refusal: Refusal) -> None:
-        CannotStart.__init__(self, refusal.problems)
+        CannotStart.__init__(self, refusal.problems or [Problem("", refusal.text)])
         self.damaged = refusal.damaged
         self.previous = Path(refusal.previous) if refusal.previous else None
 
@@ -115,9 +115,9 @@ def error_of(refusal: Refusal, machine: str, arguments: Mapping[str, Any]) -> Ex
         case "CheckpointUnusable":
             return RemoteCheckpointUnusable(refusal)
         case "CannotStart":
-            return CannotStart(refusal.problems)
-        case kind if kind in _exceptions():
-            return _exceptions()[kind](named(machine, refusal.text))
+            return CannotStart(refusal.problems or [Problem("", refusal.text)])
+        case kind if kind in known_exceptions():
+            return known_exceptions()[kind](named(machine, refusal.text))
         case _:
             return NoAnswer(named(machine, refusal.text))
 

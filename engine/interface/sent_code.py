@@ -24,6 +24,10 @@ FOLDER = "received"
 """The folder, in the data folder, of the recipes and scripts that came from other machines."""
 
 
+LONGEST_NAME = 1000
+"""Characters of a path below a folder."""
+
+
 class UnfitCode(ValueError):
     """It cannot be sent, or what was sent cannot be kept; the text is a sentence."""
 
@@ -115,6 +119,8 @@ def is_plain_here(name: str) -> bool:
 
 
 def _stays_inside(name: str) -> bool:
+    if len(name) > LONGEST_NAME:
+        return False
     parts = PurePosixPath(name).parts
     is_whole = "/".join(parts) == name and bool(parts)
     return is_whole and all(part not in ("/", "..", ".") for part in parts)

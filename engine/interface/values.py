@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import msgspec
 
 from engine.doctor.check import Check
 
-RunNumber = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]{0,17}\Z")]
+_RUN_NUMBER = r"^[1-9][0-9]{0,17}\Z"
+RunNumber = Annotated[str, msgspec.Meta(pattern=_RUN_NUMBER)]
 """The number of a run or a sweep; what another machine says is checked, for it becomes a name."""
+
+
+def is_run_number(text: str) -> bool:
+    """Whether `text` is the number of a run."""
+    return re.search(_RUN_NUMBER, text) is not None
+
 
 CheckpointName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
 """The name of a checkpoint's folder, checked for the same reason."""

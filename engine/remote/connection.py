@@ -21,7 +21,6 @@ from engine.remote.requests import Hello, Packed, Request
 from engine.remote.session import Broken, OtherProtocol, Session
 from engine.remote.ssh import Asking, Failure
 from engine.remote.watched import (
-    UNREADABLE,
     DevicesWatch,
     ListedRuns,
     ListedSweeps,
@@ -350,7 +349,7 @@ class Connection:
         if watch is not None:
             try:
                 watch.take(news, self.machine.name)
-            except UNREADABLE as error:
+            except Exception as error:  # the connection lives on, whatever comes from there
                 watch.refused(f"What comes from {self.machine.name} cannot be read: {error}.")
         if session is not None:
             session.acknowledge(number)

@@ -44,7 +44,7 @@ from engine.remote.requests import (
     Told,
     ToRemote,
 )
-from engine.remote.wire import FrameReader, FrameWriter, Garbled
+from engine.remote.wire import LARGEST_BODY, FrameReader, FrameWriter, Garbled
 from engine.system.cancelled import Cancelled
 from engine.system.program import program_words, version
 
@@ -55,6 +55,12 @@ MOST_ERRORS = 64 * 2**10
 
 END_SECONDS = 3.0
 """Seconds that the process has to end by itself, and again after it was asked to."""
+
+LARGEST_ARGUMENTS = LARGEST_BODY - 2**16
+"""Bytes of the arguments of one call."""
+
+CLEAN_UP_SECONDS = 120.0
+"""Longest wait for the end of what was cancelled and has to clean up."""
 
 MOST_UNSENT = 1000
 """Messages that wait to be sent. More only come if the link is dead."""
@@ -240,15 +246,23 @@ class Session:
         raised: list[Exception] = []
 
         def tell(name: str, packed: Packed) -> None:
+            if name not in method.functions or raised:
+                return
             try:
-                if name in method.functions and not raised:
-                    arguments[name](*decode_told(method, name, packed))
+                told = decode_told(method, name, packed)
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                text = f"What is told of this cannot be read: {error}."
+                raised.append(NoAnswer(named(self._machine, text)))
+                return
+            try:
+                arguments[name](*told)
             except Exception as error:  # it is raised in the thread that has called
                 raised.append(error)
 
+        packed = self._encoded(values)
         pending = Pending(tell)
         number = self._expect(pending)
-        self._put(Call(number, method.name, encode_arguments(values)))
+        self._put(Call(number, method.name, packed))
         try:
             answered = self._wait(
                 number, pending, method, lambda: bool(raised) or cancelled.is_set()
@@ -257,14 +271,27 @@ class Session:
             if raised:
                 raise raised[0] from None
             raise
+        if raised:  # as here, where the call would not have gone on
+            raise raised[0]
         if answered.refusal is not None:
-            error = error_of(answered.refusal, self._machine, arguments)
-            raise raised[0] if raised and isinstance(error, Cancelled) else error
+            raise error_of(answered.refusal, self._machine, arguments)
         try:
             return decode_answer(method, answered.answer)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             text = f"The answer cannot be read: {error}."
             raise NoAnswer(named(self._machine, text)) from error
+
+    def _encoded(self, values: Mapping[str, Any]) -> Packed:
+        """Return arguments for a message. Raises NoAnswer if they cannot be sent."""
+        try:
+            packed = encode_arguments(values)
+        except (UnicodeError, OverflowError, RecursionError) as error:
+            text = f"This cannot be sent: {error}."
+            raise NoAnswer(named(self._machine, text)) from error
+        if len(packed) > LARGEST_ARGUMENTS:
+            text = f"This is too large to be sent: {len(packed):,} bytes."
+            raise NoAnswer(named(self._machine, text))
+        return packed
 
     def _expect(self, pending: Pending) -> int:
         """Let `pending` get the answer to the number that is returned. Raises NotConnected."""
@@ -289,8 +316,14 @@ class Session:
             self._put(Cancel(number))
             if method.terms.cleans_up and not has_to_end:
                 was_told = True
+                deadline = min(deadline, time.monotonic() + CLEAN_UP_SECONDS)
                 continue
             self._pending.pop(number, None)
+            if was_told:
+                text = (
+                    "It has not said that what was cancelled is over: something may be left there."
+                )
+                raise NoAnswer(named(self._machine, text))
             if has_to_end:
                 text = f"It has not answered within {seconds:g} s."
                 raise NoAnswer(named(self._machine, text))

@@ -154,7 +154,8 @@ def _joined(before: SweepReport | None, part: SweepPart, name: str, machine: str
     known = () if part.is_whole or before is None else before.trials
     sweep = before.sweep if before is not None and not part.is_whole else None
     if part.sweep is not None:
-        base = msgspec.to_builtins(known_spec(part.sweep.get("base", {})))
+        base = part.sweep.get("base")
+        base = msgspec.to_builtins(known_spec(base if isinstance(base, dict) else {}))
         sweep = msgspec.convert(part.sweep | {"base": base}, Sweep)
     trials = {each.number: each for each in known}
     trials |= {each.number: _named(each, machine) for each in part.trials}

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from engine.interface import packed_points
+from engine.interface.values import is_run_number
 from engine.remote import requests
 from engine.remote.requests import (
     DevicesNews,
@@ -101,15 +102,20 @@ class ListedRuns(RemoteWatch):
 
     def take(self, news: Packed, machine: str) -> None:
         found = _decode_runs(news)
-        self._rows.update(found.changed)
         for run_id, row in found.changed.items():
-            self._infos[run_id] = _run_or_reason(run_id, row, machine)
+            if is_run_number(run_id):
+                self._rows[run_id] = row
+                self._infos[run_id] = _run_or_reason(run_id, row, machine)
         self._rows = {each: self._rows[each] for each in found.ids if each in self._rows}
         self._infos = {each: self._infos[each] for each in self._rows}
-        reasons = [UnreadableRun(each, _NOWHERE, why) for each, why in found.unreadable.items()]
+        reasons = [
+            UnreadableRun(each, _NOWHERE, why)
+            for each, why in found.unreadable.items()
+            if is_run_number(each)
+        ]
         infos = [each for each in self._infos.values() if isinstance(each, RunInfo)]
         others = [each for each in self._infos.values() if isinstance(each, UnreadableRun)]
-        self.trashed = [run_id for run_id in found.trashed if run_id.isdecimal()]
+        self.trashed = [run_id for run_id in found.trashed if is_run_number(run_id)]
         self._on_runs(infos, [*others, *reasons])
 
 
@@ -174,6 +180,8 @@ def _run_or_reason(run_id: str, row: Packed, machine: str) -> RunInfo | Unreadab
     """Return a run, whose folder is no path of this machine, and cannot be taken for one."""
     try:
         info = run_info(row)
+        if info.id != run_id:
+            raise ValueError(f"it is called {info.id[:50]!r}")
         return info._replace(folder=Path(f"{machine}:{info.folder}"))
     except UNREADABLE as error:
         text = f"Run {run_id} can only be read by the Traindeck of its machine: {error}."

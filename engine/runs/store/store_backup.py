@@ -20,6 +20,9 @@ FILE_NAME = "run.backup.sqlite"
 SPARE = 64 * 2**20
 """Bytes that stay free on the disk beside a new backup: the run needs them more."""
 
+_INSTRUCTIONS = 100_000
+"""Of SQLite, after which the check of a copy can be given up."""
+
 _PAGES = 256
 """Pages, together 1 MiB, after which the copy can be given up."""
 
@@ -50,12 +53,26 @@ def back_up(folder: Path, is_given_up: Callable[[], bool] = lambda: False) -> No
             copy.execute("PRAGMA journal_mode = OFF")
             copy.execute("PRAGMA synchronous = OFF")
             _copy(store, copy, is_given_up)
+            _check(copy, is_given_up)
         sync_to_disk(new)
         new.replace(folder / FILE_NAME)
     except BaseException:
         new.unlink(missing_ok=True)
         raise
     sync_to_disk(folder)
+
+
+def _check(copy: sqlite3.Connection, is_given_up: Callable[[], bool]) -> None:
+    """Raise DatabaseError if the copy is damaged, as its store is: the backup of before stays."""
+    copy.set_progress_handler(is_given_up, _INSTRUCTIONS)
+    try:
+        [(verdict,)] = copy.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.OperationalError:
+        if is_given_up():
+            raise GivenUp from None
+        raise
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(f"the store is damaged: {verdict}")
 
 
 def open_backup(folder: Path) -> sqlite3.Connection:

@@ -162,6 +162,11 @@ class Planning(QObject):
                 f"({error.strerror or error})."
             )
             end = MeasuringEnd(why=text)
+        except Exception as error:  # a person waits for a word, and other requests for their turn
+            _log.exception(
+                "what was asked of %s was not measured", request.machine or "this machine"
+            )
+            end = MeasuringEnd(why=f"{type(error).__name__}: {error}")
         self._emit_if_open(self._left, now, end)
 
     def _emit_if_open(self, signal: object, *arguments: object) -> None:

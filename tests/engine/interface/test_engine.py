@@ -24,6 +24,7 @@ from engine.interface.encoding import (
     without_defaults,
 )
 from engine.interface.engine import Engine
+from engine.interface.failures import Refusal, error_of
 from engine.interface.local_engine import LocalEngine
 from engine.interface.transfers import offered_file
 from engine.interface.values import PIECE, Code
@@ -268,3 +269,10 @@ def test_no_other_file_can_be_read(engine: Engine, run: RecordedRun, file: str) 
     (media / "folder").symlink_to("/etc")
     with pytest.raises(REFUSED):
         engine.read_media(run.id, f"media/{file}")
+
+
+@pytest.mark.parametrize(
+    "kind", ["CannotStart", "CheckpointUnusable", "NoSuchRun", "of a newer one"]
+)
+def test_a_refusal_never_loses_its_sentence(kind: str) -> None:
+    assert "It is full." in str(error_of(Refusal("It is full.", kind), "gpus", {}))

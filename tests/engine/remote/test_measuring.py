@@ -305,3 +305,15 @@ def test_a_stop_and_a_closed_connection(
     connection.join(seconds=LONGEST)
     with pytest.raises(NotConnected):
         Measured(connection, RACE).end.result(LONGEST)
+
+
+def test_what_is_raised_by_who_is_told_comes_out_of_the_call(
+    connect: Callable[..., tuple[Connection, Followed]],
+) -> None:
+    connection, _ = connect()
+
+    def tell(answer: Answer) -> None:
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        connection.engine.measure(RACE, tell, threading.Event())

@@ -16,7 +16,7 @@ from engine.messages.events import Notice
 from engine.remote.requests import FollowNews, RunsNews
 from engine.remote.run_rows import row_of, stored_event
 from engine.remote.watched import UNREADABLE, ListedRuns, _decode_follow, _run_news
-from engine.runs.run_info import UnreadableRun, get_run
+from engine.runs.run_info import RunInfo, UnreadableRun, get_run
 from tests.support.generated_values import sixty_examples, values_of
 from tests.support.recorded_runs import RecordedRun
 from tests.support.sentences import sentence
@@ -45,6 +45,28 @@ def test_what_is_nested_without_end_is_no_end_of_the_connection() -> None:
     assert [each.id for each in found] == ["1"]
 
 
+def test_only_numbers_are_taken_for_runs_and_each_row_is_of_its_run() -> None:
+    run = RecordedRun()
+    run.begin()
+    row = encode(row_of(get_run(run.id)))
+    run.store.close()
+    strange = ["../7", "007", "1\n", "0", "9" * 30, "x"]
+    listed: list[str] = []
+    unreadable: list[UnreadableRun] = []
+
+    def take(runs: list[RunInfo], others: list[UnreadableRun]) -> None:
+        listed.extend(each.id for each in runs)
+        unreadable.extend(others)
+
+    watch = ListedRuns(take)
+    ids = [run.id, "2", *strange]
+    news = RunsNews(ids, dict.fromkeys(ids, row), dict.fromkeys(strange, "why"), strange)
+    watch.take(encode(news), "gpus")
+    assert listed == [run.id]
+    assert [each.id for each in unreadable] == ["2"]
+    assert watch.trashed == []
+
+
 def test_a_run_of_a_newer_version_is_listed_with_the_reason() -> None:
     run = RecordedRun()
     run.begin()
@@ -63,6 +85,7 @@ def test_a_run_of_a_newer_version_is_listed_with_the_reason() -> None:
 @sixty_examples
 @given(st.text(st.sampled_from(string.ascii_letters + "./\\:*\0\n ~"), max_size=12))
 def test_a_plain_name_stays_where_it_is(name: str) -> None:
+    assert not is_plain("a/" * 1900 + "b")
     if is_plain(name):
         assert not name.startswith("/")
         assert not set("\\:\0\n") & set(name)

@@ -197,6 +197,13 @@ def test_a_summary_of_another_minor_version_is_read() -> None:
         assert (report.summary.state, report.summary.reason) == ("stopped", reason)
 
 
+def test_a_sweep_whose_base_is_none_is_named() -> None:
+    packed = encode({"summary": {"sweep": "1", "state": "stopped"}, "sweep": {"base": [1]}})
+    whole = msgspec.msgpack.encode(msgspec.msgpack.decode(packed) | {"is_whole": True})
+    (report,) = SweepsThere().take(SweepsNews(["1"], {"1": whole}), "gpus")
+    assert report.summary.state == "damaged"
+
+
 def test_only_numbers_are_taken_for_sweeps_and_runs() -> None:
     there = SweepsThere()
     odd = SweepsNews(["../7", "1", "2"], {"../7": part(), "1": part(run="../../7")})

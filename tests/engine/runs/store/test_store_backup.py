@@ -132,3 +132,20 @@ def test_what_is_no_store_is_opened_as_none(tmp_path: Path, store: RunStore) -> 
     (tmp_path / FILE_NAME).symlink_to(tmp_path / STORE)
     with pytest.raises(sqlite3.DatabaseError, match="is a link"):
         open_backup(tmp_path)
+
+
+@pytest.mark.parametrize("noise", [bytes(4096), b"\xa5" * 4096])
+def test_a_damaged_store_does_not_replace_its_backup(
+    written: RunStore, tmp_path: Path, noise: bytes
+) -> None:
+    back_up(tmp_path)
+    intact, before = (tmp_path / FILE_NAME).read_bytes(), names(tmp_path)
+    with closing(sqlite3.connect(tmp_path / STORE)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with (tmp_path / STORE).open("r+b") as file:
+        file.seek(20 * 4096)
+        file.write(noise)
+    with pytest.raises(sqlite3.DatabaseError):
+        back_up(tmp_path)
+    assert (tmp_path / FILE_NAME).read_bytes() == intact
+    assert names(tmp_path) == before
