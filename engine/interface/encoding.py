@@ -22,7 +22,7 @@ from msgspec.structs import fields
 from engine.interface import packed_points
 from engine.interface.engine import Engine, Terms
 from engine.interface.packed_points import PackedPoints
-from engine.interface.values import CheckpointName
+from engine.interface.values import CheckpointName, is_time
 from engine.runs.checkpoint_files import CheckpointInfo, Manifest
 from engine.runs.settings_history import SettingsHistory
 from engine.runs.store.stored_points import StoredPoints
@@ -220,6 +220,12 @@ def _unpack_settings(stored: _StoredSettings) -> SettingsHistory:
     return SettingsHistory(None if stored.now is None else known_spec(stored.now), older)
 
 
+def _unpack_checkpoints(found: list[tuple[str, Manifest]]) -> list[CheckpointInfo]:
+    if not all(is_time(manifest.saved) for _, manifest in found):
+        raise ValueError("a checkpoint was saved at no time that there is")
+    return [CheckpointInfo(Path(name), manifest) for name, manifest in found]
+
+
 class _Form(NamedTuple):
     """How an answer travels whose type msgspec does not know."""
 
@@ -234,7 +240,7 @@ _FORMS: dict[Any, _Form] = {
     list[CheckpointInfo]: _Form(
         list[tuple[CheckpointName, Manifest]],
         lambda found: [(each.folder.name, each.manifest) for each in found],
-        lambda found: [CheckpointInfo(Path(name), manifest) for name, manifest in found],
+        _unpack_checkpoints,
     ),
 }
 

@@ -14,6 +14,15 @@ RunNumber = Annotated[str, msgspec.Meta(pattern=_RUN_NUMBER)]
 """The number of a run or a sweep; what another machine says is checked, for it becomes a name."""
 
 
+LATEST = 1e11
+"""Seconds since the epoch: a later time than any that a machine tells, if it is not wrong."""
+
+
+def is_time(seconds: float) -> bool:
+    """Whether this is a time that can be shown: finite, and within a few thousand years."""
+    return 0 <= seconds < LATEST
+
+
 def is_run_number(text: str) -> bool:
     """Whether `text` is the number of a run."""
     return re.search(_RUN_NUMBER, text) is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from engine.interface import packed_points
-from engine.interface.values import is_run_number
+from engine.interface.values import is_run_number, is_time
 from engine.remote import requests
 from engine.remote.requests import (
     DevicesNews,
@@ -182,6 +182,8 @@ def _run_or_reason(run_id: str, row: Packed, machine: str) -> RunInfo | Unreadab
         info = run_info(row)
         if info.id != run_id:
             raise ValueError(f"it is called {info.id[:50]!r}")
+        if not (is_time(info.status.started) and is_time(info.status.updated)):
+            raise ValueError("it was started or changed at no time that there is")
         return info._replace(folder=Path(f"{machine}:{info.folder}"))
     except UNREADABLE as error:
         text = f"Run {run_id} can only be read by the Traindeck of its machine: {error}."

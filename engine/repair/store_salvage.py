@@ -323,15 +323,23 @@ class _Rest:
         """Add the name of a series, and the number of its points."""
         if isinstance(id, int) and isinstance(name, str):
             self._names.setdefault(id, name)
-        if isinstance(id, int) and _is_key(count):
+        if isinstance(id, int) and _is_key(count) and self._until == math.inf:
             self._counts.setdefault(id, cast(int, count))
             if not self._is_backup:
                 self._counted.add(id)
 
     def add_points(self, rows: Iterable[Row]) -> None:
         """Add rows of the table `point`, but those that the run has taken back."""
-        valid = (row for row in rows if _is_point(row) and cast(int, row[2]) < self._until)
-        self._new.executemany(_ADD_POINT, valid)
+        self._new.executemany(_ADD_POINT, (row for row in rows if self._is_valid(row)))
+
+    def _is_valid(self, row: Row) -> bool:
+        """Whether this is a point that the run has not taken back."""
+        if not _is_point(row):
+            return False
+        series, i, step = cast("tuple[int, int, int]", tuple(row[:3]))
+        # The number of points in the old store is below that of its backup only after a rewind.
+        is_counted = self._is_backup and series in self._counted
+        return step < self._until and (not is_counted or i < self._counts[series])
 
     def _is_all_known(self, found: Set[int], events: int) -> bool:
         """Whether the old store tells how many events it had, and points of the series `found`."""

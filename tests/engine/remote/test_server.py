@@ -48,7 +48,7 @@ from engine.system import paths
 from engine.system.cancelled import Cancelled
 from tests.support.full_disk import small_disk
 from tests.support.generated_values import fifteen_examples
-from tests.support.recorded_runs import SPEC, RecordedRun, record_epochs
+from tests.support.recorded_runs import SPEC, RecordedRun, record_epochs, save_checkpoint
 from tests.support.remote_peer import Peer
 from tests.support.uv_double import UvDouble
 
@@ -417,6 +417,14 @@ def test_what_is_no_number_of_a_run_is_no_answer(number: str) -> None:
     for name in ("start", "resume", "start_sweep"):
         with pytest.raises(msgspec.ValidationError):
             decode_answer(methods()[name], encode(number))
+
+
+@pytest.mark.parametrize("saved", [float("nan"), float("inf"), -1.0, 1e300])
+def test_a_time_that_there_is_not_is_no_answer(run: RecordedRun, saved: float) -> None:
+    """It could not be shown."""
+    manifest = msgspec.structs.replace(save_checkpoint(run.folder, 1, 1).manifest, saved=saved)
+    with pytest.raises(ValueError, match="at no time"):
+        decode_answer(methods()["list_checkpoints"], encode([("step-1", manifest)]))
 
 
 def test_an_answer_that_is_too_large_is_refused_and_the_connection_goes_on(

@@ -357,6 +357,26 @@ def test_points_that_the_run_has_taken_back_do_not_come_from_the_backup(
         assert reader.history("train/loss", most=10**6).step.tolist() == list(range(10_000))
 
 
+@pytest.mark.parametrize("tables", [("series",), ("status",), ("status", "event")], ids=str)
+def test_no_damage_brings_back_what_was_taken_back_or_counts_it_as_lost(
+    large: Path, check: Check, tables: tuple[str, ...]
+) -> None:
+    back_up(large)
+    with closing(RunStore(large)) as store:
+        store.rewind(10_000)
+        store.append(Rewound(10_000, ""), 2e9)
+        store.append(losses([0.5] * 100, first_step=10_001), 2e9)
+    for table in tables:
+        overwrite(large / STORE, root_page(large, table), bytes(PAGE))
+    [finding] = check(repair=True)
+    assert finding.outcome is Outcome.MENDED
+    assert "10101 of " in finding.action
+    assert "20000" not in finding.action
+    with RunReader(large) as reader:
+        steps = reader.history("train/loss", most=10**6).step.tolist()
+    assert steps == [*range(10_001), *range(10_001, 10_101)]
+
+
 def test_a_second_damage_takes_nothing_of_a_backup_from_before_the_first(
     large: Path, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
