@@ -23,6 +23,7 @@ from engine.interface.values import (
     ImportedRuns,
     ImportSource,
     LogLines,
+    MostPoints,
     OfferedFile,
     RunNumber,
     TemporaryFolder,
@@ -162,13 +163,13 @@ class Engine(Protocol):
 
     @offered()
     def read_window(
-        self, run: str, series: str, first_step: float, last_step: float, most: int
+        self, run: str, series: str, first_step: float, last_step: float, most: MostPoints
     ) -> StoredPoints:
         """Return the points of a series between two steps and one more on each side, or about
         `most` blocks. Raises sqlite3.Error."""
 
     @offered()
-    def read_history(self, run: str, series: str, most: int) -> StoredPoints:
+    def read_history(self, run: str, series: str, most: MostPoints) -> StoredPoints:
         """Return a whole series in about `most` points. Raises sqlite3.Error."""
 
     @offered()
@@ -176,7 +177,9 @@ class Engine(Protocol):
         """Return the number of points of each series. Raises sqlite3.Error."""
 
     @offered()
-    def read_points(self, run: str, series: str, after: int, most: int = 20_000) -> StoredPoints:
+    def read_points(
+        self, run: str, series: str, after: int, most: MostPoints = 20_000
+    ) -> StoredPoints:
         """Return at most `most` points after the first `after`, each by itself.
 
         Raises sqlite3.Error.

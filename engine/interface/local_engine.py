@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -202,7 +201,7 @@ class LocalEngine(Engine):
             for answer in process.answers():
                 not_kept = not_kept or _keep(answer)
                 tell(answer)
-        except BaseException:  # nobody listens any more
+        except BaseException:  # the caller does not listen any more
             process.cancel()
             raise
         finally:
@@ -346,8 +345,7 @@ class LocalEngine(Engine):
         return offered_files(self._folders.folder(number), lambda size: None)
 
     def discard_folder(self, number: int) -> None:
-        with suppress(Unfit):
-            self._folders.discard(number)
+        self._folders.discard(number)
 
 
 def _keep(answer: planning.Answer) -> str:

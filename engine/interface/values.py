@@ -14,6 +14,9 @@ RunNumber = Annotated[str, msgspec.Meta(pattern=_RUN_NUMBER)]
 """The number of a run or a sweep; what another machine says is checked, for it becomes a name."""
 
 
+MostPoints = Annotated[int, msgspec.Meta(ge=1, le=50_000)]
+"""The largest number of points that one question of another machine may ask for."""
+
 LATEST = 1e11
 """Seconds since the epoch: a later time than any that a machine tells, if it is not wrong."""
 

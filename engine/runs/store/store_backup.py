@@ -28,7 +28,7 @@ _PAGES = 256
 
 
 class GivenUp(Exception):
-    """The copy was given up; the backup of before is still there."""
+    """The copy was given up, and the earlier backup stays."""
 
 
 def back_up(folder: Path, is_given_up: Callable[[], bool] = lambda: False) -> None:
@@ -63,7 +63,7 @@ def back_up(folder: Path, is_given_up: Callable[[], bool] = lambda: False) -> No
 
 
 def _check(copy: sqlite3.Connection, is_given_up: Callable[[], bool]) -> None:
-    """Raise DatabaseError if the copy is damaged, as its store is: the backup of before stays."""
+    """Raise DatabaseError if the copy is damaged, as its store is. The earlier backup stays."""
     copy.set_progress_handler(is_given_up, _INSTRUCTIONS)
     try:
         [(verdict,)] = copy.execute("PRAGMA quick_check(1)").fetchall()

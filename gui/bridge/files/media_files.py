@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 FOLDER = "media"
 """The folder of the images in the folder of a run."""
 
-LARGEST_FILE = 32 * 2**20
-"""Bytes."""
-
 LONGEST_EDGE = 16_384
 MOST_PIXELS = 32 * 2**20
 """Four bytes each: at most 128 MiB while an image is decoded."""

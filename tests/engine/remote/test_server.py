@@ -427,6 +427,13 @@ def test_a_time_that_there_is_not_is_no_answer(run: RecordedRun, saved: float) -
         decode_answer(methods()["list_checkpoints"], encode([("step-1", manifest)]))
 
 
+@pytest.mark.parametrize("most", [0, -3, 50_001])
+def test_no_question_asks_for_any_number_of_points(peer: Peer, run: RecordedRun, most: int) -> None:
+    run.add_points("train/loss", range(3))
+    with pytest.raises(client.CannotStart, match="most does not fit"):
+        peer.engine.read_history(run.id, "train/loss", most)
+
+
 def test_an_answer_that_is_too_large_is_refused_and_the_connection_goes_on(
     peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,11 +12,11 @@ from PySide6.QtCore import QBuffer
 from PySide6.QtGui import QColor, QImage
 from pytestqt.qtbot import QtBot
 
-from engine.interface.local_engine import LocalEngine
+from engine.interface.local_engine import LARGEST_MEDIA, LocalEngine
 from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.files import media_files
-from gui.bridge.files.media_files import LARGEST_FILE, MediaFiles, UnfitImage, read_image
+from gui.bridge.files.media_files import MediaFiles, UnfitImage, read_image
 from tests.support.sentences import sentence
 
 
@@ -91,7 +91,7 @@ def test_what_is_no_image_or_too_large_is_not_decoded(
 
 def test_a_file_that_is_too_large_or_gone_is_said(run: Path) -> None:
     with (run / "media" / "a.png").open("wb") as file:
-        file.truncate(LARGEST_FILE + 1)
+        file.truncate(LARGEST_MEDIA + 1)
     with pytest.raises(UnfitImage, match="larger than"):
         read_image(LocalEngine(), run.name, "media/a.png")
     with pytest.raises(UnfitImage, match="not there any more"):
