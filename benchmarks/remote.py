@@ -95,7 +95,7 @@ class Opening:
         if news.series and self._missing:  # now the window knows which plots there are
             self._is_shown.wait()
             shown = [name for name in news.series if name in self._missing]
-            self._connection.show(self.follow, shown)
+            self.follow.show(shown, self.follow.most)
         self._missing -= {update.series for update in news.curves}
         if not self._missing and not self._arrived.is_set():
             self.seconds = time.monotonic() - self._begun
@@ -169,7 +169,7 @@ def measure(points: int, seconds: float, rate: float, pace: int) -> Iterator[str
             opening = Opening(connection, run_id)
             taken.append(opening.wait())
             sizes.append(link.received() - before)
-            connection.unwatch(opening.follow)
+            opening.follow.close()
         yield f"curves shown after {taken[0]:.2f} s, {sizes[0] / 1e3:.0f} kB"
         again = statistics.median(taken[1:])
         # Frames share one deflate stream, which knows what was sent a moment ago.

@@ -10,20 +10,22 @@ from __future__ import annotations
 import inspect
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import GenericAlias, MappingProxyType
+from types import GenericAlias
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec.structs import fields
 
-from engine.interface import packed_points
+from engine.interface import packed_points, run_news
 from engine.interface.engine import Engine, Terms
 from engine.interface.packed_points import PackedPoints
+from engine.interface.run_news import RunsNews, SentNews, SentRuns
+from engine.interface.value_encoding import encode, known_spec, plain, without_defaults
 from engine.interface.values import CheckpointName, is_time
 from engine.runs.checkpoint_files import CheckpointInfo, Manifest
+from engine.runs.run_follower import RunNews
 from engine.runs.settings_history import SettingsHistory
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
@@ -54,6 +56,9 @@ class Method(NamedTuple):
     """The argument that cancels the call; empty: there is none."""
 
     answer: Any
+    """The type of what it returns, or of each that it yields."""
+
+    yields: bool
     signature: inspect.Signature
 
 
@@ -78,54 +83,18 @@ def _method(name: str, function: Any) -> Method:
             functions[each] = GenericAlias(tuple, tuple(get_args(kind)[0]))
         else:
             values[each] = kind
+    if yields := get_origin(answer) is Iterator:
+        answer = next(each for each in get_args(get_args(answer)[0]) if each is not type(None))
     signature = inspect.signature(function)
-    return Method(name, function.terms, values, functions, event, answer, signature)
+    return Method(name, function.terms, values, functions, event, answer, yields, signature)
 
 
 _FUNCTION = get_origin(Callable[[], None])
 
 
-def plain(value: Any) -> Any:
-    """Return what msgspec cannot encode by itself in a form that it can."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Path):
-        return str(value)
-    raise NotImplementedError(type(value))
-
-
-encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder(enc_hook=plain).encode
-"""Encodes a message, or a part of one."""
-
-
 def encode_arguments(arguments: Mapping[str, Any]) -> bytes:
     """Return arguments for a message, by name."""
     return encode({name: without_defaults(value) for name, value in arguments.items()})
-
-
-def without_defaults(value: Any) -> Any:
-    """Return `value` without the fields, at any depth, that have their defaults."""
-    match value:
-        case msgspec.Struct():
-            config = value.__struct_config__
-            kept = {
-                each.encode_name: without_defaults(given)
-                for each in fields(value)
-                if (given := getattr(value, each.name)) != _default(each)
-            }
-            return {config.tag_field: config.tag, **kept} if config.tag is not None else kept
-        case dict() | MappingProxyType():
-            return {key: without_defaults(each) for key, each in value.items()}
-        case tuple() | list():
-            return [without_defaults(each) for each in value]
-        case _:
-            return value
-
-
-def _default(field: Any) -> Any:
-    if field.default_factory is not msgspec.NODEFAULT:
-        return field.default_factory()
-    return field.default  # NODEFAULT, which equals nothing that is given
 
 
 def decode_arguments(method: Method, packed: bytes) -> dict[str, Any]:
@@ -186,18 +155,6 @@ def _first_unknown(given: Any, known: Any) -> str:
     return next(filter(None, (_first_unknown(*pair) for pair in pairs)), "")
 
 
-def known_spec(settings: Mapping[str, Any]) -> RunSpec:
-    """Return the settings of a run without those that only a newer version knows.
-
-    Raises ValidationError.
-    """
-    known = {name: value for name, value in settings.items() if name in _SETTINGS}
-    return msgspec.convert(known, RunSpec)
-
-
-_SETTINGS = frozenset(RunSpec.__struct_fields__)
-
-
 class _StoredSettings(msgspec.Struct, frozen=True):
     """A `SettingsHistory`, of whose settings only those are there that are not the defaults."""
 
@@ -212,7 +169,7 @@ def _pack_settings(history: SettingsHistory) -> _StoredSettings:
     )
 
 
-def _unpack_settings(stored: _StoredSettings) -> SettingsHistory:
+def _unpack_settings(stored: _StoredSettings, _: str) -> SettingsHistory:
     older = {
         attempt: None if settings is None else known_spec(settings)
         for attempt, settings in sorted(stored.older.items())
@@ -220,7 +177,7 @@ def _unpack_settings(stored: _StoredSettings) -> SettingsHistory:
     return SettingsHistory(None if stored.now is None else known_spec(stored.now), older)
 
 
-def _unpack_checkpoints(found: list[tuple[str, Manifest]]) -> list[CheckpointInfo]:
+def _unpack_checkpoints(found: list[tuple[str, Manifest]], _: str) -> list[CheckpointInfo]:
     if not all(is_time(manifest.saved) for _, manifest in found):
         raise ValueError("a checkpoint was saved at no time that there is")
     return [CheckpointInfo(Path(name), manifest) for name, manifest in found]
@@ -231,11 +188,16 @@ class _Form(NamedTuple):
 
     kind: Any
     pack: Callable[[Any], Any]
-    unpack: Callable[[Any], Any]
+    unpack: Callable[[Any, str], Any]
+    """Gets what came, and the name of the machine."""
 
 
 _FORMS: dict[Any, _Form] = {
-    StoredPoints: _Form(PackedPoints, packed_points.pack, packed_points.unpack),
+    StoredPoints: _Form(
+        PackedPoints, packed_points.pack, lambda found, _: packed_points.unpack(found)
+    ),
+    RunNews: _Form(SentNews, run_news.pack_news, run_news.unpack_news),
+    RunsNews: _Form(SentRuns, run_news.pack_runs, run_news.unpack_runs),
     SettingsHistory: _Form(_StoredSettings, _pack_settings, _unpack_settings),
     list[CheckpointInfo]: _Form(
         list[tuple[CheckpointName, Manifest]],
@@ -246,16 +208,19 @@ _FORMS: dict[Any, _Form] = {
 
 
 def encode_answer(method: Method, answer: Any) -> bytes:
-    """Return the answer of a method for a message."""
+    """Return what a method returns, or one of what it yields, for a message."""
     form = _FORMS.get(method.answer)
     return encode(form.pack(answer) if form else answer)
 
 
-def decode_answer(method: Method, packed: bytes) -> Any:
-    """Return the answer in a message. Raises DecodeError, ValueError, RecursionError."""
+def decode_answer(method: Method, packed: bytes, machine: str = "") -> Any:
+    """Return the answer of a `machine` in a message.
+
+    Raises DecodeError, ValueError, RecursionError, OverflowError.
+    """
     form = _FORMS.get(method.answer)
     found = msgspec.msgpack.decode(packed, type=form.kind if form else method.answer)
-    return form.unpack(found) if form else found
+    return form.unpack(found, machine) if form else found
 
 
 def decode_told(method: Method, name: str, packed: bytes) -> list[Any]:

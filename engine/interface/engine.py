@@ -2,19 +2,22 @@
 
 A method that another machine offers needs nothing beside its annotations: values travel by their
 types, a function among the arguments (`progress`, `tell`) is called here with what is told there,
-and `cancelled` ends the call there when it is set here. Files of this machine do not travel by
-themselves: `engine.interface.transfers` sends and fetches them by the methods for pieces.
+and `cancelled` ends the call there when it is set here. What a method yields comes one by one, when
+it is asked for here; closing the iterator ends the method there. Files of this machine do not
+travel by themselves: `engine.interface.transfers` sends and fetches them by the methods for pieces.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from engine.doctor.check import Check
 from engine.environments.registry import Environment
 from engine.imports.csv_tables import ColumnNames
+from engine.interface.run_news import RunsNews
+from engine.interface.sweep_news import SweepsNews
 from engine.interface.values import (
     Code,
     CreationPart,
@@ -25,6 +28,7 @@ from engine.interface.values import (
     LogLines,
     MostPoints,
     OfferedFile,
+    Packed,
     RunNumber,
     TemporaryFolder,
 )
@@ -35,6 +39,7 @@ from engine.planning.kept import Earlier
 from engine.planning.measuring_process import MeasuringEnd
 from engine.planning.recipe_check import CHECK_SECONDS, END_SECONDS, CheckResult
 from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.run_follower import RunNews
 from engine.runs.run_notes import ChangedNotes
 from engine.runs.run_overview import RunOverview
 from engine.runs.settings_history import SettingsHistory
@@ -42,6 +47,7 @@ from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from engine.sweeps.sweep import Sweep
+from engine.telemetry.snapshot import Snapshot
 
 Progress = Callable[[int, int], None]
 """Gets what is done and the total. What it raises ends the call, and comes out of it."""
@@ -53,6 +59,9 @@ START_SECONDS = 120.0
 PIECE_SECONDS = 60.0
 EMPTY_SECONDS = 600.0
 """For the deletion of many large files."""
+
+FIRST_SECONDS = 60.0
+"""For the first that a method yields."""
 
 LONGEST_SECONDS = 3600.0
 """For an export, an import, an examination with many GPUs, or the verification of a checkpoint; a
@@ -158,6 +167,40 @@ class Engine(Protocol):
     @offered(EMPTY_SECONDS, acts=True)
     def empty_trash(self, runs: tuple[str, ...]) -> int:
         """Delete these runs of the trash for good, and return their number; others stay."""
+
+    # What is watched: each yields what is new, and None about every second while nothing is
+
+    @offered(FIRST_SECONDS)
+    def watch_runs(self, known: Mapping[str, int]) -> Iterator[RunsNews | None]:
+        """Yield what is new in the list of runs.
+
+        `known`: the digests of the runs that the asking side has, by id: these are no news.
+        """
+
+    @offered(FIRST_SECONDS)
+    def follow(
+        self, run: str, series: Sequence[str], most: MostPoints = 2000, cursor: Packed = b""
+    ) -> Iterator[RunNews | None]:
+        """Yield what is new of a run, with the points of `series` only; they need not exist yet.
+
+        `most`: points in which a long curve is read, about. `cursor`: that of the last news that
+        came; empty: from the beginning of the run.
+        """
+
+    @offered(FIRST_SECONDS)
+    def watch_devices(self) -> Iterator[Snapshot | None]:
+        """Yield the devices, about every second. Raises OSError."""
+
+    @offered()
+    def show_traffic(self, device: str) -> None:
+        """From now on, measure the traffic (PCIe, NVLink) of one GPU, which is slow to read.
+
+        `device`: its UUID; empty: of none.
+        """
+
+    @offered(FIRST_SECONDS)
+    def watch_sweeps(self) -> Iterator[SweepsNews | None]:
+        """Yield what is new of the sweeps; `SweepsThere` puts it together."""
 
     # What is recorded of a run
 

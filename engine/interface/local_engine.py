@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -18,8 +18,11 @@ from engine.environments.registry import Environment
 from engine.files import log_tail
 from engine.files.regular_file import read_regular
 from engine.imports.csv_tables import ColumnNames
+from engine.interface import local_watches
 from engine.interface.engine import Engine, Progress
+from engine.interface.run_news import RunsNews
 from engine.interface.sent_code import code_of_run, is_plain, is_plain_here, keep
+from engine.interface.sweep_news import SweepsNews
 from engine.interface.temporary_folders import TemporaryFolders
 from engine.interface.transfers import Unfit, offered_checkpoint, offered_files, piece_of
 from engine.interface.values import (
@@ -43,6 +46,7 @@ from engine.planning.recipe_check import CheckResult, try_recipe
 from engine.planning.results import News
 from engine.runs import checkpoint_files, device_queue, run_overview, trash
 from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.run_follower import RunNews
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import ChangedNotes, change_notes
@@ -59,6 +63,7 @@ from engine.sweeps.proposal import first_problems
 from engine.sweeps.sweep import Sweep
 from engine.system import paths
 from engine.system.cancelled import Cancelled
+from engine.telemetry.snapshot import Snapshot
 
 LONGEST_READ = 1.0
 """Seconds of computing time for a whole curve."""
@@ -77,6 +82,7 @@ class LocalEngine(Engine):
 
     def __init__(self) -> None:
         self._folders = TemporaryFolders()
+        self._devices = local_watches.DeviceWatches()
 
     def close(self) -> None:
         """Delete the temporary folders, and make no more."""
@@ -128,6 +134,23 @@ class LocalEngine(Engine):
 
     def empty_trash(self, runs: tuple[str, ...]) -> int:
         return trash.empty(runs)
+
+    def watch_runs(self, known: Mapping[str, int]) -> Iterator[RunsNews | None]:
+        return local_watches.watch_runs(known)
+
+    def follow(
+        self, run: str, series: Sequence[str], most: int = 2000, cursor: bytes = b""
+    ) -> Iterator[RunNews | None]:
+        return local_watches.follow_run(run, series, most, cursor)
+
+    def watch_devices(self) -> Iterator[Snapshot | None]:
+        return self._devices.watch()
+
+    def show_traffic(self, device: str) -> None:
+        self._devices.show_traffic(device)
+
+    def watch_sweeps(self) -> Iterator[SweepsNews | None]:
+        return local_watches.watch_sweeps()
 
     def read_window(
         self, run: str, series: str, first_step: float, last_step: float, most: int

@@ -9,6 +9,9 @@ import msgspec
 
 from engine.doctor.check import Check
 
+Packed = bytes
+"""A value that was encoded by itself; empty: there is none."""
+
 _RUN_NUMBER = r"^[1-9][0-9]{0,17}\Z"
 RunNumber = Annotated[str, msgspec.Meta(pattern=_RUN_NUMBER)]
 """The number of a run or a sweep; what another machine says is checked, for it becomes a name."""

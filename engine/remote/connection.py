@@ -8,16 +8,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from engine.interface.encoding import Method
 from engine.interface.engine import Engine
 from engine.interface.values import NotConnected
-from engine.remote import requests, ssh
+from engine.remote import ssh
 from engine.remote.askpass import Ask, Askpass
+from engine.remote.frames import Hello
 from engine.remote.machines import RemoteMachine
 from engine.remote.remote_engine import remote_engine
-from engine.remote.requests import Hello, Packed, Request
 from engine.remote.session import Broken, OtherProtocol, Session
 from engine.remote.ssh import Asking, Failure
 from engine.remote.watched import (
@@ -98,14 +99,14 @@ class Timing(NamedTuple):
     """After a sleep, the other side has so long to say a word: it has often given up meanwhile."""
 
 
-W = TypeVar("W", bound=RemoteWatch)
+W = TypeVar("W", bound=RemoteWatch[Any])
 
 
 class Connection:
     """Keeps a connection to `machine` until it is closed. May be used from any thread.
 
-    All callbacks come in threads of the connection, and should return soon: the next news come
-    after that.
+    Callbacks come in threads of the connection and of its watches: the next news come when one has
+    returned.
     """
 
     def __init__(
@@ -126,9 +127,9 @@ class Connection:
         self._ask = ask
         self._command = command
         self._timing = timing
-        self._lock = threading.RLock()
+        self._changed = threading.Condition()
         self._session: Session | None = None
-        self._watches: list[RemoteWatch] = []
+        self._detail = ""
         self._closing = False
         self._wake = threading.Event()
         self._begun = time.monotonic()
@@ -146,9 +147,10 @@ class Connection:
 
     def close(self) -> None:
         """Ask everything to end; `join` waits for it. `ssh` never outlives that."""
-        with self._lock:
+        with self._changed:
             self._closing = True
             session = self._session
+        self._tell_watches()
         if session is not None:
             session.stop()
         self._wake.set()
@@ -196,66 +198,61 @@ class Connection:
         *,
         most: int = 2000,
     ) -> RemoteFollow:
-        """Follow a run from its beginning; the points of `series` only. `unwatch` ends it."""
+        """Follow a run from its beginning; the points of `series` only. `close` of it ends it."""
         return self._watch(RemoteFollow(run_id, series, most, on_news))
 
-    def show(self, follow: RemoteFollow, series: Sequence[str], most: int = 2000) -> None:
-        """Get the points of other series from now on."""
-        with self._lock:
-            follow.series, follow.most = tuple(series), most
-            if follow.number:
-                self._ask_for(requests.Show(follow.number, follow.series, most))
-
     def watch_runs(self, on_runs: OnRuns) -> ListedRuns:
-        """Get all runs, newest first, whenever one has changed. `unwatch` ends it."""
+        """Get all runs, newest first, whenever one has changed, until it is closed."""
         return self._watch(ListedRuns(on_runs))
 
     def watch_sweeps(self, on_sweeps: OnSweeps, on_trouble: Callable[[str], None]) -> ListedSweeps:
-        """Get all sweeps whenever one has changed, or a sentence why not. `unwatch` ends it."""
+        """Get all sweeps whenever one has changed, or a sentence why not."""
         return self._watch(ListedSweeps(on_sweeps, on_trouble))
 
     def watch_devices(self, on_snapshot: Callable[[Snapshot], None]) -> DevicesWatch:
-        """Get the devices, about every second. `unwatch` ends it."""
+        """Get the devices, about every second, until it is closed."""
         return self._watch(DevicesWatch(on_snapshot))
 
-    def show_device(self, watch: DevicesWatch, device: str) -> None:
-        """Get the traffic of the GPU with this UUID too; empty: of none."""
-        with self._lock:
-            watch.detail = device
-            if watch.number:
-                self._ask_for(requests.ShowDevice(watch.number, device))
-
-    def unwatch(self, watch: RemoteWatch) -> None:
-        """Get no more news. A callback that is under way ends."""
-        with self._lock:
-            if watch in self._watches:
-                self._watches.remove(watch)
-            number, watch.number = watch.number, 0
-            if number:
-                self._ask_for(requests.Unwatch(number))
+    def show_traffic(self, device: str) -> None:
+        """Get the traffic of the GPU with this UUID too, where devices are watched; empty: of none.
+        Waits for nothing."""
+        self._detail = device
+        if self._session is not None:
+            with contextlib.suppress(NotConnected):  # the next session asks for it
+                self._session.post("show_traffic", device=device)
 
     def _watch(self, watch: W) -> W:
-        with self._lock:
-            self._watches.append(watch)
-            if self.status.state is LinkState.CONNECTED and self._session is not None:
-                self._begin_watch(self._session, watch)
+        watch.on_close = self._tell_watches
+        thread = threading.Thread(
+            target=watch.run,
+            args=(partial(self._next_session, watch),),
+            daemon=True,
+            name=f"{type(watch).__name__} {self.machine.name}",
+        )
+        thread.start()
         return watch
 
-    def _begin_watch(self, session: Session, watch: RemoteWatch) -> None:
-        def answered(answer: requests.Answered) -> None:
-            if answer.refusal is not None:
-                watch.refused(answer.refusal.text)
+    def _tell_watches(self) -> None:
+        """Let those that wait for a session look again."""
+        with self._changed:
+            self._changed.notify_all()
 
-        with contextlib.suppress(NotConnected):  # it begins with the next session
-            watch.number = session.post(watch.request(), answered)
-            if isinstance(watch, DevicesWatch) and watch.detail:
-                self._ask_for(requests.ShowDevice(watch.number, watch.detail))
+    def _next_session(
+        self, watch: RemoteWatch[Any], before: Session | None
+    ) -> tuple[Session, Engine] | None:
+        """Wait until there is another session than `before`; None: one of both is closed."""
 
-    def _ask_for(self, request: Request) -> None:
-        """Send a request whose answer tells nothing."""
-        if self._session is not None:
-            with contextlib.suppress(NotConnected):  # then there is nothing to change
-                self._session.post(request)
+        def is_there() -> bool:
+            is_connected = self.status.state is LinkState.CONNECTED
+            is_new = is_connected and self._session not in (None, before)
+            return self._closing or watch.is_over or is_new
+
+        with self._changed:
+            self._changed.wait_for(is_there)
+            session = self._session
+            if self._closing or watch.is_over or session is None:
+                return None
+            return session, remote_engine(self.machine.name, session.call)
 
     def _connected(self) -> Session:
         session = self._session
@@ -310,12 +307,11 @@ class Connection:
                     command,
                     machine=self.machine.name,
                     environment=environment,
-                    on_push=self._take,
                 )
             except OSError as error:
                 text = f"`ssh` cannot be started on this machine: {error}."
                 return Failure(text, is_lasting=True), False
-            with self._lock:
+            with self._changed:
                 self._session, self._begun = session, time.monotonic()
                 if self._closing:
                     session.stop()
@@ -323,36 +319,17 @@ class Connection:
                 session.run(lambda hello: self._ready(session, hello))
             except (Broken, OtherProtocol) as error:
                 was_connected = isinstance(error, Broken) and error.greeted
-                failure = ssh.failure_of(self.machine, error)
-                self._end_watches()
-                return failure, was_connected
+                self._session = None
+                return ssh.failure_of(self.machine, error), was_connected
         raise AssertionError("a session ends by an exception")
 
-    def _end_watches(self) -> None:
-        """Note that the session has ended: the watches go on with the next one."""
-        with self._lock:
-            self._session = None
-            for watch in self._watches:
-                watch.number = 0
-
     def _ready(self, session: Session, hello: Hello) -> None:
-        with self._lock:  # a watch begins either here or, if it comes later, in `_watch`
+        with self._changed:
             self.status = LinkStatus(LinkState.CONNECTED, hello=hello)
-            for watch in self._watches:
-                self._begin_watch(session, watch)
+            self._changed.notify_all()
+        if self._detail:
+            self.show_traffic(self._detail)
         self._tell(self.status)
-
-    def _take(self, number: int, news: Packed) -> None:
-        with self._lock:
-            watch = next((each for each in self._watches if each.number == number), None)
-            session = self._session
-        if watch is not None:
-            try:
-                watch.take(news, self.machine.name)
-            except Exception as error:  # the connection lives on, whatever comes from there
-                watch.refused(f"What comes from {self.machine.name} cannot be read: {error}.")
-        if session is not None:
-            session.acknowledge(number)
 
     def _ask_person(self, prompt: str) -> str | None:
         assert self._ask is not None
@@ -405,11 +382,11 @@ class Connection:
             self._tell(self.status._replace(quiet=quiet))
 
     def _ping(self, session: Session, now: float) -> None:
-        def answered(_: requests.Answered) -> None:
+        def answered() -> None:
             self._tell(self.status._replace(round_trip=time.monotonic() - now))
 
         with contextlib.suppress(NotConnected):  # `_keep` says so
-            session.post(requests.Ping(), on_answer=answered)
+            session.post("ping", answered)
 
     def _tell(self, status: LinkStatus) -> None:
         """Set and tell the status; without the lock, because the callback may take its time."""

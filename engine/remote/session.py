@@ -11,38 +11,29 @@ import secrets
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 import msgspec
 
-from engine.interface.encoding import (
-    Method,
-    decode_answer,
-    decode_told,
-    encode,
-    encode_arguments,
-    methods,
-)
+from engine.interface.encoding import Method, decode_answer, decode_told, encode_arguments, methods
 from engine.interface.failures import error_of, named
-from engine.interface.values import NoAnswer, NotConnected
+from engine.interface.value_encoding import encode
+from engine.interface.values import NoAnswer, NotConnected, Packed
 from engine.processes import children
-from engine.remote.requests import (
+from engine.remote.frames import (
     MAJOR,
     MINOR,
-    Acknowledge,
     Answered,
-    Ask,
     Call,
     Cancel,
+    FrameHead,
     FromRemote,
     Hello,
-    Packed,
-    Push,
-    Request,
-    Tagged,
+    Next,
     Told,
     ToRemote,
+    Yielded,
 )
 from engine.remote.wire import LARGEST_BODY, FrameReader, FrameWriter, Garbled
 from engine.system.cancelled import Cancelled
@@ -99,18 +90,68 @@ class OtherProtocol(Exception):
 
 
 class Pending(threading.Event):
-    """A call or request that waits for its answer; it is set when that is there."""
+    """A call that waits for its answer; it is set when that is there."""
 
     def __init__(
         self,
         on_told: Callable[[str, Packed], None] = lambda name, values: None,
-        on_answer: Callable[[Answered], None] = lambda answered: None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_end` is called when the answer is there, or the connection breaks."""
         super().__init__()
         self.on_told = on_told
-        self.on_answer = on_answer
+        self.on_end = on_end
         self.answered: Answered | None = None
         """None: the connection broke before."""
+
+        self.yielded: queue.SimpleQueue[Packed | None] = queue.SimpleQueue()
+        """What the call yields, of which one at a time comes; None wakes who waits for it."""
+
+        self.is_owed = True
+        """Whether the other side may send the next of what the call yields."""
+
+
+class Stream(Iterator[Any]):
+    """What a method there yields, one by one as it is asked for; None while nothing is new.
+
+    For one thread, but `wake`. Raises what the method raises, NotConnected, and NoAnswer for what
+    cannot be read, after which the next may be asked for.
+    """
+
+    def __init__(self, session: Session, method: Method, number: int, pending: Pending) -> None:
+        self._session, self._method = session, method
+        self._number, self._pending = number, pending
+        self._is_over = self._has_taken = False
+
+    def __next__(self) -> Any:
+        if self._is_over:
+            raise StopIteration
+        if self._has_taken:
+            self._has_taken = False
+            self._pending.is_owed = True
+            self._session.ask_next(self._number)
+        try:
+            value = self._pending.yielded.get(timeout=IDLE_SECONDS)
+        except queue.Empty:
+            return None
+        if value is not None:
+            self._has_taken = True
+            return self._session.decode_answer(self._method, value)
+        if not self._pending.is_set():
+            return None  # it was woken
+        self._is_over = True
+        self._session.result_of(self._pending, self._method, {})
+        raise StopIteration
+
+    def wake(self) -> None:
+        """Let who waits for the next one get None at once."""
+        self._pending.yielded.put(None)
+
+    def close(self) -> None:
+        """Let the method there end."""
+        if not self._is_over:
+            self._is_over = True
+            self._session.cancel(self._number)
 
 
 class Session:
@@ -122,19 +163,16 @@ class Session:
         *,
         machine: str = "",
         environment: Mapping[str, str] | None = None,
-        on_push: Callable[[int, Packed], None] = lambda watch, news: None,
         own_session: bool = True,
     ) -> None:
         """Start `command`, in which NONCE stands for the word that the remote is to repeat.
 
         `machine`: what the other machine is called here.
-        `on_push` gets the number of a watch and its news, in the thread that reads; the next ones
-        come when it has returned. With `own_session`, the process has no terminal to ask on.
+        With `own_session`, the process has no terminal to ask on.
         Raises OSError.
         """
         self._nonce = secrets.token_hex(8)
         self._machine = machine
-        self._on_push = on_push
         self._process = children.start(
             [word.replace("NONCE", self._nonce) for word in command],
             stdin=subprocess.PIPE,
@@ -221,18 +259,17 @@ class Session:
         )
 
     def post(
-        self, request: Request, on_answer: Callable[[Answered], None] = lambda answered: None
-    ) -> int:
-        """Send a request, and wait for nothing; return its number. Raises NotConnected.
+        self, method: str, on_answer: Callable[[], None] = lambda: None, **arguments: Any
+    ) -> None:
+        """Call a method, and wait for nothing. Raises NotConnected.
 
         `on_answer` is called in the thread that reads.
         """
-        number = self._expect(Pending(on_answer=on_answer))
-        self._put(Ask(number, encode(request)))
-        return number
+        pending = Pending(on_end=lambda: None if pending.answered is None else on_answer())
+        self._put(Call(self._expect(pending), method, self._encoded(arguments)))
 
     def call(self, method: Method, arguments: Mapping[str, Any]) -> Any:
-        """Call a method of the engine there, and return what it returns.
+        """Call a method of the engine there, and return what it returns, or a Stream.
 
         Functions among the `arguments` are called in the thread that reads; what they raise ends
         the call, and is raised here. Raises what the engine of this machine raises for the same,
@@ -261,23 +298,42 @@ class Session:
 
         packed = self._encoded(values)
         pending = Pending(tell)
+        if method.yields:
+            pending.on_end = lambda: pending.yielded.put(None)
         number = self._expect(pending)
         self._put(Call(number, method.name, packed))
+        if method.yields:
+            return Stream(self, method, number, pending)
         try:
-            answered = self._wait(
-                number, pending, method, lambda: bool(raised) or cancelled.is_set()
-            )
+            self._wait(number, pending, method, lambda: bool(raised) or cancelled.is_set())
         except Cancelled:
             if raised:
                 raise raised[0] from None
             raise
         if raised:  # as here, where the call would not have gone on
             raise raised[0]
+        return self.result_of(pending, method, arguments)
+
+    def result_of(self, pending: Pending, method: Method, arguments: Mapping[str, Any]) -> Any:
+        """Return what a call that has ended returns. Raises as `call` does."""
+        answered = pending.answered
+        if answered is None:
+            text = "The connection broke before the answer came"
+            unknown = (
+                ": whether it was done there is not known. Look before you do it again"
+                if method.terms.acts
+                else ""
+            )
+            raise NotConnected(named(self._machine, f"{text}{unknown}."))
         if answered.refusal is not None:
             raise error_of(answered.refusal, self._machine, arguments)
+        return None if method.yields else self.decode_answer(method, answered.answer)
+
+    def decode_answer(self, method: Method, packed: Packed) -> Any:
+        """Return an answer, or what is yielded. Raises NoAnswer."""
         try:
-            return decode_answer(method, answered.answer)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            return decode_answer(method, packed, self._machine)
+        except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
             text = f"The answer cannot be read: {error}."
             raise NoAnswer(named(self._machine, text)) from error
 
@@ -305,8 +361,8 @@ class Session:
 
     def _wait(
         self, number: int, pending: Pending, method: Method, is_cancelled: Callable[[], bool]
-    ) -> Answered:
-        """Wait for an answer, and return it. Raises Cancelled, NoAnswer, NotConnected."""
+    ) -> None:
+        """Wait for an answer, or the end of the connection. Raises Cancelled, NoAnswer."""
         seconds, was_told = method.terms.seconds, False
         deadline = time.monotonic() + seconds
         while not pending.wait(min(_SLICE, max(0.0, deadline - time.monotonic()))):
@@ -328,19 +384,15 @@ class Session:
                 text = f"It has not answered within {seconds:g} s."
                 raise NoAnswer(named(self._machine, text))
             raise Cancelled("It was cancelled.")
-        if pending.answered is not None:
-            return pending.answered
-        text = "The connection broke before the answer came"
-        unknown = (
-            ": whether it was done there is not known. Look before you do it again"
-            if method.terms.acts
-            else ""
-        )
-        raise NotConnected(named(self._machine, f"{text}{unknown}."))
 
-    def acknowledge(self, watch: int) -> None:
-        """Let the next news of a watch come."""
-        self._put(Acknowledge(watch))
+    def ask_next(self, number: int) -> None:
+        """Let the next of what a call yields come."""
+        self._put(Next(number))
+
+    def cancel(self, number: int) -> None:
+        """Let a call end, whose answer is not wanted any more."""
+        if self._pending.pop(number, None) is not None:
+            self._put(Cancel(number))
 
     def stop(self) -> None:
         """Ask the remote Traindeck to end; `run` returns from its wait then, or after `kill`."""
@@ -359,6 +411,7 @@ class Session:
             self._pending.clear()
         for pending in waiting:
             pending.set()
+            pending.on_end()
         self._put(None)
         try:
             self._process.wait(END_SECONDS)
@@ -380,12 +433,16 @@ class Session:
                 if pending := self._pending.pop(message.number, None):
                     pending.answered = message
                     pending.set()
-                    pending.on_answer(message)
+                    pending.on_end()
             case Told():
                 if pending := self._pending.get(message.number):
                     pending.on_told(message.name, message.values)
-            case Push():
-                self._on_push(message.watch, message.news)
+            case Yielded():
+                if pending := self._pending.get(message.number):
+                    if not pending.is_owed:
+                        raise Garbled("it sends what nobody has asked for")
+                    pending.is_owed = False
+                    pending.yielded.put(message.value)
             case _:
                 assert_never(message)
 
@@ -394,7 +451,7 @@ class Session:
         try:
             message: FromRemote = _decode(body)
         except msgspec.ValidationError:
-            if _decode_tag(body).type in _KINDS:
+            if _decode_head(body).type in _KINDS:
                 raise
             return None
         return message
@@ -433,10 +490,13 @@ class Session:
         return thread
 
 
+IDLE_SECONDS = 1.0
+"""Longest wait of a Stream for something new, before it yields None."""
+
 _SLICE = 0.1
 """Seconds after which a waiting call looks whether it was cancelled."""
 
 
 _decode: Any = msgspec.msgpack.Decoder(FromRemote).decode
-_decode_tag = msgspec.msgpack.Decoder(Tagged).decode
+_decode_head = msgspec.msgpack.Decoder(FrameHead).decode
 _KINDS = frozenset(each.__struct_config__.tag for each in FromRemote.__args__)

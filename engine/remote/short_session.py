@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from engine.interface.engine import Engine
 from engine.interface.values import NoAnswer, NotConnected
 from engine.remote import ssh
+from engine.remote.frames import Hello
 from engine.remote.machines import RemoteMachine
 from engine.remote.remote_engine import remote_engine
-from engine.remote.requests import Hello, Ping
 from engine.remote.session import Broken, OtherProtocol, Session
 from engine.remote.ssh import Asking
 
@@ -95,6 +95,6 @@ def _keep_alive(session: Session, over: threading.Event) -> None:
             session.kill(f"nothing came from there for {LONGEST_SILENCE:g} s")
             return
         try:
-            session.post(Ping())
+            session.post("ping")
         except NotConnected:
             return

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from engine.remote.frames import MAJOR, Hello
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import MAJOR, Hello
 from engine.remote.session import Broken, OtherProtocol
 from engine.system.program import CONSOLE_SCRIPT, call, version
 

@@ -1,6 +1,6 @@
 """Follows a run by repeated reads of its files: status, curves, events and output of its ranks.
 
-The window reads the runs of this machine so, and a remote Traindeck those of its own machine.
+The window reads the runs of this machine so, and an engine follows its runs so for others.
 """
 
 from __future__ import annotations
@@ -64,6 +64,9 @@ class RunNews(NamedTuple):
 
     trouble: str = ""
     """Why the run cannot be read now, in a sentence; empty: it can."""
+
+    cursor: bytes = b""
+    """How far the run was read, for `Engine.follow`, which alone gives it."""
 
 
 class RunCursor(NamedTuple):

@@ -81,7 +81,7 @@ class StoreReader(QObject):
             self._follower.close()
             self._follower = None
         if self._followed is not None:
-            self._machines.unfollow(*self._followed)
+            self._followed[1].close()
             self._followed = None
             self._look.stop()
         self._watch_number += 1
@@ -146,7 +146,8 @@ class StoreReader(QObject):
         wanted = [series for series in self._series if series not in hidden]
         if wanted != self._wanted:
             self._wanted = wanted
-            self._machines.show(*self._followed, wanted)
+            follow = self._followed[1]
+            follow.show(wanted, follow.most)
 
     def _show_listed(self, machine: str, infos: Iterable[RunInfo], _: object) -> None:
         """Show the state of the watched run when its machine is not connected any more, and what

@@ -25,8 +25,8 @@ from engine.interface.values import NoAnswer
 from engine.messages.events import CheckpointSaved, EpochEnded, Notice, RunEnded
 from engine.processes.process import PROJECT
 from engine.remote import machines, ssh
+from engine.remote.frames import Call, ToRemote
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import Call, ToRemote
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.runs.store.stored_points import StoredPoints

@@ -75,7 +75,7 @@ _SERVE = f"""
 import sys
 sys.path.insert(0, {str(PROJECT)!r})
 from engine.planning import measuring_process
-from engine.remote.serving import server
+from engine.remote import server
 measuring_process.ARGUMENTS = tuple(sys.argv[2:])
 server.serve(sys.argv[1])
 """

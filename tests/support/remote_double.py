@@ -9,8 +9,9 @@ import os
 import sys
 import time
 
-from engine.interface.encoding import encode, methods
-from engine.remote.requests import MAJOR, MINOR, Answered, Ask, Call, Hello, Push, ToRemote
+from engine.interface.encoding import methods
+from engine.interface.value_encoding import encode
+from engine.remote.frames import MAJOR, MINOR, Answered, Call, Hello, ToRemote, Yielded
 from engine.remote.wire import FrameReader, FrameWriter, banner
 
 
@@ -56,10 +57,10 @@ def _speak(nonce: str, major: int, minor: int, halts_after: int = -1) -> None:
             message = msgspec.msgpack.decode(reader.read(), type=ToRemote)
         except EOFError:
             return
-        if isinstance(message, Call | Ask):
+        if isinstance(message, Call):
             halts_after -= 1
+            writer.write(encode(Yielded(message.number, b"\xc1nonsense")))
             writer.write(encode(Answered(message.number, encode(None))))
-            writer.write(encode(Push(message.number, b"\xc1nonsense")))
     time.sleep(3600)
 
 

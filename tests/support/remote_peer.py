@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from engine.interface.encoding import Method, decode_answer, encode, encode_arguments, methods
+from engine.interface.encoding import Method, decode_answer, encode_arguments, methods
 from engine.interface.engine import Engine
-from engine.interface.failures import Refusal, error_of
-from engine.remote import requests
-from engine.remote.remote_engine import remote_engine
-from engine.remote.requests import (
-    Acknowledge,
+from engine.interface.failures import error_of
+from engine.interface.value_encoding import encode
+from engine.remote import frames
+from engine.remote.frames import (
     Answered,
-    Ask,
     Call,
+    Cancel,
     FromRemote,
     Hello,
-    Push,
-    Request,
+    Next,
+    Yielded,
 )
-from engine.remote.serving.server import LONGEST_SILENCE, serve_on
+from engine.remote.remote_engine import remote_engine
+from engine.remote.server import LONGEST_SILENCE, serve_on
 from engine.remote.wire import FrameReader, FrameWriter
 from engine.system.cancelled import Cancelled
 
@@ -45,7 +45,8 @@ class Peer:
         self.noise = self.reader.skip_to_banner(NONCE)
         self.hello = self.read()
         self._number = 0
-        self.pushes: list[Push] = []
+        self._called: dict[int, str] = {}
+        self.yielded: list[Yielded] = []
 
     def _serve(self, silence: float) -> None:
         try:
@@ -68,31 +69,42 @@ class Peer:
         return remote_engine("gpus", self._call)
 
     def _call(self, method: Method, arguments: Mapping[str, Any]) -> Any:
-        answered = self.answer(self.begin(method.name, **arguments))
+        number = self.begin(method.name, **arguments)
+        if method.yields:
+            return self._all(number, method)
+        answered = self.answer(number)
         if answered.refusal is not None:
             raise error_of(answered.refusal, "gpus", arguments)
         return decode_answer(method, answered.answer)
+
+    def _all(self, number: int, method: Method) -> Iterator[Any]:
+        try:
+            while isinstance(message := self.read(), Yielded):
+                yield decode_answer(method, message.value, "gpus")
+                self.send(Next(number))
+            assert isinstance(message, Answered)
+            if message.refusal is not None:
+                raise error_of(message.refusal, "gpus", {})
+        finally:
+            if self.into >= 0:
+                self.send(Cancel(number))
+                self.answer(number)
 
     def begin(self, name: str, /, **arguments: Any) -> int:
         """Send a call of a method, and return its number."""
         values = methods()[name].values if name in methods() else arguments
         given = {each: value for each, value in arguments.items() if each in values}
         self._number += 1
+        self._called[self._number] = name
         self.send(Call(self._number, name, encode_arguments(given)))
         return self._number
 
-    def answered(self, request: Any) -> Answered:
-        """Send a request, and return its answer."""
-        self._number += 1
-        self.send(Ask(self._number, encode(request)))
-        return self.answer(self._number)
-
     def answer(self, number: int) -> Answered:
-        """Return the answer of this number; news that come before are kept in `pushes`."""
+        """Return the answer of this number; what is yielded before is kept in `yielded`."""
         while True:
             message = self.read()
-            if isinstance(message, Push):
-                self.pushes.append(message)
+            if isinstance(message, Yielded):
+                self.yielded.append(message)
             elif isinstance(message, Answered) and message.number == number:
                 return message
 
@@ -101,27 +113,16 @@ class Peer:
         found = self.answer(number).refusal
         return found is not None and found.kind == Cancelled.__name__
 
-    def ask(self, request: Request) -> None:
-        """Send a request. A refusal fails the test."""
-        found = self.answered(request)
-        assert found.refusal is None, found.refusal
-
-    def refusal(self, request: Any) -> Refusal:
-        """Send a request that has to be refused."""
-        found = self.answered(request).refusal
-        assert found is not None
-        return found
-
-    def news(self, kind: Any, *, acknowledge: bool = True) -> Any:
-        """Return the next news."""
-        while not self.pushes:
+    def news(self, *, asks_next: bool = True) -> Any:
+        """Return the next of what a call yields."""
+        while not self.yielded:
             message = self.read()
-            if isinstance(message, Push):
-                self.pushes.append(message)
-        push = self.pushes.pop(0)
-        if acknowledge:
-            self.send(Acknowledge(push.watch))
-        return msgspec.msgpack.decode(push.news, type=kind)
+            if isinstance(message, Yielded):
+                self.yielded.append(message)
+        found = self.yielded.pop(0)
+        if asks_next:
+            self.send(Next(found.number))
+        return decode_answer(methods()[self._called[found.number]], found.value, "gpus")
 
     def close_input(self) -> None:
         """The connection ends: nothing more comes to the server."""
@@ -147,6 +148,6 @@ class Peer:
         os.close(self._for_server)
 
 
-def hello(major: int = requests.MAJOR, minor: int = requests.MINOR) -> Hello:
+def hello(major: int = frames.MAJOR, minor: int = frames.MINOR) -> Hello:
     """Return the first message of a Traindeck with another protocol."""
     return Hello(major, minor, "9.9.9")

@@ -8,8 +8,8 @@ from functools import partial
 from PySide6.QtWidgets import QWidget
 
 from engine.remote.connection import LinkState, LinkStatus
+from engine.remote.frames import MAJOR, MINOR, Hello
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import MAJOR, MINOR, Hello
 from gui.app import AppController
 from gui.bridge.cluster_devices import ClusterMember, ClusterStatus
 from tools.screenshots import fake_machine

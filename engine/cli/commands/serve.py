@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.cli.output import Exit, Refused
-from engine.remote.serving.server import serve as serve_streams
+from engine.remote.server import serve as serve_streams
 
 
 def serve(nonce: str) -> Exit:

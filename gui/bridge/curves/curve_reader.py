@@ -159,7 +159,7 @@ class RemoteCurveReader(CurveReader):
         with self._lock:
             follow, self._follow = self._follow, None
         if follow is not None:
-            self._machines.unfollow(self._run_id, follow)
+            follow.close()
 
     @property
     def _is_whole(self) -> bool:
@@ -180,7 +180,7 @@ class RemoteCurveReader(CurveReader):
         with self._lock:
             follow, series = self._follow, self._series
         if follow is not None and series is not None:
-            self._machines.show(self._run_id, follow, series)
+            follow.show(series, follow.most)
 
     def _take(self, news: RunNews) -> None:
         """Keep what is new; called in threads of the connection."""

@@ -239,8 +239,8 @@ class Machines(QObject):
     def set_detail(self, name: str, device: str) -> None:
         """Measure the traffic of the GPU with this UUID too; empty: of none."""
         link = self._links.get(name)
-        if link is not None and link.devices is not None:
-            link.connection.show_device(link.devices, device)
+        if link is not None:
+            link.connection.show_traffic(device)
 
     def shut_down(self) -> None:
         """End all connections. What they run is gone afterwards."""
@@ -307,8 +307,8 @@ class Machines(QObject):
     ) -> RemoteFollow | None:
         """Follow a run of another machine; None: that is not connected.
 
-        A curve comes in about `most` points. `on_news` is called in other threads. `unfollow` ends
-        it. For any thread, as are `show`, `unfollow`, `best` and `info`.
+        A curve comes in about `most` points. `on_news` is called in other threads, until it is
+        closed. For any thread, as are `best` and `info`.
         """
         name, number = place_of(run_id)
         link = self._links.get(name)
@@ -335,16 +335,6 @@ class Machines(QObject):
             raise NoSuchRun(f"There is no run {run_id}.")
         return found
 
-    def show(self, run_id: str, follow: RemoteFollow, series: Sequence[str]) -> None:
-        """Get the points of these series from now on."""
-        if link := self._links.get(place_of(run_id)[0]):
-            link.connection.show(follow, series, follow.most)
-
-    def unfollow(self, run_id: str, follow: RemoteFollow) -> None:
-        """Get no more news."""
-        if link := self._links.get(place_of(run_id)[0]):
-            link.connection.unwatch(follow)
-
     def _read_list(self, *, tells_always: bool = True) -> None:
         from engine.remote import machines
 
@@ -370,7 +360,7 @@ class Machines(QObject):
                 lambda snapshot: self._tell(partial(self._take_snapshot, name, snapshot))
             )
         elif not self._is_watching and link.devices is not None:
-            link.connection.unwatch(link.devices)
+            link.devices.close()
             link.devices = None
 
     def _close(self, link: _Link) -> None:

@@ -62,8 +62,8 @@ class RemoteSweeps(QObject):
         """Follow the sweeps from now on, or no more."""
         self._is_watching = watching
         if not watching:
-            for connection, listed in self._watches.values():
-                connection.unwatch(listed)
+            for _, listed in self._watches.values():
+                listed.close()
             self._watches.clear()
             return
         for machine in self._machines.machines:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -17,18 +18,15 @@ import pytest
 from engine import client
 from engine.environments import registry
 from engine.environments.registry import Environment
-from engine.interface.encoding import (
-    decode_answer,
-    encode,
-    methods,
-    without_defaults,
-)
+from engine.interface.encoding import decode_answer, methods
 from engine.interface.engine import Engine
 from engine.interface.failures import Refusal, error_of
 from engine.interface.local_engine import LocalEngine
 from engine.interface.transfers import offered_file
+from engine.interface.value_encoding import encode, without_defaults
 from engine.interface.values import PIECE, Code
 from engine.messages.commands import SaveCheckpoint
+from engine.messages.events import RunEnded
 from engine.runs import trash
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import ChangedNotes, RunNotes, read_notes
@@ -42,6 +40,8 @@ from tests.support.remote_peer import Peer
 
 RECIPE = b"from helper import f\n\ndef model():\n    ...\n\ndef datasets():\n    ...\n"
 
+
+N = TypeVar("N")
 
 REFUSED = (OSError, ValueError)
 """NoAnswer is an OSError; here, the error itself is raised."""
@@ -64,6 +64,11 @@ def run() -> Iterator[RecordedRun]:
     with closing(run.store):
         run.begin()
         yield run
+
+
+def first_of(watch: Iterator[N | None]) -> N:
+    """Return the first news of a watch."""
+    return next(each for each in watch if each is not None)
 
 
 def test_every_method_says_what_it_does_and_is_offered() -> None:
@@ -89,6 +94,37 @@ def test_the_curves_are_those_of_the_store(engine: Engine, run: RecordedRun) -> 
     np.testing.assert_array_equal(found.value, window.value)
     history = engine.read_history(run.id, "train/loss", 6000)
     assert list(history.step) == list(range(5000))
+
+
+def test_a_run_is_followed_from_where_the_last_news_ended(engine: Engine, run: RecordedRun) -> None:
+    run.add_points("train/loss", range(3))
+    run.add_points("train/lr", range(3))
+    news = first_of(engine.follow(run.id, ["train/loss"]))
+    assert [(each.series, each.replaces) for each in news.curves] == [("train/loss", True)]
+    assert news.info is not None
+    assert (news.info.id, news.info.spec) == (run.id, SPEC)
+    assert news.series is not None
+    assert list(news.series) == ["train/loss", "train/lr"]
+    run.add_points("train/loss", [3])
+    later = first_of(engine.follow(run.id, ["train/loss"], cursor=news.cursor))
+    (curve,) = later.curves
+    assert (list(curve.points.step), curve.replaces) == ([3], False)
+    assert not later.story
+
+
+def test_the_runs_of_the_list_come_once_and_again_when_they_change(
+    engine: Engine, run: RecordedRun
+) -> None:
+    with closing(engine.watch_runs({})) as watch:
+        news = first_of(watch)
+        assert (news.ids, [each.id for each in news.changed]) == ([run.id], [run.id])
+        run.add(RunEnded("finished", ""))
+        later = first_of(watch)
+    assert [each.state for each in later.changed] == ["finished"]
+    known = news.digests | later.digests
+    trash.delete(run.id)
+    gone = first_of(engine.watch_runs(known))
+    assert (gone.ids, gone.changed, gone.trashed) == ([], [], [run.id])
 
 
 def test_all_points_of_a_series_come_in_parts(engine: Engine, run: RecordedRun) -> None:

@@ -22,7 +22,7 @@ from engine.interface.encoding import methods
 from engine.interface.values import CreationPart, NoAnswer, NotConnected
 from engine.messages.events import Notice
 from engine.processes.process import PROJECT
-from engine.remote import requests
+from engine.remote import frames
 from engine.remote.connection import Connection, LinkState, Timing
 from engine.remote.machines import RemoteMachine
 from engine.remote.session import Broken, Session
@@ -106,9 +106,9 @@ def test_calls_watches_and_the_round_trip(connect: Connect, run: RecordedRun) ->
     assert connection.engine.list_checkpoints(run.id) == []
     followed_run = connection.follow(run.id, [], followed.take)
     run.add_points("train/lr", [1])
-    connection.show(followed_run, ["train/lr"])
+    followed_run.show(["train/lr"], 2000)
     followed.wait(lambda: "train/lr" in followed.steps)
-    connection.unwatch(followed_run)
+    followed_run.close()
     connection.engine.ping()
 
 
@@ -116,7 +116,7 @@ PRINTS = f"""
 import os, sys
 sys.path.insert(0, {str(PROJECT)!r})
 from engine import client
-from engine.remote.serving import server
+from engine.remote import server
 def check(*_):
     print("a library prints", flush=True)
     os.system("echo so does a program")
@@ -226,7 +226,7 @@ def test_a_long_login_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     session.heard_at = -3600.0
     heard: list[float] = []
 
-    def ready(hello: requests.Hello) -> None:
+    def ready(hello: frames.Hello) -> None:
         heard.append(session.heard_at)
         session.kill("that was all")
 
@@ -245,7 +245,7 @@ def test_a_login_that_hangs_is_given_up(connect: Connect) -> None:
     [
         ("noise", LinkState.FAILED, "more than 1 MiB of other text"),
         ("garbled", LinkState.FAILED, "is not Traindeck's"),
-        ("other", LinkState.FAILED, "speak different protocols (3 and 2)"),
+        ("other", LinkState.FAILED, "speak different protocols (4 and 3)"),
         ("cut", LinkState.WAITING, "exit code 0"),
         ("full", LinkState.WAITING, "The disk of gpus is full"),
         ("chatty", LinkState.CONNECTED, ""),

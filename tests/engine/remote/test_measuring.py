@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from engine import client
 from engine.facts.run_facts import Planning
 from engine.interface import local_engine
-from engine.interface.encoding import decode_answer, decode_told, methods, without_defaults
+from engine.interface.encoding import decode_answer, decode_told, methods
+from engine.interface.value_encoding import without_defaults
 from engine.interface.values import Code, NoAnswer, NotConnected
 from engine.planning import kept, measuring_process
 from engine.planning.kept import Earlier
@@ -29,8 +30,8 @@ from engine.planning.requests import Answer, AskMemory, AskPreflight, AskRace
 from engine.planning.results import Doing, MemoryEstimate, Preflight, Race, Raced
 from engine.processes.process import PROJECT
 from engine.remote.connection import Connection, LinkState
+from engine.remote.frames import Answered, Cancel, Told
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import Answered, Cancel, Told
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from tests.support.planning_program import SPEC, program, serving
@@ -275,7 +276,7 @@ OLDER = f"""
 import sys
 sys.path.insert(0, {str(PROJECT)!r})
 from engine.interface import encoding
-from engine.remote.serving import server
+from engine.remote import server
 del encoding.methods()["measure"]
 server.serve(sys.argv[1])
 """

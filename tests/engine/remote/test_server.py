@@ -24,23 +24,17 @@ from engine.environments import registry
 from engine.environments.creation import CreationFailed
 from engine.environments.registry import Environment
 from engine.exports.export_runs import CannotExport
-from engine.interface import local_engine, packed_points
-from engine.interface.encoding import (
-    decode_answer,
-    decode_told,
-    encode,
-    methods,
-    without_defaults,
-)
+from engine.interface import local_engine, local_watches
+from engine.interface.encoding import decode_answer, decode_told, methods
+from engine.interface.value_encoding import encode, without_defaults
 from engine.interface.values import Code, CreationPart, ExaminationPart, NoAnswer
 from engine.messages.commands import SaveCheckpoint
 from engine.messages.events import Notice
 from engine.planning.recipe_check import CheckResult
-from engine.remote import requests
-from engine.remote.requests import FollowNews, Hello, RunsNews
-from engine.remote.run_rows import digest_of, run_info
-from engine.remote.serving import watches
+from engine.remote import frames
+from engine.remote.frames import Hello
 from engine.runs import trash
+from engine.runs.run_follower import Output
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import RunInfo, get_run
 from engine.spec.run_spec import RunSpec
@@ -71,7 +65,7 @@ def run() -> Iterator[RecordedRun]:
 
 def test_it_says_first_who_it_is(peer: Peer) -> None:
     assert isinstance(peer.hello, Hello)
-    assert (peer.hello.major, peer.hello.minor) == (requests.MAJOR, requests.MINOR)
+    assert (peer.hello.major, peer.hello.minor) == (frames.MAJOR, frames.MINOR)
 
 
 def test_it_ends_with_its_input(peer: Peer) -> None:
@@ -92,9 +86,6 @@ class Later(msgspec.Struct, tag="later"):
 
 def test_a_newer_minor_version_is_understood_or_refused_by_name(peer: Peer) -> None:
     peer.send(Later())
-    refusal = peer.refusal(Later())
-    assert refusal.kind == "unknown"
-    assert "cannot do this (later): update it" in refusal.text
     found = peer.answer(peer.begin("later")).refusal
     assert found is not None
     assert "cannot do this (later): update it" in found.text
@@ -133,7 +124,7 @@ def test_a_check_of_a_recipe_ends_when_it_is_cancelled(
     recipe = peer.engine.keep_code(Code("mine.py", RECIPE))
     number = peer.begin("try_recipe", spec=msgspec.structs.replace(SPEC, recipe=recipe))
     assert begun.wait(60.0)
-    peer.send(requests.Cancel(number))
+    peer.send(frames.Cancel(number))
     found = msgspec.msgpack.decode(peer.answer(number).answer, type=CheckResult)
     assert found.recipe == tried[0].recipe
     assert Path(found.recipe).is_relative_to(traindeck_home / "received")
@@ -156,10 +147,10 @@ def test_the_checks_of_the_doctor_come_one_by_one(
     parts = []
     for _ in range(2):
         told = peer.read()
-        assert isinstance(told, requests.Told)
+        assert isinstance(told, frames.Told)
         parts += decode_told(methods()["examine"], told.name, told.values)
     assert parts == [ExaminationPart(doing="driver True"), ExaminationPart(good)]
-    peer.send(requests.Cancel(number))
+    peer.send(frames.Cancel(number))
     assert peer.is_cancelled(number)
     assert "ok       driver: It works." in peer.engine.report_checks([good])
 
@@ -167,48 +158,52 @@ def test_the_checks_of_the_doctor_come_one_by_one(
 def test_a_follower_gets_all_once_and_the_next_news_only_after_these_have_arrived(
     peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watches, "LIVE_SECONDS", 0.001)
+    monkeypatch.setattr(local_watches, "LIVE_SECONDS", 0.001)
     run.add_points("train/loss", range(3))
     run.add_points("train/lr", range(3))
     run.write_log(0, "hello\n")
-    peer.ask(requests.Follow(run.id, ("train/loss",)))
-    first = peer.news(FollowNews, acknowledge=False)
+    number = peer.begin("follow", run=run.id, series=["train/loss"])
+    first = peer.news(asks_next=False)
     assert [curve.series for curve in first.curves] == ["train/loss"]
     assert first.series == ["train/loss", "train/lr"]
-    assert run_info(first.run) == get_run(run.id)
-    assert [part.lines for part in first.story if part.lines] == [["hello"]]
+    assert first.info.spec == get_run(run.id).spec
+    assert [part.lines for part in first.story if isinstance(part, Output)] == [["hello"]]
     for step in range(3, 9):
         run.add_points("train/loss", [step])
-        peer.ask(requests.Ping())
-    assert not peer.pushes, "nothing grows while the first news have not arrived"
-    peer.send(requests.Acknowledge(1))
-    (curve,) = peer.news(FollowNews).curves
-    assert list(packed_points.unpack(curve.points).step) == list(range(3, 9))
+        peer.engine.ping()
+    assert not peer.yielded, "nothing grows while the first news have not arrived"
+    peer.send(frames.Next(number))
+    (curve,) = peer.news().curves
+    assert list(curve.points.step) == list(range(3, 9))
     assert not curve.replaces
 
 
-def test_another_curve_is_read_when_it_is_shown(peer: Peer, run: RecordedRun) -> None:
+def test_what_is_cancelled_yields_no_more_and_another_curve_is_read(
+    peer: Peer, run: RecordedRun
+) -> None:
     for series in ("train/loss", "train/lr"):
         run.add_points(series, range(3))
-    peer.ask(requests.Follow(run.id))
-    assert peer.news(FollowNews).curves == []
-    peer.ask(requests.Show(1, ("train/lr",)))
-    assert [curve.series for curve in peer.news(FollowNews).curves] == ["train/lr"]
+    number = peer.begin("follow", run=run.id, series=[])
+    assert peer.news(asks_next=False).curves == []
+    peer.send(frames.Cancel(number))
+    assert peer.answer(number).refusal is None
+    peer.begin("follow", run=run.id, series=["train/lr"])
+    assert [curve.series for curve in peer.news().curves] == ["train/lr"]
 
 
 def test_who_comes_back_with_a_cursor_gets_the_rest(run: RecordedRun) -> None:
     run.add_points("train/loss", range(3))
     with closing(Peer()) as peer:
-        peer.ask(requests.Follow(run.id, ("train/loss",)))
-        cursor = peer.news(FollowNews).cursor
+        peer.begin("follow", run=run.id, series=["train/loss"])
+        cursor = peer.news().cursor
     run.add_points("train/loss", [3])
     run.add(Notice("later"))
     with closing(Peer()) as peer:
-        peer.ask(requests.Follow(run.id, ("train/loss",), cursor=cursor))
-        news = peer.news(FollowNews)
+        peer.begin("follow", run=run.id, series=["train/loss"], cursor=cursor)
+        news = peer.news()
     (curve,) = news.curves
-    assert (list(packed_points.unpack(curve.points).step), curve.replaces) == ([3], False)
-    assert len([event for part in news.story for event in part.events]) == 1
+    assert (list(curve.points.step), curve.replaces) == ([3], False)
+    assert [len(part) for part in news.story] == [1]
 
 
 @pytest.mark.parametrize("cursor", [b"\xc1", encode("nonsense"), encode([[1, 2], {}, 3, 4])])
@@ -216,28 +211,28 @@ def test_a_cursor_of_another_version_begins_anew(
     peer: Peer, run: RecordedRun, cursor: bytes
 ) -> None:
     run.add_points("train/loss", range(3))
-    peer.ask(requests.Follow(run.id, ("train/loss",), cursor=cursor))
-    assert peer.news(FollowNews).curves[0].replaces
+    peer.begin("follow", run=run.id, series=["train/loss"], cursor=cursor)
+    assert peer.news().curves[0].replaces
 
 
 def test_a_run_that_is_gone_is_said_in_a_sentence(peer: Peer) -> None:
-    peer.ask(requests.Follow("77"))
-    assert "Run 77 was deleted" in peer.news(FollowNews).trouble
+    peer.begin("follow", run="77", series=[])
+    assert "Run 77 was deleted" in peer.news().trouble
 
 
 def test_only_runs_that_the_other_side_has_not_are_sent(peer: Peer, run: RecordedRun) -> None:
     other = RecordedRun()
     with closing(other.store):
         other.begin()
-    peer.ask(requests.WatchRuns())
-    news = peer.news(RunsNews)
+    peer.begin("watch_runs", known={})
+    news = peer.news()
     assert news.ids == [other.id, run.id]
-    assert run_info(news.changed[run.id]).spec == SPEC
-    known = {run_id: digest_of(row) for run_id, row in news.changed.items()}
+    assert [each.spec for each in news.changed] == [SPEC, SPEC]
+    known = news.digests
     del known[other.id]
     with closing(Peer()) as again:
-        again.ask(requests.WatchRuns(known))
-        assert set(again.news(RunsNews).changed) == {other.id}
+        again.begin("watch_runs", known=known)
+        assert [each.id for each in again.news().changed] == [other.id]
 
 
 def test_commands_in_its_sentences_are_those_of_the_asking_person(
@@ -252,7 +247,7 @@ def test_commands_in_its_sentences_are_those_of_the_asking_person(
 def test_a_disk_that_is_away_for_a_while_ends_no_watch(
     peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watches, "RUNS_SECONDS", 0.001)
+    monkeypatch.setattr(local_watches, "LIST_SECONDS", 0.001)
     refresh, failures = RunIndex.refresh, [OSError("stale file handle")] * 3
 
     def fail_first(index: RunIndex) -> list[RunInfo]:
@@ -261,16 +256,16 @@ def test_a_disk_that_is_away_for_a_while_ends_no_watch(
         return refresh(index)
 
     monkeypatch.setattr(RunIndex, "refresh", fail_first)
-    peer.ask(requests.WatchRuns())
-    assert peer.news(RunsNews).ids == [run.id]
+    peer.begin("watch_runs", known={})
+    assert peer.news().ids == [run.id]
 
 
 @pytest.mark.usefixtures("processes")
 def test_the_devices_come_from_the_telemetry_helper(peer: Peer) -> None:
-    peer.ask(requests.WatchDevices())
-    assert peer.news(requests.DevicesNews).snapshot.devices[-1].kind == "cpu"
-    peer.ask(requests.ShowDevice(1, "GPU-7"))
-    assert peer.news(requests.DevicesNews).snapshot.devices[-1].kind == "cpu"
+    peer.begin("watch_devices")
+    assert peer.news().devices[-1].kind == "cpu"
+    peer.engine.show_traffic("GPU-7")
+    assert peer.news().devices[-1].kind == "cpu"
 
 
 def test_a_helper_that_cannot_be_started_is_told(
@@ -279,8 +274,10 @@ def test_a_helper_that_cannot_be_started_is_told(
     def fail(_: object) -> None:
         raise OSError("no process can be started")
 
-    monkeypatch.setattr(watches, "TelemetryStream", fail)
-    assert "no process can be started" in peer.refusal(requests.WatchDevices()).text
+    monkeypatch.setattr(local_watches, "TelemetryStream", fail)
+    refusal = peer.answer(peer.begin("watch_devices")).refusal
+    assert refusal is not None
+    assert "no process can be started" in refusal.text
 
 
 def test_a_verification_tells_its_progress_and_can_be_cancelled(
@@ -293,19 +290,19 @@ def test_a_verification_tells_its_progress_and_can_be_cancelled(
             watch(done, 10**9)
 
     monkeypatch.setattr(client, "resume", resume)
-    monkeypatch.setattr("engine.remote.serving.server.PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("engine.remote.server.PROGRESS_SECONDS", 0.0)
     arguments = {"checkpoint": "", "spec": None, "recipe": None, "as_new": False}
     number = peer.begin("resume", run=run.id, **arguments)
-    assert isinstance(peer.read(), requests.Told)
-    peer.send(requests.Cancel(number))
+    assert isinstance(peer.read(), frames.Told)
+    peer.send(frames.Cancel(number))
     assert peer.is_cancelled(number)
 
 
 def test_of_the_trash_only_the_named_runs_are_deleted_for_good(peer: Peer) -> None:
     for _ in range(3):
         trash.delete(record_epochs("finished").name)
-    peer.ask(requests.WatchRuns())
-    assert peer.news(RunsNews).trashed == ["3", "2", "1"]
+    peer.begin("watch_runs", known={})
+    assert peer.news().trashed == ["3", "2", "1"]
     assert peer.engine.empty_trash(("1", "3", "../runs")) == 2
     assert trash.trashed() == ["2"]
 
@@ -332,10 +329,10 @@ def parts_until(peer: Peer, number: int, output: str = "") -> list[CreationPart]
     parts: list[CreationPart] = []
     while not output or output not in "".join(each.output for each in parts):
         message = peer.read()
-        if isinstance(message, requests.Answered):
+        if isinstance(message, frames.Answered):
             assert not output, message
             return parts
-        assert isinstance(message, requests.Told)
+        assert isinstance(message, frames.Told)
         assert message.number == number
         parts += decode_told(methods()["make_environment"], message.name, message.values)
     return parts
@@ -380,7 +377,7 @@ def test_a_creation_that_is_cancelled_is_answered_when_nothing_is_left_there(
     uv.does("Path('half').touch(); print('half', os.getppid(), flush=True); time.sleep(3600)")
     number = begin_making(peer)
     parts_until(peer, number, output="half")
-    peer.send(requests.Cancel(number))
+    peer.send(frames.Cancel(number))
     assert peer.is_cancelled(number)
     assert files_of_environments() == []
 
@@ -463,24 +460,23 @@ def test_too_many_calls_at_once_are_refused(
     peer: Peer, run: RecordedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end = threading.Event()
-    monkeypatch.setattr("engine.remote.serving.server.MOST_CALLS", 2)
+    monkeypatch.setattr("engine.remote.server.MOST_CALLS", 2)
     monkeypatch.setattr(client, "send", lambda *_: may_end.wait() and 1)
     for _ in range(2):
         peer.begin("send", run=run.id, command=SaveCheckpoint())
-    with pytest.raises(NoAnswer, match="wait there already"):
+    with pytest.raises(NoAnswer, match="Too much is asked"):
         peer.engine.send(run.id, SaveCheckpoint())
     may_end.set()
 
 
 @fifteen_examples
-@given(st.lists(st.one_of(st.binary(max_size=40), st.just(encode(requests.Ping()))), max_size=5))
+@given(st.lists(st.one_of(st.binary(max_size=40), st.just(encode(frames.Next(7)))), max_size=5))
 def test_no_nonsense_keeps_it_from_ending(bodies: list[bytes]) -> None:
     with closing(Peer()) as peer:
         try:
             for body in bodies:
                 peer.writer.write(body)
-                peer.send(requests.Ask(7, body))
-                peer.send(requests.Call(7, "start", body))
+                peer.send(frames.Call(7, "start", body))
         except BrokenPipeError:
             pass  # it has ended already
 

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
 
 import pytest
 
 from engine.interface.values import NotConnected
 from engine.remote import short_session
-from engine.remote.requests import Ping
 
 
 class Session:
-    """Ends after three requests."""
+    """Ends after three calls."""
 
     def __init__(self) -> None:
         self.heard_at = time.monotonic()
-        self.posted: list[Any] = []
+        self.posted: list[str] = []
         self.killed = ""
 
-    def post(self, request: Any) -> None:
+    def post(self, method: str) -> None:
         """As that of a session."""
-        self.posted.append(request)
+        self.posted.append(method)
         if len(self.posted) == 3:
             raise NotConnected("It is over.")
 
@@ -36,7 +34,7 @@ def test_it_pings_until_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(short_session, "PING_SECONDS", 0.001)
     session = Session()
     short_session._keep_alive(session, threading.Event())  # type: ignore[arg-type]
-    assert session.posted == [Ping()] * 3
+    assert session.posted == ["ping"] * 3
     assert not session.killed
 
 

@@ -7,8 +7,8 @@ import shlex
 import pytest
 
 from engine.remote import ssh
+from engine.remote.frames import MAJOR, Hello
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import MAJOR, Hello
 from engine.remote.ssh import Asking, command_on, explain, explain_protocol, serve_command
 from tests.support.sentences import sentence
 

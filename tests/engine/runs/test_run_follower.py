@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.interface.encoding import encode
+from engine.interface.value_encoding import encode
 from engine.messages.events import Notice, RunEnded
 from engine.runs import run_follower
 from engine.runs.run_follower import Output, RunCursor, RunFollower, RunNews

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.messages import channel, heartbeat, status_question
 from engine.messages.events import EpochEnded, RunEnded
+from engine.remote.watched import RemoteFollow
 from engine.runs import run_info
 from engine.runs.run_follower import RunFollower, RunNews
 from engine.runs.run_info import RunInfo
@@ -317,9 +318,12 @@ def test_of_a_run_elsewhere_that_is_over_the_status_comes_after_its_points_too(
     run.add(RunEnded(RunState.FINISHED, "All is done."))
     takers: list[Callable[[RunNews], None]] = []
     machines = reader._machines
-    monkeypatch.setattr(machines, "follow", lambda _id, _series, take: takers.append(take) or 1)
-    for name in ("show", "unfollow"):
-        monkeypatch.setattr(machines, name, lambda *_: None)
+
+    def follow(_: str, series: Sequence[str], take: Callable[[RunNews], None]) -> RemoteFollow:
+        takers.append(take)
+        return RemoteFollow(run.id, series, 1, take)
+
+    monkeypatch.setattr(machines, "follow", follow)
     screen = Screen(reader)
     reader.watch(f"gpus:{run.id}")
     with closing(RunFollower(run.id)) as follower:

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.remote.connection import LinkState, LinkStatus
+from engine.remote.frames import MAJOR, MINOR, Hello
 from engine.remote.machines import RemoteMachine
-from engine.remote.requests import MAJOR, MINOR, Hello
 from engine.telemetry.memory_attribution import memory_uses
 from gui.machines.machine_block import MachineBlock
 from gui.machines.machines_page import MachinesPage

@@ -24,22 +24,24 @@ def points(*steps: int) -> StoredPoints:
 
 
 class Followed:
-    """Stands in for the machines of the window."""
+    """Stands in for the machines of the window, and for the run that is followed."""
 
     def __init__(self, info: RunInfo) -> None:
         self.state = info
         self.tell: Callable[[RunNews], None] = lambda news: None
         self.followed, self.shown = 0, ()
         self.is_followed = False
+        self.most = 0
 
-    def follow(self, run_id: str, series: Sequence[str], tell: Any, most: int) -> object:
+    def follow(self, run_id: str, series: Sequence[str], tell: Any, most: int) -> Followed:
         self.followed, self.tell, self.is_followed = self.followed + 1, tell, True
-        return object()
+        self.most = most
+        return self
 
-    def unfollow(self, run_id: str, follow: object) -> None:
+    def close(self) -> None:
         self.is_followed = False
 
-    def show(self, run_id: str, follow: object, series: Sequence[str]) -> None:
+    def show(self, series: Sequence[str], most: int) -> None:
         self.shown = tuple(series)
 
     def is_connected(self, name: str) -> bool:

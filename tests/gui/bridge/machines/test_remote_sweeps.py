@@ -12,11 +12,10 @@ import pytest
 from filelock import FileLock
 from pytestqt.qtbot import QtBot
 
+from engine.interface.encoding import methods
 from engine.processes.process import PROJECT
 from engine.remote import machines as machine_list
-from engine.remote import requests
 from engine.remote.machines import RemoteMachine
-from engine.remote.watched import ListedSweeps
 from engine.spec.run_spec import RunSpec
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import Choices
@@ -116,9 +115,9 @@ def test_the_sweeps_there_follow_those_of_this_machine_while_somebody_looks(
     qtbot.waitUntil(lambda: len(listed.reports) == 3, timeout=LONG)
     assert [each.summary.sweep for each in listed.reports] == ["1", "gpus:2", "gpus:1"]
     assert listed.reports[2] is same
+    _, watch = bridge._elsewhere._watches["gpus"]
     bridge.set_watching(False)
-    kinds = {type(each) for each in machines.connection("gpus")._watches}
-    assert ListedSweeps not in kinds
+    assert watch.is_over, "nobody looks"
     machines.disconnect_from("gpus")
     assert listed.states() == {"1": "finished"}
 
@@ -188,10 +187,6 @@ def test_a_sweep_whose_runs_could_not_start_there_is_refused(
     assert not (other_home / sweeps.FOLDER).exists()
 
 
-class WatchDreams(requests.Request, frozen=True, tag="watch_dreams"):
-    """A request that the Traindeck there does not know."""
-
-
 def test_an_older_machine_is_named_with_what_is_missing(
     bridge: Sweeps,
     machines: Machines,
@@ -204,7 +199,8 @@ def test_an_older_machine_is_named_with_what_is_missing(
     make_there(1, with_runs=False)
     listed = Listed(bridge)
     with monkeypatch.context() as older:
-        older.setattr(ListedSweeps, "request", lambda self: WatchDreams())
+        fewer = {name: each for name, each in methods().items() if name != "watch_sweeps"}
+        older.setattr("engine.remote.session.methods", lambda: fewer)
         connect()
         bridge.set_watching(True)
         qtbot.waitUntil(lambda: bool(listed.missing), timeout=LONG)

@@ -8,14 +8,24 @@ from typing import Any
 
 import msgspec
 
-from engine.interface.encoding import encode, known_spec, without_defaults
-from engine.remote.requests import Packed, SweepsNews
+from engine.interface.value_encoding import encode, known_spec, without_defaults
+from engine.interface.values import Packed
 from engine.sweeps.report import STATES, SweepReport, SweepSummary
 from engine.sweeps.study import TRIAL_STATES, TrialResult
 from engine.sweeps.sweep import MOST_TRIALS, Sweep
 
 PUSH_BYTES = 64 * 2**10
 """Of trials in one message, about: what is measured of a slow link must not wait behind them."""
+
+
+class SweepsNews(msgspec.Struct, frozen=True):
+    """What is new of the sweeps of a machine: see `SweepsThere`."""
+
+    numbers: list[str]
+    """All sweeps, newest first."""
+
+    changed: dict[str, Packed]
+    """The `SweepPart` of each sweep that is new or has changed."""
 
 
 class SweepPart(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -13,14 +13,9 @@ from filelock import FileLock
 from optuna.trial import TrialState
 
 from engine.client import CannotStart
-from engine.interface.encoding import encode, without_defaults
-from engine.remote import requests, sweep_rows
-from engine.remote.requests import SweepsNews
-from engine.remote.sweep_rows import (
-    SweepPart,
-    SweepParts,
-    SweepsThere,
-)
+from engine.interface import sweep_news
+from engine.interface.sweep_news import SweepPart, SweepParts, SweepsNews, SweepsThere
+from engine.interface.value_encoding import encode, without_defaults
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import Choices
 from engine.sweeps.report import SweepIndex, SweepReader, SweepReport, SweepSummary
@@ -81,13 +76,13 @@ def test_the_sweeps_there_are_those_of_that_machine_and_only_changes_come(peer: 
     make_sweep(12, failed=(2,), with_runs=False)
     folder = make_sweep(3, trials=8, with_runs=False)
     there = SweepsThere()
-    assert peer.answered(requests.WatchSweeps()).refusal is None
-    found = there.take(peer.news(SweepsNews), "gpus")
+    peer.begin("watch_sweeps")
+    found = there.take(peer.news(), "gpus")
     assert found == [told(each) for each in SweepIndex().read()]
     assert found[0].trials[0].run == "gpus:1"
     assert found[1].importance
     finish_one(folder)
-    news = peer.news(SweepsNews)
+    news = peer.news()
     (part,) = parts(news).values()
     assert [each.number for each in part.trials] == [3]
     assert part.sweep is None
@@ -106,7 +101,7 @@ def test_many_trials_come_in_parts_and_are_shown_when_all_are_there(
     assert first is not None
     assert not begun.has_more
     before = there.take(first, "gpus")
-    monkeypatch.setattr(sweep_rows, "PUSH_BYTES", 500)
+    monkeypatch.setattr(sweep_news, "PUSH_BYTES", 500)
     again, counts = SweepParts(), []
     while (news := again.news([reader.read()])) is not None:
         counts.append(len(parts(news)["1"].trials))

@@ -11,7 +11,8 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import Any, assert_never
 
 import msgspec
@@ -20,30 +21,26 @@ from engine.interface.encoding import (
     Method,
     UnfitArgument,
     decode_arguments,
-    encode,
     encode_answer,
     methods,
 )
 from engine.interface.failures import Refusal, refusal_of
 from engine.interface.local_engine import LocalEngine
-from engine.remote import requests
-from engine.remote.requests import (
+from engine.interface.value_encoding import encode
+from engine.remote.frames import (
     MAJOR,
     MINOR,
-    Acknowledge,
     Answered,
-    Ask,
     Call,
     Cancel,
+    FrameHead,
+    FromRemote,
     Hello,
-    Packed,
-    Push,
-    Tagged,
+    Next,
     Told,
     ToRemote,
+    Yielded,
 )
-from engine.remote.serving.sweeps import SweepsWatch
-from engine.remote.serving.watches import DevicesWatch, RunsWatch, RunWatch, Watch
 from engine.remote.wire import FrameReader, FrameTooLarge, FrameWriter, Garbled, banner
 from engine.system.cancelled import Cancelled
 from engine.system.program import answer_to, version
@@ -59,7 +56,8 @@ LONGEST_END = 20.0
 MOST_CALLS = 32
 """Calls that are carried out at one time."""
 
-MOST_WATCHES = 64
+MOST_STREAMS = 64
+"""Calls at one time that yield what is new, which last."""
 
 PROGRESS_SECONDS = 0.2
 """Between two messages about the progress of one call."""
@@ -95,7 +93,8 @@ class _Server:
         """By the number of each call that is being carried out; set: it has no reader any more."""
 
         self._threads: set[threading.Thread] = set()
-        self._watches: dict[int, Watch] = {}
+        self._streams: dict[int, threading.Event] = {}
+        """By the number of each call that yields; set: the next may follow."""
 
     def run(self) -> None:
         """Answer until the other side is gone."""
@@ -114,7 +113,7 @@ class _Server:
         try:
             message: ToRemote = _decode(body)
         except msgspec.ValidationError:
-            if _decode_tag(body).type in _KINDS:
+            if _decode_head(body).type in _KINDS:
                 raise
             return  # a kind of message that only a newer version has, and that wants no answer
         match message:
@@ -123,63 +122,13 @@ class _Server:
                     answer_to(message.program, message.machine)
             case Call():
                 self._call(message)
-            case Ask():
-                self._ask(message)
             case Cancel():
-                if cancelled := self._cancelled.get(message.number):
-                    cancelled.set()
-            case Acknowledge():
-                if watch := self._watches.get(message.watch):
-                    watch.acknowledge()
+                self._cancel(message.number)
+            case Next():
+                if may_follow := self._streams.get(message.number):
+                    may_follow.set()
             case _:
                 assert_never(message)
-
-    def _ask(self, asked: Ask) -> None:
-        number = asked.number
-        try:
-            request: requests.AnyRequest = _decode_request(asked.request)
-        except msgspec.ValidationError as error:
-            self._refuse(number, _unknown(asked.request, error))
-            return
-        match request:
-            case requests.WatchRuns():
-                self._watch(number, lambda: RunsWatch(number, self._push, request.known))
-            case requests.WatchDevices():
-                self._watch(number, lambda: DevicesWatch(number, self._push))
-            case requests.WatchSweeps():
-                self._watch(number, lambda: SweepsWatch(number, self._push))
-            case requests.Follow():
-                self._watch(number, lambda: RunWatch(number, self._push, request))
-            case requests.Show():
-                if isinstance(watch := self._watches.get(request.watch), RunWatch):
-                    watch.show(request)
-                self._send(Answered(number, encode(None)))
-            case requests.ShowDevice():
-                if isinstance(watch := self._watches.get(request.watch), DevicesWatch):
-                    watch.show(request)
-                self._send(Answered(number, encode(None)))
-            case requests.Unwatch():
-                if watch := self._watches.pop(request.watch, None):
-                    watch.close()
-                self._send(Answered(number, encode(None)))
-            case requests.Ping():
-                self._send(Answered(number, encode(None)))
-            case _:
-                assert_never(request)
-
-    def _watch(self, number: int, make: Callable[[], Watch]) -> None:
-        if len(self._watches) >= MOST_WATCHES or number in self._watches:
-            self._refuse(number, Refusal(f"More than {MOST_WATCHES} things are watched there."))
-            return
-        try:
-            watch = make()
-            watch.prepare()
-        except OSError as error:
-            self._refuse(number, refusal_of(error))
-            return
-        self._watches[number] = watch
-        self._send(Answered(number, encode(None)))
-        watch.start()
 
     def _call(self, call: Call) -> None:
         """Carry out a call in a thread of its own: it may wait for a disk or a supervisor."""
@@ -187,8 +136,8 @@ class _Server:
         if method is None:
             self._refuse(number, _unknown_method(call.method))
             return
-        if len(self._cancelled) >= MOST_CALLS or number in self._cancelled:
-            self._refuse(number, Refusal(f"More than {MOST_CALLS} requests wait there already."))
+        if number in self._cancelled or self._has_too_many(method):
+            self._refuse(number, Refusal("Too much is asked of it at one time."))
             return
         try:
             arguments = decode_arguments(method, call.arguments)
@@ -200,10 +149,13 @@ class _Server:
             arguments[name] = self._function(number, method, name, cancelled)
         if method.event:
             arguments[method.event] = cancelled
+        if method.yields:
+            self._streams[number] = threading.Event()
 
         def work() -> None:
             answered = self._carry_out(number, method, arguments)
             self._cancelled.pop(number, None)
+            self._streams.pop(number, None)
             try:
                 try:
                     self._send(answered)
@@ -221,10 +173,43 @@ class _Server:
     def _carry_out(self, number: int, method: Method, arguments: dict[str, Any]) -> Answered:
         try:
             answer = getattr(self._engine, method.name)(**arguments)
+            if method.yields:
+                self._yield_all(number, method, answer)
+                return Answered(number)
             return Answered(number, encode_answer(method, answer))
+        except FrameTooLarge as error:
+            return Answered(number, refusal=Refusal(f"The answer is too large: {error}."))
         except Exception as error:  # whatever it is, the other side waits for an answer
             _log.info("call %s: %r", method.name, error)
             return Answered(number, refusal=refusal_of(error))
+
+    def _yield_all(self, number: int, method: Method, found: Generator[Any]) -> None:
+        """Send what a method yields, each after the one before has arrived, until it is cancelled.
+
+        Raises what the method raises, OSError, FrameTooLarge.
+        """
+        cancelled, may_follow = self._cancelled[number], self._streams[number]
+        with closing(found):
+            for each in found:
+                if cancelled.is_set():
+                    return
+                if each is not None:
+                    may_follow.clear()
+                    self._send(Yielded(number, encode_answer(method, each)))
+                    if not cancelled.is_set():
+                        may_follow.wait()
+
+    def _cancel(self, number: int) -> None:
+        if cancelled := self._cancelled.get(number):
+            cancelled.set()
+        if may_follow := self._streams.get(number):
+            may_follow.set()
+
+    def _has_too_many(self, method: Method) -> bool:
+        streams = len(self._streams)
+        if method.yields:
+            return streams >= MOST_STREAMS
+        return len(self._cancelled) - streams >= MOST_CALLS
 
     def _function(
         self, number: int, method: Method, name: str, cancelled: threading.Event
@@ -247,38 +232,18 @@ class _Server:
     def _refuse(self, number: int, refusal: Refusal) -> None:
         self._send(Answered(number, refusal=refusal))
 
-    def _push(self, watch: int, news: Any) -> None:
-        self._send(Push(watch, encode(news)))
-
-    def _send(self, message: requests.FromRemote) -> None:
+    def _send(self, message: FromRemote) -> None:
         """Raises OSError, FrameTooLarge."""
         with self._writing:
             self._writer.write(encode(message))
 
     def _end(self) -> None:
-        for cancelled in list(self._cancelled.values()):
-            cancelled.set()
-        watches = list(self._watches.values())
-        for watch in watches:
-            watch.close()
+        for number in list(self._cancelled):
+            self._cancel(number)
         deadline = time.monotonic() + LONGEST_END
         for thread in list(self._threads):
             thread.join(max(0.0, deadline - time.monotonic()))
-        for watch in watches:
-            watch.join()
         self._engine.close()
-
-
-def _unknown(request: Packed, error: msgspec.ValidationError) -> Refusal:
-    """Return why a request cannot be read: this version does not know it, or it is damaged."""
-    try:
-        kind = _decode_tag(request).type
-    except (msgspec.DecodeError, RecursionError):
-        return Refusal(f"The request cannot be read there: {error}.")
-    if kind not in _REQUESTS:
-        return _unknown_method(kind)
-    text = f"The Traindeck there ({version()}) does not understand this ({kind}): {error}."
-    return Refusal(text, "unknown")
 
 
 def _unknown_method(name: str) -> Refusal:
@@ -287,7 +252,5 @@ def _unknown_method(name: str) -> Refusal:
 
 
 _decode = msgspec.msgpack.Decoder(ToRemote).decode
-_decode_request: Any = msgspec.msgpack.Decoder(requests.AnyRequest).decode
-_decode_tag = msgspec.msgpack.Decoder(Tagged).decode
+_decode_head = msgspec.msgpack.Decoder(FrameHead).decode
 _KINDS = frozenset(each.__struct_config__.tag for each in ToRemote.__args__)
-_REQUESTS = frozenset(each.__struct_config__.tag for each in requests.AnyRequest.__args__)

@@ -10,12 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.interface.encoding import encode
+from engine.interface.encoding import decode_answer, methods
+from engine.interface.run_news import (
+    UNREADABLE,
+    SentNews,
+    SentRuns,
+    decode_event,
+    encode_run,
+    unpack_news,
+    unpack_runs,
+)
 from engine.interface.sent_code import is_plain
+from engine.interface.value_encoding import encode
 from engine.messages.events import Notice
-from engine.remote.requests import FollowNews, RunsNews
-from engine.remote.run_rows import row_of, stored_event
-from engine.remote.watched import UNREADABLE, ListedRuns, _decode_follow, _run_news
 from engine.runs.run_info import RunInfo, UnreadableRun, get_run
 from tests.support.generated_values import sixty_examples, values_of
 from tests.support.recorded_runs import RecordedRun
@@ -23,61 +30,53 @@ from tests.support.sentences import sentence
 
 
 @sixty_examples
-@given(values_of(FollowNews))
-def test_news_without_sense_raise_nothing_else(nonsense: FollowNews) -> None:
+@given(values_of(SentNews))
+def test_news_without_sense_raise_nothing_else(nonsense: SentNews) -> None:
     with contextlib.suppress(*UNREADABLE):
-        _run_news("1", _decode_follow(encode(nonsense)), "gpus")
+        decode_answer(methods()["follow"], encode(nonsense), "gpus")
 
 
 @sixty_examples
 @given(st.binary(max_size=60))
 def test_an_event_that_cannot_be_read_is_a_notice(body: bytes) -> None:
-    assert stored_event(1, 0.0, body).seq == 1
-    assert isinstance(stored_event(1, 0.0, b"\xc1" + body).event, Notice)
+    assert decode_event(1, 0.0, body).seq == 1
+    assert isinstance(decode_event(1, 0.0, b"\xc1" + body).event, Notice)
 
 
 def test_what_is_nested_without_end_is_no_end_of_the_connection() -> None:
     deep = b"\x91" * 100_000
-    assert isinstance(stored_event(1, 0.0, deep).event, Notice)
-    found: list[UnreadableRun] = []
-    watch = ListedRuns(lambda runs, unreadable: found.extend(unreadable))
-    watch.take(encode(RunsNews(["1"], {"1": deep})), "gpus")
-    assert [each.id for each in found] == ["1"]
+    assert isinstance(decode_event(1, 0.0, deep).event, Notice)
+    (found,) = unpack_runs(SentRuns(["1"], {"1": deep}), "gpus").changed
+    assert isinstance(found, UnreadableRun)
+    assert found.id == "1"
 
 
 def test_only_numbers_are_taken_for_runs_and_each_row_is_of_its_run() -> None:
     run = RecordedRun()
     run.begin()
-    row = encode(row_of(get_run(run.id)))
+    row = encode_run(get_run(run.id))
     run.store.close()
     strange = ["../7", "007", "1\n", "0", "9" * 30, "x"]
-    listed: list[str] = []
-    unreadable: list[UnreadableRun] = []
-
-    def take(runs: list[RunInfo], others: list[UnreadableRun]) -> None:
-        listed.extend(each.id for each in runs)
-        unreadable.extend(others)
-
-    watch = ListedRuns(take)
     ids = [run.id, "2", *strange]
-    news = RunsNews(ids, dict.fromkeys(ids, row), dict.fromkeys(strange, "why"), strange)
-    watch.take(encode(news), "gpus")
-    assert listed == [run.id]
-    assert [each.id for each in unreadable] == ["2"]
-    assert watch.trashed == []
+    sent = SentRuns(ids, dict.fromkeys(ids, row), dict.fromkeys(strange, "why"), strange)
+    news = unpack_runs(sent, "gpus")
+    assert news.ids == list(news.digests) == [run.id, "2"]
+    assert [each.id for each in news.changed if isinstance(each, RunInfo)] == [run.id]
+    assert [each.id for each in news.changed if isinstance(each, UnreadableRun)] == ["2"]
+    assert (news.unreadable, news.trashed) == ([], [])
 
 
 def test_a_run_of_a_newer_version_is_listed_with_the_reason() -> None:
     run = RecordedRun()
     run.begin()
-    row = msgspec.to_builtins(row_of(get_run(run.id)))
+    row = msgspec.msgpack.decode(encode_run(get_run(run.id)))
     run.store.close()
-    news = FollowNews(b"", run=encode(row | {"state": "dreaming"}), series=["train/loss"])
-    shown = _run_news(run.id, news, "gpus")
+    sent = SentNews(b"", run=encode(row | {"state": "dreaming"}), series=["train/loss"])
+    shown = unpack_news(sent, "gpus")
     assert sentence("only-be-read-by-traindeck") in shown.trouble
     assert shown.series == ["train/loss"], "all else is shown"
     newer = encode(row | {"spec": row["spec"] | {"warp": 9}, "mood": "good"})
-    info = _run_news(run.id, FollowNews(b"", run=newer), "gpus").info
+    info = unpack_news(SentNews(b"", run=newer), "gpus").info
     assert info is not None
     assert info.spec == get_run(run.id).spec
 

@@ -1,0 +1,157 @@
+"""What is watched on this machine: each generator yields what is new, and None while nothing is.
+
+A generator reads what is new only when it is asked for it. So a slow link makes nothing grow: what
+waits meanwhile is read at once, its points as coarser blocks.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import TypeVar
+
+import msgspec
+
+from engine.interface.run_news import RunsNews, digest_of, encode_run
+from engine.interface.sweep_news import SweepParts, SweepsNews
+from engine.interface.value_encoding import encode
+from engine.runs import trash
+from engine.runs.run_follower import RunCursor, RunFollower, RunNews
+from engine.runs.run_index import RunIndex
+from engine.runs.run_info import RunInfo
+from engine.sweeps.report import SweepIndex
+from engine.telemetry.helper_client import TelemetryStream
+from engine.telemetry.snapshot import Snapshot
+
+_log = logging.getLogger(__name__)
+
+LIVE_SECONDS = 0.2
+OVER_SECONDS = 1.0
+"""Between two looks at a run that is active, and at one that is over."""
+
+LIST_SECONDS = 1.0
+"""Between two looks at the runs, or at the sweeps."""
+
+MOST_EVENTS = 500
+"""Events in one part of the news of a run."""
+
+N = TypeVar("N")
+
+
+def follow_run(
+    run: str, series: Sequence[str], most: int, cursor: bytes
+) -> Iterator[RunNews | None]:
+    """See `Engine.follow`."""
+    wanted = frozenset(series)
+    follower = RunFollower(
+        run,
+        _cursor(cursor),
+        is_wanted=lambda name: name in wanted,
+        most=most,
+        most_events=MOST_EVENTS,
+    )
+    last_trouble = ""
+    with closing(follower):
+        while True:
+            news = follower.poll()
+            is_new = news.curves or news.story or news.info or news.series is not None
+            if is_new or news.trouble != last_trouble:
+                yield news._replace(cursor=encode(follower.cursor))
+            else:
+                yield None
+            last_trouble = news.trouble
+            is_over = follower.info is not None and follower.info.state.is_over
+            time.sleep(OVER_SECONDS if is_over or last_trouble else LIVE_SECONDS)
+
+
+def watch_runs(known: Mapping[str, int]) -> Iterator[RunsNews | None]:
+    """See `Engine.watch_runs`."""
+    index, digests = RunIndex(), dict(known)
+    read: dict[str, RunInfo] = {}
+    told: tuple[object, ...] = ()
+
+    def look() -> RunsNews | None:
+        nonlocal read, digests, told
+        infos = index.refresh()
+        changed = {each.id: each for each in infos if read.get(each.id) is not each}
+        found = {run_id: digest_of(encode_run(each)) for run_id, each in changed.items()}
+        new = {run_id for run_id, digest in found.items() if digests.get(run_id) != digest}
+        read = {each.id: each for each in infos}
+        digests = {run_id: (digests | found)[run_id] for run_id in read}
+        ids, unreadable, trashed = list(read), list(index.unreadable), trash.trashed()
+        if not new and told == (ids, unreadable, trashed):
+            return None
+        told = ids, unreadable, trashed
+        news = {run_id: digests[run_id] for run_id in ids if run_id in new}
+        return RunsNews(ids, [read[run_id] for run_id in news], news, unreadable, trashed)
+
+    return _look_again(look)
+
+
+def watch_sweeps() -> Iterator[SweepsNews | None]:
+    """See `Engine.watch_sweeps`."""
+    index, parts = SweepIndex(), SweepParts()
+    return _look_again(lambda: parts.news(index.read()), lambda: parts.has_more)
+
+
+def _look_again(
+    look: Callable[[], N | None], has_more: Callable[[], bool] = lambda: False
+) -> Iterator[N | None]:
+    """Yield what each look finds; a disk that is away may be back at the next one."""
+    while True:
+        try:
+            news = look()
+        except OSError as error:
+            _log.info("nothing is seen now: %s", error)
+            news = None
+        yield news
+        if not has_more():
+            time.sleep(LIST_SECONDS)
+
+
+class DeviceWatches:
+    """Watches the devices for each who asks, in a telemetry helper of its own."""
+
+    def __init__(self) -> None:
+        self._streams: list[TelemetryStream] = []
+        self._detail = ""
+
+    def show_traffic(self, device: str) -> None:
+        """See `Engine.show_traffic`."""
+        self._detail = device
+        for each in list(self._streams):
+            each.set_detail(device)
+
+    def watch(self) -> Iterator[Snapshot | None]:
+        """See `Engine.watch_devices`."""
+        newest: list[Snapshot] = []
+        is_there = threading.Event()
+
+        def take(snapshot: Snapshot) -> None:
+            newest[:] = [snapshot]
+            is_there.set()
+
+        with closing(TelemetryStream(take)) as stream:
+            self._streams.append(stream)
+            try:
+                stream.set_detail(self._detail)
+                while True:
+                    is_there.wait(LIST_SECONDS)
+                    is_there.clear()
+                    yield newest.pop() if newest else None
+            finally:
+                self._streams.remove(stream)
+
+
+def _cursor(packed: bytes) -> RunCursor | None:
+    """Return the cursor in a question; None: begin anew, for there is none of this version."""
+    try:
+        return _decode_cursor(packed) if packed else None
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+_decode_cursor = msgspec.msgpack.Decoder(RunCursor).decode

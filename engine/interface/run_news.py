@@ -1,0 +1,219 @@
+"""News of the list of runs, and of one run: how they travel between versions that may differ.
+
+Each run and each event is encoded by itself, so that one that the other side cannot read costs
+nothing but itself.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from engine.interface import packed_points
+from engine.interface.packed_points import PackedPoints
+from engine.interface.value_encoding import encode, known_spec, without_defaults
+from engine.interface.values import Packed, is_run_number, is_time
+from engine.messages.events import Event, Notice
+from engine.runs.best_metrics import BestFigure
+from engine.runs.run_follower import Output, RunNews
+from engine.runs.run_info import Origin, RunInfo, UnreadableRun
+from engine.runs.run_notes import RunNotes
+from engine.runs.run_state import RunState, RunStatus
+from engine.runs.store.store_follower import CurveUpdate
+from engine.runs.store.store_reader import StoredEvent
+
+UNREADABLE = (ValueError, RecursionError, OverflowError)
+"""What decoding raises for nonsense, and for what only a newer version can read."""
+
+
+class RunsNews(NamedTuple):
+    """What is new in the list of runs."""
+
+    ids: list[str]
+    """All readable runs, newest first."""
+
+    changed: list[RunInfo | UnreadableRun]
+    """The runs that are new or have changed, or why one cannot be read here. The folder of one of
+    another machine is no path here, and begins with the name of the machine."""
+
+    digests: dict[str, int]
+    """Those of the changed runs; see `Engine.watch_runs`."""
+
+    unreadable: list[UnreadableRun]
+    trashed: list[str]
+    """The runs in the trash, newest first."""
+
+
+class RunRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A `RunInfo` in a message."""
+
+    id: str
+    folder: str
+    spec: dict[str, Any]
+    """The settings that are not the defaults."""
+
+    status: RunStatus
+    state: RunState
+    reason: str = ""
+    notes: RunNotes = RunNotes()
+    best: dict[str, BestFigure] = {}
+    has_orphans: bool = False
+    is_recorded: bool = True
+    origin: Origin = Origin()
+
+
+def encode_run(info: RunInfo) -> Packed:
+    """Return `info` for a message."""
+    values = info._asdict() | {
+        "folder": str(info.folder),
+        "spec": without_defaults(info.spec),
+        "best": dict(info.best),
+    }
+    return encode(RunRow(**values))
+
+
+def digest_of(row: Packed) -> int:
+    """Return what tells a run that has changed from one that has not."""
+    return zlib.crc32(row)
+
+
+def decode_run(row: Packed, machine: str, run_id: str = "") -> RunInfo | UnreadableRun:
+    """Return the run of a `machine` in a message, or why it cannot be read.
+
+    `run_id`: the number that it must have, if that is known.
+    """
+    try:
+        found = _decode_row(row)
+        if run_id and found.id != run_id:
+            raise ValueError(f"it is called {found.id[:50]!r}")
+        if not (is_time(found.status.started) and is_time(found.status.updated)):
+            raise ValueError("it was started or changed at no time that there is")
+        values = {name: getattr(found, name) for name in RunInfo._fields}
+        folder = Path(f"{machine}:{found.folder}")  # it is no path here
+        return RunInfo(**values | {"folder": folder, "spec": known_spec(found.spec)})
+    except UNREADABLE as error:
+        name = f"Run {run_id}" if run_id else "This run"
+        text = f"{name} can only be read by the Traindeck of its machine: {error}."
+        return UnreadableRun(run_id, _NOWHERE, text)
+
+
+def decode_event(seq: int, time: float, event: Packed) -> StoredEvent:
+    """Return the event in a message; of a kind that only a newer version knows, a notice."""
+    try:
+        return StoredEvent(seq, time, _decode_event(event))
+    except (msgspec.DecodeError, RecursionError):
+        text = "An event that only a newer version of Traindeck reads."
+        return StoredEvent(seq, time, Notice(text))
+
+
+class SentRuns(msgspec.Struct, frozen=True):
+    """`RunsNews` in a message."""
+
+    ids: list[str]
+    changed: dict[str, Packed]
+    unreadable: dict[str, str] = {}
+    trashed: list[str] = []
+
+
+def pack_runs(news: RunsNews) -> SentRuns:
+    """Return news of the list of runs for a message."""
+    changed = {each.id: encode_run(each) for each in news.changed if isinstance(each, RunInfo)}
+    reasons = {each.id: each.reason for each in news.unreadable}
+    return SentRuns(news.ids, changed, reasons, news.trashed)
+
+
+def unpack_runs(sent: SentRuns, machine: str) -> RunsNews:
+    """Return news of the list of runs of a `machine`, without what is no number of a run."""
+    rows = {run_id: row for run_id, row in sent.changed.items() if is_run_number(run_id)}
+    return RunsNews(
+        [run_id for run_id in sent.ids if is_run_number(run_id)],
+        [decode_run(row, machine, run_id) for run_id, row in rows.items()],
+        {run_id: digest_of(row) for run_id, row in rows.items()},
+        [
+            UnreadableRun(run_id, _NOWHERE, why)
+            for run_id, why in sent.unreadable.items()
+            if is_run_number(run_id)
+        ],
+        [run_id for run_id in sent.trashed if is_run_number(run_id)],
+    )
+
+
+class Curve(msgspec.Struct, frozen=True, omit_defaults=True):
+    """New points of a series."""
+
+    series: str
+    points: PackedPoints
+    replaces: bool = False
+
+
+class StoryPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Events, or lines of a rank."""
+
+    events: list[tuple[int, float, Packed]] = []
+    """Number, time (seconds since the epoch) and event."""
+
+    rank: int = 0
+    lines: list[str] = []
+    has_gaps: bool = False
+
+
+class SentNews(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The `RunNews` of a followed run in a message."""
+
+    cursor: Packed
+    curves: list[Curve] = []
+    story: list[StoryPart] = []
+    run: Packed = b""
+    """A `RunRow`, if it has changed."""
+
+    series: list[str] | None = None
+    trouble: str = ""
+
+
+def pack_news(news: RunNews) -> SentNews:
+    """Return news of a run for a message."""
+    info = news.info
+    return SentNews(
+        cursor=news.cursor,
+        curves=[
+            Curve(update.series, packed_points.pack(update.points), update.replaces)
+            for update in news.curves
+        ],
+        story=[_pack_part(each) for each in news.story],
+        run=encode_run(info) if info else b"",
+        series=None if news.series is None else list(news.series),
+        trouble=news.trouble,
+    )
+
+
+def unpack_news(sent: SentNews, machine: str) -> RunNews:
+    """Return news of a run of a `machine`. Raises ValueError."""
+    story: list[Sequence[StoredEvent] | Output] = []
+    for part in sent.story:
+        if part.events:
+            story.append([decode_event(*event) for event in part.events])
+        else:
+            story.append(Output(part.rank, part.lines, part.has_gaps))
+    curves = [
+        CurveUpdate(curve.series, packed_points.unpack(curve.points), curve.replaces)
+        for curve in sent.curves
+    ]
+    info = decode_run(sent.run, machine) if sent.run else None
+    if isinstance(info, UnreadableRun):
+        return RunNews(curves, story, None, sent.series, info.reason, sent.cursor)
+    return RunNews(curves, story, info, sent.series, sent.trouble, sent.cursor)
+
+
+def _pack_part(part: Sequence[StoredEvent] | Output) -> StoryPart:
+    if isinstance(part, Output):
+        return StoryPart(rank=part.rank, lines=list(part.lines), has_gaps=part.has_gaps)
+    return StoryPart([(each.seq, each.time, encode(each.event)) for each in part])
+
+
+_NOWHERE = Path()
+_decode_row = msgspec.msgpack.Decoder(RunRow).decode
+_decode_event: Any = msgspec.msgpack.Decoder(Event).decode
