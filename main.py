@@ -15,17 +15,9 @@ except KeyboardInterrupt:  # this import has some of its own
     sys.exit(_INTERRUPTED)
 
 
-def _end(*_: object) -> None:
-    """Say that Ctrl-C has ended this process, by an exit code: it takes no import."""
-    os.write(2, b"The command was interrupted.\n")
-    os._exit(_INTERRUPTED)
-
-
 _IS_PROGRAM = __name__ == "__main__" or os.path.basename(sys.argv[0]) == "traindeck"  # noqa: PTH119
 if _IS_PROGRAM and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    # Ctrl-C in the imports is no traceback. `ssh` does not tell a command that a signal has ended
-    # from a connection that broke, so one of another machine ends by an exit code.
-    signal.signal(signal.SIGINT, _end if sys.argv[1:2] == ["--asked-from"] else signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the imports is no traceback
 
 # ruff: noqa: E402
 import argparse
@@ -40,18 +32,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 from engine.system.program import (
     IN_CHECKOUT,
-    MEASURES,
-    answer_about,
-    answer_to,
     call,
     find_tools,
     program_words,
     version,
 )
-from engine.system.streams import end_with_input, lossy_stream, open_closed_streams
+from engine.system.streams import lossy_stream, open_closed_streams
 
 if TYPE_CHECKING:
     from engine.cli.commands.train import RunOptions
+    from engine.interface.engine import Engine
 
 DEVICES = "such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs"
 WITHOUT_DATA = ("record-gpus", "screenshots")
@@ -77,8 +67,6 @@ class Parser(argparse.ArgumentParser):
         is_unknown = re.match(r"unrecognized arguments: (?:.* )?--on\b", message) is not None
         if is_unknown or (self.names_machine and message.startswith("argument ACTION: invalid")):
             text = "This command works on this machine only: leave out `--on`."
-        elif self.prog.endswith(" warm") and message.startswith("argument --on: expected"):
-            text = f"--on names a machine; `{call('warm --allow')}` is the opposite of --off."
         if self.prints_json:
             _print_refusal(text)
         self.exit(2, f"{text}\n")
@@ -86,7 +74,7 @@ class Parser(argparse.ArgumentParser):
 
 def entry() -> int:
     """Run the program that the command line asks for, and return the exit code of the process."""
-    if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, _end):
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     open_closed_streams()
     if not sys.stderr.isatty():
@@ -123,12 +111,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not text.isprintable():
             parser.error(f"{text!r} is not an argument: it holds characters that cannot be shown")
     options = parser.parse_args(arguments, argparse.Namespace(command="", log_level="", machine=""))
-    if options.asked_from:
-        answer_to(*options.asked_from)
-    if options.sent:
-        answer_about(*options.sent)
-    if options.asked_from and options.command in MEASURES and not sys.stdin.isatty():
-        end_with_input()  # it lasts as long as the person's own command waits
     if options.version:
         from engine.cli.errors import report_errors
 
@@ -158,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _log.info(
         "called with %s", [text.replace(secret, "…") if secret else text for text in arguments]
     )
-    code = report_errors(lambda: _run_where(options, arguments), json=Parser.prints_json)
+    code = report_errors(lambda: _run(options), json=Parser.prints_json)
     _log.info("exits with code %d", code)
     return code
 
@@ -233,12 +215,6 @@ def _parser() -> Parser:
         parents=[log],
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    # How a person on another machine calls this program, and this machine: `--on` sends it along.
-    parser.add_argument(
-        "--asked-from", nargs=2, metavar=("PROGRAM", "MACHINE"), help=argparse.SUPPRESS
-    )
-    # What the person calls the recipe that was sent for the command, and its path here.
-    parser.add_argument("--sent", nargs=2, metavar=("NAME", "PATH"), help=argparse.SUPPRESS)
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
 
     def add(name: str, about: str, *parents: Parser) -> Parser:
@@ -342,8 +318,8 @@ def _parser() -> Parser:
         json,
         there,
     )
-    _add_warm(add("warm", "load frameworks in advance, so that runs start at once", json, there))
-    add("recipes", "list the built-in recipes", json, there)
+    _add_warm(add("warm", "load frameworks in advance, so that runs start at once", json))
+    add("recipes", "list the built-in recipes", json)
     env = add("env", "the Pythons that runs can use: add, make, list, check, remove", there)
     _add_env(env, log, json, there)
     _add_export(add("export", "write runs for other programs", json, there))
@@ -812,35 +788,98 @@ def _named_machine(text: str) -> str:
     return text
 
 
-def _run_where(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Carry out the command here, or on the machine that `--on` or `MACHINE:ID` names."""
-    named = [getattr(options, "id", ""), *getattr(options, "ids", ())]
-    named += (getattr(options, "move", None) or ())[:1]
-    if options.machine == "" and not any(":" in text for text in named):
-        return _run(options)
-    from engine.cli import on_machine
-    from engine.cli.commands import remote
-
-    name, rest = on_machine.named_machine(options.machine, named, arguments)
-    return remote.carry_out(on_machine.find_machine(name), options, rest)
-
-
 def _run(options: argparse.Namespace) -> int:
-    """Carry out the command. The imports are in here, so that --help is quick."""
-    if options.command == "serve":  # without the imports of the others: a person waits for it
-        from engine.cli.commands.serve import serve
+    """Carry out the command, by the engine of the machine that `--on` or `MACHINE:ID` names.
 
-        return serve(options.nonce)
-    from engine.cli.commands import (
-        active_run,
-        desktop_entry,
-        fsck,
-        listings,
-        queue,
-        script,
-        show,
-        warm,
-    )
+    The imports are in here, so that --help is quick.
+    """
+    if (code := _run_here(options)) is not None:
+        return code
+    from engine.cli.engines import named_runs, open_engine
+
+    machine = options.machine
+    if id := getattr(options, "id", ""):
+        machine, (options.id,) = named_runs(machine, [id])
+    elif ids := getattr(options, "ids", ()):
+        machine, options.ids = named_runs(machine, ids)
+    elif move := getattr(options, "move", None):
+        machine, (run,) = named_runs(machine, move[:1])
+        options.move = [run, *move[1:]]
+    with open_engine(machine, _what_goes_on(options, machine)) as engine:
+        return _run_with(engine, options)
+
+
+def _what_goes_on(options: argparse.Namespace, machine: str) -> str:
+    """Return what a command has begun there that does not end with the connection."""
+    match options.command:
+        case "train" | "run" | "resume" | "attach":
+            return f"A run that was started there goes on: `{call('runs', machine)}` lists it."
+        case "sweep" if options.action in ("start", "resume"):
+            listed = call("sweep list", machine)
+            return f"A sweep that was started there goes on: `{listed}` lists it."
+        case "export":
+            return "Nothing was exported."
+        case "import":
+            listed = call("runs", machine)
+            return f"Whether the files were imported is not known: `{listed}` lists the runs there."
+        case _:
+            return ""
+
+
+def _run_here(options: argparse.Namespace) -> int | None:
+    """Carry out a command that is for this machine alone; None: it asks an engine."""
+    match options.command:
+        case "serve":
+            from engine.cli.commands.serve import serve
+
+            return serve(options.nonce)
+        case "new-recipe":
+            from engine.cli.commands.new_recipe import new_recipe
+
+            return new_recipe(options.name, options.kind, json=options.json)
+        case "machines":
+            return _machines(options)
+        case "cluster":
+            return _cluster(options)
+        case "recipes":
+            from engine.cli.commands import listings
+
+            return listings.recipes(json=options.json)
+        case "warm":
+            return _warm(options)
+        case "desktop-entry":
+            from engine.cli.commands import desktop_entry
+
+            return desktop_entry.remove() if options.remove else desktop_entry.install()
+        case "record-gpus":
+            find_tools()
+            from tools.record_gpus import record_gpus
+
+            return record_gpus(options.file)
+        case "screenshots":
+            find_tools()
+            from tools.screenshots.pictures import save_pictures
+
+            return save_pictures(options.folder, options.only)
+        case _:
+            return None
+
+
+def _warm(options: argparse.Namespace) -> int:
+    from engine.cli.commands import warm
+
+    if options.list:
+        return warm.show(json=options.json)
+    if options.off:
+        return warm.switch_off(json=options.json)
+    if options.allow:
+        return warm.switch_on(json=options.json)
+    return warm.load(options.framework, json=options.json)
+
+
+def _run_with(engine: Engine, options: argparse.Namespace) -> int:
+    """Carry out a command by an engine."""
+    from engine.cli.commands import active_run, fsck, listings, queue, script, show
     from engine.cli.commands.script import ScriptOptions
     from engine.cli.commands.train import resume, train
     from engine.cli.options import given_options
@@ -849,6 +888,7 @@ def _run(options: argparse.Namespace) -> int:
         case "train" | "resume":
             if options.command == "train":
                 return train(
+                    engine,
                     options.recipe,
                     _run_options(options),
                     planned=options.planned,
@@ -856,6 +896,7 @@ def _run(options: argparse.Namespace) -> int:
                     json=options.json,
                 )
             return resume(
+                engine,
                 options.id,
                 _run_options(options),
                 checkpoint=options.checkpoint,
@@ -869,17 +910,19 @@ def _run(options: argparse.Namespace) -> int:
             from engine.cli.commands.check import check
 
             return check(
+                engine,
                 options.recipe,
                 _run_options(options),
                 seconds=options.seconds,
                 json=options.json,
             )
         case "race":
-            return _race(options)
+            return _race(engine, options)
         case "preflight":
             from engine.cli.commands.planning.preflight import preflight
 
             return preflight(
+                engine,
                 options.recipe,
                 _run_options(options),
                 seconds=options.seconds,
@@ -890,15 +933,12 @@ def _run(options: argparse.Namespace) -> int:
 
             ask = memory.memory if options.command == "memory" else memory.batch_size
             return ask(
+                engine,
                 options.recipe,
                 _run_options(options),
                 limit_mib=options.memory_limit,
                 json=options.json,
             )
-        case "new-recipe":
-            from engine.cli.commands.new_recipe import new_recipe
-
-            return new_recipe(options.name, options.kind, json=options.json)
         case "run":
             script_options = ScriptOptions(
                 devices=options.devices,
@@ -913,59 +953,46 @@ def _run(options: argparse.Namespace) -> int:
                 fields=given_options(options),
             )
             return script.run(
-                options.script, script_options, detach=options.detach, json=options.json
+                engine, options.script, script_options, detach=options.detach, json=options.json
             )
         case "runs":
             from engine.cli.commands.run_query import RunQuery
 
             query = RunQuery(options.filter, options.sort, options.columns, options.csv)
-            return listings.runs(query, json=options.json)
+            return listings.runs(engine, query, json=options.json)
         case "queue" if options.move:
-            return queue.move(*options.move, json=options.json)
+            return queue.move(engine, *options.move, json=options.json)
         case "queue":
-            return queue.show(json=options.json)
+            return queue.show(engine, json=options.json)
         case "show":
-            return show.show(options.id, json=options.json, diff=options.diff)
+            return show.show(engine, options.id, json=options.json, diff=options.diff)
         case "attach":
-            return active_run.attach(options.id, json=options.json)
+            return active_run.attach(engine, options.id, json=options.json)
         case "stop":
-            return active_run.stop(options.id, now=options.now)
+            return active_run.stop(engine, options.id, now=options.now)
         case "checkpoint":
-            return active_run.checkpoint(options.id)
+            return active_run.checkpoint(engine, options.id)
         case "checkpoints":
             from engine.cli.commands.checkpoints import checkpoints
 
-            return checkpoints(options.id, options.copy, options.output, json=options.json)
+            return checkpoints(engine, options.id, options.copy, options.output, json=options.json)
         case "pause":
-            return active_run.pause(options.id, free_devices=options.free_gpus)
+            return active_run.pause(engine, options.id, free_devices=options.free_gpus)
         case "empty-cache":
-            return active_run.empty_cache(options.id)
+            return active_run.empty_cache(engine, options.id)
         case "strategies":
-            return listings.strategies(json=options.json)
+            return listings.strategies(engine, json=options.json)
         case "devices":
-            return listings.devices(json=options.json)
-        case "warm" if options.list:
-            return warm.show(json=options.json)
-        case "warm" if options.off:
-            return warm.switch_off(json=options.json)
-        case "warm" if options.allow:
-            return warm.switch_on(json=options.json)
-        case "warm":
-            return warm.load(options.framework, json=options.json)
-        case "recipes":
-            return listings.recipes(json=options.json)
+            return listings.devices(engine, json=options.json)
         case "env":
-            return _env(options)
-        case "machines":
-            return _machines(options)
-        case "cluster":
-            return _cluster(options)
+            return _env(engine, options)
         case "sweep":
-            return _sweep(options)
+            return _sweep(engine, options)
         case "export":
             from engine.cli.commands.exchange import export_runs
 
             return export_runs(
+                engine,
                 options.ids,
                 options.format,
                 options.output,
@@ -974,30 +1001,19 @@ def _run(options: argparse.Namespace) -> int:
         case "import":
             from engine.cli.commands.exchange import columns_of, import_files
 
-            return import_files(options.paths, columns_of(options), json=options.json)
+            return import_files(engine, options.paths, columns_of(options), json=options.json)
         case "fsck":
-            return fsck.fsck(options.ids, repair=options.repair, json=options.json)
+            return fsck.fsck(engine, options.ids, repair=options.repair, json=options.json)
         case "doctor":
             from engine.cli.commands.doctor import doctor
 
             return doctor(
+                engine,
                 json=options.json,
                 full=options.full,
                 environment=options.environment,
                 output=options.output,
             )
-        case "desktop-entry":
-            return desktop_entry.remove() if options.remove else desktop_entry.install()
-        case "record-gpus":
-            find_tools()
-            from tools.record_gpus import record_gpus
-
-            return record_gpus(options.file)
-        case "screenshots":
-            find_tools()
-            from tools.screenshots.pictures import save_pictures
-
-            return save_pictures(options.folder, options.only)
         case _:
             raise AssertionError(options.command)
 
@@ -1013,7 +1029,7 @@ def _run_options(options: argparse.Namespace) -> RunOptions:
     )
 
 
-def _race(options: argparse.Namespace) -> int:
+def _race(engine: Engine, options: argparse.Namespace) -> int:
     from engine.cli.commands.planning.race import RaceOptions, race_strategies
 
     run = _run_options(options)
@@ -1026,7 +1042,9 @@ def _race(options: argparse.Namespace) -> int:
         options.steps,
         options.side_by_side,
     )
-    return race_strategies(options.recipe, run._replace(fields=fields), chosen, json=options.json)
+    return race_strategies(
+        engine, options.recipe, run._replace(fields=fields), chosen, json=options.json
+    )
 
 
 def _cluster(options: argparse.Namespace) -> int:
@@ -1037,23 +1055,23 @@ def _cluster(options: argparse.Namespace) -> int:
     return cluster(options.action or "status", ClusterOptions(**given))
 
 
-def _sweep(options: argparse.Namespace) -> int:
+def _sweep(engine: Engine, options: argparse.Namespace) -> int:
     """Carry out an action of `sweep`."""
     from engine.cli.commands import sweep
     from engine.cli.output import Refused
     from engine.sweeps.proposal import DEFAULT_TRIALS, SweepOptions
 
     if options.action in ("show", "stop", "resume") and not options.number:
-        raise Refused(f"Which sweep? `{call('sweep list')}` lists them.")
+        raise Refused(f"Which sweep? `{call('sweep list', engine.machine)}` lists them.")
     match options.action:
         case "list":
-            return sweep.show_all(json=options.json)
+            return sweep.show_all(engine, json=options.json)
         case "show":
-            return sweep.show(options.number, json=options.json)
+            return sweep.show(engine, options.number, json=options.json)
         case "stop":
-            return sweep.stop(options.number)
+            return sweep.stop(engine, options.number)
         case "resume":
-            return sweep.resume(options.number, detach=options.detach, json=options.json)
+            return sweep.resume(engine, options.number, detach=options.detach, json=options.json)
     chosen = SweepOptions(
         sampler=options.sampler,
         trials=DEFAULT_TRIALS if options.trials is None else options.trials,
@@ -1064,7 +1082,12 @@ def _sweep(options: argparse.Namespace) -> int:
         seed=options.sampler_seed,
     )
     return sweep.start(
-        options.recipe, _run_options(options), chosen, detach=options.detach, json=options.json
+        engine,
+        options.recipe,
+        _run_options(options),
+        chosen,
+        detach=options.detach,
+        json=options.json,
     )
 
 
@@ -1084,22 +1107,20 @@ def _machines(options: argparse.Namespace) -> int:
             raise AssertionError(options.action)
 
 
-def _env(options: argparse.Namespace) -> int:
+def _env(engine: Engine, options: argparse.Namespace) -> int:
     from engine.cli.commands import env
-    from engine.environments.creation import remove_leftovers
 
-    remove_leftovers()
     match options.action:
         case "add":
-            return env.add(options.name, options.python, options.create, json=options.json)
+            return env.add(engine, options.name, options.python, options.create, json=options.json)
         case "list":
-            return env.show(json=options.json)
+            return env.show(engine, json=options.json)
         case "check":
-            return env.check(options.name, json=options.json)
+            return env.check(engine, options.name, json=options.json)
         case "remove":
-            return env.remove(options.name, json=options.json)
+            return env.remove(engine, options.name, json=options.json)
         case "use":
-            return env.use(options.name, options.frameworks or (), json=options.json)
+            return env.use(engine, options.name, options.frameworks or (), json=options.json)
         case _:
             raise AssertionError(options.action)
 

@@ -24,10 +24,10 @@ from pathlib import Path
 from engine.messages.events import Metrics, Points, Progress, TrainingStarted
 from engine.remote import ssh
 from engine.remote.connection import Connection, LinkState
-from engine.remote.machines import RemoteMachine
 from engine.remote.watched import RemoteFollow
 from engine.runs.run_follower import RunNews
 from engine.runs.store.run_store import RunStore
+from engine.system.machines import RemoteMachine
 from engine.system.paths import HOME_VARIABLE
 from tests.support import slow_link, ssh_server
 from tests.support.recorded_runs import new_run_folder, this_process_supervises

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from benchmarks.remote import open_link
 from benchmarks.remote_window import RATE, SETTLING_SECONDS, Window
-from engine.remote import machines
-from engine.remote.machines import RemoteMachine
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.study import RUN, open_study, suggest
+from engine.system import machines
+from engine.system.machines import RemoteMachine
 from engine.system.paths import HOME_VARIABLE
 from gui.bridge.curves.sweep_curves import SweepLines
 from tests.support import slow_link, ssh_server

@@ -28,9 +28,9 @@ from benchmarks.remote import (
     open_link,
     train,
 )
-from engine.remote import machines
-from engine.remote.machines import RemoteMachine
 from engine.runs.store.run_store import RunStore
+from engine.system import machines
+from engine.system.machines import RemoteMachine
 from engine.system.paths import HOME_VARIABLE
 from gui.app import AppController
 from gui.style.theme import ThemeController

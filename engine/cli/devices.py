@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 from engine.cli.output import Refused
-from engine.cluster import membership
 from engine.cluster.member import Member
-from engine.cluster.membership import ClusterError
+from engine.interface.engine import Engine
+from engine.interface.values import MachineDevices
 from engine.spec.device_names import (
     is_logical_cpu,
     is_mig_slice,
@@ -20,71 +20,65 @@ from engine.spec.device_names import (
 )
 from engine.spec.strategy import Strategy
 from engine.system.program import call
-from engine.telemetry.given_gpus import GivenGpus, given_gpus
-from engine.telemetry.helper_client import snapshot_once
-from engine.telemetry.snapshot import Snapshot
+from engine.telemetry.given_gpus import GivenGpus
 
 ALL_GPUS = "all-gpus"
 _CPU = re.compile(r"cpu(?::(\d{1,3}))?", re.ASCII)
 _GPU = re.compile(r"(?:gpu|cuda):(\d{1,3})", re.ASCII)
 
 
-def default_devices() -> tuple[str, ...]:
-    """Return the first GPU that was given, or one CPU device if there is none."""
-    return (*given_gpus(snapshot_once()).uuids, "cpu:0")[:1]
-
-
-def resolve_devices(text: str) -> tuple[str, ...]:
+def resolve_devices(engine: Engine, text: str | None) -> tuple[str, ...]:
     """Return the devices that `cpu:0,gpu:1,GPU-...` or `all-gpus` names, as `RunSpec` names them.
 
-    `gpu:k` and `cuda:k` are the GPU that `nvidia-smi` numbers k; `NAME/gpu:k` is that of another
-    machine of the cluster. Raises Refused.
+    None: the first GPU that was given, or one CPU device if there is none. `gpu:k` and `cuda:k` are
+    the GPU that `nvidia-smi` numbers k; `NAME/gpu:k` is that of another machine of the cluster.
+    Raises Refused.
     """
+    if text is None:
+        return (*engine.list_devices().given.uuids, "cpu:0")[:1]
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise Refused(f"--devices {text!r} has an empty entry: say, for example, cpu:0,cpu:1.")
-    here = _this_place()  # asked at most once, and only for names that need the driver
-    others = cache(_other_places)
+    here = _Place(engine.machine, "", cache(engine.list_devices))  # asked only if that is needed
+    others = cache(lambda: _other_places(engine))
     return tuple(device for name in names for device in _resolve(name, here, others))
 
 
 class _Place(NamedTuple):
     """A machine whose devices are named."""
 
-    machine: str
-    """Its name in the cluster; empty: this machine."""
+    name: str
+    """What the user calls it; empty: this machine."""
 
-    snapshot: Callable[[], Snapshot]
-    given: Callable[[Snapshot], GivenGpus]
+    in_cluster: str
+    """Its name in the cluster; empty: the machine that starts the run."""
+
+    devices: Callable[[], MachineDevices]
 
     @property
     def called(self) -> str:
-        return self.machine or "this machine"
+        return self.in_cluster or self.name or "this machine"
 
 
-def _this_place() -> _Place:
-    return _Place("", cache(snapshot_once), given_gpus)
+def _other_places(engine: Engine) -> dict[str, _Place]:
+    """Return the machines of the cluster by name, also the engine's own. Raises Refused."""
+    found = engine.list_members()
+    if found.problem:
+        raise Refused(found.problem)
+    if not found.members:
+        raise Refused(f"{engine.machine or 'This machine'} is in no cluster.")
+    return {
+        each.name: _Place(engine.machine, "", engine.list_devices)
+        if each.is_here
+        else _Place(each.name, each.name, partial(_devices_of, each))
+        for each in found.members
+    }
 
 
-def _other_places() -> dict[str, _Place]:
-    """Return the machines of the cluster by name, also this one. Raises Refused."""
-    try:
-        return {
-            each.name: _this_place() if each.is_here else _place_of(each)
-            for each in membership.members()
-        }
-    except ClusterError as error:
-        raise Refused(str(error)) from error
-
-
-def _place_of(member: Member) -> _Place:
-    return _Place(member.name, lambda: _snapshot_of(member), lambda _: member.given)
-
-
-def _snapshot_of(member: Member) -> Snapshot:
+def _devices_of(member: Member) -> MachineDevices:
     if member.snapshot is None:
         raise Refused(f"The devices of {member.name} are not known. {member.problem}")
-    return member.snapshot
+    return MachineDevices(member.snapshot, member.given)
 
 
 def _resolve(name: str, here: _Place, others: Callable[[], dict[str, _Place]]) -> Sequence[str]:
@@ -96,8 +90,10 @@ def _resolve(name: str, here: _Place, others: Callable[[], dict[str, _Place]]) -
         raise Refused(
             f"There is no machine {machine!r} in the cluster; there are: {', '.join(others())}."
         )
-    place.snapshot()  # also for a CPU: a machine that was lost has no devices
-    return [on_machine(place.machine, each) for each in _resolve_on(place, local_name(name), name)]
+    place.devices()  # also for a CPU: a machine that was lost has no devices
+    return [
+        on_machine(place.in_cluster, each) for each in _resolve_on(place, local_name(name), name)
+    ]
 
 
 def _resolve_on(place: _Place, local: str, name: str) -> Sequence[str]:
@@ -112,23 +108,25 @@ def _resolve_on(place: _Place, local: str, name: str) -> Sequence[str]:
     if local.startswith("GPU-") or is_mig_slice(local):
         return [local]
     if local == ALL_GPUS:
-        given = place.given(place.snapshot())
+        devices = place.devices()
+        given = devices.given
         if not given.uuids and given.limit:
             raise Refused(f"{name} is not there: {given.limit} gives Traindeck no GPU.")
         if not given.uuids:
-            raise Refused(f"{name} is not there: {place.snapshot().gpu_note or 'no GPU answers.'}")
+            raise Refused(f"{name} is not there: {devices.snapshot.gpu_note or 'no GPU answers.'}")
         return given.uuids
     if gpu := _GPU.fullmatch(local):
         return [_numbered(name, int(gpu[1]), place)]
     raise Refused(
         f"{name!r} names no device: say cpu:0, gpu:0, all-gpus or a GPU's UUID "
-        f"(`{call('devices')}` lists them)."
+        f"(`{call('devices', place.name)}` lists them)."
     )
 
 
 def _numbered(name: str, number: int, place: _Place) -> str:
     """Return the UUID of the GPU to which the driver gives `number`."""
-    snapshot = place.snapshot()
+    devices = place.devices()
+    snapshot = devices.snapshot
     gpus = {gpu.index: gpu for gpu in snapshot.devices if gpu.kind == "gpu"}
     gpu = gpus.get(number)
     if gpu is None:
@@ -142,14 +140,14 @@ def _numbered(name: str, number: int, place: _Place) -> str:
             f"{name} ({gpu.name}) is divided into slices (MIG): name one of them by its UUID, such "
             f"as {gpu.slices[0].uuid}."
         )
-    if refusal := place.given(snapshot).refusal(gpu.id, f"{name} ({gpu.name})"):
+    if refusal := devices.given.refusal(gpu.id, f"{name} ({gpu.name})"):
         raise Refused(refusal)
     return gpu.id
 
 
-def why_not_here(strategy: Strategy, snapshot: Snapshot) -> str:
-    """Return why a strategy cannot run on any devices of this machine; empty if it can."""
-    gpus = given_gpus(snapshot).uuids
+def why_not_there(strategy: Strategy, given: GivenGpus) -> str:
+    """Return why a strategy cannot run on any devices of a machine; empty if it can."""
+    gpus = given.uuids
     candidates = [("cpu:0",), ("cpu:0", "cpu:1"), tuple(gpus[:1]), tuple(gpus[:2]), tuple(gpus)]
     reasons: list[list[str]] = []
     for devices in dict.fromkeys(filter(None, candidates)):

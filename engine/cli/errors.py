@@ -19,9 +19,10 @@ from engine.cli.output import (
     printable,
     refusal_as_json,
 )
-from engine.client import CannotStart, CommandFailed, NoSuchRun
-from engine.repair.take_over import CannotTakeOver
-from engine.spec.catalog import UnknownName
+from engine.client import CannotStart
+from engine.interface import values
+from engine.interface.failures import known_exceptions
+from engine.interface.local_watches import NoStore
 from engine.spec.validation import Problem
 
 
@@ -37,13 +38,12 @@ def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
         code = action()
         sys.stdout.flush()
         return code
-    except (CannotStart, CannotTakeOver, NoSuchRun, CommandFailed, UnknownName, Refused) as error:
-        found = error.problems if isinstance(error, CannotStart) else [Problem("", str(error))]
-        if json:
-            print_json(refusal_as_json(found))
-        return _print_error(str(error), Exit.REFUSED)
+    except (CannotStart, Refused) as error:
+        return _print_refusal(error, json=json)
     except NoAnswer as error:
         return _print_end("failed", str(error), Exit.FAILED, json=json and not error.is_printed)
+    except (values.NoAnswer, NoStore) as error:
+        return _print_end("failed", str(error), Exit.FAILED, json=json)
     except Interrupted as error:
         return _print_end("interrupted", str(error), Exit.INTERRUPTED, json=json)
     except BrokenPipeError:
@@ -57,9 +57,20 @@ def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
         except OSError:  # it was standard output that could not be written
             _leave_output()
         return code
+    except Exception as error:
+        if not isinstance(error, tuple(known_exceptions().values())):
+            raise
+        return _print_refusal(error, json=json)
     except KeyboardInterrupt:
         text = "The command was interrupted."
         return _print_end("interrupted", text, Exit.INTERRUPTED, json=json)
+
+
+def _print_refusal(error: Exception, *, json: bool) -> int:
+    found = error.problems if isinstance(error, CannotStart) else [Problem("", str(error))]
+    if json:
+        print_json(refusal_as_json(found))
+    return _print_error(str(error), Exit.REFUSED)
 
 
 def _leave_output() -> None:

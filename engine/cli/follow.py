@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import signal
+import threading
 import time
 from contextlib import suppress
 from types import FrameType
@@ -12,12 +14,13 @@ from typing import Any, Self
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 
-from engine import client
 from engine.cli.output import Exit, Interrupted, err, one_run_as_json, out, print_json
 from engine.cli.progress import ProgressView
 from engine.cli.summary import print_failure, print_summary
-from engine.cli.watch import Update, last_seq, updates
+from engine.cli.watch import updates
 from engine.client import CommandFailed, RunInfo
+from engine.interface.engine import Engine
+from engine.interface.run_news import RunUpdate
 from engine.messages import commands
 from engine.processes.process import END_SIGNALS
 from engine.runs.run_state import RunState
@@ -44,6 +47,12 @@ class CtrlC:
         self._previous_handlers: dict[int, Any] = {}
         self._terminals: list[int] = []
 
+    @property
+    def event(self) -> threading.Event:
+        """An event that is set by Ctrl-C. A signal handler must not set one that a thread waits
+        for."""
+        return _Interrupted(self)
+
     def __enter__(self) -> Self:
         self._terminals = [stream for stream in _OUTPUTS if os.isatty(stream)]
         for number in END_SIGNALS:
@@ -63,7 +72,7 @@ class CtrlC:
         if number != signal.SIGTERM:
             self._leave_terminal()
 
-    def show(self, view: ProgressView, update: Update) -> None:
+    def show(self, view: ProgressView, update: RunUpdate) -> None:
         """Show `update`. If the terminal was just closed, writing fails before the signal comes."""
         try:
             view.show(update)
@@ -82,6 +91,21 @@ class CtrlC:
 
 
 _OUTPUTS = (1, 2)
+
+
+class _Interrupted(threading.Event):
+    def __init__(self, ctrl_c: CtrlC) -> None:
+        super().__init__()
+        self._ctrl_c = ctrl_c
+
+    def is_set(self) -> bool:
+        return self._ctrl_c.count > 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while not self.is_set() and time.monotonic() < deadline:
+            time.sleep(min(_FRAME_SECONDS, max(0.0, deadline - time.monotonic())))
+        return self.is_set()
 
 
 class VerificationView:
@@ -127,49 +151,58 @@ class VerificationView:
             self._bar.update(self._task, completed=done, total=total, refresh=True)
 
 
-def follow_started_run(run_id: str, ctrl_c: CtrlC, *, after: int, attempt: int, json: bool) -> Exit:
+def follow_started_run(
+    engine: Engine, run_id: str, ctrl_c: CtrlC, *, after: int, attempt: int, json: bool
+) -> Exit:
     """Follow a run that this command started. Ctrl-C stops it, and a second one ends it at once.
 
     The end of the login session or of the terminal stops it too.
     """
-    follow_to_end(run_id, ctrl_c, after=after, attempt=attempt)
-    return report_end(run_id, json=json)
-
-
-def follow_to_end(run_id: str, ctrl_c: CtrlC, *, after: int = 0, attempt: int = 1) -> None:
-    """Show the progress of a run that this command started until it is over, and print no more."""
     handled = 0
-    with ProgressView(client.get_run(run_id).title) as view:
-        for update in updates(run_id, after=after, attempt=attempt):
+    with ProgressView(engine.get_run(run_id).title) as view:
+        for update in updates(engine, run_id, after=after, attempt=attempt):
             ctrl_c.show(view, update)
             if ctrl_c.count > handled and not update.state.is_over:
                 handled = ctrl_c.count
-                _stop(run_id, view, now=handled > 1)
+                _stop(engine, run_id, view, now=handled > 1)
+    return report_end(engine, run_id, json=json)
 
 
-def follow_active_run(run_id: str, ctrl_c: CtrlC, *, json: bool) -> Exit:
-    """Follow a run that was active before; Ctrl-C ends the following. Raises NoSuchRun."""
-    info = client.get_run(run_id)
+def follow_active_run(engine: Engine, info: RunInfo, ctrl_c: CtrlC, *, json: bool) -> Exit:
+    """Follow a run that was active before; Ctrl-C ends the following."""
+    run_id = info.id
     with ProgressView(info.title) as view:
-        for update in updates(run_id, after=last_seq(info.folder), attempt=info.status.attempt):
+        for update in updates(engine, run_id, after=-1, attempt=info.status.attempt):
             ctrl_c.show(view, update)
             if ctrl_c.count and not update.state.is_over:
-                view.say(f"Run {run_id} goes on: `{call(f'attach {run_id}')}` follows it again.")
+                again = call(f"attach {run_id}", engine.machine)
+                view.say(f"Run {run_id} goes on: `{again}` follows it again.")
                 if json:
-                    print_json(one_run_as_json(client.get_run(run_id)))
+                    print_run_as_json(engine, run_id)
                 return Exit.DONE
-    return report_end(run_id, json=json)
+    return report_end(engine, run_id, json=json)
 
 
-def report_end(run_id: str, *, json: bool) -> Exit:
+def report_end(engine: Engine, run_id: str, *, json: bool) -> Exit:
     """Print the end of a run, and return the exit code."""
-    info = client.get_run(run_id)
+    info, details = engine.get_run(run_id), engine.read_details(run_id)
     if json:
-        print_json(one_run_as_json(info))
+        print_json(one_run_as_json(info, details))
     else:
-        print_summary(out(), info)
-    print_failure(err(), info)
+        print_summary(out(), info, details, now_of(engine, info))
+    print_failure(err(), details.failure)
     return exit_code(info)
+
+
+def now_of(engine: Engine, info: RunInfo) -> float:
+    """Return the time of day where a run is: the clock of another machine may differ, so there it
+    is that of the newest event."""
+    return info.status.updated if engine.machine else time.time()
+
+
+def print_run_as_json(engine: Engine, run_id: str) -> None:
+    """Print the JSON object of one run."""
+    print_json(one_run_as_json(engine.get_run(run_id), engine.read_details(run_id)))
 
 
 def exit_code(info: RunInfo) -> Exit:
@@ -177,23 +210,24 @@ def exit_code(info: RunInfo) -> Exit:
     return _EXIT_CODES.get(info.state, Exit.FAILED)
 
 
-def _stop(run_id: str, view: ProgressView, *, now: bool) -> None:
+def _stop(engine: Engine, run_id: str, view: ProgressView, *, now: bool) -> None:
     if now:
         view.say("stopping at once")
     else:
         view.say("stopping: saving a checkpoint; Ctrl-C again ends at once")
     try:
-        client.send(run_id, commands.Stop(now=now))
+        engine.send(run_id, commands.Stop(now=now))
     except CommandFailed as error:
         view.say(str(error))
 
 
-def print_detached(run_id: str, *, json: bool) -> Exit:
+def print_detached(engine: Engine, run_id: str, *, json: bool) -> Exit:
     """Print the number of a run that goes on by itself, or with `json` its object."""
     if json:
-        print_json(one_run_as_json(client.get_run(run_id)))
+        print_run_as_json(engine, run_id)
     else:
         out().print(run_id)
-    hint = f"Run {run_id} has started: `{call(f'attach {run_id}')}` follows it."
+    follows = call(f"attach {run_id}", engine.machine)
+    hint = f"Run {run_id} has started: `{follows}` follows it."
     err().print(hint, soft_wrap=True)
     return Exit.DONE

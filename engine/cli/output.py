@@ -15,11 +15,9 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from engine import client
-from engine.client import RunInfo
-from engine.runs.run_info import failure_of
+from engine.interface.values import RunDetails
+from engine.runs.run_info import RunInfo
 from engine.runs.run_state import STEP_SECONDS, THROUGHPUT, RunState
-from engine.runs.store.store_reader import RunReader
 from engine.scripts.secrets import shown_words
 from engine.spec.validation import Problem
 from engine.system import units
@@ -138,13 +136,10 @@ def run_as_json(info: RunInfo) -> dict[str, Any]:
     }
 
 
-def one_run_as_json(info: RunInfo) -> dict[str, Any]:
-    """Return the JSON object that `--json` prints for one run: as in a list, and with its failure.
-
-    Raises sqlite3.Error.
-    """
-    failure = failure_of(info)
-    script = _script_as_json(info) if info.spec.is_script else {}
+def one_run_as_json(info: RunInfo, details: RunDetails) -> dict[str, Any]:
+    """Return the JSON object that `--json` prints for one run: as in a list, with its failure."""
+    failure = details.failure
+    script = _script_as_json(info, details) if info.spec.is_script else {}
     return run_as_json(info) | script | ({"failure": failure} if failure else {})
 
 
@@ -152,19 +147,16 @@ _NO_RESULTS = ("device/", "rank/", STEP_SECONDS, THROUGHPUT)
 """Series that no script has captured or logged."""
 
 
-def _script_as_json(info: RunInfo) -> dict[str, Any]:
+def _script_as_json(info: RunInfo, details: RunDetails) -> dict[str, Any]:
     """Return what is said of a run of a script besides: its command, what resuming means, and the
-    last value of every series that was captured. Raises sqlite3.Error."""
-    newest: dict[str, float] = {}
-    if info.status.attempt:
-        with RunReader(info.folder) as reader:
-            newest = reader.newest_values()
-    metrics = {name: value for name, value in newest.items() if not name.startswith(_NO_RESULTS)}
+    last value of every series that was captured."""
+    newest = details.newest.items()
+    metrics = {name: value for name, value in newest if not name.startswith(_NO_RESULTS)}
     return {
         "metrics": metrics,
         "command": shown_words(info.spec.command),
         "working_folder": info.spec.working_folder,
-        "resume": client.resume_meaning(info),
+        "resume": details.resuming,
     }
 
 

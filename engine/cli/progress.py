@@ -11,7 +11,7 @@ from typing import Self
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from engine.cli.output import err, format_duration, format_number
-from engine.cli.watch import Update
+from engine.interface.run_news import RunUpdate
 from engine.messages.events import (
     Alarm,
     CheckpointFailed,
@@ -60,7 +60,7 @@ class ProgressView:
         """Print one line above the bar."""
         self._console.print(text, soft_wrap=True)
 
-    def show(self, update: Update) -> None:
+    def show(self, update: RunUpdate) -> None:
         """Show the progress and the new events."""
         status = update.status
         self._epochs = status.epochs

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,12 +12,12 @@ from engine.cli.output import (
     format_number,
 )
 from engine.client import RunInfo
-from engine.runs import checkpoint_files
-from engine.runs.run_info import failure_of
+from engine.interface.values import RunDetails
+from engine.messages.events import Failure
 
 
-def print_summary(console: Console, info: RunInfo) -> None:
-    """Print the result of a run."""
+def print_summary(console: Console, info: RunInfo, details: RunDetails, now: float) -> None:
+    """Print the result of a run; `now`: the time of day on its machine."""
     status = info.status
     table = Table.grid(padding=(0, 2))
     state = Text(str(info.state), STATE_STYLES.get(info.state, ""))
@@ -35,7 +32,7 @@ def print_summary(console: Console, info: RunInfo) -> None:
     elif info.spec.steps:
         table.add_row("epoch", f"{status.epoch}")
     table.add_row("step", _of_total(info))
-    end = status.updated if info.state.is_over else time.time()
+    end = status.updated if info.state.is_over else now
     table.add_row("time", format_duration(status.seconds(end)))
     if status.samples_per_second > 0:
         table.add_row("throughput", f"{status.samples_per_second:,.0f} samples/s")
@@ -44,7 +41,7 @@ def print_summary(console: Console, info: RunInfo) -> None:
     for name, value in sorted(status.metrics.items()):
         table.add_row(name, format_number(value))
     if status.checkpoint:
-        table.add_row("checkpoint", _newest_checkpoint(info))
+        table.add_row("checkpoint", details.checkpoint)
     table.add_row("folder", str(info.folder))
     console.print(table)
 
@@ -56,19 +53,8 @@ def _of_total(info: RunInfo) -> str:
     return f"{step} of {total}" if has_end else str(step)
 
 
-def _newest_checkpoint(info: RunInfo) -> str:
-    """Return the folder of the newest checkpoint, or which one is lost."""
-    # An old store names a whole path, which is wrong once the data folder was moved.
-    path = info.folder / checkpoint_files.FOLDER / Path(info.status.checkpoint).name
-    if path.exists():
-        return str(path)
-    newest = max(checkpoint_files.folders(info.folder).values(), default=None)
-    return f"{path.name} is not there any more" + (f"; the newest is {newest}" if newest else "")
-
-
-def print_failure(console: Console, info: RunInfo) -> None:
-    """Print the root cause if the run has failed. Raises sqlite3.Error."""
-    failure = failure_of(info)
+def print_failure(console: Console, failure: Failure | None) -> None:
+    """Print the root cause, if a run has failed."""
     if failure is None:
         return
     console.print(failure.message, style="red", soft_wrap=True)

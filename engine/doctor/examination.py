@@ -75,7 +75,7 @@ class Examination:
         progress: Callable[[str], None] = lambda what: None,
     ) -> None:
         """`environment` None: that of this process. `progress` is told what is checked next."""
-        self._pythons = pythons
+        self.pythons = pythons
         self._environment = os.environ if environment is None else environment
         self._is_cancelled = is_cancelled
         self._progress = progress
@@ -91,13 +91,13 @@ class Examination:
         else:
             yield from driver_checks(self.driver, self._environment)
         yield from self._mixes()
-        torch = builds.torch_checks(self._torch, self.driver, self._pythons.torch)
+        torch = builds.torch_checks(self._torch, self.driver, self.pythons.torch)
         tensorflow = builds.tensorflow_checks(
             self._tensorflow,
             self.driver,
-            self._pythons.tensorflow,
+            self.pythons.tensorflow,
             has_system_cuda=has_system_cuda(
-                self._tensorflow, self._pythons.tensorflow, self._environment
+                self._tensorflow, self.pythons.tensorflow, self._environment
             ),
         )
         self._torch_works = torch[0].ok is not None and any(check.ok for check in torch)
@@ -108,7 +108,7 @@ class Examination:
     def machine(self) -> Iterator[Check]:
         """Yield what the system has for compilation and loaders. Raises Cancelled."""
         self._progress("shared memory, compiler, headers")
-        python = self._pythons.torch
+        python = self.pythons.torch
         answer = self._ask("machine", seconds=MACHINE_SECONDS, python=python)
         facts = _converted(answer, MachineFacts)
         if facts is None:
@@ -119,11 +119,11 @@ class Examination:
     def imports(self) -> Iterator[Check]:
         """Import each framework, and yield what it says of its build. Raises Cancelled."""
         for title, probe, python, installed in (
-            ("PyTorch", "torch_build", self._pythons.torch, self._torch.torch),
+            ("PyTorch", "torch_build", self.pythons.torch, self._torch.torch),
             (
                 "TensorFlow",
                 "tensorflow_build",
-                self._pythons.tensorflow,
+                self.pythons.tensorflow,
                 self._tensorflow.tensorflow,
             ),
         ):
@@ -203,11 +203,11 @@ class Examination:
 
     @cached_property
     def _torch(self) -> Installed:
-        return installed_for(self._pythons.torch)
+        return installed_for(self.pythons.torch)
 
     @cached_property
     def _tensorflow(self) -> Installed:
-        return installed_for(self._pythons.tensorflow)
+        return installed_for(self.pythons.tensorflow)
 
     def _torch_on(self, uuid: str, gpu: GpuFacts) -> Check:
         self._progress(f"PyTorch on {gpu.label}")
@@ -215,7 +215,7 @@ class Examination:
             "torch_gpu",
             "cuda",
             seconds=GPU_SECONDS,
-            python=self._pythons.torch,
+            python=self.pythons.torch,
             variables={**_BY_UUID, VISIBLE: uuid},
         )
         facts = _converted(answer, ComputationFacts)
@@ -236,7 +236,7 @@ class Examination:
             "torch_ranks",
             *("nccl", str(len(first)), str(SUM_SECONDS)),
             seconds=_RANKS_SECONDS,
-            python=self._pythons.torch,
+            python=self.pythons.torch,
             variables={**_BY_UUID, VISIBLE: ",".join(gpu.uuid for gpu in first)},
         )
         facts = _converted(answer, RanksFacts)
@@ -245,7 +245,7 @@ class Examination:
         return computation.ranks_check(facts, [gpu.label for gpu in first], SUM_SECONDS)
 
     def _tensorflow_on(self, uuids: list[str]) -> Iterator[Check]:
-        python = self._pythons.tensorflow
+        python = self.pythons.tensorflow
         visible = {**_QUIET, **_BY_UUID, VISIBLE: ",".join(uuids)}
         self._progress("TensorFlow on GPUs")
         answer = self._ask(
@@ -285,7 +285,7 @@ class Examination:
         return ask(probe, *arguments, is_cancelled=self._is_cancelled, **options)
 
     def _mixes(self) -> Iterator[Check]:
-        if self._pythons.torch == self._pythons.tensorflow:
+        if self.pythons.torch == self.pythons.tensorflow:
             yield builds.mix_check(self._torch)
         else:
             yield builds.mix_check(self._torch, "PyTorch")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import GenericAlias
@@ -19,13 +19,14 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 import msgspec
 
 from engine.interface import packed_points, run_news
-from engine.interface.engine import Engine, Terms
+from engine.interface.engine import Engine, Stream, Terms
 from engine.interface.packed_points import PackedPoints
-from engine.interface.run_news import RunsNews, SentNews, SentRuns
+from engine.interface.run_news import RunsNews, RunUpdate, SentNews, SentRuns, SentUpdate
 from engine.interface.value_encoding import encode, known_spec, plain, without_defaults
-from engine.interface.values import CheckpointName, is_time
+from engine.interface.values import CheckpointName, Packed, is_time
 from engine.runs.checkpoint_files import CheckpointInfo, Manifest
 from engine.runs.run_follower import RunNews
+from engine.runs.run_info import RunInfo
 from engine.runs.settings_history import SettingsHistory
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
@@ -83,7 +84,7 @@ def _method(name: str, function: Any) -> Method:
             functions[each] = GenericAlias(tuple, tuple(get_args(kind)[0]))
         else:
             values[each] = kind
-    if yields := get_origin(answer) is Iterator:
+    if yields := get_origin(answer) is Stream:
         answer = next(each for each in get_args(get_args(answer)[0]) if each is not type(None))
     signature = inspect.signature(function)
     return Method(name, function.terms, values, functions, event, answer, yields, signature)
@@ -196,6 +197,8 @@ _FORMS: dict[Any, _Form] = {
     StoredPoints: _Form(
         PackedPoints, packed_points.pack, lambda found, _: packed_points.unpack(found)
     ),
+    RunInfo: _Form(Packed, run_news.encode_run, run_news.unpack_run),
+    RunUpdate: _Form(SentUpdate, run_news.pack_update, run_news.unpack_update),
     RunNews: _Form(SentNews, run_news.pack_news, run_news.unpack_news),
     RunsNews: _Form(SentRuns, run_news.pack_runs, run_news.unpack_runs),
     SettingsHistory: _Form(_StoredSettings, _pack_settings, _unpack_settings),

@@ -13,12 +13,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from engine.doctor.check import Check
 from engine.environments.registry import Environment
 from engine.imports.csv_tables import ColumnNames
-from engine.interface.run_news import RunsNews
+from engine.interface.run_news import RunsNews, RunUpdate
 from engine.interface.sweep_news import SweepsNews
 from engine.interface.values import (
+    CheckedFiles,
+    ClusterMembers,
     Code,
     CreationPart,
     ExaminationPart,
@@ -26,10 +27,16 @@ from engine.interface.values import (
     ImportedRuns,
     ImportSource,
     LogLines,
+    MachineDevices,
     MostPoints,
     OfferedFile,
     Packed,
+    QueuedRun,
+    RemovedEnvironment,
+    ResumedRun,
+    RunDetails,
     RunNumber,
+    StoppingRun,
     TemporaryFolder,
 )
 from engine.messages.commands import Command
@@ -37,9 +44,9 @@ from engine.messages.events import RecipeVersion
 from engine.planning import requests as planning
 from engine.planning.kept import Earlier
 from engine.planning.measuring_process import MeasuringEnd
-from engine.planning.recipe_check import CHECK_SECONDS, END_SECONDS, CheckResult
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_follower import RunNews
+from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import ChangedNotes
 from engine.runs.run_overview import RunOverview
 from engine.runs.settings_history import SettingsHistory
@@ -48,6 +55,19 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from engine.sweeps.sweep import Sweep
 from engine.telemetry.snapshot import Snapshot
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Stream(Protocol[T_co]):
+    """What a method yields, such as a generator; whoever leaves it early closes it."""
+
+    def __iter__(self) -> Iterator[T_co]: ...
+
+    def __next__(self) -> T_co: ...
+
+    def close(self) -> None: ...
+
 
 Progress = Callable[[int, int], None]
 """Gets what is done and the total. What it raises ends the call, and comes out of it."""
@@ -120,9 +140,31 @@ class Engine(Protocol):
     def check(self, spec: RunSpec) -> list[Problem]:
         """Return every reason why a run cannot be started now."""
 
+    @offered()
+    def describe_script(
+        self,
+        command: Sequence[str],
+        folder: str,
+        devices: tuple[str, ...],
+        *,
+        strategy: str = "",
+        interpreter: str = "",
+    ) -> RunSpec:
+        """Return the settings of a run of `command` in a folder of that machine.
+
+        `folder`: relative to the one of the user there. `strategy`: a name; empty: by what the
+        script mentions. Raises UnknownName.
+        """
+
     @offered(START_SECONDS, acts=True)
-    def start(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> RunNumber:
-        """Start a run with `tags` in its notes, and return its number. Raises CannotStart."""
+    def start(
+        self, spec: RunSpec, tags: tuple[str, ...] = (), planned: int | None = None
+    ) -> RunNumber:
+        """Start a run with `tags` in its notes, and return its number.
+
+        `planned`: the number of what was measured before, of which the run keeps a copy; None: the
+        newest for the same recipe. Raises CannotStart, NoSuchResult.
+        """
 
     @offered(LONGEST_SECONDS, acts=True)
     def resume(
@@ -134,12 +176,38 @@ class Engine(Protocol):
         progress: Progress,
         *,
         as_new: bool,
-    ) -> RunNumber:
-        """Let an ended run go on, and return the number of the run that does.
+    ) -> ResumedRun:
+        """Let an ended run go on, as itself or as a new one.
 
         `checkpoint`: the name of one; empty: the newest. `progress` gets the bytes of it that were
         verified. Raises what `client.resume` does.
         """
+
+    @offered()
+    def find_recipe_changes(self, run: str) -> str:
+        """Return in what the recipe of a run has changed since its start; empty: in nothing."""
+
+    @offered()
+    def explain_resume(self, run: str, spec: RunSpec) -> str:
+        """Return what it means to resume a run of a script with the settings `spec`."""
+
+    @offered(acts=True)
+    def take_over_run(self, run: str) -> None:
+        """Let a run of a machine that is gone be an interrupted run of this one.
+
+        Raises CannotTakeOver, OSError, sqlite3.Error.
+        """
+
+    @offered(LONGEST_SECONDS, acts=True)
+    def stop_run(self, run: str, *, now: bool) -> StoppingRun:
+        """Ask a run to save and end, or with `now` to end; in whatever state it is.
+
+        Workers that a killed supervisor has left are waited for. Raises CommandFailed.
+        """
+
+    @offered()
+    def explain_silence(self, run: str) -> str:
+        """Return why a run cannot answer: its supervisor was halted; empty: it was not."""
 
     @offered(acts=True)
     def send(self, run: str, command: Command) -> int:
@@ -147,6 +215,10 @@ class Engine(Protocol):
 
         Raises CommandFailed.
         """
+
+    @offered(START_SECONDS)
+    def list_queue(self) -> list[QueuedRun]:
+        """Return the runs that use devices, and then those that wait, in their order."""
 
     @offered(acts=True)
     def move_in_queue(self, run: str, where: Literal["up", "down", "first"]) -> None:
@@ -171,7 +243,7 @@ class Engine(Protocol):
     # What is watched: each yields what is new, and None about every second while nothing is
 
     @offered(FIRST_SECONDS)
-    def watch_runs(self, known: Mapping[str, int]) -> Iterator[RunsNews | None]:
+    def watch_runs(self, known: Mapping[str, int]) -> Stream[RunsNews | None]:
         """Yield what is new in the list of runs.
 
         `known`: the digests of the runs that the asking side has, by id: these are no news.
@@ -180,7 +252,7 @@ class Engine(Protocol):
     @offered(FIRST_SECONDS)
     def follow(
         self, run: str, series: Sequence[str], most: MostPoints = 2000, cursor: Packed = b""
-    ) -> Iterator[RunNews | None]:
+    ) -> Stream[RunNews | None]:
         """Yield what is new of a run, with the points of `series` only; they need not exist yet.
 
         `most`: points in which a long curve is read, about. `cursor`: that of the last news that
@@ -188,7 +260,7 @@ class Engine(Protocol):
         """
 
     @offered(FIRST_SECONDS)
-    def watch_devices(self) -> Iterator[Snapshot | None]:
+    def watch_devices(self) -> Stream[Snapshot | None]:
         """Yield the devices, about every second. Raises OSError."""
 
     @offered()
@@ -199,10 +271,31 @@ class Engine(Protocol):
         """
 
     @offered(FIRST_SECONDS)
-    def watch_sweeps(self) -> Iterator[SweepsNews | None]:
+    def watch_sweeps(self) -> Stream[SweepsNews | None]:
         """Yield what is new of the sweeps; `SweepsThere` puts it together."""
 
+    @offered(FIRST_SECONDS)
+    def watch_events(self, run: str, after: int = -1, attempt: int = 0) -> Stream[RunUpdate | None]:
+        """Yield the state of a run and its new events, several times a second, until it is over.
+
+        `after`: the number of the last event that is known; -1: the newest one there is. The last
+        update has the final state, of attempt `attempt` or a later one. Raises NoStore if its
+        supervisor writes none.
+        """
+
     # What is recorded of a run
+
+    @offered(START_SECONDS)
+    def get_run(self, run: str) -> RunInfo:
+        """Return the state of a run; a supervisor that is silent is asked."""
+
+    @offered(START_SECONDS)
+    def list_runs(self) -> RunsNews:
+        """Return all runs; supervisors that are silent are asked."""
+
+    @offered()
+    def read_details(self, run: str) -> RunDetails:
+        """Return what is read of a run besides its state. Raises sqlite3.Error."""
 
     @offered()
     def read_window(
@@ -267,10 +360,6 @@ class Engine(Protocol):
     def keep_code(self, code: Code) -> str:
         """Keep a recipe or script that comes from elsewhere; return the path of its file."""
 
-    @offered(CHECK_SECONDS + 2 * END_SECONDS)
-    def try_recipe(self, spec: RunSpec, cancelled: threading.Event) -> CheckResult:
-        """Train one batch, of which nothing is kept."""
-
     @offered(MAKE_SECONDS, cleans_up=True)
     def measure(
         self,
@@ -302,22 +391,82 @@ class Engine(Protocol):
 
     # The machine
 
-    @offered(LONGEST_SECONDS)
+    @offered(START_SECONDS)
+    def list_devices(self) -> MachineDevices:
+        """Return the devices now; a helper asks the driver."""
+
+    @offered(START_SECONDS)
+    def list_members(self) -> ClusterMembers:
+        """Return the machines of the cluster that this one is in; none if it is in none."""
+
+    @offered()
+    def find_interpreter(self, name: str, framework: str, folder: str = "") -> str:
+        """Return the path of a Python; empty: that of Traindeck itself.
+
+        `name`: of an environment, or a path, relative to `folder`; empty: the Python that trains
+        recipes of `framework`. Raises NoInterpreter, OSError.
+        """
+
+    @offered(LONGEST_SECONDS, cleans_up=True)
     def examine(
-        self, on_gpus: bool, tell: Callable[[ExaminationPart], None], cancelled: threading.Event
+        self,
+        depth: Literal["quick", "thorough", "full"],
+        environment: str,
+        tell: Callable[[ExaminationPart], None],
+        cancelled: threading.Event,
     ) -> None:
         """Check whether the machine can train; `tell` gets each part as soon as it is there.
 
-        `on_gpus`: whether frameworks are imported, and GPUs used. Raises Cancelled.
+        `quick` imports no framework and touches no GPU, `thorough` does both, and `full` trains
+        with each strategy too. `environment`: the name or the path of the Python whose frameworks
+        are checked; empty: those that train recipes. Raises NoInterpreter, Cancelled, OSError.
         """
 
     @offered()
-    def report_checks(self, checks: Sequence[Check]) -> str:
+    def report_checks(self, parts: Sequence[ExaminationPart]) -> str:
         """Return the report of an examination, without names of the user of that machine."""
+
+    @offered(LONGEST_SECONDS, acts=True)
+    def check_files(
+        self, runs: tuple[str, ...], repair: bool, tell: Callable[[str], None]
+    ) -> CheckedFiles:
+        """Check the files of runs, and mend them with `repair`; none: all, and the data folder.
+
+        `tell` gets a few words about what is checked now.
+        """
 
     @offered()
     def list_environments(self) -> list[Environment]:
         """Return the Pythons that runs can use, beside the one of Traindeck. Raises OSError."""
+
+    @offered()
+    def own_environment(self) -> Environment:
+        """Return the Python of Traindeck itself. Raises OSError."""
+
+    @offered(START_SECONDS, acts=True)
+    def add_environment(self, name: str, python: str, folder: str = "") -> Environment:
+        """Add the environment of a Python, and return it with what a check has found.
+
+        `python`: as for `find_interpreter`. Raises NoInterpreter, CannotChange, OSError.
+        """
+
+    @offered(START_SECONDS, acts=True)
+    def check_environment(self, name: str) -> Environment:
+        """Ask an environment what it has. Raises CannotChange, OSError."""
+
+    @offered(EMPTY_SECONDS, acts=True)
+    def remove_environment(self, name: str) -> RemovedEnvironment:
+        """Remove an environment, and delete it if Traindeck has made it.
+
+        Raises CannotChange, OSError.
+        """
+
+    @offered(acts=True)
+    def use_environment(self, name: str, frameworks: Sequence[str]) -> tuple[str, ...]:
+        """Let an environment train the recipes of frameworks, by default of all that it has.
+
+        Return the frameworks. Raises CannotChange, OSError.
+        """
 
     @offered(MAKE_SECONDS, acts=True, cleans_up=True)
     def make_environment(
@@ -327,11 +476,13 @@ class Engine(Protocol):
         default_for: str,
         tell: Callable[[CreationPart], None],
         cancelled: threading.Event,
+        base: str = "",
     ) -> Environment:
         """Make an environment; when this returns or raises, nothing is made any more.
 
-        `default_for`: a framework whose recipes it trains from then on; empty: none. Raises
-        Cancelled, CannotChange, CreationFailed, OSError.
+        `default_for`: a framework whose recipes it trains from then on; empty: none. `base`: the
+        Python that it is made with; empty: that of Traindeck. Raises Cancelled, CannotChange,
+        NoInterpreter, CreationFailed, OSError.
         """
 
     # Files, in pieces: see `engine.interface.transfers`

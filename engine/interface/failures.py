@@ -28,15 +28,20 @@ def known_exceptions() -> dict[str, type[Exception]]:
     from engine.environments.registry import CannotChange
     from engine.exports.export_runs import CannotExport
     from engine.imports.found_run import CannotImport
+    from engine.interface.local_watches import NoStore
+    from engine.planning.kept import NoSuchResult
+    from engine.repair.take_over import CannotTakeOver
     from engine.runs.device_queue import CannotMoveRun
     from engine.runs.trash import CannotDelete
+    from engine.scripts.interpreters import NoInterpreter
+    from engine.spec.catalog import UnknownName
     from engine.sweeps.study import DamagedJournal
     from engine.sweeps.sweep import NoSuchSweep, SweepActive
 
     kinds = (
         *(NoSuchRun, CommandFailed, CannotMoveRun, CannotDelete, CannotExport, CannotImport),
         *(CannotChange, CreationFailed, NoSuchSweep, SweepActive, DamagedJournal),
-        Cancelled,
+        *(NoStore, NoSuchResult, CannotTakeOver, NoInterpreter, UnknownName, Cancelled),
     )
     return {kind.__name__: kind for kind in kinds}
 

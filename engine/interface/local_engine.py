@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import replace
+
 from engine import client
 from engine.client import CannotStart, NoSuchRun
-from engine.doctor.check import Check
 from engine.doctor.report import report_text
-from engine.environments import registry
+from engine.environments import creation, registry
 from engine.environments.registry import Environment
 from engine.files import log_tail
 from engine.files.regular_file import read_regular
 from engine.imports.csv_tables import ColumnNames
-from engine.interface import local_watches
-from engine.interface.engine import Engine, Progress
-from engine.interface.run_news import RunsNews
+from engine.interface import local_environments, local_runs, local_watches
+from engine.interface.engine import Engine, Progress, Stream
+from engine.interface.run_news import RunsNews, RunUpdate
 from engine.interface.sent_code import code_of_run, is_plain, is_plain_here, keep
 from engine.interface.sweep_news import SweepsNews
 from engine.interface.temporary_folders import TemporaryFolders
 from engine.interface.transfers import Unfit, offered_checkpoint, offered_files, piece_of
 from engine.interface.values import (
+    CheckedFiles,
+    ClusterMembers,
     Code,
     CreationPart,
     ExaminationPart,
@@ -33,16 +37,22 @@ from engine.interface.values import (
     ImportedRuns,
     ImportSource,
     LogLines,
+    MachineDevices,
     OfferedFile,
+    QueuedRun,
+    RemovedEnvironment,
+    ResumedRun,
+    RunDetails,
+    StoppingRun,
     TemporaryFolder,
 )
 from engine.messages.commands import Command
 from engine.messages.events import RecipeVersion
+from engine.messages.status_question import ANSWER_SECONDS
 from engine.planning import kept
 from engine.planning import requests as planning
 from engine.planning.kept import Earlier
 from engine.planning.measuring_process import MeasuringEnd, MeasuringProcess
-from engine.planning.recipe_check import CheckResult, try_recipe
 from engine.planning.results import News
 from engine.runs import checkpoint_files, device_queue, run_overview, trash
 from engine.runs.checkpoint_files import CheckpointInfo
@@ -54,7 +64,11 @@ from engine.runs.run_overview import RunOverview
 from engine.runs.settings_history import SettingsHistory, settings_history
 from engine.runs.store.store_reader import RunReader
 from engine.runs.store.stored_points import StoredPoints
+from engine.scripts.interpreters import interpreter_of
+from engine.spec import catalog
+from engine.spec.recipe_file import read_script
 from engine.spec.run_spec import RunSpec
+from engine.spec.script_spec import script_spec
 from engine.spec.spec_file import read_spec
 from engine.spec.validation import Problem
 from engine.sweeps import report as sweep_reports
@@ -63,6 +77,8 @@ from engine.sweeps.proposal import first_problems
 from engine.sweeps.sweep import Sweep
 from engine.system import paths
 from engine.system.cancelled import Cancelled
+from engine.telemetry.given_gpus import given_gpus
+from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.snapshot import Snapshot
 
 LONGEST_READ = 1.0
@@ -94,8 +110,25 @@ class LocalEngine(Engine):
     def check(self, spec: RunSpec) -> list[Problem]:
         return client.check(spec)
 
-    def start(self, spec: RunSpec, tags: tuple[str, ...] = ()) -> str:
-        return client.start(spec, tags, kept.measured_before(spec))
+    def describe_script(
+        self,
+        command: Sequence[str],
+        folder: str,
+        devices: tuple[str, ...],
+        *,
+        strategy: str = "",
+        interpreter: str = "",
+    ) -> RunSpec:
+        place = Path(os.path.abspath(Path(folder).expanduser()))  # noqa: PTH100  # links stay
+        spec = script_spec(command, place, devices, interpreter=interpreter)
+        if strategy:
+            recipe = read_script(Path(spec.recipe))
+            spec = replace(spec, strategy=catalog.strategy(strategy, recipe).name)
+        return spec
+
+    def start(self, spec: RunSpec, tags: tuple[str, ...] = (), planned: int | None = None) -> str:
+        measured = kept.measured_before(spec) if planned is None else kept.planned(planned)
+        return client.start(spec, tags, measured)
 
     def resume(
         self,
@@ -106,19 +139,37 @@ class LocalEngine(Engine):
         progress: Progress,
         *,
         as_new: bool,
-    ) -> str:
+    ) -> ResumedRun:
         chosen = None
         if checkpoint:
             if not is_plain(checkpoint) or "/" in checkpoint:
                 raise CannotStart([Problem("", f"There is no checkpoint {checkpoint!r}.")])
             chosen = paths.run_folder(run) / checkpoint_files.FOLDER / checkpoint
-        if as_new:
-            return client.resume_as_new(run, chosen, spec, progress, recipe)
-        client.resume(run, chosen, spec, progress, recipe)
-        return run
+        return local_runs.resume(run, chosen, spec, recipe, progress, as_new=as_new)
+
+    def find_recipe_changes(self, run: str) -> str:
+        info = client.get_run(run)
+        return client.recipe_changes(info) if info.state.is_over else ""
+
+    def explain_resume(self, run: str, spec: RunSpec) -> str:
+        return client.resume_meaning(client.get_run(run), spec)
+
+    def take_over_run(self, run: str) -> None:
+        from engine.repair.take_over import take_over  # seldom needed
+
+        take_over(run)
+
+    def stop_run(self, run: str, *, now: bool) -> StoppingRun:
+        return local_runs.stop(run, now=now)
+
+    def explain_silence(self, run: str) -> str:
+        return client.halted_sentence(run)
 
     def send(self, run: str, command: Command) -> int:
         return client.send(run, command)
+
+    def list_queue(self) -> list[QueuedRun]:
+        return local_runs.queued_runs()
 
     def move_in_queue(self, run: str, where: Literal["up", "down", "first"]) -> None:
         device_queue.move(run, where)
@@ -135,22 +186,43 @@ class LocalEngine(Engine):
     def empty_trash(self, runs: tuple[str, ...]) -> int:
         return trash.empty(runs)
 
-    def watch_runs(self, known: Mapping[str, int]) -> Iterator[RunsNews | None]:
+    def watch_runs(self, known: Mapping[str, int]) -> Stream[RunsNews | None]:
         return local_watches.watch_runs(known)
 
     def follow(
         self, run: str, series: Sequence[str], most: int = 2000, cursor: bytes = b""
-    ) -> Iterator[RunNews | None]:
+    ) -> Stream[RunNews | None]:
         return local_watches.follow_run(run, series, most, cursor)
 
-    def watch_devices(self) -> Iterator[Snapshot | None]:
+    def watch_devices(self) -> Stream[Snapshot | None]:
         return self._devices.watch()
 
     def show_traffic(self, device: str) -> None:
         self._devices.show_traffic(device)
 
-    def watch_sweeps(self) -> Iterator[SweepsNews | None]:
+    def watch_sweeps(self) -> Stream[SweepsNews | None]:
         return local_watches.watch_sweeps()
+
+    def watch_events(self, run: str, after: int = -1, attempt: int = 0) -> Stream[RunUpdate | None]:
+        client.get_run(run)
+        return local_watches.watch_events(run, after, attempt)
+
+    def get_run(self, run: str) -> RunInfo:
+        return client.get_run(run)
+
+    def list_runs(self) -> RunsNews:
+        index = RunIndex()
+        index.runs()  # it asks all silent supervisors at the same time
+        infos = index.runs(ANSWER_SECONDS)
+        unreadable = [
+            each._replace(reason=client.unreadable_reason(each.id, each.reason))
+            for each in index.unreadable
+        ]
+        ids = [each.id for each in infos]
+        return RunsNews(ids, [*infos], {}, unreadable, trash.trashed())
+
+    def read_details(self, run: str) -> RunDetails:
+        return local_runs.read_details(client.get_run(run))
 
     def read_window(
         self, run: str, series: str, first_step: float, last_step: float, most: int
@@ -202,16 +274,14 @@ class LocalEngine(Engine):
     def keep_code(self, code: Code) -> str:
         return str(keep(code))
 
-    def try_recipe(self, spec: RunSpec, cancelled: threading.Event) -> CheckResult:
-        return try_recipe(spec, cancelled)
-
     def measure(
         self,
         request: planning.Request,
         tell: Callable[[planning.Answer], None],
         cancelled: threading.Event,
     ) -> MeasuringEnd:
-        process, is_over, not_kept = MeasuringProcess(request), threading.Event(), ""
+        process, is_over = MeasuringProcess(request), threading.Event()
+        number, not_kept = 0, ""
 
         def watch() -> None:
             while not is_over.is_set():
@@ -222,7 +292,12 @@ class LocalEngine(Engine):
         threading.Thread(target=watch, daemon=True, name="cancel measuring").start()
         try:
             for answer in process.answers():
-                not_kept = not_kept or _keep(answer)
+                if not isinstance(answer, News | planning.Refusal) and kept.says_something(answer):
+                    try:
+                        number = kept.keep(answer)
+                    except OSError as error:
+                        why = error.strerror or error
+                        not_kept = f"What was measured could not be kept: {why}."
                 tell(answer)
         except BaseException:  # the caller does not listen any more
             process.cancel()
@@ -230,7 +305,7 @@ class LocalEngine(Engine):
         finally:
             is_over.set()
             end = process.wait_and_close()
-        return end._replace(not_kept=not_kept)
+        return end._replace(number=number, not_kept=not_kept)
 
     def find_results(self, spec: RunSpec) -> Earlier:
         return kept.earlier(spec)
@@ -249,29 +324,64 @@ class LocalEngine(Engine):
         sweeps.ask_to_stop(sweeps.folder_of(sweep))
 
     def examine(
-        self, on_gpus: bool, tell: Callable[[ExaminationPart], None], cancelled: threading.Event
+        self,
+        depth: Literal["quick", "thorough", "full"],
+        environment: str,
+        tell: Callable[[ExaminationPart], None],
+        cancelled: threading.Event,
     ) -> None:
-        from engine.doctor import examination  # slow, and seldom needed
+        from engine.interface.local_examination import examine  # slow, and seldom needed
+
+        examine(self, depth, environment, tell, cancelled)
+
+    def report_checks(self, parts: Sequence[ExaminationPart]) -> str:
+        checks = [each.check for each in parts if each.check is not None]
+        sections = {each.title: each.text for each in parts if each.title}
+        return report_text(checks, sections, now=time.time())
+
+    def check_files(
+        self, runs: tuple[str, ...], repair: bool, tell: Callable[[str], None]
+    ) -> CheckedFiles:
+        from engine.repair.check import check_files  # seldom needed
+
+        chosen, findings = check_files(runs, repair=repair, progress=tell)
+        return CheckedFiles(chosen, findings)
+
+    def list_devices(self) -> MachineDevices:
+        snapshot = snapshot_once()
+        return MachineDevices(snapshot, given_gpus(snapshot))
+
+    def list_members(self) -> ClusterMembers:
+        from engine.cluster import membership  # Ray takes long to import
 
         try:
-            pythons = examination.usual_pythons()
-        except OSError:  # `list_environments` says why
-            pythons = examination.OURS
-        doctor = examination.Examination(
-            pythons,
-            is_cancelled=cancelled.is_set,
-            progress=lambda what: tell(ExaminationPart(doing=what)),
-        )
-        for check in doctor.checks(on_gpus=on_gpus):
-            tell(ExaminationPart(check))
-            if cancelled.is_set():
-                raise Cancelled
+            return ClusterMembers(membership.members() if membership.cluster() else [])
+        except membership.ClusterError as error:
+            return ClusterMembers([], str(error))
 
-    def report_checks(self, checks: Sequence[Check]) -> str:
-        return report_text(list(checks), now=time.time())
+    def find_interpreter(self, name: str, framework: str, folder: str = "") -> str:
+        if not name:
+            return registry.default_interpreter(framework)
+        return interpreter_of(name, Path(folder))
 
     def list_environments(self) -> list[Environment]:
+        creation.remove_leftovers()
         return registry.environments()
+
+    def own_environment(self) -> Environment:
+        return local_environments.own_environment()
+
+    def add_environment(self, name: str, python: str, folder: str = "") -> Environment:
+        return local_environments.add_environment(name, python, folder)
+
+    def check_environment(self, name: str) -> Environment:
+        return local_environments.check_environment(name)
+
+    def remove_environment(self, name: str) -> RemovedEnvironment:
+        return local_environments.remove_environment(name)
+
+    def use_environment(self, name: str, frameworks: Sequence[str]) -> tuple[str, ...]:
+        return local_environments.use_environment(name, frameworks)
 
     def make_environment(
         self,
@@ -280,10 +390,11 @@ class LocalEngine(Engine):
         default_for: str,
         tell: Callable[[CreationPart], None],
         cancelled: threading.Event,
+        base: str = "",
     ) -> Environment:
-        from engine.interface.making import make_environment  # seldom needed
-
-        return make_environment(name, requirements, default_for, tell, cancelled.is_set)
+        return local_environments.make_environment(
+            name, requirements, default_for, tell, cancelled.is_set, base
+        )
 
     def offer_checkpoint(self, run: str, checkpoint: str) -> list[OfferedFile]:
         for each in self.list_checkpoints(run):
@@ -369,17 +480,6 @@ class LocalEngine(Engine):
 
     def discard_folder(self, number: int) -> None:
         self._folders.discard(number)
-
-
-def _keep(answer: planning.Answer) -> str:
-    """Keep a race or a preflight that has found something; return why it is not kept."""
-    if isinstance(answer, News | planning.Refusal) or not kept.says_something(answer):
-        return ""
-    try:
-        kept.keep(answer)
-    except OSError as error:
-        return f"What was measured could not be kept: {error.strerror or error}."
-    return ""
 
 
 def _infos(runs: Sequence[str]) -> list[RunInfo]:

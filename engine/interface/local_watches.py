@@ -7,22 +7,28 @@ waits meanwhile is read at once, its points as coarser blocks.
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from engine.interface.run_news import RunsNews, digest_of, encode_run
+from engine.interface.run_news import RunsNews, RunUpdate, digest_of, encode_run
 from engine.interface.sweep_news import SweepParts, SweepsNews
 from engine.interface.value_encoding import encode
-from engine.runs import trash
+from engine.runs import run_info, trash
 from engine.runs.run_follower import RunCursor, RunFollower, RunNews
 from engine.runs.run_index import RunIndex
 from engine.runs.run_info import RunInfo
+from engine.runs.run_state import RunState
+from engine.runs.store.store_follower import StoreFollower
+from engine.runs.store.store_reader import MOST_EVENTS as MOST_STORED_EVENTS
 from engine.sweeps.report import SweepIndex
+from engine.system import paths
 from engine.telemetry.helper_client import TelemetryStream
 from engine.telemetry.snapshot import Snapshot
 
@@ -35,15 +41,25 @@ OVER_SECONDS = 1.0
 LIST_SECONDS = 1.0
 """Between two looks at the runs, or at the sweeps."""
 
+EVENT_SECONDS = 0.1
+"""Between two looks at the events of a run; the supervisor commits about as often."""
+
+STORE_SECONDS = 20.0
+"""Time for a supervisor to create the store of its run."""
+
 MOST_EVENTS = 500
 """Events in one part of the news of a run."""
 
 N = TypeVar("N")
 
 
+class NoStore(OSError):
+    """The supervisor of a run has written no store; the text is a sentence."""
+
+
 def follow_run(
     run: str, series: Sequence[str], most: int, cursor: bytes
-) -> Iterator[RunNews | None]:
+) -> Generator[RunNews | None]:
     """See `Engine.follow`."""
     wanted = frozenset(series)
     follower = RunFollower(
@@ -67,7 +83,51 @@ def follow_run(
             time.sleep(OVER_SECONDS if is_over or last_trouble else LIVE_SECONDS)
 
 
-def watch_runs(known: Mapping[str, int]) -> Iterator[RunsNews | None]:
+def watch_events(run: str, after: int, attempt: int) -> Generator[RunUpdate | None]:
+    """See `Engine.watch_events`."""
+    folder = paths.run_folder(run)
+    with closing(_opened(run, folder)) as follower:
+        assert follower.reader is not None
+        after = follower.reader.last_seq() if after < 0 else after
+        follower.skip_to(after)
+        told = None
+        while True:
+            update = _read_update(folder, follower, after)
+            after = update.events[-1].seq if update.events else after
+            yield None if update == told else update
+            told = update._replace(events=[])
+            has_begun = update.status.attempt >= attempt
+            if has_begun and update.state.is_over and len(update.events) < MOST_STORED_EVENTS:
+                return
+            time.sleep(EVENT_SECONDS)
+
+
+def _opened(run: str, folder: Path) -> StoreFollower:
+    """Open the store; wait if the supervisor has not created it yet. Raises NoStore."""
+    follower = StoreFollower(folder)
+    deadline = time.monotonic() + STORE_SECONDS
+    while True:
+        with suppress(sqlite3.OperationalError):  # it has no tables yet
+            if follower.open():
+                return follower
+        if time.monotonic() > deadline:
+            raise NoStore(f"Run {run} has no store: its supervisor wrote none.")
+        time.sleep(EVENT_SECONDS)
+
+
+def _read_update(folder: Path, follower: StoreFollower, after: int) -> RunUpdate:
+    status, state, _, unrecorded = run_info.present(folder, follower.status())
+    if state is RunState.INTERRUPTED:
+        # The supervisor may have written its last event between the two lines above.
+        status = follower.status()
+        state = run_info.state_of(folder, status)
+    recorded = follower.new_events()
+    known = recorded[-1].seq if recorded else after
+    found = [*recorded, *(each for each in unrecorded if each.seq > known)]
+    return RunUpdate(status, state, [each for each in found if each.seq > after])
+
+
+def watch_runs(known: Mapping[str, int]) -> Generator[RunsNews | None]:
     """See `Engine.watch_runs`."""
     index, digests = RunIndex(), dict(known)
     read: dict[str, RunInfo] = {}
@@ -91,7 +151,7 @@ def watch_runs(known: Mapping[str, int]) -> Iterator[RunsNews | None]:
     return _look_again(look)
 
 
-def watch_sweeps() -> Iterator[SweepsNews | None]:
+def watch_sweeps() -> Generator[SweepsNews | None]:
     """See `Engine.watch_sweeps`."""
     index, parts = SweepIndex(), SweepParts()
     return _look_again(lambda: parts.news(index.read()), lambda: parts.has_more)
@@ -99,7 +159,7 @@ def watch_sweeps() -> Iterator[SweepsNews | None]:
 
 def _look_again(
     look: Callable[[], N | None], has_more: Callable[[], bool] = lambda: False
-) -> Iterator[N | None]:
+) -> Generator[N | None]:
     """Yield what each look finds; a disk that is away may be back at the next one."""
     while True:
         try:
@@ -125,7 +185,7 @@ class DeviceWatches:
         for each in list(self._streams):
             each.set_detail(device)
 
-    def watch(self) -> Iterator[Snapshot | None]:
+    def watch(self) -> Generator[Snapshot | None]:
         """See `Engine.watch_devices`."""
         newest: list[Snapshot] = []
         is_there = threading.Event()

@@ -16,8 +16,7 @@ from engine.interface.sent_code import code_of, keep, script_code
 from engine.interface.values import Code, NoAnswer
 from engine.planning import requests as planning
 from engine.planning.measuring_process import MeasuringEnd
-from engine.planning.recipe_check import CheckResult
-from engine.planning.results import with_texts
+from engine.planning.results import CheckResult, with_texts
 from engine.spec import catalog, recipe_file
 from engine.spec.recipe_copy import copied_recipe, recipe_of_run
 from engine.spec.recipe_file import SCRIPT, RecipeInfo
@@ -47,12 +46,14 @@ class SentFiles:
         return f"{self._here[file]}{colon}{line}" if file in self._here else ""
 
 
-def send_recipe(engine: Engine, spec: RunSpec) -> tuple[RunSpec, SentFiles | None]:
+def send_recipe(
+    engine: Engine, spec: RunSpec, tell: Callable[[Code], None] = lambda code: None
+) -> tuple[RunSpec, SentFiles | None]:
     """Send the recipe or script of `spec` to `engine`, with the modules beside it that it imports.
 
-    Return the settings with which it runs there, and the files that were sent; None: the engine is
-    of this machine, every Traindeck has the recipe, or it is a script. Raises CannotStart if it
-    cannot be read here, and NoAnswer.
+    `tell` gets what was sent. Return the settings with which it runs there, and the files that were
+    sent; None: the engine is of this machine, every Traindeck has the recipe, or it is a script.
+    Raises CannotStart if it cannot be read here, and NoAnswer.
     """
     if not engine.machine:
         return spec, None
@@ -63,6 +64,7 @@ def send_recipe(engine: Engine, spec: RunSpec) -> tuple[RunSpec, SentFiles | Non
     if code is None:
         return spec, None
     there = engine.keep_code(code)
+    tell(code)
     return replace(spec, recipe=there), SentFiles(code, there, spec.recipe)
 
 
@@ -85,14 +87,32 @@ def _readable_here() -> Iterator[None]:
         raise CannotStart([Problem("recipe", str(error))]) from error
 
 
-def try_recipe(engine: Engine, spec: RunSpec, cancelled: threading.Event) -> CheckResult:
-    """Train one batch of the recipe of `spec`; see `Engine.try_recipe`.
+def try_recipe(
+    engine: Engine,
+    spec: RunSpec,
+    cancelled: threading.Event,
+    seconds: float = planning.CHECK_SECONDS,
+    tell: Callable[[Code], None] = lambda code: None,
+) -> CheckResult:
+    """Train one batch of the recipe of `spec`, of which nothing is kept.
 
-    Places in the files that were sent are those of this machine in the result; `where` is empty if
-    it is another file. Raises CannotStart if the recipe cannot be read here, and NoAnswer.
+    `tell` gets the recipe if it was sent. Places in the files that were sent are those of this
+    machine in the result; `where` is empty if it is another file. Raises CannotStart if the recipe
+    cannot be read here or cannot start there, and NoAnswer.
     """
-    there, sent = send_recipe(engine, spec)
-    found = engine.try_recipe(there, cancelled)
+    there, sent = send_recipe(engine, spec, tell)
+    if problems := engine.check(there):
+        raise CannotStart(problems)
+    answers: list[planning.Answer] = []
+    end = engine.measure(planning.AskCheck(there, seconds), answers.append, cancelled)
+    found = CheckResult(spec.recipe, problem=end.why or "It ended without a result.")
+    match answers[-1:]:
+        case [CheckResult() as result]:
+            found = result
+        case [planning.Refusal(text)]:
+            found = replace(found, problem=text)
+        case _ if end.last_words:
+            found = replace(found, problem=f"{found.problem} {end.last_words}")
     if not engine.machine:
         return found
     if sent is None:
@@ -112,15 +132,16 @@ def measure(
     request: planning.Request,
     tell: Callable[[planning.Answer], None],
     cancelled: threading.Event,
+    tell_sent: Callable[[Code], None] = lambda code: None,
 ) -> MeasuringEnd:
     """Measure something before a run; see `Engine.measure`.
 
-    Answers name the files that were sent as they are called here. Raises CannotStart if the recipe
-    cannot be read here, OSError, and NoAnswer.
+    `tell_sent` gets the recipe if it was sent. Answers name the files that were sent as they are
+    called here. Raises CannotStart if the recipe cannot be read here, OSError, and NoAnswer.
     """
     sent = None
     if specs := planning.specs_of(request):
-        first, sent = send_recipe(engine, specs[0])
+        first, sent = send_recipe(engine, specs[0], tell_sent)
     if sent is None:
         return engine.measure(request, tell, cancelled)
     told, there = sent.told, first.recipe

@@ -48,6 +48,15 @@ class RunsNews(NamedTuple):
     """The runs in the trash, newest first."""
 
 
+class RunUpdate(NamedTuple):
+    """The state of a run at one time."""
+
+    status: RunStatus
+    state: RunState
+    events: list[StoredEvent]
+    """Events since the last update."""
+
+
 class RunRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """A `RunInfo` in a message."""
 
@@ -79,6 +88,14 @@ def encode_run(info: RunInfo) -> Packed:
 def digest_of(row: Packed) -> int:
     """Return what tells a run that has changed from one that has not."""
     return zlib.crc32(row)
+
+
+def unpack_run(row: Packed, machine: str) -> RunInfo:
+    """Return the run of a `machine` in a message. Raises ValueError."""
+    found = decode_run(row, machine)
+    if isinstance(found, UnreadableRun):
+        raise ValueError(found.reason)
+    return found
 
 
 def decode_run(row: Packed, machine: str, run_id: str = "") -> RunInfo | UnreadableRun:
@@ -140,6 +157,24 @@ def unpack_runs(sent: SentRuns, machine: str) -> RunsNews:
         ],
         [run_id for run_id in sent.trashed if is_run_number(run_id)],
     )
+
+
+class SentUpdate(msgspec.Struct, frozen=True):
+    """A `RunUpdate` in a message."""
+
+    status: RunStatus
+    state: RunState
+    events: list[tuple[int, float, Packed]] = []
+
+
+def pack_update(update: RunUpdate) -> SentUpdate:
+    """Return an update for a message."""
+    return SentUpdate(update.status, update.state, _pack_events(update.events))
+
+
+def unpack_update(sent: SentUpdate, _: str) -> RunUpdate:
+    """Return the update in a message."""
+    return RunUpdate(sent.status, sent.state, [decode_event(*each) for each in sent.events])
 
 
 class Curve(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -211,7 +246,11 @@ def unpack_news(sent: SentNews, machine: str) -> RunNews:
 def _pack_part(part: Sequence[StoredEvent] | Output) -> StoryPart:
     if isinstance(part, Output):
         return StoryPart(rank=part.rank, lines=list(part.lines), has_gaps=part.has_gaps)
-    return StoryPart([(each.seq, each.time, encode(each.event)) for each in part])
+    return StoryPart(_pack_events(part))
+
+
+def _pack_events(events: Sequence[StoredEvent]) -> list[tuple[int, float, Packed]]:
+    return [(each.seq, each.time, encode(each.event)) for each in events]
 
 
 _NOWHERE = Path()

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from engine.interface.value_encoding import encode, known_spec, without_defaults
-from engine.interface.values import Packed
+from engine.interface.values import Packed, id_of
 from engine.sweeps.report import STATES, SweepReport, SweepSummary
 from engine.sweeps.study import TRIAL_STATES, TrialResult
 from engine.sweeps.sweep import MOST_TRIALS, Sweep
@@ -106,15 +106,18 @@ def _part(
 
 
 class SweepsThere:
-    """The sweeps of another machine, put together from what came of them.
+    """The sweeps of a machine, put together from what came of them.
 
-    They and their runs are called `gpus:3` here.
+    They and their runs are called `gpus:3` if it is another machine.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, SweepReport] = {}
         self._reports: dict[str, SweepReport] = {}
         """What is told of each: the last state of which all has come."""
+
+        self.has_all = False
+        """Whether all that there was came at least once."""
 
     def take(self, news: SweepsNews, machine: str) -> list[SweepReport]:
         """Return all sweeps, newest first, after `news` of them.
@@ -128,10 +131,11 @@ class SweepsThere:
         numbers = [each for each in news.numbers if each in self._known]
         self._known = {each: self._known[each] for each in numbers}
         self._reports = {each: self._reports[each] for each in numbers if each in self._reports}
+        self.has_all = self._reports.keys() == set(news.numbers)
         return list(self._reports.values())
 
     def _take(self, number: str, packed: Packed, machine: str) -> None:
-        name, before = f"{machine}:{number}", self._known.get(number)
+        name, before = id_of(machine, number), self._known.get(number)
         try:
             part = _checked(_decode_part(packed))
             if not part.is_whole and (before is None or before.sweep is None):
@@ -180,7 +184,7 @@ def _joined(before: SweepReport | None, part: SweepPart, name: str, machine: str
 def _named(trial: TrialResult, machine: str) -> TrialResult:
     """Return a trial whose run is called as the runs of other machines are. It has none here if
     what came is no number of a run."""
-    run = f"{machine}:{trial.run}" if re.fullmatch("[0-9]+", trial.run) else ""
+    run = id_of(machine, trial.run) if re.fullmatch("[0-9]+", trial.run) else ""
     return msgspec.structs.replace(trial, run=run)
 
 

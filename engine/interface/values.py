@@ -7,7 +7,13 @@ from typing import Annotated
 
 import msgspec
 
+from engine.cluster.member import Member
 from engine.doctor.check import Check
+from engine.environments.registry import Environment
+from engine.messages.events import Failure, RecipeChosen
+from engine.repair.report import Finding
+from engine.telemetry.given_gpus import GivenGpus
+from engine.telemetry.snapshot import Snapshot
 
 Packed = bytes
 """A value that was encoded by itself; empty: there is none."""
@@ -27,6 +33,11 @@ LATEST = 1e11
 def is_time(seconds: float) -> bool:
     """Whether this is a time that can be shown: finite, and within a few thousand years."""
     return 0 <= seconds < LATEST
+
+
+def id_of(machine: str, number: str) -> str:
+    """Return what a run or a sweep is called here, such as `gpus:12`."""
+    return f"{machine}:{number}" if machine else number
 
 
 def is_run_number(text: str) -> bool:
@@ -69,6 +80,11 @@ class ExaminationPart(msgspec.Struct, frozen=True, omit_defaults=True):
 
     doing: str = ""
     """Or what is checked now, in a few words."""
+
+    title: str = ""
+    """Or the title of a section of the report, and its text."""
+
+    text: str = ""
 
 
 class CreationPart(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -130,6 +146,104 @@ class ImportedRuns(msgspec.Struct, frozen=True):
     titles: list[str]
     points: int
     remarks: list[str] = []
+
+
+class QueuedRun(msgspec.Struct, frozen=True):
+    """A run that uses devices, or waits for them."""
+
+    run: str
+    """Its number, or the text by which a measurement is called."""
+
+    title: str
+    place: str
+    """`inside`: it uses its devices; `aside`: it is paused, and has freed them; `waiting`."""
+
+    devices: tuple[str, ...]
+    named: str
+    """The devices as a person calls them, and the machine if it is another one."""
+
+    waits: str
+    """What it waits for, in a sentence."""
+
+
+class RemovedEnvironment(msgspec.Struct, frozen=True):
+    """An environment that is not known any more."""
+
+    environment: Environment
+    is_deleted: bool
+    """Whether its files were deleted: Traindeck had made it."""
+
+    runs: tuple[str, ...]
+    """Those that have used it."""
+
+
+class CheckedFiles(msgspec.Struct, frozen=True):
+    """What a check of files has found."""
+
+    runs: list[str]
+    """Those that were checked."""
+
+    findings: list[Finding]
+
+
+class ResumedRun(msgspec.Struct, frozen=True):
+    """How a run goes on."""
+
+    run: RunNumber
+    checkpoint: str
+    """The name of the checkpoint, or BEGINNING or OWN of `engine.runs.checkpoint_files`."""
+
+    attempt: int
+    after: int
+    """The number of the last event before the attempt."""
+
+
+class StoppingRun(msgspec.Struct, frozen=True):
+    """How a run ends."""
+
+    after: int
+    """Later events tell of its end; -1: it has ended."""
+
+    remark: str = ""
+    """Sentences: what else was needed to stop it."""
+
+
+class RunDetails(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is read of a run besides its state."""
+
+    failure: Failure | None = None
+    """Why it has failed."""
+
+    newest: dict[str, float] = {}
+    """The last value of each series."""
+
+    checkpoint: str = ""
+    """The folder of its newest checkpoint, or which one is lost."""
+
+    python: str = ""
+    """The Python that trains it, if it is not that of Traindeck."""
+
+    resuming: str = ""
+    """What resuming it means, if it is a script."""
+
+    chosen: RecipeChosen | None = None
+    """With which recipe it went on, the last time that this had changed."""
+
+
+class MachineDevices(msgspec.Struct, frozen=True):
+    """The devices of a machine."""
+
+    snapshot: Snapshot
+    given: GivenGpus
+    """The GPUs that runs may use there."""
+
+
+class ClusterMembers(msgspec.Struct, frozen=True):
+    """The machines that train runs together, such as `cluster start` and `cluster join` make."""
+
+    members: list[Member]
+    problem: str = ""
+    """Why they are not known, in a sentence."""
 
 
 class NoAnswer(OSError):

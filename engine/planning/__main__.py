@@ -17,15 +17,18 @@ from typing import BinaryIO, assert_never
 import msgspec
 
 from engine.client import CannotStart
-from engine.planning import preflight, race
+from engine.doctor.examination import Pythons
+from engine.planning import preflight, race, recipe_check, strategy_trials
 from engine.planning.device_claim import DevicesInUse
 from engine.planning.memory import batch_search, memory_estimate
 from engine.planning.requests import (
     Answer,
     AskBatch,
+    AskCheck,
     AskMemory,
     AskPreflight,
     AskRace,
+    AskTrials,
     Refusal,
     Request,
 )
@@ -84,6 +87,11 @@ def _result(
             return memory_estimate.estimate(spec, limit_mib, tell, is_cancelled)
         case AskBatch(spec, limit_mib):
             return batch_search.search(spec, limit_mib, tell, is_cancelled)
+        case AskCheck(spec, seconds):
+            return recipe_check.check_recipe(spec, seconds, is_cancelled)
+        case AskTrials(gpus, torch, tensorflow):
+            pythons = Pythons(torch, tensorflow)
+            return strategy_trials.try_strategies(gpus, pythons, tell, is_cancelled)
         case _:
             assert_never(request)
 

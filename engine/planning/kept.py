@@ -13,7 +13,16 @@ from filelock import FileLock
 from engine.facts.run_facts import FORMAT, Planning
 from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import read_regular
-from engine.planning.results import BatchSearch, Entry, MemoryEstimate, Preflight, Race, Result
+from engine.planning.results import (
+    BatchSearch,
+    CheckResult,
+    Entry,
+    MemoryEstimate,
+    Preflight,
+    Race,
+    Result,
+    StrategyTrials,
+)
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import migrate_spec
 from engine.system import paths
@@ -38,9 +47,11 @@ class Earlier(NamedTuple):
 
 
 def says_something(result: Result) -> bool:
-    """Whether a result is one of those that are kept, and has an entry or a finding."""
+    """Whether a result is one of those that are kept, and has measured or found something."""
     match result:
-        case Race(entries=found) | Preflight(findings=found):
+        case Race(entries=entries):
+            return any(each.samples_per_second for each in entries)
+        case Preflight(findings=found):
             return bool(found)
         case _:
             return False
@@ -166,6 +177,11 @@ def summary(result: Result) -> str:
             return f"Preflight: {found}"
         case MemoryEstimate() | BatchSearch():
             return result.text or result.problem
+        case CheckResult():
+            return result.problem
+        case StrategyTrials(trials):
+            failed = sum(each.check.ok is False for each in trials)
+            return f"{len(trials)} trials of strategies, of which {failed} failed."
 
 
 def _race_summary(race: Race) -> str:

@@ -42,6 +42,9 @@ class MeasuringEnd(NamedTuple):
     why: str = ""
     """Why there is no result, in sentences; empty: the process has ended."""
 
+    number: int = 0
+    """That of the result which is kept; 0: none is."""
+
     not_kept: str = ""
     """Why the result could not be kept, in a sentence."""
 

@@ -1,115 +1,50 @@
-"""Tries a recipe on one batch, in a process that carries out the command `check`."""
+"""Tries a recipe on one batch: is it imported, trained and validated?"""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import threading
-import time
-from typing import Any
+from collections.abc import Callable
 
-import msgspec
+from msgspec.structs import replace
 
-from engine.facts.equivalent_command import train_arguments
-from engine.processes import children
-from engine.processes.process import PROJECT
-from engine.spec.catalog import UnknownName
+from engine.planning.own_data_folder import own_data_folder
+from engine.planning.results import CheckResult
+from engine.planning.short_run import short_run
+from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
-
-CHECK_SECONDS = 120
-END_SECONDS = 60.0
-"""Time for the check to end by itself after that, with what it has found; or when it is cancelled.
-"""
-
-_LOOK_SECONDS = 0.1
+from engine.training.loop import ONE_BATCH
 
 
-class CheckResult(msgspec.Struct, frozen=True):
-    """What a check has found, as `check --json` prints it."""
+def check_recipe(
+    spec: RunSpec, seconds: float, is_cancelled: Callable[[], bool] = lambda: False
+) -> CheckResult:
+    """Import a recipe in workers, build model and data, do one step and one batch of validation.
 
-    recipe: str = ""
-    """The path of its file, or the name of a built-in one."""
-
-    framework: str = ""
-    strategy: str = ""
-    devices: tuple[str, ...] = ()
-    functions: tuple[str, ...] = ()
-    settings: dict[str, Any] = {}
-    ok: bool = False
-    problem: str = ""
-    """Why it cannot train, in a sentence; empty: it can."""
-
-    where: str = ""
-    """File and line of the problem, if they are known."""
-
-    details: str = ""
-    notices: tuple[str, ...] = ()
-    """What should be known, though it trains: one sentence each."""
-
-    parameters: int = 0
-    steps_per_epoch: int = 0
-    loss: float | None = None
-    """Of the first batch."""
-
-    metrics: tuple[str, ...] = ()
-    """The series that it gave."""
-
-    seconds: float = 0.0
-
-
-def try_recipe(spec: RunSpec, cancelled: threading.Event) -> CheckResult:
-    """Train one batch with the settings of `spec`; nothing is kept of it.
-
-    When it is `cancelled`, the process and its workers end before this returns.
+    It takes at most `seconds`. Raises CannotStart, UnknownName, Cancelled.
     """
-    try:
-        arguments = train_arguments(spec)
-    except UnknownName as error:
-        return CheckResult(spec.recipe, problem=str(error))
-    if "--recipe" in arguments:
-        place = arguments.index("--recipe")
-        del arguments[place : place + 2]
-    words = [sys.executable, str(PROJECT / "main.py"), "check", "--json"]
-    try:
-        process = children.start(
-            [*words, f"--seconds={CHECK_SECONDS}", *arguments, spec.recipe],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-    except OSError as error:
-        return CheckResult(spec.recipe, problem=str(error))
-    printed, said = _outcome(process, cancelled)
-    try:
-        found = msgspec.json.decode(printed, type=CheckResult)
-        refused = msgspec.json.decode(printed, type=_Refused)
-    except msgspec.DecodeError:
-        lines = said.decode(errors="replace").strip().splitlines()
-        why = lines[-1] if lines else str(process.returncode)
-        return CheckResult(spec.recipe, problem=f"The check ended without a result: {why}")
-    problem = " ".join([found.problem, *(each.text for each in refused.problems)]).strip()
-    return msgspec.structs.replace(found, recipe=spec.recipe, problem=problem)
-
-
-def _outcome(process: subprocess.Popen[bytes], cancelled: threading.Event) -> tuple[bytes, bytes]:
-    """Return the output of the process when it has ended; end it when it is `cancelled`."""
-    latest, is_ending = time.monotonic() + CHECK_SECONDS + END_SECONDS, False
-    while True:
-        try:
-            return process.communicate(timeout=_LOOK_SECONDS)
-        except subprocess.TimeoutExpired:
-            if cancelled.is_set() and not is_ending:
-                process.terminate()
-                latest, is_ending = time.monotonic() + END_SECONDS, True
-            if time.monotonic() > latest:
-                process.kill()  # a process of its own ends its workers then
-
-
-class _Problem(msgspec.Struct):
-    text: str
-
-
-class _Refused(msgspec.Struct):
-    """What the command prints in the place of a result."""
-
-    problems: list[_Problem] = []
+    recipe = catalog.recipe_of(spec)
+    untried = CheckResult(
+        recipe=recipe.path,
+        framework=recipe.framework,
+        strategy=spec.strategy,
+        devices=spec.devices,
+        functions=recipe.functions,
+        settings={field.name: field.default for field in recipe.fields} | spec.settings,
+    )
+    with own_data_folder("check", **{ONE_BATCH: "1"}):
+        run = short_run(spec, steps=1, seconds=seconds, is_cancelled=is_cancelled)
+    problem = run.problem
+    if run.is_late:
+        problem = f"{problem} `--seconds` gives it more time."
+    return replace(
+        untried,
+        ok=not problem,
+        problem=problem,
+        where=run.where,
+        details=run.details,
+        notices=tuple(dict.fromkeys(run.notices)),
+        parameters=run.parameters,
+        steps_per_epoch=run.steps_per_epoch,
+        loss=run.losses[-1] if run.losses else None,
+        metrics=run.metrics,
+        seconds=run.seconds,
+    )

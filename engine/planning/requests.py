@@ -10,6 +10,9 @@ from msgspec.structs import replace
 from engine.planning.results import News, Result
 from engine.spec.run_spec import RunSpec
 
+CHECK_SECONDS = 120.0
+"""Time for one batch of a recipe."""
+
 
 class AskRace(msgspec.Struct, frozen=True, kw_only=True, tag="race"):
     """Race `entrants`, `steps` steps each."""
@@ -46,19 +49,48 @@ class AskBatch(msgspec.Struct, frozen=True, tag="batch"):
     machine: str = ""
 
 
-Request = AskRace | AskPreflight | AskMemory | AskBatch
+class AskCheck(msgspec.Struct, frozen=True, tag="check"):
+    """Train one batch, of which nothing is kept."""
+
+    spec: RunSpec
+    seconds: float = CHECK_SECONDS
+    machine: str = ""
+
+
+class AskTrials(msgspec.Struct, frozen=True, tag="trials"):
+    """Train with each strategy for seconds, to see whether this machine can."""
+
+    gpus: tuple[str, ...]
+    torch: str = ""
+    """The Python that trains recipes of PyTorch; empty: that of Traindeck."""
+
+    tensorflow: str = ""
+    machine: str = ""
+
+
+Request = AskRace | AskPreflight | AskMemory | AskBatch | AskCheck | AskTrials
 
 
 def specs_of(request: Request) -> tuple[RunSpec, ...]:
     """Return the settings that a request is about."""
-    return request.entrants if isinstance(request, AskRace) else (request.spec,)
+    match request:
+        case AskRace(entrants=entrants):
+            return entrants
+        case AskTrials():
+            return ()
+        case _:
+            return (request.spec,)
 
 
 def about(request: Request, change: Callable[[RunSpec], RunSpec]) -> Request:
     """Return a request with every spec in it as `change` returns it."""
-    if isinstance(request, AskRace):
-        return replace(request, entrants=tuple(map(change, request.entrants)))
-    return replace(request, spec=change(request.spec))
+    match request:
+        case AskRace(entrants=entrants):
+            return replace(request, entrants=tuple(map(change, entrants)))
+        case AskTrials():
+            return request
+        case _:
+            return replace(request, spec=change(request.spec))
 
 
 class Refusal(msgspec.Struct, frozen=True, tag="refusal"):

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from engine.doctor.check import Check
 from engine.spec.run_spec import RunSpec
 
 Level = Literal["error", "warning", "hint", "ok"]
@@ -174,7 +175,54 @@ class BatchSearch(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
     largest batch, and the fastest."""
 
 
-Result = Race | Preflight | MemoryEstimate | BatchSearch
+class CheckResult(msgspec.Struct, frozen=True, tag="check"):
+    """What a check has found, as `check --json` prints it."""
+
+    recipe: str = ""
+    """The path of its file, or the name of a built-in one."""
+
+    framework: str = ""
+    strategy: str = ""
+    devices: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    settings: dict[str, Any] = {}
+    ok: bool = False
+    problem: str = ""
+    """Why it cannot train, in a sentence; empty: it can."""
+
+    where: str = ""
+    """File and line of the problem, if they are known."""
+
+    details: str = ""
+    notices: tuple[str, ...] = ()
+    """What should be known, though it trains: one sentence each."""
+
+    parameters: int = 0
+    steps_per_epoch: int = 0
+    loss: float | None = None
+    """Of the first batch."""
+
+    metrics: tuple[str, ...] = ()
+    """The series that it gave."""
+
+    seconds: float = 0.0
+
+
+class StrategyTrial(msgspec.Struct, frozen=True):
+    """What came out when a strategy trained in one precision."""
+
+    check: Check
+    log: str = ""
+    """The end of the logs of a run that failed."""
+
+
+class StrategyTrials(msgspec.Struct, frozen=True, tag="trials"):
+    """What came out for every strategy and precision."""
+
+    trials: tuple[StrategyTrial, ...]
+
+
+Result = Race | Preflight | MemoryEstimate | BatchSearch | CheckResult | StrategyTrials
 
 
 class Doing(msgspec.Struct, frozen=True, tag="doing"):
@@ -205,7 +253,13 @@ class Sized(msgspec.Struct, frozen=True, tag="sized"):
     tried: Tried
 
 
-News = Doing | Raced | Found | Sized
+class TriedStrategy(msgspec.Struct, frozen=True, tag="tried_strategy"):
+    """One more strategy was tried."""
+
+    trial: StrategyTrial
+
+
+News = Doing | Raced | Found | Sized | TriedStrategy
 
 A = TypeVar("A")
 

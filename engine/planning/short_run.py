@@ -143,6 +143,12 @@ class ShortRun(msgspec.Struct, frozen=True, kw_only=True):
     where: str = ""
     """File and line of the problem, if they are known."""
 
+    details: str = ""
+    """What the failure says besides."""
+
+    metrics: tuple[str, ...] = ()
+    """The series that it gave, beside the training loss."""
+
     is_late: bool = False
     """Whether the problem is that the time was over before its first step."""
 
@@ -331,6 +337,8 @@ def _figures(
         notices=tuple(event.text for event in events if isinstance(event, Notice)),
         problem=problem,
         where=where,
+        details=failure.details if failure else "",
+        metrics=tuple(sorted(run.status.metrics.keys() - {TRAINING_LOSS})),
         is_out_of_memory=had_no_memory,
         was_killed=was_killed,
         is_late=bool(late and not run.status.step and not failure),

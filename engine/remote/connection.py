@@ -17,7 +17,6 @@ from engine.interface.values import NotConnected
 from engine.remote import ssh
 from engine.remote.askpass import Ask, Askpass
 from engine.remote.frames import Hello
-from engine.remote.machines import RemoteMachine
 from engine.remote.remote_engine import remote_engine
 from engine.remote.session import Broken, OtherProtocol, Session
 from engine.remote.ssh import Asking, Failure
@@ -31,6 +30,7 @@ from engine.remote.watched import (
     RemoteWatch,
 )
 from engine.runs.run_follower import RunNews
+from engine.system.machines import RemoteMachine
 from engine.telemetry.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)

@@ -111,7 +111,7 @@ class Pending(threading.Event):
         """Whether the other side may send the next of what the call yields."""
 
 
-class Stream(Iterator[Any]):
+class RemoteStream(Iterator[Any]):
     """What a method there yields, one by one as it is asked for; None while nothing is new.
 
     For one thread, but `wake`. Raises what the method raises, NotConnected, and NoAnswer for what
@@ -269,7 +269,7 @@ class Session:
         self._put(Call(self._expect(pending), method, self._encoded(arguments)))
 
     def call(self, method: Method, arguments: Mapping[str, Any]) -> Any:
-        """Call a method of the engine there, and return what it returns, or a Stream.
+        """Call a method of the engine there, and return what it returns, or a RemoteStream.
 
         Functions among the `arguments` are called in the thread that reads; what they raise ends
         the call, and is raised here. Raises what the engine of this machine raises for the same,
@@ -303,7 +303,7 @@ class Session:
         number = self._expect(pending)
         self._put(Call(number, method.name, packed))
         if method.yields:
-            return Stream(self, method, number, pending)
+            return RemoteStream(self, method, number, pending)
         try:
             self._wait(number, pending, method, lambda: bool(raised) or cancelled.is_set())
         except Cancelled:
@@ -398,6 +398,11 @@ class Session:
         """Ask the remote Traindeck to end; `run` returns from its wait then, or after `kill`."""
         self._put(None)
 
+    def terminate(self, why: str) -> None:
+        """Let the process end, because of `why`: a clause."""
+        self._killed_because = self._killed_because or why
+        self._process.terminate()
+
     def kill(self, why: str) -> None:
         """End the process at once, because of `why`: a clause."""
         self._killed_because = self._killed_because or why
@@ -490,8 +495,8 @@ class Session:
         return thread
 
 
-IDLE_SECONDS = 1.0
-"""Longest wait of a Stream for something new, before it yields None."""
+IDLE_SECONDS = 0.5
+"""Longest wait of a RemoteStream for something new, before it yields None."""
 
 _SLICE = 0.1
 """Seconds after which a waiting call looks whether it was cancelled."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from engine.interface.engine import Engine
 from engine.interface.values import NoAnswer, NotConnected
 from engine.remote import ssh
 from engine.remote.frames import Hello
-from engine.remote.machines import RemoteMachine
 from engine.remote.remote_engine import remote_engine
 from engine.remote.session import Broken, OtherProtocol, Session
 from engine.remote.ssh import Asking
+from engine.system.machines import RemoteMachine
 
 LONGEST_CONNECT = 60.0
 """Seconds; longer where a person types a password."""
@@ -39,12 +40,14 @@ def open_session(machine: RemoteMachine) -> Iterator[tuple[Engine, Hello]]:
     `ssh` asks on the terminal, if there is one.
     """
     asking = Asking.here()
+    has_terminal = asking is Asking.TERMINAL
     try:
-        session = Session(
-            ssh.serve_command(machine, asking),
-            machine=machine.name,
-            own_session=asking is not Asking.TERMINAL,
-        )
+        with ignored_interrupts() if has_terminal else nullcontext():
+            session = Session(
+                ssh.serve_command(machine, asking),
+                machine=machine.name,
+                own_session=not has_terminal,
+            )
     except OSError as error:
         raise NoAnswer(f"`ssh` cannot be started on this machine: {error}.") from error
     spoken = threading.Event()
@@ -85,8 +88,27 @@ def open_session(machine: RemoteMachine) -> Iterator[tuple[Engine, Hello]]:
         session.stop()
         thread.join(1.0)
         if thread.is_alive():
+            session.terminate("it was closed here")  # it may have changed the terminal
+            thread.join(1.0)
+        if thread.is_alive():
             session.kill("it was closed here")
             thread.join()
+
+
+@contextmanager
+def ignored_interrupts() -> Iterator[None]:
+    """Let processes that are started meanwhile ignore Ctrl-C, as `ssh` then does to its end.
+
+    It has the terminal, to ask for a password; Ctrl-C is for the command that waits.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _keep_alive(session: Session, over: threading.Event) -> None:

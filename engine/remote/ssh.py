@@ -6,13 +6,12 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from engine.remote.frames import MAJOR, Hello
-from engine.remote.machines import RemoteMachine
 from engine.remote.session import Broken, OtherProtocol
+from engine.system.machines import RemoteMachine
 from engine.system.program import CONSOLE_SCRIPT, call, version
 
 PROGRAM_VARIABLE = "TRAINDECK_SSH"
@@ -68,27 +67,10 @@ class Asking(Enum):
 def serve_command(machine: RemoteMachine, asking: Asking = Asking.NOBODY) -> list[str]:
     """Return the words that start the remote side of a connection; NONCE stands for its word."""
     # Some failures are told at this level only.
-    return _words(machine, ["serve", "NONCE"], "-T", "LogLevel=INFO", *asking.value)
-
-
-def command_on(
-    machine: RemoteMachine, arguments: Sequence[str], asking: Asking, *, has_terminal: bool
-) -> list[str]:
-    """Return the words that run a command of Traindeck there.
-
-    `has_terminal`: whether that command has the terminal of this process, so that Ctrl-C reaches
-    it.
-    """
-    terminal = "-t" if has_terminal else "-T"
-    return _words(machine, arguments, terminal, "LogLevel=ERROR", *asking.value)
-
-
-def _words(
-    machine: RemoteMachine, arguments: Sequence[str], terminal: str, *options: str
-) -> list[str]:
-    chosen = [word for option in (*_OPTIONS, *options) for word in ("-o", option)]
-    command = f"{machine.command} {shlex.join(arguments)}"
-    return [*_program(), terminal, *chosen, machine.destination, "--", command]
+    options = (*_OPTIONS, "LogLevel=INFO", *asking.value)
+    chosen = [word for option in options for word in ("-o", option)]
+    command = f"{machine.command} serve NONCE"
+    return [*_program(), "-T", *chosen, machine.destination, "--", command]
 
 
 def _program() -> list[str]:

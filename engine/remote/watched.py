@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
 
-from engine.interface.engine import Engine
+from engine.interface.engine import Engine, Stream
 from engine.interface.run_news import RunsNews
 from engine.interface.sweep_news import SweepsNews, SweepsThere
 from engine.interface.values import NoAnswer, NotConnected
-from engine.remote.session import Session, Stream
+from engine.remote.session import RemoteStream, Session
 from engine.runs.run_follower import RunNews
 from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.sweeps.report import SweepReport
@@ -40,11 +40,11 @@ class RemoteWatch(ABC, Generic[N]):
         """Whether it was closed."""
 
         self._begins_anew = False
-        self._stream: Stream | None = None
+        self._stream: RemoteStream | None = None
         self.on_close: Callable[[], None] = lambda: None
 
     @abstractmethod
-    def begin(self, engine: Engine) -> Iterator[N | None]:
+    def begin(self, engine: Engine) -> Stream[N | None]:
         """Call what yields the news."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class RemoteWatch(ABC, Generic[N]):
         """Take the news of one call; return whether to call again."""
         self._begins_anew = False
         try:
-            self._stream = stream = cast(Stream, self.begin(engine))
+            self._stream = stream = cast(RemoteStream, self.begin(engine))
         except NotConnected:
             return False
         except NoAnswer as error:
@@ -126,7 +126,7 @@ class RemoteFollow(RemoteWatch[RunNews]):
             self.series, self.most = tuple(series), most
             self.begin_anew()
 
-    def begin(self, engine: Engine) -> Iterator[RunNews | None]:
+    def begin(self, engine: Engine) -> Stream[RunNews | None]:
         return engine.follow(self.run_id, self.series, self.most, self._cursor)
 
     def take(self, news: RunNews, machine: str) -> None:
@@ -151,7 +151,7 @@ class ListedRuns(RemoteWatch[RunsNews]):
         self._digests: dict[str, int] = {}
         self._infos: dict[str, RunInfo | UnreadableRun] = {}
 
-    def begin(self, engine: Engine) -> Iterator[RunsNews | None]:
+    def begin(self, engine: Engine) -> Stream[RunsNews | None]:
         return engine.watch_runs(self._digests)
 
     def take(self, news: RunsNews, machine: str) -> None:
@@ -174,7 +174,7 @@ class ListedSweeps(RemoteWatch[SweepsNews]):
         self._on_trouble = on_trouble
         self._sweeps = SweepsThere()
 
-    def begin(self, engine: Engine) -> Iterator[SweepsNews | None]:
+    def begin(self, engine: Engine) -> Stream[SweepsNews | None]:
         return engine.watch_sweeps()
 
     def take(self, news: SweepsNews, machine: str) -> None:
@@ -191,7 +191,7 @@ class DevicesWatch(RemoteWatch[Snapshot]):
         super().__init__()
         self._on_snapshot = on_snapshot
 
-    def begin(self, engine: Engine) -> Iterator[Snapshot | None]:
+    def begin(self, engine: Engine) -> Stream[Snapshot | None]:
         return engine.watch_devices()
 
     def take(self, news: Snapshot, machine: str) -> None:

@@ -16,14 +16,13 @@ from engine.environments.registry import RegistryTooNew, UnreadableRegistry
 from engine.files.atomic_file import leftovers
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.planning import kept
-from engine.remote import machines
-from engine.remote.machines import UnreadableMachines
 from engine.repair import file_check
 from engine.repair.report import Report, RunReport, free_name, move_aside
 from engine.runs import device_queue, run_index, trash
 from engine.spec import presets
 from engine.spec.presets import UnreadablePreset
-from engine.system import paths
+from engine.system import machines, paths
+from engine.system.machines import UnreadableMachines
 from engine.system.program import call
 
 

@@ -163,7 +163,7 @@ class Driver:
                 tags = read_notes(paths.run_folder(run_id)).tags
             except UnreadableNotes:
                 continue
-            if tag_of(self._folder) in tags:
+            if tag_of(self._folder.name) in tags:
                 number = number_in(tags, TRIAL_TAG)
                 found.update({number: run_id} if number is not None else {})
         return found
@@ -188,7 +188,7 @@ class Driver:
         trial.set_user_attr(SLOT, slot)
         spec = self._sweep.spec_of(values, slot)
         try:
-            run_id = client.start(spec, [tag_of(self._folder), f"{TRIAL_TAG}{trial.number}"])
+            run_id = client.start(spec, [tag_of(self._folder.name), f"{TRIAL_TAG}{trial.number}"])
         except client.CannotStart as error:
             if self._has_started and trial.user_attrs.get(REASON):
                 self._fail(trial.number, str(error))  # for a second time, and others start

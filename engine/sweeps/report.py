@@ -12,7 +12,7 @@ from engine.spec.recipe_file import script_name
 from engine.sweeps import study as studies
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.study import OVER, DamagedJournal, TrialResult
-from engine.sweeps.sweep import FILE_NAME, JOURNAL, REASON, NoSuchSweep, Sweep
+from engine.sweeps.sweep import FILE_NAME, JOURNAL, LOG, REASON, NoSuchSweep, Sweep
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -36,6 +36,9 @@ class SweepSummary(msgspec.Struct, frozen=True, kw_only=True):
     best: TrialResult | None = None
     problem: str = ""
     """Why it cannot be read, as a sentence."""
+
+    log: str = ""
+    """The path of the log of its driver, on its machine."""
 
     reason: str = ""
     """Why it starts no more trials, as a sentence; empty: it does, or was stopped."""
@@ -110,6 +113,7 @@ class SweepReader:
             trials=sweep.trials,
             done=done,
             best=studies.best_of(trials, lowest=sweep.lowest),
+            log=str(self._folder / LOG),
             reason=sweeps.reason_of(self._folder),
         )
         return SweepReport(summary, sweep, tuple(trials), self._importance)

@@ -186,9 +186,9 @@ def read(folder: Path) -> Sweep:
         raise NoSuchSweep(f"Sweep {folder.name} cannot be read: {error}.") from error
 
 
-def tag_of(folder: Path) -> str:
+def tag_of(sweep: str) -> str:
     """Return the tag of the runs of a sweep."""
-    return f"{SWEEP_TAG}{folder.name}"
+    return f"{SWEEP_TAG}{sweep}"
 
 
 def is_active(folder: Path) -> bool:

@@ -9,11 +9,8 @@ from pathlib import Path
 from engine.processes.process import PROJECT
 
 CONSOLE_SCRIPT = "traindeck"
-WITHOUT_ON = ("cluster", "machines", "new-recipe", "desktop-entry")
+WITHOUT_ON = ("cluster", "machines", "new-recipe", "desktop-entry", "recipes", "warm")
 """Commands that work on the machine of their terminal only: they have no `--on`."""
-
-MEASURES = ("race", "preflight", "memory", "batch-size")
-"""Commands that end with the connection of the person who asks."""
 
 IN_CHECKOUT = (PROJECT / "pyproject.toml").is_file()
 """Whether this is a checkout of the source, which has `main.py` and `tools/`."""
@@ -35,7 +32,7 @@ _asked_from: tuple[str, str] | None = None
 
 
 def answer_to(program: str, machine: str) -> None:
-    """Let messages name commands as the person writes them who calls this from another machine.
+    """Let messages name commands as the person writes them who asks this from another machine.
 
     `program` starts Traindeck there, where this machine is called `machine`.
     """
@@ -43,32 +40,17 @@ def answer_to(program: str, machine: str) -> None:
     _asked_from = program, machine
 
 
-def name_of_this_machine() -> str:
-    """Return the name that this machine has where the command comes from; empty: it comes from
-    this machine."""
-    return "" if _asked_from is None else _asked_from[1]
+def call(arguments: str, machine: str = "") -> str:
+    """Return the command line of this program with `arguments`, for a message.
 
-
-_sent: tuple[str, str] = "", ""
-
-
-def answer_about(name: str, path: str) -> None:
-    """Let messages call the recipe `path`, which was sent here for this command, by the `name` that
-    the asking person gave."""
-    global _sent
-    _sent = name, path
-
-
-def sent_recipe() -> tuple[str, str]:
-    """Return the name and the path that `answer_about` was told; empty: no recipe was sent."""
-    return _sent
-
-
-def call(arguments: str) -> str:
-    """Return the command line of this program with `arguments`, for a message."""
-    if _asked_from is None:
+    `machine`: the other machine on which the command does its work.
+    """
+    if _asked_from is not None:
+        program, machine = _asked_from
+    elif machine:
+        program = " ".join(program_words())
+    else:
         return " ".join([*program_words(), arguments])
-    program, machine = _asked_from
     if arguments.split()[0] in WITHOUT_ON:
         return " ".join([*program_words(), arguments, f" # on {machine}"])
     own, dashes, command = arguments.partition(" -- ")

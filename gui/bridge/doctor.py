@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from engine.doctor.check import Check
 from engine.doctor.examination import OURS, Examination, Pythons, usual_pythons
-from engine.interface.values import NoAnswer
+from engine.interface.values import ExaminationPart, NoAnswer
 from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background
-
-if TYPE_CHECKING:
-    from engine.interface.values import ExaminationPart
 
 
 class Doctor(QObject):
@@ -82,7 +78,8 @@ class Doctor(QObject):
 
         def work() -> bool:
             try:
-                self._background.machines.engine(machine).examine(on_gpus, tell, cancelled)
+                engine = self._background.machines.engine(machine)
+                engine.examine("thorough" if on_gpus else "quick", "", tell, cancelled)
             except NoAnswer:
                 if cancelled.is_set():
                     raise Cancelled from None
@@ -104,7 +101,7 @@ class Doctor(QObject):
     def report(self, checks: Iterable[Check], machine: str = "") -> None:
         """Write a report of `checks` of this machine or of the one with this name, without names of
         its user. Emits `reported` or `failed`."""
-        found = list(checks)
+        found = [ExaminationPart(check) for check in checks]
 
         def work() -> str:
             text = self._background.machines.engine(machine).report_checks(found)

@@ -15,6 +15,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
+from engine.interface.values import id_of
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import RecipeVersion
 from engine.runs.checkpoint_files import CheckpointInfo
@@ -26,7 +27,7 @@ from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.files.run_recipes import RunRecipes
-from gui.bridge.machines.machines import id_of, place_of
+from gui.bridge.machines.machines import place_of
 from gui.bridge.run_commands import RunCommands
 
 _log = logging.getLogger(__name__)
@@ -179,7 +180,7 @@ class EngineClient(QObject):
             new = engine.resume(
                 run, name, request.spec, request.recipe, watch, as_new=request.as_new
             )
-            return id_of(engine.machine, new)
+            return id_of(engine.machine, new.run)
 
         self._start_once(work, partial(self._resume_failed, request))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -11,19 +10,12 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 
-from engine.exports.export_runs import (
-    CannotExport,
-    Exported,
-    Format,
-    export,
-    proposed_name,
-    refusal,
-)
+from engine.exports.export_runs import CannotExport, Exported, Format, proposed_name, refusal
 from engine.imports.csv_tables import ColumnNames, Header, read_header
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import Imported, import_runs
-from engine.interface.engine import Engine
-from engine.interface.transfers import DownloadFailed, copy_checkpoint, fetch_export
+from engine.interface.exchange import export_to
+from engine.interface.transfers import DownloadFailed, copy_checkpoint
 from engine.interface.values import NoAnswer
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import NoSuchRun, RunInfo
@@ -95,9 +87,8 @@ class Exchange(QObject):
 
         def work() -> Exported:
             engine = self._background.machines.engine(place_of(chosen[0].id)[0])
-            if not engine.machine:
-                return export(chosen, format, path, self._tell_progress)
-            return self._fetch(engine, chosen, format, path)
+            there = [info._replace(id=place_of(info.id)[1]) for info in chosen]
+            return export_to(engine, there, format, path, self._tell_progress, self._stop)
 
         self._background.run(work, self.exported.emit, self._fail)
 
@@ -156,23 +147,6 @@ class Exchange(QObject):
     def open_page(self, path: Path) -> None:
         """Open a report in the browser."""
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
-
-    def _fetch(
-        self, engine: Engine, infos: Sequence[RunInfo], format: Format, target: Path
-    ) -> Exported:
-        """Let another machine write an export, and fetch it to `target`: all of it, or nothing.
-
-        Raises CannotExport, NoAnswer, _Cancelled.
-        """
-        numbers = tuple(place_of(info.id)[1] for info in infos)
-        found = engine.export_runs(numbers, str(format), self._tell_progress, self._stop)
-        try:
-            is_file = format.is_file
-            fetch_export(engine, found, target, self._tell_progress, is_file=is_file)
-        finally:
-            with contextlib.suppress(NoAnswer):  # it is deleted when the connection ends
-                engine.discard_folder(found.number)
-        return Exported(target, len(infos), found.points, found.remarks)
 
     def _tell_progress(self, done: int, total: int) -> None:
         self._tell("", done, total)

@@ -6,11 +6,11 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.client import CannotStart
+from engine.interface.values import id_of
 from engine.sweeps.report import SweepIndex, SweepReport
 from engine.sweeps.study import DamagedJournal
 from engine.sweeps.sweep import NoSuchSweep, Sweep, SweepActive
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import id_of
 from gui.bridge.machines.remote_sweeps import RemoteSweeps
 
 READ_MS = 1000

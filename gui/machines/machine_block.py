@@ -29,7 +29,7 @@ from gui.widgets.plain_text import Label
 
 if TYPE_CHECKING:
     from engine.remote.connection import LinkStatus
-    from engine.remote.machines import RemoteMachine
+    from engine.system.machines import RemoteMachine
 
 
 _BESIDE = 900

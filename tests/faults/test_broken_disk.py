@@ -12,6 +12,7 @@ from engine import client
 from engine.cli.commands import active_run
 from engine.cli.output import NoAnswer
 from engine.client import CommandFailed, RunInfo
+from engine.interface.local_engine import LocalEngine
 from engine.messages.commands import Pause, Resume, Stop
 from engine.runs.run_info import SUPERVISOR
 from engine.runs.run_state import RunState
@@ -23,6 +24,8 @@ from tests.support.runs import (
     wait_until_gone,
 )
 from tests.support.sentences import sentence
+
+ENGINE = LocalEngine()
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -51,8 +54,8 @@ def test_a_run_on_a_disk_that_became_read_only_tells_its_state_and_its_end(
     with pytest.raises(CommandFailed, match="cannot be written yet"):
         client.send(run_id, Resume())
     with pytest.raises(NoAnswer, match=sentence("could-not-be-saved-read-only-file").pattern):
-        active_run.checkpoint(run_id)
-    active_run.stop(run_id, now=False)
+        active_run.checkpoint(ENGINE, run_id)
+    active_run.stop(ENGINE, run_id, now=False)
     said = capsys.readouterr().out
     assert sentence("run-is-stopped-after-that-step", run_id=run_id, step=info.status.step) in said
     assert sentence("this-end-could-not-be-recorded") in said

@@ -17,9 +17,10 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine import client
-from engine.cli import watch
 from engine.cli.output import NoAnswer
+from engine.cli.watch import wait_for_event
 from engine.client import CommandFailed, RunInfo
+from engine.interface.local_engine import LocalEngine
 from engine.messages.channel import CONTROL_FILE
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved
@@ -134,9 +135,8 @@ def test_a_command_line_does_not_wait_for_a_halted_run(halted: RunInfo) -> None:
 
 
 def test_a_run_that_is_halted_after_it_took_a_command_is_named(halted: RunInfo) -> None:
-    seq = watch.last_seq(halted.folder)
     with pytest.raises(NoAnswer, match=f"kill -CONT {halted.status.supervisor_pid}"):
-        watch.wait_for_event(halted.id, CheckpointSaved, after=seq)
+        wait_for_event(LocalEngine(), halted.id, CheckpointSaved, after=-1)
 
 
 @pytest.mark.parametrize("fills_its_queue", [False, True])

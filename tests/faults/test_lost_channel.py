@@ -14,6 +14,7 @@ import pytest
 from engine import client
 from engine.cli.commands import active_run
 from engine.client import CommandFailed, RunInfo
+from engine.interface.local_engine import LocalEngine
 from engine.messages.channel import CONTROL_FILE
 from engine.messages.commands import SaveCheckpoint
 from engine.messages.events import CheckpointSaved, Notice
@@ -29,6 +30,8 @@ from tests.support.runs import (
     wait_until_gone,
 )
 from tests.support.sentences import sentence
+
+ENGINE = LocalEngine()
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -64,7 +67,7 @@ def test_a_lost_channel_is_made_again_and_a_stop_works_in_between(
         raise FileNotFoundError
 
     monkeypatch.setattr(client, "connect", lost_again)  # the supervisor may be quicker
-    active_run.stop(run_id, now=False)
+    active_run.stop(ENGINE, run_id, now=False)
     said = capsys.readouterr()
     assert sentence("was-asked-by-signal-to-save") in said.err
     assert sentence("run-is-stopped-stopped-after-step", run_id=run_id) in said.out

@@ -12,9 +12,8 @@ from PySide6.QtWidgets import QDialog
 from pytestqt.qtbot import QtBot
 
 from engine.processes.process import PROJECT
-from engine.remote import machines
-from engine.remote.machines import RemoteMachine
-from engine.system import paths
+from engine.system import machines, paths
+from engine.system.machines import RemoteMachine
 from gui.app import AppController
 from tests.support.recorded_runs import SPEC
 

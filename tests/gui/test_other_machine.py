@@ -24,9 +24,8 @@ from engine.interface.sent_code import code_of
 from engine.interface.values import NoAnswer
 from engine.messages.events import CheckpointSaved, EpochEnded, Notice, RunEnded
 from engine.processes.process import PROJECT
-from engine.remote import machines, ssh
+from engine.remote import ssh
 from engine.remote.frames import Call, ToRemote
-from engine.remote.machines import RemoteMachine
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.runs.store.stored_points import StoredPoints
@@ -38,7 +37,8 @@ from engine.sweeps.ranges import Choices
 from engine.sweeps.report import SweepReport, SweepSummary
 from engine.sweeps.study import TrialResult
 from engine.sweeps.sweep import Sweep
-from engine.system import paths
+from engine.system import machines, paths
+from engine.system.machines import RemoteMachine
 from gui.app import AppController
 from gui.bridge.engine_client import ResumeRequest
 from gui.bridge.files.editor import Place

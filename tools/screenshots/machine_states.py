@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 from engine.remote.connection import LinkState, LinkStatus
 from engine.remote.frames import MAJOR, MINOR, Hello
-from engine.remote.machines import RemoteMachine
+from engine.system.machines import RemoteMachine
 from gui.app import AppController
 from gui.bridge.cluster_devices import ClusterMember, ClusterStatus
 from tools.screenshots import fake_machine

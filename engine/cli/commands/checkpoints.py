@@ -1,4 +1,4 @@
-"""`checkpoints ID`: lists the checkpoints of a run, here or on another machine, and copies one."""
+"""`checkpoints ID`: lists the checkpoints of a run, and copies one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 
 from rich.table import Table
 
-from engine.cli import transfers
 from engine.cli.output import Exit, Interrupted, Refused, format_bytes, format_time, out, print_json
-from engine.remote.machines import RemoteMachine
+from engine.cli.transfers import check_target, downloading
+from engine.interface.engine import Engine
+from engine.interface.transfers import copy_checkpoint
+from engine.interface.values import id_of
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.system.program import call
 
@@ -19,50 +21,42 @@ NEWEST = "newest"
 
 
 def checkpoints(
-    run_id: str,
-    copied: str | None,
-    output: Path | None,
-    machine: RemoteMachine | None = None,
-    *,
-    json: bool,
+    engine: Engine, run_id: str, copied: str | None, output: Path | None, *, json: bool
 ) -> Exit:
     """List the checkpoints of a run, or copy the one with the name `copied` to `output`.
 
-    `machine`: where the run is, if not here. Raises NoSuchRun, Refused, NoAnswer, Interrupted.
+    Raises Refused, NoAnswer, Interrupted.
     """
     if copied is not None:
         try:
-            return _copy(run_id, copied, output, machine, json=json)
+            return _copy(engine, run_id, copied, output, json=json)
         except KeyboardInterrupt:
             raise Interrupted("Nothing was kept of the checkpoint.") from None
     if output is not None:
         raise Refused("--output is for --copy: which checkpoint is to be copied?")
-    return _show(run_id, machine, json=json)
+    return _show(engine, run_id, json=json)
 
 
-def _show(run_id: str, machine: RemoteMachine | None, *, json: bool) -> Exit:
-    found = transfers.list_checkpoints(machine, run_id)
+def _show(engine: Engine, run_id: str, *, json: bool) -> Exit:
+    found = engine.list_checkpoints(run_id)
     if json:
         print_json([_as_json(each) for each in found])
     elif found:
         out().print(checkpoint_table(found))
     else:
-        out().print(f"Run {_called(run_id, machine)} has no checkpoint.", soft_wrap=True)
+        out().print(f"Run {id_of(engine.machine, run_id)} has no checkpoint.", soft_wrap=True)
     return Exit.DONE
 
 
-def _copy(
-    run_id: str, name: str, output: Path | None, machine: RemoteMachine | None, *, json: bool
-) -> Exit:
+def _copy(engine: Engine, run_id: str, name: str, output: Path | None, *, json: bool) -> Exit:
     if output is not None:
-        transfers.check_target(output)
-
-    def choose(found: Sequence[CheckpointInfo]) -> tuple[CheckpointInfo, Path]:
-        chosen = _chosen(found, name, run_id, machine)
-        proposed = f"{_called(run_id, machine).replace(':', '-')}-{chosen.folder.name}"
-        return chosen, (output or Path(f"run-{proposed}")).expanduser().absolute()
-
-    chosen, target = transfers.fetch_checkpoint(machine, run_id, choose)
+        check_target(output)
+    called = id_of(engine.machine, run_id)
+    chosen = _chosen(engine.list_checkpoints(run_id), name, called)
+    proposed = f"run-{called.replace(':', '-')}-{chosen.folder.name}"
+    target = (output or Path(proposed)).expanduser().absolute()
+    with downloading("downloading" if engine.machine else "copying") as progress:
+        copy_checkpoint(engine, run_id, chosen.folder.name, target, progress)
     if json:
         print_json({"folder": str(target), **_as_json(chosen)})
     else:
@@ -87,21 +81,14 @@ def checkpoint_table(checkpoints: Sequence[CheckpointInfo]) -> Table:
     return table
 
 
-def _chosen(
-    found: Sequence[CheckpointInfo], name: str, run_id: str, machine: RemoteMachine | None
-) -> CheckpointInfo:
+def _chosen(found: Sequence[CheckpointInfo], name: str, run: str) -> CheckpointInfo:
     by_name = {each.folder.name: each for each in found}
     if name == NEWEST and found:
         return found[-1]
     if name not in by_name:
-        run = _called(run_id, machine)
         what = "checkpoint" if name == NEWEST else f"checkpoint {name}"
         raise Refused(f"Run {run} has no {what}: `{call(f'checkpoints {run}')}` lists them.")
     return by_name[name]
-
-
-def _called(run_id: str, machine: RemoteMachine | None) -> str:
-    return f"{machine.name}:{run_id}" if machine else run_id
 
 
 def _as_json(info: CheckpointInfo) -> dict[str, Any]:

@@ -9,10 +9,9 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from engine import client
 from engine.cli.commands import warm
 from engine.cli.commands.run_query import RunQuery, print_table, select
-from engine.cli.devices import why_not_here
+from engine.cli.devices import why_not_there
 from engine.cli.output import (
     STATE_STYLES,
     Exit,
@@ -26,34 +25,31 @@ from engine.cli.output import (
     print_json,
     run_as_json,
 )
-from engine.client import RunInfo, UnreadableRun
 from engine.cluster.member import Member
-from engine.cluster.membership import other_members
-from engine.messages.status_question import ANSWER_SECONDS
-from engine.runs.run_index import RunIndex
-from engine.runs.run_info import SUPERVISOR
+from engine.interface.engine import Engine
+from engine.runs.run_info import SUPERVISOR, RunInfo, UnreadableRun
 from engine.spec import catalog
 from engine.spec.device_names import on_machine
 from engine.system.program import call
-from engine.telemetry.given_gpus import GivenGpus, given_gpus
-from engine.telemetry.helper_client import snapshot_once
+from engine.telemetry.given_gpus import GivenGpus
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 _EVERY_RUN = RunQuery()
 
 
-def runs(query: RunQuery = _EVERY_RUN, *, json: bool) -> Exit:
+def runs(engine: Engine, query: RunQuery = _EVERY_RUN, *, json: bool) -> Exit:
     """List the runs that `query` chooses; without one, every run, newest first. Raises Refused."""
     if json and query.has_columns:
         option = "--csv" if query.csv else "--columns"
         raise Refused(f"{option} chooses another form than --json: leave out one of the two.")
-    index = RunIndex()
-    index.runs()  # it asks all silent supervisors at the same time
-    every = index.runs(ANSWER_SECONDS)
+    news = engine.list_runs()
+    every = [each for each in news.changed if isinstance(each, RunInfo)]
+    others = [each for each in news.changed if isinstance(each, UnreadableRun)]
+    unreadable = [*others, *news.unreadable]
     found: list[RunInfo | UnreadableRun]
     if query.filter or query.sort or query.has_columns:
-        chosen = select(every, query)
-        _name_left_out(index.unreadable)
+        chosen = select(every, query, engine.machine)
+        _name_left_out(engine, unreadable)
         if query.has_columns:
             print_table(chosen, every, query)
             return Exit.DONE
@@ -62,19 +58,20 @@ def runs(query: RunQuery = _EVERY_RUN, *, json: bool) -> Exit:
             out().print("No run passes the filter.")
             return Exit.DONE
     else:
-        found = [*every, *index.unreadable]
+        found = [*every, *unreadable]
         found.sort(key=lambda run: int(run.id), reverse=True)
     if json:
         print_json([_run_as_json(run) for run in found])
         return Exit.DONE
     if not found:
-        out().print(f"There is no run yet: `{call('train --recipe digits')}` starts one.")
+        start = call("train --recipe digits", engine.machine)
+        out().print(f"There is no run yet: `{start}` starts one.")
         return Exit.DONE
     table = _table("id", "state", "name", "strategy", "devices", "epoch", "train loss", "started")
     for info in found:
         if isinstance(info, UnreadableRun):
             table.add_row(info.id, Text("unreadable", "bold red"))
-            err().print(client.unreadable_reason(info.id, info.reason), soft_wrap=True)
+            err().print(info.reason, soft_wrap=True)
             continue
         loss = info.status.metrics.get("train/loss")
         table.add_row(
@@ -93,11 +90,11 @@ def runs(query: RunQuery = _EVERY_RUN, *, json: bool) -> Exit:
     return Exit.DONE
 
 
-def _name_left_out(unreadable: Sequence[UnreadableRun]) -> None:
+def _name_left_out(engine: Engine, unreadable: Sequence[UnreadableRun]) -> None:
     """Say which runs no filter can look into."""
     if unreadable:
         ids = ", ".join(run.id for run in unreadable)
-        shown = call(f"show {unreadable[0].id}")
+        shown = call(f"show {unreadable[0].id}", engine.machine)
         text = f"Left out, because they cannot be read (`{shown}` says why): {ids}."
         err().print(text, soft_wrap=True)
 
@@ -114,13 +111,14 @@ def _run_as_json(run: RunInfo | UnreadableRun) -> dict[str, Any]:
     return {"id": run.id, "state": "unreadable", "reason": run.reason, "run_dir": str(run.folder)}
 
 
-def devices(*, json: bool) -> Exit:
+def devices(engine: Engine, *, json: bool) -> Exit:
     """List the CPU, and every GPU that the driver knows, also of the machines of the cluster.
 
     As text, also the loaded frameworks.
     """
-    snapshot = snapshot_once()
-    others, problem = other_members()
+    found, cluster = engine.list_devices(), engine.list_members()
+    snapshot, problem = found.snapshot, cluster.problem
+    others = [each for each in cluster.members if not each.is_here]
     if json:
         theirs = [_of_member(member, device) for member in others for device in member.devices]
         print_json([*snapshot.devices, *theirs])
@@ -130,9 +128,10 @@ def devices(*, json: bool) -> Exit:
             out().print(f"\n{member.name} ({member.ip})", soft_wrap=True)
             if member.devices:
                 _print_devices(member.devices, member.name)
-        out().print(warm.summary(), soft_wrap=True)
+        if not engine.machine:
+            out().print(warm.summary(), soft_wrap=True)
     notes = [f"The other machines of the cluster are not known. {problem}"] if problem else []
-    notes += _notes(snapshot, given_gpus(snapshot))
+    notes += _notes(snapshot, found.given)
     for member in others:
         if member.snapshot:
             told = _notes(member.snapshot, member.given)
@@ -167,10 +166,10 @@ def _notes(snapshot: Snapshot, given: GivenGpus) -> list[str]:
     return notes
 
 
-def strategies(*, json: bool) -> Exit:
-    """List every strategy, what it needs, and whether it can run on this machine."""
-    snapshot = snapshot_once()
-    rows = [(strategy, why_not_here(strategy, snapshot)) for strategy in catalog.strategies()]
+def strategies(engine: Engine, *, json: bool) -> Exit:
+    """List every strategy, what it needs, and whether it can run on the machine."""
+    given = engine.list_devices().given
+    rows = [(strategy, why_not_there(strategy, given)) for strategy in catalog.strategies()]
     if json:
         print_json(
             [

@@ -6,12 +6,11 @@ import time
 
 from rich.table import Table
 
-from engine.cli.on_machine import find_machine
 from engine.cli.output import Exit, Refused, err, out, print_json
 from engine.interface.values import NoAnswer
-from engine.remote import machines
-from engine.remote.machines import CannotChange, RemoteMachine
 from engine.remote.short_session import open_session
+from engine.system import machines
+from engine.system.machines import CannotChange, RemoteMachine
 from engine.system.program import CONSOLE_SCRIPT, call
 
 
@@ -63,7 +62,10 @@ def remove(name: str, *, json: bool) -> Exit:
 
 def check(name: str, *, json: bool) -> Exit:
     """Connect to a machine, and print what answers; FAILED: nothing does. Raises Refused."""
-    machine = find_machine(name)
+    try:
+        machine = machines.machine(name)
+    except CannotChange as error:
+        raise Refused(str(error)) from None
     begun = time.monotonic()
     try:
         with err().status(f"Connecting to {name} …"), open_session(machine) as (engine, hello):

@@ -17,7 +17,6 @@ from engine.runs.table.csv_text import csv_of
 from engine.runs.table.filter import compile_filter
 from engine.runs.table.names import UnknownName, find_column
 from engine.runs.table.tokens import FilterError
-from engine.system.program import name_of_this_machine
 
 _USUAL = "id,name,state,strategy,devices,learning_rate,batch_size,epoch,time,created,tags"
 _BEST = "best("
@@ -41,11 +40,11 @@ class RunQuery(NamedTuple):
         return bool(self.columns or self.csv)
 
 
-def select(infos: Sequence[RunInfo], query: RunQuery) -> list[RunInfo]:
-    """Return the runs that pass the filter, sorted. Raises Refused."""
+def select(infos: Sequence[RunInfo], query: RunQuery, machine: str) -> list[RunInfo]:
+    """Return the runs of `machine` that pass the filter, sorted. Raises Refused."""
     columns = columns_of(infos)
     try:
-        passes = compile_filter(query.filter, columns, here=name_of_this_machine())
+        passes = compile_filter(query.filter, columns, here=machine)
     except FilterError as error:
         raise Refused(f"--filter cannot be read. {error}\n{error.pointing(query.filter)}") from None
     found = [info for info in infos if passes(info)]

@@ -5,23 +5,25 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
 import msgspec
 
-from engine import client
-from engine.cli.devices import default_devices, resolve_devices
+from engine.cli.devices import resolve_devices
 from engine.cli.follow import CtrlC, follow_started_run, print_detached
 from engine.cli.output import Exit, Refused, err
+from engine.interface.engine import Engine
+from engine.interface.sent_code import UnfitCode, script_code
+from engine.interface.values import Code
 from engine.runs.run_notes import tags_of
-from engine.scripts.interpreters import NoInterpreter, interpreter_of
-from engine.spec import catalog
+from engine.scripts.command import script_of
 from engine.spec.field_info import Setting
-from engine.spec.recipe_file import read_script
 from engine.spec.run_spec import RunSpec
-from engine.spec.script_spec import script_spec
 from engine.system.program import call
+
+_MOST_NAMES = 5
+"""Modules that are named."""
 
 
 class ScriptOptions(NamedTuple):
@@ -41,21 +43,23 @@ class ScriptOptions(NamedTuple):
     fields: Mapping[str, Setting]
 
 
-def run(command: Sequence[str], options: ScriptOptions, *, detach: bool, json: bool) -> Exit:
+def run(
+    engine: Engine, command: Sequence[str], options: ScriptOptions, *, detach: bool, json: bool
+) -> Exit:
     """Start a run of `command` and follow it to its end.
 
     Raises CannotStart, UnknownName, Refused.
     """
-    spec = make_spec(command, options)
-    tell_of_input()
+    spec = make_spec(engine, command, options)
+    _tell_of_input()
     with CtrlC() as ctrl_c:
-        run_id = client.start(spec, tags_of(",".join(options.tags)))
+        run_id = engine.start(spec, tags_of(",".join(options.tags)))
         if detach:
-            return print_detached(run_id, json=json)
-        return follow_started_run(run_id, ctrl_c, after=0, attempt=1, json=json)
+            return print_detached(engine, run_id, json=json)
+        return follow_started_run(engine, run_id, ctrl_c, after=0, attempt=1, json=json)
 
 
-def tell_of_input() -> None:
+def _tell_of_input() -> None:
     """Say that the command will not have what is piped into this program, if anything is."""
     if _has_input():
         err().print(
@@ -76,40 +80,67 @@ def _has_input() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
-def make_spec(command: Sequence[str], options: ScriptOptions) -> RunSpec:
-    """Return the spec that the command line asks for. Raises Refused, UnknownName."""
+def make_spec(engine: Engine, command: Sequence[str], options: ScriptOptions) -> RunSpec:
+    """Return the spec that the command line asks for. Raises Refused, UnknownName, NoInterpreter.
+
+    A script of this machine goes to that of the engine, unless `--folder` says where it lies there.
+    """
     words = list(command)
     if words[:1] == ["--"]:
         words = words[1:]
     if not words:
-        example = call("run --devices cpu:0 -- train.py --epochs 3")
+        example = call("run --devices cpu:0 -- train.py --epochs 3", engine.machine)
         raise Refused(f"run needs a command after --, such as `{example}`.")
-    folder = Path(os.path.abspath(Path(options.folder or ".").expanduser()))  # noqa: PTH100
-    devices = default_devices() if options.devices is None else resolve_devices(options.devices)
-    interpreter = interpreter_given(options.environment, folder) if options.environment else ""
-    spec = script_spec(
+    folder = options.folder or ""
+    if not engine.machine:
+        folder = os.path.abspath(Path(folder or ".").expanduser())  # noqa: PTH100  # links stay
+    elif not folder:
+        folder, words = _send_script(engine, words)
+    environment = options.environment
+    spec = engine.describe_script(
         words,
         folder,
-        devices,
-        interpreter=interpreter,
-        variables=variables_of(options.variables),
-        resume_arguments=options.resume_with or "",
-        output_figures=options.output_figures,
-        name=options.name or "",
+        resolve_devices(engine, options.devices),
+        strategy=options.strategy or "",
+        interpreter=engine.find_interpreter(environment, "", folder) if environment else "",
     )
-    if options.strategy is not None:
-        recipe = read_script(Path(spec.recipe))
-        strategy = catalog.strategy(options.strategy, recipe).name
-        spec = msgspec.structs.replace(spec, strategy=strategy)
-    return msgspec.structs.replace(spec, **options.fields)
+    changes: dict[str, Any] = {
+        "variables": variables_of(options.variables),
+        "resume_arguments": options.resume_with or "",
+        "output_figures": options.output_figures,
+        "name": options.name or spec.name,
+    }
+    return msgspec.structs.replace(spec, **changes, **options.fields)
 
 
-def interpreter_given(text: str, folder: Path) -> str:
-    """Return the Python that `--env` names; empty: Traindeck's own. Raises Refused."""
+def _send_script(engine: Engine, command: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the folder there in which `command` runs, and its words there.
+
+    If it starts a script of this machine, that is sent, with the modules that it imports; otherwise
+    the folder is empty, and the command unchanged. Raises Refused.
+    """
+    here = Path.cwd()
+    script = script_of(command, here)
+    if script.suffix != ".py" or not script.is_file():  # a program, which may be there too
+        return "", list(command)
     try:
-        return interpreter_of(text, folder)
-    except NoInterpreter as error:
-        raise Refused(str(error)) from None
+        code, at = script_code(command, here)
+    except UnfitCode as error:
+        raise Refused(f"{error} `--folder FOLDER` names it.") from None
+    except OSError as error:
+        raise Refused(f"{script} cannot be read: {error}.") from None
+    file = PurePosixPath(engine.keep_code(code))
+    tell_sent(engine.machine, code)
+    return str(file.parent), [*command[:at], file.name, *command[at + 1 :]]
+
+
+def tell_sent(machine: str, code: Code) -> None:
+    """Say which files were sent to a machine."""
+    names = list(code.modules)
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    modules = f" with {', '.join(names[:_MOST_NAMES])}{more}, which it imports" if names else ""
+    text = f"Sent to {machine}: {code.name}{modules}. No data were sent: what it reads lies there."
+    err().print(text, soft_wrap=True)
 
 
 def variables_of(texts: Sequence[str]) -> dict[str, str]:

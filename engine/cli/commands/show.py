@@ -8,9 +8,9 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from engine import client
 from engine.cli.commands.checkpoints import checkpoint_table
 from engine.cli.facts_output import facts_as_json, print_facts
+from engine.cli.follow import now_of
 from engine.cli.output import (
     Exit,
     Refused,
@@ -21,46 +21,46 @@ from engine.cli.output import (
     print_json,
 )
 from engine.cli.summary import print_failure, print_summary
-from engine.client import RunInfo
-from engine.messages.events import Event, RecipeChosen
+from engine.interface.engine import Engine
+from engine.interface.values import RunDetails
+from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import RunNotes
-from engine.runs.run_overview import RunOverview, read_diff, run_overview
+from engine.runs.run_overview import RunOverview
 from engine.runs.run_state import accumulation_in_force
-from engine.runs.store.store_reader import RunReader
 from engine.scripts.secrets import shown_words
 from engine.spec.run_spec import FIELDS
-from engine.spec.worker_python import python_of_run
 
 _ALWAYS = ("batch_size", "epochs", "learning_rate", "seed")
 """Options that are always shown; the others only if they differ from their defaults."""
 
 
-def show(run_id: str, *, json: bool, diff: bool = False) -> Exit:
+def show(engine: Engine, run_id: str, *, json: bool, diff: bool = False) -> Exit:
     """Print one run: result, settings, what it was started with, checkpoints, failure.
 
     `diff`: print the changes of its code that were not committed, and nothing else. Raises
     NoSuchRun.
     """
-    info = client.get_run(run_id)
-    overview = run_overview(info)
+    info = engine.get_run(run_id)
+    overview = engine.read_overview(run_id, {})
     if diff:
-        return _print_diff(info, overview)
+        return _print_diff(engine, info, overview)
+    details = engine.read_details(run_id)
     if json:
-        print_json(one_run_as_json(info) | facts_as_json(overview))
+        print_json(one_run_as_json(info, details) | facts_as_json(overview))
         return Exit.DONE
     console = out()
-    print_summary(console, info)
+    print_summary(console, info, details, now_of(engine, info))
     _print_notes(console, info.notes)
     settings = Table.grid(padding=(0, 2))
     spec = info.spec
     if spec.is_script:
-        _add_script_rows(settings, info)
+        _add_script_rows(settings, info, details)
     elif spec.is_imported:
         settings.add_row("imported from", spec.imported_from)
     else:
         settings.add_row("recipe", spec.recipe)
-        if python := python_of_run(info.folder, spec.interpreter):
-            settings.add_row("python", python)
+        if details.python:
+            settings.add_row("python", details.python)
     settings.add_row("strategy", spec.strategy)
     if not spec.is_imported:
         settings.add_row("devices", ", ".join(spec.devices))
@@ -79,23 +79,22 @@ def show(run_id: str, *, json: bool, diff: bool = False) -> Exit:
     if in_force != spec.accumulation:
         text = f"{in_force} accumulation steps, since a device was out of memory"
         settings.add_row("in force", text)
-    if chosen := _newest_choice(info):
+    if chosen := details.chosen:
         settings.add_row("resumed", f"recipe {chosen.version}; {chosen.changes}")
     console.print()
     console.print(settings)
     print_facts(console, overview)
-    checkpoints = client.run_checkpoints(run_id)
-    if checkpoints:
+    if checkpoints := engine.list_checkpoints(run_id):
         console.print()
         console.print(checkpoint_table(checkpoints))
-    print_failure(err(), info)
+    print_failure(err(), details.failure)
     return Exit.DONE
 
 
-def _print_diff(info: RunInfo, overview: RunOverview) -> Exit:
+def _print_diff(engine: Engine, info: RunInfo, overview: RunOverview) -> Exit:
     facts = overview.facts.attempt
     try:
-        text = read_diff(info.folder, facts.attempt) if facts is not None else ""
+        text = engine.read_diff(info.id, facts.attempt) if facts is not None else ""
     except OSError as error:
         raise Refused(f"The changes of run {info.id} cannot be read: {error}.") from error
     if not text:
@@ -111,17 +110,17 @@ def _print_diff(info: RunInfo, overview: RunOverview) -> Exit:
     return Exit.DONE
 
 
-def _add_script_rows(settings: Table, info: RunInfo) -> None:
+def _add_script_rows(settings: Table, info: RunInfo, details: RunDetails) -> None:
     spec = info.spec
     settings.add_row("command", shlex.join(shown_words(spec.command)))
     settings.add_row("folder", spec.working_folder)
-    if python := python_of_run(info.folder, spec.interpreter):
-        settings.add_row("python", python)
+    if details.python:
+        settings.add_row("python", details.python)
     for name, value in spec.variables.items():
         settings.add_row("variable", f"{name}={value}")
     for name in spec.secret_variables:
         settings.add_row("variable", f"{name} (its value is not stored)")
-    settings.add_row("resuming", client.resume_meaning(info))
+    settings.add_row("resuming", details.resuming)
 
 
 def _print_notes(console: Console, notes: RunNotes) -> None:
@@ -134,17 +133,3 @@ def _print_notes(console: Console, notes: RunNotes) -> None:
         table.add_row("note", notes.note)
     console.print()
     console.print(table)
-
-
-def _newest_choice(info: RunInfo) -> RecipeChosen | None:
-    """Return with which recipe the run went on when it had changed, the last time."""
-    found = _newest_event(info, RecipeChosen)
-    return found if isinstance(found, RecipeChosen) else None
-
-
-def _newest_event(info: RunInfo, kind: type[Event]) -> Event | None:
-    if info.status.attempt == 0:
-        return None
-    with RunReader(info.folder) as reader:
-        found = reader.newest_event(lambda event: isinstance(event, kind))
-    return found.event if found else None

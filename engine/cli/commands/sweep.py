@@ -2,71 +2,79 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Generator, Sequence
+from contextlib import closing
 
 import msgspec
 from rich.table import Table
 
-from engine import client
-from engine.cli.commands.train import RunOptions, make_spec
+from engine.cli.commands.train import RunOptions, make_spec, send
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Refused, err, out, print_json
+from engine.interface.engine import Engine
+from engine.interface.sweep_news import SweepsThere
+from engine.interface.values import id_of
 from engine.spec import catalog
 from engine.spec.field_info import Setting
-from engine.sweeps import sweep as sweeps
-from engine.sweeps.proposal import SweepOptions, first_problems, parse_settings, propose
+from engine.sweeps.proposal import SweepOptions, parse_settings, propose
 from engine.sweeps.ranges import CannotSweep, sweepable
-from engine.sweeps.report import SweepIndex, SweepReader, SweepReport
+from engine.sweeps.report import SweepReport
 from engine.sweeps.study import OVER, TrialResult
-from engine.sweeps.sweep import LOG, NoSuchSweep, Sweep, SweepActive
+from engine.sweeps.sweep import Sweep, tag_of
 from engine.system.program import call
 
-LOOK_SECONDS = 0.5
 
-
-def start(recipe: str, run: RunOptions, options: SweepOptions, *, detach: bool, json: bool) -> Exit:
+def start(
+    engine: Engine,
+    recipe: str,
+    run: RunOptions,
+    options: SweepOptions,
+    *,
+    detach: bool,
+    json: bool,
+) -> Exit:
     """Start a sweep and follow it. Raises Refused, UnknownName, CannotStart, OSError."""
-    sweep = make_sweep(recipe, run, options)
-    folder = sweeps.create(sweep)
-    return _drive(folder, detach=detach, json=json)
+    sweep = make_sweep(engine, recipe, run, options)
+    sweep = msgspec.structs.replace(sweep, base=send(engine, sweep.base))
+    with CtrlC() as ctrl_c:
+        number = engine.start_sweep(sweep)
+        return _follow_to_end(engine, number, ctrl_c, detach=detach, json=json)
 
 
-def resume(number: str, *, detach: bool, json: bool) -> Exit:
+def resume(engine: Engine, number: str, *, detach: bool, json: bool) -> Exit:
     """Let a sweep go on whose driver has stopped or died. Raises Refused, OSError."""
-    try:
-        folder = _folder(number)
-        _readable(SweepReader(folder))
-        return _drive(folder, detach=detach, json=json)
-    except SweepActive as error:
-        raise Refused(str(error)) from error
+    with closing(_reports(engine, number)) as reports:
+        next(reports)
+    with CtrlC() as ctrl_c:
+        engine.resume_sweep(number)
+        return _follow_to_end(engine, number, ctrl_c, detach=detach, json=json)
 
 
-def stop(number: str) -> Exit:
+def stop(engine: Engine, number: str) -> Exit:
     """Stop a sweep: its runs save and end. Raises Refused, OSError."""
-    folder = _folder(number)
-    if not sweeps.is_active(folder):
-        raise Refused(f"Sweep {number} is not active.")
-    sweeps.ask_to_stop(folder)
-    while sweeps.is_active(folder):
-        threading.Event().wait(LOOK_SECONDS)
-    out().print(
-        f"Sweep {number} is stopped: `{call(f'sweep resume {number}')}` lets it go on.",
-        soft_wrap=True,
-    )
+    with closing(_reports(engine, number)) as reports:
+        if next(reports).summary.state != "running":
+            raise Refused(f"Sweep {number} is not active.")
+        engine.stop_sweep(number)
+        for report in reports:
+            if report.summary.state != "running":
+                break
+    goes_on = call(f"sweep resume {number}", engine.machine)
+    out().print(f"Sweep {number} is stopped: `{goes_on}` lets it go on.", soft_wrap=True)
     return Exit.DONE
 
 
-def show(number: str, *, json: bool) -> Exit:
+def show(engine: Engine, number: str, *, json: bool) -> Exit:
     """Print the trials of a sweep, the best settings, and what mattered. Raises Refused."""
-    _print(_readable(SweepReader(_folder(number))), json=json)
+    with closing(_reports(engine, number)) as reports:
+        _print(next(reports), json=json)
     return Exit.DONE
 
 
-def show_all(*, json: bool) -> Exit:
+def show_all(engine: Engine, *, json: bool) -> Exit:
     """Print all sweeps, newest first."""
-    rows = [each.summary for each in SweepIndex().read()]
+    with closing(_all_reports(engine)) as every:
+        rows = [each.summary for each in next(every)]
     if json:
         print_json([msgspec.to_builtins(each) for each in rows])
         return Exit.DONE
@@ -86,7 +94,7 @@ def show_all(*, json: bool) -> Exit:
     return Exit.DONE
 
 
-def make_sweep(recipe_name: str, run: RunOptions, options: SweepOptions) -> Sweep:
+def make_sweep(engine: Engine, recipe_name: str, run: RunOptions, options: SweepOptions) -> Sweep:
     """Return the sweep that the flags describe. Raises Refused, UnknownName, CannotStart."""
     recipe = catalog.recipe(recipe_name)
     try:
@@ -96,42 +104,27 @@ def make_sweep(recipe_name: str, run: RunOptions, options: SweepOptions) -> Swee
         if both := sorted(varied & run.fields.keys()):
             raise Refused(f"{both[0]} is given as a flag and with --set: leave one of them out.")
         fields = {**run.fields, **{name: fixed[name] for name in fixed.keys() - own}}
-        base = make_spec(recipe, run._replace(settings=(), fields=fields))
+        base = make_spec(engine, recipe, run._replace(settings=(), fields=fields))
         sweep = propose(base, recipe, ranges, fixed, options)
     except CannotSweep as error:
         raise Refused(str(error)) from error
-    if found := first_problems(sweep):
-        raise client.CannotStart(found)
     return sweep
 
 
-def _folder(number: str) -> Path:
-    try:
-        return sweeps.folder_of(number)
-    except NoSuchSweep as error:
-        raise Refused(str(error)) from error
-
-
-def _drive(folder: Path, *, detach: bool, json: bool) -> Exit:
-    number = folder.name
-    with CtrlC() as ctrl_c:
-        sweeps.drive(folder)
-        if detach:
-            if json:
-                print_json({"sweep": number, "state": "started"})
-            else:
-                out().print(number)
-            err().print(
-                f"Sweep {number} has started: `{call(f'sweep show {number}')}` shows it.",
-                soft_wrap=True,
-            )
-            return Exit.DONE
-        err().print(
-            f"Sweep {number} has started; Ctrl-C stops it. Its runs have the tag "
-            f"{sweeps.tag_of(folder)}.",
-            soft_wrap=True,
-        )
-        report = _follow(folder, ctrl_c)
+def _follow_to_end(engine: Engine, number: str, ctrl_c: CtrlC, *, detach: bool, json: bool) -> Exit:
+    if detach:
+        if json:
+            print_json({"sweep": number, "state": "started"})
+        else:
+            out().print(number)
+        shows = call(f"sweep show {number}", engine.machine)
+        err().print(f"Sweep {number} has started: `{shows}` shows it.", soft_wrap=True)
+        return Exit.DONE
+    err().print(
+        f"Sweep {number} has started; Ctrl-C stops it. Its runs have the tag {tag_of(number)}.",
+        soft_wrap=True,
+    )
+    report = _follow(engine, number, ctrl_c)
     _print(report, json=json)
     state = report.summary.state
     if state == "finished":
@@ -139,39 +132,55 @@ def _drive(folder: Path, *, detach: bool, json: bool) -> Exit:
             return Exit.DONE
         err().print(f"No trial of sweep {number} has a value.")
         return Exit.FAILED
+    goes_on = call(f"sweep resume {number}", engine.machine)
     err().print(
-        f"Sweep {number} has {state}: `{call(f'sweep resume {number}')}` lets it go on. "
-        f"{folder / LOG} says more.",
+        f"Sweep {number} has {state}: `{goes_on}` lets it go on. {report.summary.log} says more.",
         soft_wrap=True,
     )
     return Exit.FAILED
 
 
-def _follow(folder: Path, ctrl_c: CtrlC) -> SweepReport:
+def _follow(engine: Engine, number: str, ctrl_c: CtrlC) -> SweepReport:
     """Print a line for each trial that ends, until the driver has ended. Raises Refused."""
-    reader, told = SweepReader(folder), set[int]()
-    pause, was_asked = threading.Event(), False
-    while True:
-        report = _readable(reader)
-        for trial in report.trials:
-            if trial.state in OVER and trial.number not in told:
-                told.add(trial.number)
-                err().print(_line(trial), soft_wrap=True)
-        if report.summary.state != "running":
-            return report
-        if ctrl_c.count and not was_asked:
-            was_asked = True
-            sweeps.ask_to_stop(folder)
-            err().print("Stops: the runs save first.")
-        pause.wait(LOOK_SECONDS)
+    told, was_asked = set[int](), False
+    with closing(_reports(engine, number)) as reports:
+        for report in reports:
+            for trial in report.trials:
+                if trial.state in OVER and trial.number not in told:
+                    told.add(trial.number)
+                    err().print(_line(trial), soft_wrap=True)
+            if report.summary.state != "running":
+                return report
+            if ctrl_c.count and not was_asked:
+                was_asked = True
+                engine.stop_sweep(number)
+                err().print("Stops: the runs save first.")
+    raise AssertionError("the sweeps of a machine are told without end")
 
 
-def _readable(reader: SweepReader) -> SweepReport:
-    """Read a sweep. Raises Refused if it is damaged."""
-    report = reader.read()
-    if problem := report.summary.problem:
-        raise Refused(problem)
-    return report
+def _reports(engine: Engine, number: str) -> Generator[SweepReport]:
+    """Yield a sweep about every second. Raises Refused if there is none, or it is damaged."""
+    name = id_of(engine.machine, number)
+    with closing(_all_reports(engine)) as every:
+        for reports in every:
+            found = {report.summary.sweep: report for report in reports}
+            if name not in found:
+                known = ", ".join(found) or "none"
+                raise Refused(f"There is no sweep {number}; there are: {known}.")
+            if problem := found[name].summary.problem:
+                raise Refused(problem)
+            yield found[name]
+
+
+def _all_reports(engine: Engine) -> Generator[list[SweepReport]]:
+    """Yield all sweeps, newest first, about every second."""
+    there, reports = SweepsThere(), list[SweepReport]()
+    with closing(engine.watch_sweeps()) as watch:
+        for news in watch:
+            if news is not None:
+                reports = there.take(news, engine.machine)
+            if there.has_all:
+                yield reports
 
 
 def _print(report: SweepReport, *, json: bool) -> None:

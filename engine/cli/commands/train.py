@@ -10,28 +10,24 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from engine import client
-from engine.cli.commands.script import interpreter_given, variables_of
-from engine.cli.devices import default_devices, resolve_devices
+from engine.cli.commands.script import tell_sent, variables_of
+from engine.cli.devices import resolve_devices
 from engine.cli.follow import CtrlC, VerificationView, follow_started_run, print_detached
 from engine.cli.options import RECIPE_DEFAULTS
 from engine.cli.output import Exit, Refused, err, out
-from engine.cli.watch import last_seq, newest_attempt, wait_for_event
-from engine.client import RunInfo
+from engine.cli.watch import wait_for_event
 from engine.environments.needs import package_of
-from engine.environments.registry import default_interpreter
 from engine.facts.equivalent_command import DEFAULT_STRATEGY
+from engine.interface.engine import Engine
+from engine.interface.recipes import recipe_of, send_recipe
 from engine.messages import commands
 from engine.messages.events import RecipeVersion, Resumed
-from engine.planning import kept
-from engine.repair.take_over import take_over
-from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import BEGINNING, OWN
+from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import tags_of
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.field_info import Setting
-from engine.spec.recipe_copy import recipe_of_run
 from engine.spec.recipe_file import RecipeInfo, no_recipe
 from engine.spec.run_spec import RunSpec
 
@@ -66,25 +62,28 @@ class RunOptions(NamedTuple):
 
 
 def train(
-    recipe: str, options: RunOptions, *, planned: int | None, detach: bool, json: bool
+    engine: Engine,
+    recipe: str,
+    options: RunOptions,
+    *,
+    planned: int | None,
+    detach: bool,
+    json: bool,
 ) -> Exit:
     """Start a run and follow it to its end. Raises CannotStart, UnknownName, Refused.
 
     `planned`: the number of what was measured before, of which the run keeps a copy.
     """
-    spec = make_spec(catalog.recipe(recipe), options)
-    try:
-        planning = None if planned is None else kept.planned(planned)
-    except kept.NoSuchResult as error:
-        raise Refused(str(error)) from error
+    spec = send(engine, make_spec(engine, catalog.recipe(recipe), options))
     with CtrlC() as ctrl_c:
-        run_id = client.start(spec, tags_of(",".join(options.tags)), planning)
+        run_id = engine.start(spec, tags_of(",".join(options.tags)), planned)
         if detach:
-            return print_detached(run_id, json=json)
-        return follow_started_run(run_id, ctrl_c, after=0, attempt=1, json=json)
+            return print_detached(engine, run_id, json=json)
+        return follow_started_run(engine, run_id, ctrl_c, after=0, attempt=1, json=json)
 
 
 def resume(
+    engine: Engine,
     run_id: str,
     options: RunOptions,
     *,
@@ -103,52 +102,56 @@ def resume(
     NoSuchRun, CannotStart, CannotTakeOver, CommandFailed, UnknownName, Refused, NoAnswer.
     """
     if takes_over:
-        take_over(run_id)
-    info = client.get_run(run_id)
+        engine.take_over_run(run_id)
+    info = engine.get_run(run_id)
     if info.state is RunState.PAUSED:
-        return _resume_paused(info, options, checkpoint, recipe, as_new)
-    version = _recipe_version(info, recipe)
-    folder = None
-    if checkpoint is not None:
-        folder = info.folder / checkpoint_files.FOLDER / checkpoint
-    spec = _changed_spec(info, options, version)
-    attempt, after = info.status.attempt + 1, last_seq(info.folder)
+        return _resume_paused(engine, info, options, checkpoint, recipe, as_new)
+    version = _recipe_version(engine, info, recipe)
+    spec = _changed_spec(engine, info, options, version)
     with CtrlC() as ctrl_c:
         with VerificationView(run_id, ctrl_c) as view:
-            how = client.resume_meaning(info, spec) if spec.is_script and checkpoint is None else ""
-            if as_new:
-                run_id = client.resume_as_new(run_id, folder, spec, view.show, version)
-            else:
-                name = client.resume(run_id, folder, spec, view.show, version)
-                if name == BEGINNING:
-                    err().print(f"Run {run_id} starts again from the beginning.", soft_wrap=True)
-                elif name == OWN:
-                    err().print(how, soft_wrap=True)
-        if as_new:
-            attempt, after = newest_attempt(client.get_run(run_id).folder)
+            is_own = spec.is_script and checkpoint is None
+            meaning = engine.explain_resume(run_id, spec) if is_own else ""
+            resumed = engine.resume(
+                run_id, checkpoint or "", spec, version, view.show, as_new=as_new
+            )
+        if resumed.checkpoint == BEGINNING:
+            err().print(f"Run {run_id} starts again from the beginning.", soft_wrap=True)
+        elif resumed.checkpoint == OWN:
+            err().print(meaning, soft_wrap=True)
         if detach:
-            return print_detached(run_id, json=json)
-        return follow_started_run(run_id, ctrl_c, after=after, attempt=attempt, json=json)
+            return print_detached(engine, resumed.run, json=json)
+        return follow_started_run(
+            engine, resumed.run, ctrl_c, after=resumed.after, attempt=resumed.attempt, json=json
+        )
 
 
-def make_spec(recipe: RecipeInfo, options: RunOptions) -> RunSpec:
+def send(engine: Engine, spec: RunSpec) -> RunSpec:
+    """Send the recipe or script of `spec`, if the engine is of another machine, and say so.
+
+    Return the settings with which it runs there. Raises CannotStart.
+    """
+    there, _ = send_recipe(engine, spec, partial(tell_sent, engine.machine))
+    return there
+
+
+def make_spec(engine: Engine, recipe: RecipeInfo, options: RunOptions) -> RunSpec:
     """Return the settings of a run of `recipe` with `options`. Raises Refused, UnknownName."""
     if problem := recipe.problem or no_recipe(recipe):
-        raise Refused(problem)
+        on_machine = f"run --on {engine.machine} -- " if engine.machine else "run -- "
+        raise Refused(problem.replace("run -- ", on_machine))
     defaults: dict[str, Any] = {name: getattr(recipe, name) for name in RECIPE_DEFAULTS}
     given = dict(options.fields)
     if "epochs" in given and "steps" not in given:
         given["steps"] = 0  # the recipe's own number of steps would go before them
     name = DEFAULT_STRATEGY if options.strategy is None else options.strategy
     strategy = catalog.strategy(name, recipe)
-    if options.environment is None:
-        interpreter = default_interpreter(package_of(strategy.framework))
-    else:
-        interpreter = interpreter_given(options.environment, Path.cwd())
+    package = package_of(strategy.framework)
+    interpreter = _find_interpreter(engine, options.environment, package)
     return RunSpec(
         recipe=recipe.reference,
         strategy=strategy.name,
-        devices=default_devices() if options.devices is None else resolve_devices(options.devices),
+        devices=resolve_devices(engine, options.devices),
         settings=dict(_setting(text, recipe) for text in options.settings),
         name=options.name or "",
         interpreter=interpreter,
@@ -156,11 +159,19 @@ def make_spec(recipe: RecipeInfo, options: RunOptions) -> RunSpec:
     )
 
 
-def _recipe_version(info: RunInfo, given: str | None) -> RecipeVersion:
+def _find_interpreter(engine: Engine, name: str | None, framework: str = "") -> str:
+    """Return the Python that `--env` names; without it, the one that trains the framework.
+
+    Empty: Traindeck's own. A path is one of the engine's machine. Raises NoInterpreter.
+    """
+    return engine.find_interpreter(name or "", framework, "" if engine.machine else str(Path.cwd()))
+
+
+def _recipe_version(engine: Engine, info: RunInfo, given: str | None) -> RecipeVersion:
     """Return with which recipe the run goes on; ask if it has changed and none is `given`."""
     if given is not None:
         return RecipeVersion(given)
-    changes = client.recipe_changes(info) if info.state.is_over else ""
+    changes = engine.find_recipe_changes(info.id)
     if not changes:
         return RecipeVersion.AS_IT_WAS
     was, now = RecipeVersion
@@ -184,15 +195,17 @@ def _recipe_version(info: RunInfo, given: str | None) -> RecipeVersion:
             return _ANSWERS[chosen]
 
 
-def _changed_spec(info: RunInfo, options: RunOptions, version: RecipeVersion) -> RunSpec:
+def _changed_spec(
+    engine: Engine, info: RunInfo, options: RunOptions, version: RecipeVersion
+) -> RunSpec:
     before = info.spec
     changes: dict[str, Any] = dict(options.fields)
     if options.devices is not None:
-        changes["devices"] = resolve_devices(options.devices)
+        changes["devices"] = resolve_devices(engine, options.devices)
     if options.name is not None:
         changes["name"] = options.name
     if options.environment is not None:
-        changes["interpreter"] = interpreter_given(options.environment, Path.cwd())
+        changes["interpreter"] = _find_interpreter(engine, options.environment)
     if (options.variables or options.resume_with is not None) and not before.is_script:
         raise Refused(f"--var and --resume-with are for scripts: run {info.id} trains a recipe.")
     if options.variables:
@@ -200,8 +213,8 @@ def _changed_spec(info: RunInfo, options: RunOptions, version: RecipeVersion) ->
     if options.resume_with is not None:
         changes["resume_arguments"] = options.resume_with
     if options.strategy is not None or options.settings:
-        recipe = recipe_of_run(info.folder, before)
-        if version is RecipeVersion.AS_IT_IS_NOW:
+        recipe = recipe_of(engine, info.id, before)
+        if version is RecipeVersion.AS_IT_IS_NOW and not engine.machine:
             recipe = catalog.recipe_of(before)
         if options.strategy is not None:
             changes["strategy"] = catalog.strategy(options.strategy, recipe).name
@@ -229,7 +242,12 @@ def _setting(text: str, recipe: RecipeInfo) -> tuple[str, Setting]:
 
 
 def _resume_paused(
-    info: RunInfo, options: RunOptions, checkpoint: str | None, recipe: str | None, as_new: bool
+    engine: Engine,
+    info: RunInfo,
+    options: RunOptions,
+    checkpoint: str | None,
+    recipe: str | None,
+    as_new: bool,
 ) -> Exit:
     given = options._asdict() | {"checkpoint": checkpoint, "recipe": recipe}
     names = ("checkpoint", "recipe", "strategy", "devices", "name", "resume_with", "environment")
@@ -241,7 +259,7 @@ def _resume_paused(
             f"Run {info.id} is paused and goes on where it is: leave out "
             f"--{flags[0].replace('_', '-')}, or stop the run first."
         )
-    seq = client.send(info.id, commands.Resume())
-    step = wait_for_event(info.id, Resumed, after=seq).step
+    seq = engine.send(info.id, commands.Resume())
+    step = wait_for_event(engine, info.id, Resumed, after=seq).step
     out().print(f"Run {info.id} goes on after step {step}.", soft_wrap=True)
     return Exit.DONE

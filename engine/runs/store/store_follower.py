@@ -79,6 +79,10 @@ class StoreFollower:
         series = {name: (count, self._shown[name]) for name, count in self._counts.items()}
         return StoreCursor(self._last_seq, self._generation, series)
 
+    def skip_to(self, seq: int) -> None:
+        """Leave out the events up to number `seq`."""
+        self._last_seq = seq
+
     def open(self) -> bool:
         """Open the store if it exists; return whether it is open. Raises sqlite3.Error."""
         if self.reader is None and (self._folder / FILE_NAME).exists():

@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine.client import CannotStart
-from engine.planning.recipe_check import CheckResult
+from engine.planning.results import CheckResult
 from engine.spec.catalog import TEMPLATES, template_kinds
 from engine.spec.run_spec import RunSpec
 from engine.system.cancelled import Cancelled

@@ -11,7 +11,7 @@ _LARGEST = 2**20
 
 def machine_problem(name: str, destination: str, command: str) -> str:
     """Return why a machine cannot be added so, in a sentence; empty: it can."""
-    from engine.remote import machines
+    from engine.system import machines
 
     machine = machines.RemoteMachine(name=name, destination=destination, command=command)
     return machines.destination_problem(destination) or machines.machine_problem(machine)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from engine.interface.engine import Engine
     from engine.interface.local_engine import LocalEngine
     from engine.remote.connection import Connection, LinkStatus
-    from engine.remote.machines import RemoteMachine
     from engine.remote.watched import DevicesWatch, ListedRuns, RemoteFollow
     from engine.runs.run_follower import RunNews
+    from engine.system.machines import RemoteMachine
 
 
 _log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ class Machines(QObject):
 
     def add(self, name: str, destination: str, command: str) -> str:
         """Add a machine. Return why it cannot be added, in a sentence; empty: it was added."""
-        from engine.remote import machines
+        from engine.system import machines
 
         try:
             machines.add(
@@ -170,7 +170,7 @@ class Machines(QObject):
 
     def remove(self, name: str) -> None:
         """Forget a machine; nothing changes there."""
-        from engine.remote import machines
+        from engine.system import machines
 
         self.disconnect_from(name)
         try:
@@ -336,7 +336,7 @@ class Machines(QObject):
         return found
 
     def _read_list(self, *, tells_always: bool = True) -> None:
-        from engine.remote import machines
+        from engine.system import machines
 
         before = self._machines
         try:
@@ -432,11 +432,6 @@ def now_of(info: RunInfo) -> float:
     """Return the time of day on the machine of a run: its clock may differ from the one here, so
     of another machine it is that of the newest event."""
     return info.status.updated if is_elsewhere(info) else time.time()
-
-
-def id_of(machine: str, number: str) -> str:
-    """Return what the window calls a run or a sweep, such as `gpus:12`."""
-    return f"{machine}:{number}" if machine else number
 
 
 def named(machine: str, info: RunInfo) -> RunInfo:

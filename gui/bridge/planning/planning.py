@@ -14,10 +14,6 @@ from engine.interface.values import NoAnswer, NotConnected
 from engine.planning.measuring_process import MeasuringEnd
 from engine.planning.requests import (
     Answer,
-    AskBatch,
-    AskMemory,
-    AskPreflight,
-    AskRace,
     Refusal,
     Request,
 )
@@ -31,7 +27,7 @@ CLOSE_SECONDS = 3.0
 """Time that a process here has to end its workers when the window closes; then it goes on by
 itself, and the window does not wait."""
 
-Kind = type[AskRace] | type[AskPreflight] | type[AskMemory] | type[AskBatch]
+Kind = type[Request]
 
 
 class Planning(QObject):

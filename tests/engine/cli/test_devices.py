@@ -6,18 +6,22 @@ from typing import ClassVar
 
 import pytest
 
-from engine.cli import devices
 from engine.cli.devices import (
-    default_devices,
     resolve_devices,
-    why_not_here,
+    why_not_there,
 )
 from engine.cli.output import Refused
+from engine.cluster import membership
 from engine.cluster.member import Member
+from engine.cluster.membership import Cluster
+from engine.interface import local_engine
+from engine.interface.local_engine import LocalEngine
 from engine.spec.strategy import Strategy, WorkerPlan
-from engine.telemetry.given_gpus import GivenGpus
+from engine.telemetry.given_gpus import GivenGpus, given_gpus
 from engine.telemetry.snapshot import DeviceSnapshot, MigSlice, Snapshot
 from tests.support.sentences import sentence
+
+ENGINE = LocalEngine()
 
 FIRST, SECOND, LOST = "GPU-aaaa", "GPU-bbbb", "GPU-cccc"
 NO_GPU = "No NVIDIA driver is installed."
@@ -40,12 +44,12 @@ def snapshot(*gpus: str) -> Snapshot:
 
 @pytest.fixture
 def two_gpus_and_a_lost_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "snapshot_once", lambda: snapshot(FIRST, SECOND, LOST))
+    monkeypatch.setattr(local_engine, "snapshot_once", lambda: snapshot(FIRST, SECOND, LOST))
 
 
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "snapshot_once", lambda: snapshot())
+    monkeypatch.setattr(local_engine, "snapshot_once", lambda: snapshot())
 
 
 def test_a_divided_gpu_is_chosen_by_its_slices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,12 +62,12 @@ def test_a_divided_gpu_is_chosen_by_its_slices(monkeypatch: pytest.MonkeyPatch) 
         slices=(MigSlice(uuid="MIG-1", name="3g.40gb"), MigSlice(uuid="MIG-2", name="1g.10gb")),
     )
     machine_now = Snapshot(time=0.0, devices=(divided, *snapshot(FIRST, SECOND).devices[1:]))
-    monkeypatch.setattr(devices, "snapshot_once", lambda: machine_now)
-    assert default_devices() == ("MIG-1",)
-    assert resolve_devices("MIG-2") == ("MIG-2",)
-    assert resolve_devices("gpu:1") == (SECOND,)
+    monkeypatch.setattr(local_engine, "snapshot_once", lambda: machine_now)
+    assert resolve_devices(ENGINE, None) == ("MIG-1",)
+    assert resolve_devices(ENGINE, "MIG-2") == ("MIG-2",)
+    assert resolve_devices(ENGINE, "gpu:1") == (SECOND,)
     with pytest.raises(Refused, match=r"gpu:0 \(H100\) is divided into slices .* such as MIG-1"):
-        resolve_devices("gpu:0")
+        resolve_devices(ENGINE, "gpu:0")
 
 
 @pytest.mark.usefixtures("two_gpus_and_a_lost_one")
@@ -79,7 +83,7 @@ def test_a_divided_gpu_is_chosen_by_its_slices(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_names_of_devices(text: str, devices: tuple[str, ...]) -> None:
-    assert resolve_devices(text) == devices
+    assert resolve_devices(ENGINE, text) == devices
 
 
 @pytest.mark.usefixtures("two_gpus_and_a_lost_one")
@@ -93,7 +97,7 @@ def test_names_of_devices(text: str, devices: tuple[str, ...]) -> None:
 )
 def test_names_of_gpus_that_are_not_there(text: str, said: str) -> None:
     with pytest.raises(Refused) as refusal:
-        resolve_devices(text)
+        resolve_devices(ENGINE, text)
     assert said in str(refusal.value)
 
 
@@ -102,38 +106,38 @@ def test_only_what_was_given_is_offered_and_the_rest_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert default_devices() == (SECOND,)
-    assert resolve_devices("all-gpus") == (SECOND,)
+    assert resolve_devices(ENGINE, None) == (SECOND,)
+    assert resolve_devices(ENGINE, "all-gpus") == (SECOND,)
     with pytest.raises(Refused) as refusal:
-        resolve_devices("gpu:0")
+        resolve_devices(ENGINE, "gpu:0")
     assert str(refusal.value).startswith(sentence("gpu-was-not-given-to-traindeck"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert default_devices() == ("cpu:0",)
+    assert resolve_devices(ENGINE, None) == ("cpu:0",)
     with pytest.raises(Refused, match=sentence("gives-traindeck-no-gpu").pattern):
-        resolve_devices("all-gpus")
-    assert why_not_here(TwoGpus(), snapshot(FIRST, SECOND)) == "Choose GPUs."
+        resolve_devices(ENGINE, "all-gpus")
+    assert why_not_there(TwoGpus(), given_gpus(snapshot(FIRST, SECOND))) == "Choose GPUs."
 
 
 @pytest.mark.usefixtures("no_gpu")
 @pytest.mark.parametrize("text", ["gpu:0", "cuda:0", "all-gpus"])
 def test_without_a_gpu_the_refusal_says_why(text: str) -> None:
     with pytest.raises(Refused, match=f"^{text} is not there: {NO_GPU}"):
-        resolve_devices(text)
+        resolve_devices(ENGINE, text)
 
 
 def test_logical_cpus_and_uuids_need_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "snapshot_once", pytest.fail)
-    assert resolve_devices(f"cpu:0,{FIRST}") == ("cpu:0", FIRST)
+    monkeypatch.setattr(local_engine, "snapshot_once", pytest.fail)
+    assert resolve_devices(ENGINE, f"cpu:0,{FIRST}") == ("cpu:0", FIRST)
 
 
 @pytest.mark.usefixtures("two_gpus_and_a_lost_one")
 def test_the_first_gpu_is_the_default() -> None:
-    assert default_devices() == (FIRST,)
+    assert resolve_devices(ENGINE, None) == (FIRST,)
 
 
 @pytest.mark.usefixtures("no_gpu")
 def test_without_a_gpu_the_cpu_is_the_default() -> None:
-    assert default_devices() == ("cpu:0",)
+    assert resolve_devices(ENGINE, None) == ("cpu:0",)
 
 
 class TwoGpus(Strategy):
@@ -154,9 +158,9 @@ class TwoGpus(Strategy):
 
 
 def test_a_strategy_runs_here_if_it_accepts_some_devices_of_this_machine() -> None:
-    assert why_not_here(TwoGpus(), snapshot(FIRST, SECOND, "GPU-dddd")) == ""
-    assert why_not_here(TwoGpus(), snapshot(FIRST)) == "Choose GPUs."
-    assert why_not_here(TwoGpus(), snapshot(FIRST, LOST)) == "Choose GPUs."
+    assert why_not_there(TwoGpus(), given_gpus(snapshot(FIRST, SECOND, "GPU-dddd"))) == ""
+    assert why_not_there(TwoGpus(), given_gpus(snapshot(FIRST))) == "Choose GPUs."
+    assert why_not_there(TwoGpus(), given_gpus(snapshot(FIRST, LOST))) == "Choose GPUs."
 
 
 @pytest.fixture
@@ -170,7 +174,8 @@ def a_cluster(monkeypatch: pytest.MonkeyPatch, two_gpus_and_a_lost_one: None) ->
         given=GivenGpus(("GPU-eeee",), "CUDA_VISIBLE_DEVICES=1", frozenset(["GPU-dddd"])),
     )
     lost = Member(name="old", ip="10.0.0.3", alive=False, problem="old was lost.")
-    monkeypatch.setattr(devices.membership, "members", lambda: [here, there, lost])
+    monkeypatch.setattr(membership, "cluster", lambda: Cluster(head="", name="desk", ip=""))
+    monkeypatch.setattr(membership, "members", lambda: [here, there, lost])
 
 
 @pytest.mark.usefixtures("a_cluster")
@@ -186,7 +191,7 @@ def a_cluster(monkeypatch: pytest.MonkeyPatch, two_gpus_and_a_lost_one: None) ->
     ],
 )
 def test_devices_of_another_machine_have_its_name(text: str, chosen: tuple[str, ...]) -> None:
-    assert resolve_devices(text) == chosen
+    assert resolve_devices(ENGINE, text) == chosen
 
 
 @pytest.mark.usefixtures("a_cluster")
@@ -202,10 +207,9 @@ def test_devices_of_another_machine_have_its_name(text: str, chosen: tuple[str, 
 )
 def test_a_device_that_no_machine_has_is_refused(text: str, said: str) -> None:
     with pytest.raises(Refused, match=said):
-        resolve_devices(text)
+        resolve_devices(ENGINE, text)
 
 
-def test_without_a_cluster_there_is_no_other_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices.membership, "require_ray", lambda: None)
+def test_without_a_cluster_there_is_no_other_machine() -> None:
     with pytest.raises(Refused, match="is in no cluster"):
-        resolve_devices("gpus/cpu:0")
+        resolve_devices(ENGINE, "gpus/cpu:0")

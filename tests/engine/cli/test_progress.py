@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.cli.progress import ProgressView
-from engine.cli.watch import Update
+from engine.interface.run_news import RunUpdate
 from engine.messages.events import Alarm, EpochEnded, Event, Metrics, Notice
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store.store_reader import StoredEvent
@@ -13,7 +13,7 @@ from engine.runs.store.store_reader import StoredEvent
 
 def printed(event: Event, capsys: pytest.CaptureFixture[str]) -> str:
     with ProgressView("a run") as view:
-        view.show(Update(RunStatus(epochs=3), RunState.RUNNING, [StoredEvent(1, 1.0, event)]))
+        view.show(RunUpdate(RunStatus(epochs=3), RunState.RUNNING, [StoredEvent(1, 1.0, event)]))
     return capsys.readouterr().err
 
 

@@ -17,6 +17,7 @@ from engine.cli.commands.show import show
 from engine.cli.errors import report_errors
 from engine.cli.follow import CtrlC, follow_active_run, follow_started_run
 from engine.cli.output import Interrupted, NoAnswer, format_bytes, format_duration
+from engine.interface.local_engine import LocalEngine
 from engine.messages import commands
 from engine.messages.commands import Command
 from engine.messages.events import (
@@ -36,6 +37,8 @@ from engine.spec.spec_file import write_spec
 from main import main
 from tests.support.recorded_runs import RUNNING, SPEC, RecordedRun, record_run
 from tests.support.sentences import sentence
+
+ENGINE = LocalEngine()
 
 FINISHED = RunEnded(state="finished", reason="All 3 epochs are done.")
 STOPPED = RunEnded(state="stopped", reason="Stopped after step 12.")
@@ -164,7 +167,7 @@ def test_following_a_run_returns_how_it_ended(
     end: RunEnded, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = record_run(*RUNNING, end)
-    assert follow_started_run(run.id, CtrlC(), after=0, attempt=1, json=True) == code
+    assert follow_started_run(ENGINE, run.id, CtrlC(), after=0, attempt=1, json=True) == code
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 1
     assert last_line(captured.out)["state"] == end.state
@@ -173,7 +176,7 @@ def test_following_a_run_returns_how_it_ended(
 def test_a_failure_is_told_with_rank_signal_place_and_log(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    show(record_run(*RUNNING, FAILED).id, json=False)
+    show(ENGINE, record_run(*RUNNING, FAILED).id, json=False)
     captured = capsys.readouterr()
     for part in ("Rank 1 was ended.", "rank 1 on cpu:1", "SIGKILL", "recipe.py:3", "[b]last[/b]"):
         assert part in captured.err
@@ -192,7 +195,7 @@ def test_show_lists_the_settings_and_the_checkpoints(capsys: pytest.CaptureFixtu
         parameters=1,
         kinds=("request", "best"),
     )
-    show(run.id, json=False)
+    show(ENGINE, run.id, json=False)
     text = capsys.readouterr().out
     for part in ("torch/single", "cpu:0", "step-00000012", " 12 ", "request, best", "2.9 KiB"):
         assert part in text
@@ -206,7 +209,7 @@ def test_show_prints_no_path_of_a_checkpoint_that_is_not_there(
     )
     run = record_run(*RUNNING, lost, STOPPED)
     for step in (6, 12):
-        show(run.id, json=False)
+        show(ENGINE, run.id, json=False)
         text = " ".join(capsys.readouterr().out.split())
         assert sentence("step-is-not-there-any-more") in text
         assert "/moved/away" not in text
@@ -221,7 +224,7 @@ def test_show_prints_no_path_of_a_checkpoint_that_is_not_there(
             kinds=("last",),
         )
     assert "the newest is" in text
-    show(run.id, json=False)
+    show(ENGINE, run.id, json=False)
     text = " ".join(capsys.readouterr().out.split())
     assert "is not there" not in text
     assert "/moved/away" not in text
@@ -234,7 +237,7 @@ def test_show_lists_the_options_that_differ_from_their_defaults(
     write_spec(
         run.folder, msgspec.structs.replace(SPEC, precision="bf16"), catalog.recipe(SPEC.recipe)
     )
-    show(run.id, json=False)
+    show(ENGINE, run.id, json=False)
     text = capsys.readouterr().out
     assert "precision      bf16" in text
     assert "schedule" not in text
@@ -244,7 +247,7 @@ def test_show_tells_the_parts_that_are_in_force(capsys: pytest.CaptureFixture[st
     replicas = next(e.replicas for e in RUNNING if isinstance(e, TrainingStarted))
     shrunk = Shrunk(0, 3, "", 4, SPEC.accumulation, SPEC.batch_size, replicas)
     run = record_run(*RUNNING, shrunk, STOPPED)
-    show(run.id, json=False)
+    show(ENGINE, run.id, json=False)
     assert sentence("accumulation-steps-since-device-was-out") in capsys.readouterr().out
 
 
@@ -275,7 +278,7 @@ def test_ctrl_c_stops_a_run_and_a_second_one_at_once(
     monkeypatch.setattr(client, "send", supervisor.send)
     with CtrlC() as ctrl_c:
         os.kill(os.getpid(), signal.SIGINT)
-        assert follow_started_run(run.id, ctrl_c, after=0, attempt=1, json=True) == 3
+        assert follow_started_run(ENGINE, run.id, ctrl_c, after=0, attempt=1, json=True) == 3
     assert supervisor.taken == expected
     assert "Ctrl-C again ends at once" in capsys.readouterr().err
 
@@ -287,7 +290,7 @@ def test_ctrl_c_leaves_an_attached_run_alone(
     monkeypatch.delattr(client, "send")
     with CtrlC() as ctrl_c:
         os.kill(os.getpid(), signal.SIGINT)
-        assert follow_active_run(run.id, ctrl_c, json=False) == 0
+        assert follow_active_run(ENGINE, client.get_run(run.id), ctrl_c, json=False) == 0
     assert f"Run {run.id} goes on" in capsys.readouterr().err
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,18 +11,20 @@ from typing import Any
 
 import pytest
 
-from engine.cli import transfers
-from engine.cli.output import NoAnswer, Refused
-from engine.imports.csv_tables import ColumnNames
+from engine.cli.commands.exchange import export_runs
+from engine.cli.output import Refused
+from engine.exports.export_runs import CannotExport
 from engine.interface.encoding import Method
 from engine.interface.engine import Engine
 from engine.interface.failures import Refusal, error_of
 from engine.interface.values import Exported, NotConnected, OfferedFile, TemporaryFolder
-from engine.remote.machines import RemoteMachine
+from engine.remote import short_session
 from engine.remote.remote_engine import remote_engine
-from tests.support.sentences import sentence
+from engine.runs.run_info import get_run
+from engine.system.machines import RemoteMachine
+from main import main
+from tests.support.recorded_runs import RecordedRun
 
-MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
 LOST = NotConnected("gpus has closed the connection.")
 
 
@@ -42,14 +45,24 @@ class Session:
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Session:
     session = Session()
+    run = RecordedRun()
+    run.begin()
+    run.store.close()
+    session.answers["get_run"] = get_run(run.id)
 
     @contextmanager
     def open_session(machine: RemoteMachine) -> Iterator[tuple[Engine, None]]:
         yield remote_engine(machine.name, session.call), None
 
-    monkeypatch.setattr(transfers, "open_session", open_session)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(short_session, "open_session", open_session)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     return session
+
+
+def export(session: Session, format: str, output: Path | None = None) -> None:
+    session.answers["discard_folder"] = None
+    export_runs(remote_engine("gpus", session.call), ["1"], format, output, json=False)
 
 
 EMPTY = hashlib.sha256().hexdigest()
@@ -62,8 +75,8 @@ def test_no_file_of_the_other_machine_leaves_the_folder(
 ) -> None:
     session.answers["export_runs"] = Exported(1, [OfferedFile(name, 0, EMPTY)])
     with pytest.raises(Refused, match="no name of a file"):
-        transfers.export_from(MACHINE, ["1"], format, None)
-    assert not list(tmp_path.rglob("*"))
+        export(session, format)
+    assert not list((tmp_path / "here").rglob("*"))
 
 
 @pytest.mark.parametrize("name", ["a/b", ".profile", "out.html"])
@@ -71,9 +84,8 @@ def test_what_the_other_machine_calls_an_export_is_not_its_name_here(
     session: Session, tmp_path: Path, name: str
 ) -> None:
     session.answers["export_runs"] = Exported(1, [OfferedFile(name, 0, EMPTY)])
-    target, _ = transfers.export_from(MACHINE, ["1"], "html", None)
-    assert list(tmp_path.rglob("*")) == [target]
-    assert target.name == "traindeck-gpus-1.html"
+    export(session, "html")
+    assert [each.name for each in (tmp_path / "here").rglob("*")] == ["traindeck-gpus-1.html"]
 
 
 def test_a_target_that_is_there_is_refused_before_anything_is_done(
@@ -81,40 +93,29 @@ def test_a_target_that_is_there_is_refused_before_anything_is_done(
 ) -> None:
     target = tmp_path / "there"
     target.touch()
+    session.answers.clear()
     with pytest.raises(Refused, match="exists already"):
-        transfers.export_from(MACHINE, ["1"], "html", target)
-    with pytest.raises(Refused, match="exists already"), transfers.report_from(MACHINE, target):
-        pass
+        export(session, "html", target)
     with pytest.raises(Refused, match="cannot be written"):
-        transfers.export_from(MACHINE, ["1"], "html", tmp_path / "no" / "way")
+        export(session, "html", tmp_path / "no" / "way")
 
 
-def test_a_lost_connection_says_what_it_means(session: Session, tmp_path: Path) -> None:
-    session.answers["export_runs"] = LOST
-    with pytest.raises(NoAnswer, match=sentence("closed-connection-nothing-was-exported").pattern):
-        transfers.export_from(MACHINE, ["1"], "html", None)
-    session.answers["list_checkpoints"] = LOST
-    with pytest.raises(NoAnswer, match="Nothing was kept of the checkpoint"):
-        transfers.fetch_checkpoint(MACHINE, "1", lambda found: (found[0], tmp_path / "out"))
+def test_a_lost_connection_says_what_it_means(
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "a.csv").write_text("step,loss\n1,2\n")
+    session.answers |= {"export_runs": LOST, "write_piece": None, "import_runs": LOST}
     session.answers["make_folder"] = TemporaryFolder(1, "/there")
-    session.answers["write_piece"] = LOST
-    with pytest.raises(NoAnswer, match="Nothing was imported"):
-        transfers.import_to(MACHINE, [tmp_path / "a.csv"], ColumnNames())
-    session.answers |= {"write_piece": None, "import_runs": LOST}
-    with pytest.raises(NoAnswer, match=r"is not known: .*runs --on gpus"):
-        transfers.import_to(MACHINE, [tmp_path / "a.csv"], ColumnNames())
+    for words, said in (
+        (["export", "1", "--format", "html"], "Nothing was exported."),
+        (["import", str(tmp_path / "a.csv")], "is not known: `python main.py runs --on gpus`"),
+    ):
+        assert main([*words, "--on", "gpus"]) == 1
+        assert re.search(f"closed the connection. .*{said}", capsys.readouterr().err)
 
 
 def test_a_refusal_of_the_other_machine_names_it(session: Session) -> None:
     refusal = Refusal("No such format.", "CannotExport")
-    session.answers["export_runs"] = error_of(refusal, MACHINE.name, {})
-    with pytest.raises(Refused, match=r"^gpus: No such format"):
-        transfers.export_from(MACHINE, ["1"], "html", None)
-
-
-def test_without_a_report_none_comes(session: Session, tmp_path: Path) -> None:
-    session.answers = {"make_folder": TemporaryFolder(1, "/there"), "list_folder": []}
-    with transfers.report_from(MACHINE, tmp_path / "report.txt") as file:
-        assert file == "/there/report.txt"
-    assert not list(tmp_path.iterdir())
+    session.answers["export_runs"] = error_of(refusal, "gpus", {})
+    with pytest.raises(CannotExport, match=r"^gpus: No such format"):
+        export(session, "html")

@@ -10,6 +10,8 @@ import pytest
 from engine.cli import watch
 from engine.cli.output import NoAnswer
 from engine.cli.watch import updates, wait_for_event
+from engine.interface import local_watches
+from engine.interface.local_engine import LocalEngine
 from engine.messages.events import (
     AttemptStarted,
     CheckpointSaved,
@@ -22,6 +24,8 @@ from engine.runs.run_state import RunState
 from tests.support.recorded_runs import RUNNING, record_run
 from tests.support.sentences import sentence
 
+ENGINE = LocalEngine()
+
 SAVED = CheckpointSaved(path="checkpoints/step-00000012", step=12, epoch=1, bytes=5, seconds=0.1)
 END = RunEnded(state="finished", reason="All 3 epochs are done.")
 
@@ -29,14 +33,14 @@ END = RunEnded(state="finished", reason="All 3 epochs are done.")
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """What these tests wait for stands in the store already, or never comes."""
-    monkeypatch.setattr(watch, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(local_watches, "EVENT_SECONDS", 0.0)
     monkeypatch.setattr(watch, "ANSWER_SECONDS", 0.2)
     monkeypatch.setattr(watch, "START_SECONDS", 0.2)
 
 
 def test_updates_tell_every_event_once_and_end_with_the_run() -> None:
     run = record_run(*RUNNING)
-    looks = updates(run.id, after=0, attempt=1)
+    looks = updates(ENGINE, run.id, after=0, attempt=1)
     first = next(looks)
     assert first.state is RunState.RUNNING
     assert [stored.event for stored in first.events] == list(RUNNING[:2])  # progress is no event
@@ -51,7 +55,7 @@ def test_updates_tell_every_event_once_and_end_with_the_run() -> None:
 
 def test_the_end_of_an_earlier_attempt_is_not_the_end_of_the_next() -> None:
     run = record_run(*RUNNING, RunEnded(state="stopped", reason="Stopped."))
-    looks = updates(run.id, after=0, attempt=2)
+    looks = updates(ENGINE, run.id, after=0, attempt=2)
     first = RUNNING[0]
     assert isinstance(first, AttemptStarted)
     run.add(AttemptStarted(2, first.supervisor_pid, first.supervisor_created), END)
@@ -61,7 +65,7 @@ def test_the_end_of_an_earlier_attempt_is_not_the_end_of_the_next() -> None:
 def test_an_attempt_that_never_begins_is_given_up() -> None:
     run = record_run(*RUNNING, RunEnded(state="stopped", reason="Stopped."))
     with pytest.raises(NoAnswer, match="did not begin"):
-        list(updates(run.id, after=0, attempt=2))
+        list(updates(ENGINE, run.id, after=0, attempt=2))
 
 
 @pytest.mark.usefixtures("processes")
@@ -70,7 +74,7 @@ def test_a_run_whose_supervisor_is_gone_is_over() -> None:
         supervisor = AttemptStarted(1, process.pid, start_time(process.pid))
         process.communicate(b"\n")
     run = record_run(supervisor, *RUNNING[1:])
-    assert [update.state for update in updates(run.id, after=0, attempt=1)] == [
+    assert [update.state for update in updates(ENGINE, run.id, after=0, attempt=1)] == [
         RunState.INTERRUPTED
     ]
 
@@ -79,7 +83,7 @@ def test_an_answer_is_the_first_event_of_its_kind_after_the_command() -> None:
     run = record_run(*RUNNING)
     seq = run.add(CheckpointSaved(path="old", step=3, epoch=0, bytes=5, seconds=0.1))
     run.add(Paused(step=12), SAVED)
-    assert wait_for_event(run.id, CheckpointSaved, after=seq) == SAVED
+    assert wait_for_event(ENGINE, run.id, CheckpointSaved, after=seq) == SAVED
 
 
 @pytest.mark.parametrize(
@@ -97,5 +101,5 @@ def test_an_answer_that_does_not_come_ends_in_a_sentence(
     seq = run.store.last_seq()
     run.add(*events)
     with pytest.raises(NoAnswer) as error:
-        wait_for_event(run.id, CheckpointSaved, after=seq)
+        wait_for_event(ENGINE, run.id, CheckpointSaved, after=seq)
     assert said in str(error.value)

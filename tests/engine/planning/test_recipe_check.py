@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.planning import own_data_folder, recipe_check
-from engine.planning.recipe_check import try_recipe
+from engine.client import CannotStart
+from engine.interface.local_engine import LocalEngine
+from engine.interface.recipes import try_recipe
+from engine.planning import own_data_folder
+from engine.planning.results import CheckResult
+from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
+
+ENGINE = LocalEngine()
 
 pytestmark = pytest.mark.usefixtures("processes", "traindeck_home")
 
@@ -27,22 +33,20 @@ def datasets(): ...
 
 def test_a_recipe_that_is_gone_is_a_problem(tmp_path: Path) -> None:
     spec = RunSpec(recipe=str(tmp_path / "no.py"), strategy="torch/single", devices=("cpu:0",))
-    found = try_recipe(spec, threading.Event())
-    assert not found.ok
-    assert "no.py" in found.problem
+    with pytest.raises(CannotStart, match=r"no\.py"):
+        try_recipe(ENGINE, spec, threading.Event())
 
 
 def test_what_is_refused_is_the_problem() -> None:
     spec = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:99",))
-    found = try_recipe(spec, threading.Event())
-    assert not found.ok
-    assert "cpu:99" in found.problem
+    with pytest.raises(CannotStart, match="cpu:99"):
+        try_recipe(ENGINE, spec, threading.Event())
 
 
 def test_all_that_the_command_prints_is_known() -> None:
     spec = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), batch_size=64)
-    found = try_recipe(spec, threading.Event())
-    assert (found.ok, found.problem, found.recipe) == (True, "", "digits")
+    found = try_recipe(ENGINE, spec, threading.Event())
+    assert (found.ok, found.problem, found.recipe) == (True, "", catalog.recipe("digits").path)
     assert (found.framework, found.strategy, found.devices) == (
         "torch",
         spec.strategy,
@@ -62,9 +66,9 @@ def test_a_check_that_is_cancelled_leaves_nothing(
     monkeypatch.setattr(tempfile, "tempdir", None)
     file, mark, cancelled = tmp_path / "mine.py", tmp_path / "begun", threading.Event()
     file.write_text(NEVER.format(mark=str(mark)))
-    found: list[recipe_check.CheckResult] = []
+    found: list[CheckResult] = []
     spec = RunSpec(recipe=str(file), strategy="torch/single", devices=("cpu:0",))
-    trying = threading.Thread(target=lambda: found.append(try_recipe(spec, cancelled)))
+    trying = threading.Thread(target=lambda: found.append(try_recipe(ENGINE, spec, cancelled)))
     trying.start()
     latest = time.monotonic() + 120.0
     while not mark.exists() and trying.is_alive() and time.monotonic() < latest:

@@ -24,9 +24,9 @@ from engine.messages.events import Notice
 from engine.processes.process import PROJECT
 from engine.remote import frames
 from engine.remote.connection import Connection, LinkState, Timing
-from engine.remote.machines import RemoteMachine
 from engine.remote.session import Broken, Session
 from engine.system.cancelled import Cancelled
+from engine.system.machines import RemoteMachine
 from tests.support.recorded_runs import SPEC, RecordedRun
 from tests.support.remote_followed import LONGEST, Followed
 from tests.support.uv_double import UvDouble

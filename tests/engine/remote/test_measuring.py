@@ -31,9 +31,9 @@ from engine.planning.results import Doing, MemoryEstimate, Preflight, Race, Race
 from engine.processes.process import PROJECT
 from engine.remote.connection import Connection, LinkState
 from engine.remote.frames import Answered, Cancel, Told
-from engine.remote.machines import RemoteMachine
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
+from engine.system.machines import RemoteMachine
 from tests.support.planning_program import SPEC, program, serving
 from tests.support.remote_followed import LONGEST, Followed
 from tests.support.remote_peer import Peer
@@ -268,7 +268,7 @@ def test_a_connection_that_breaks_ends_it_and_it_is_not_begun_again(
         measured.end.result(LONGEST)
     assert all(is_gone(each.pid) for each in below)
     followed.wait_for_state(LinkState.CONNECTED, after=told)
-    assert Measured(connection, RACE).end.result(LONGEST) == MeasuringEnd()
+    assert Measured(connection, RACE).end.result(LONGEST) == MeasuringEnd(number=1)
     assert processes_below(connection.pid) == []
 
 

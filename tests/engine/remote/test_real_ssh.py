@@ -18,7 +18,7 @@ from engine.interface.values import CreationPart, NotConnected
 from engine.remote import ssh
 from engine.remote.askpass import Ask
 from engine.remote.connection import Connection, LinkState, Timing
-from engine.remote.machines import RemoteMachine
+from engine.system.machines import RemoteMachine
 from tests.support import ssh_server
 from tests.support.recorded_runs import RecordedRun
 from tests.support.remote_followed import LONGEST, Followed

@@ -24,13 +24,12 @@ from engine.environments import registry
 from engine.environments.creation import CreationFailed
 from engine.environments.registry import Environment
 from engine.exports.export_runs import CannotExport
-from engine.interface import local_engine, local_watches
+from engine.interface import local_watches
 from engine.interface.encoding import decode_answer, decode_told, methods
 from engine.interface.value_encoding import encode, without_defaults
 from engine.interface.values import Code, CreationPart, ExaminationPart, NoAnswer
 from engine.messages.commands import SaveCheckpoint
 from engine.messages.events import Notice
-from engine.planning.recipe_check import CheckResult
 from engine.remote import frames
 from engine.remote.frames import Hello
 from engine.runs import trash
@@ -108,28 +107,6 @@ def test_a_setting_that_no_spec_can_have_is_refused_with_its_field(peer: Peer) -
     assert [problem.field for problem in refused.value.problems] == ["epochs"]
 
 
-def test_a_check_of_a_recipe_ends_when_it_is_cancelled(
-    peer: Peer, traindeck_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried: list[RunSpec] = []
-    begun = threading.Event()
-
-    def try_recipe(spec: RunSpec, cancelled: threading.Event) -> CheckResult:
-        tried.append(spec)
-        begun.set()
-        cancelled.wait(60.0)
-        return CheckResult(spec.recipe, problem="It was interrupted.")
-
-    monkeypatch.setattr(local_engine, "try_recipe", try_recipe)
-    recipe = peer.engine.keep_code(Code("mine.py", RECIPE))
-    number = peer.begin("try_recipe", spec=msgspec.structs.replace(SPEC, recipe=recipe))
-    assert begun.wait(60.0)
-    peer.send(frames.Cancel(number))
-    found = msgspec.msgpack.decode(peer.answer(number).answer, type=CheckResult)
-    assert found.recipe == tried[0].recipe
-    assert Path(found.recipe).is_relative_to(traindeck_home / "received")
-
-
 def test_the_checks_of_the_doctor_come_one_by_one(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +120,7 @@ def test_the_checks_of_the_doctor_come_one_by_one(
         raise Cancelled
 
     monkeypatch.setattr(Examination, "checks", checks)
-    number = peer.begin("examine", on_gpus=True)
+    number = peer.begin("examine", depth="thorough", environment="")
     parts = []
     for _ in range(2):
         told = peer.read()
@@ -152,7 +129,7 @@ def test_the_checks_of_the_doctor_come_one_by_one(
     assert parts == [ExaminationPart(doing="driver True"), ExaminationPart(good)]
     peer.send(frames.Cancel(number))
     assert peer.is_cancelled(number)
-    assert "ok       driver: It works." in peer.engine.report_checks([good])
+    assert "ok       driver: It works." in peer.engine.report_checks([ExaminationPart(good)])
 
 
 def test_a_follower_gets_all_once_and_the_next_news_only_after_these_have_arrived(

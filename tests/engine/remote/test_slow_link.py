@@ -10,7 +10,7 @@ import pytest
 
 from engine.remote import ssh
 from engine.remote.connection import Connection, LinkState
-from engine.remote.machines import RemoteMachine
+from engine.system.machines import RemoteMachine
 from tests.support import slow_link, ssh_server
 from tests.support.recorded_runs import RecordedRun
 from tests.support.remote_followed import Followed

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-
 import pytest
 
 from engine.remote import ssh
 from engine.remote.frames import MAJOR, Hello
-from engine.remote.machines import RemoteMachine
-from engine.remote.ssh import Asking, command_on, explain, explain_protocol, serve_command
+from engine.remote.ssh import Asking, explain, explain_protocol, serve_command
+from engine.system.machines import RemoteMachine
 from tests.support.sentences import sentence
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus.lab")
@@ -36,12 +34,6 @@ def test_an_open_quotation_is_part_of_a_name_that_no_program_has(
 ) -> None:
     monkeypatch.setenv(ssh.PROGRAM_VARIABLE, "ssh -F 'my config")
     assert serve_command(MACHINE)[0] == "ssh -F 'my config"
-
-
-def test_the_arguments_reach_the_remote_shell_as_they_are() -> None:
-    arguments = ["runs", "--filter", "lr<1e-3 and name:'a b'", "$(reboot)", "; rm -r ~", "`x`"]
-    *_, command = command_on(MACHINE, arguments, Asking.NOBODY, has_terminal=False)
-    assert shlex.split(command) == ["traindeck", *arguments]
 
 
 CHANGED = """@@@@@@@@@@@

@@ -16,13 +16,12 @@ from engine.messages.channel import Server
 from engine.planning import kept
 from engine.planning.results import Race
 from engine.processes import process
-from engine.remote import machines
-from engine.remote.machines import RemoteMachine
 from engine.repair.report import Finding, Outcome
 from engine.runs import device_queue, run_index
 from engine.runs.device_queue import Ticket
 from engine.spec import presets
-from engine.system import paths
+from engine.system import machines, paths
+from engine.system.machines import RemoteMachine
 from tests.support.recorded_runs import SPEC, RecordedRun
 from tests.support.sentences import sentence
 

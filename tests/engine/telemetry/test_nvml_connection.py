@@ -11,6 +11,7 @@ import pytest
 
 from engine.cli.devices import resolve_devices
 from engine.cli.output import Refused
+from engine.interface.local_engine import LocalEngine
 from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.snapshot import DeviceSnapshot
 from tests.engine.telemetry.conftest import FIRST, SECOND
@@ -24,6 +25,8 @@ from tests.support.fake_nvml import (
 )
 from tests.support.nvml_on_demand import NvmlOnDemand
 from tests.support.sentences import sentence
+
+ENGINE = LocalEngine()
 
 IN_PCI_ORDER = [f"GPU-{number:08x}" for number in range(16)]
 SHUFFLED = random.Random(7).sample(range(16), 16)
@@ -235,9 +238,9 @@ def test_a_card_that_is_lost_at_the_start_leaves_the_numbers_of_the_others_alone
     ]
     snapshot = snapshot_once()
     assert snapshot.display_names()[IN_PCI_ORDER[6]] == "GPU 6"
-    assert resolve_devices("gpu:6,cuda:7") == (IN_PCI_ORDER[6], IN_PCI_ORDER[7])
+    assert resolve_devices(ENGINE, "gpu:6,cuda:7") == (IN_PCI_ORDER[6], IN_PCI_ORDER[7])
     with pytest.raises(Refused, match=sentence("gpu-is-not-there-of-gpus").pattern):
-        resolve_devices("gpu:5")
+        resolve_devices(ENGINE, "gpu:5")
     fake_nvml.answer("gpu5", "*")
     assert [row.index for row in nvml.sample(30).devices] == list(range(8))
 

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RecipeChanged, RunInfo
 from engine.interface.local_engine import LocalEngine
+from engine.interface.values import ResumedRun
 from engine.messages.commands import Command, Pause, Stop
 from engine.messages.events import RecipeVersion, RunEnded
 from engine.processes.process import start_time
@@ -173,12 +174,15 @@ def resumed(saved: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the engine was asked to resume; what a test appends first is raised instead."""
     calls: list[Any] = []
 
-    def resume(run_id: str, checkpoint: Path | None, spec: RunSpec | None, *_: object) -> None:
+    def resume(
+        run_id: str, checkpoint: Path | None, spec: RunSpec | None, *_: object, as_new: bool
+    ) -> ResumedRun:
         if calls and isinstance(calls[0], Exception):
             raise calls.pop(0)
         calls.append((run_id, checkpoint, spec))
+        return ResumedRun("8" if as_new else run_id, "", 2, 0)
 
-    monkeypatch.setattr("engine.client.resume", resume)
+    monkeypatch.setattr("engine.interface.local_runs.resume", resume)
     return calls
 
 
@@ -208,12 +212,20 @@ def test_a_changed_recipe_is_a_question_and_the_answer_reaches_the_engine(
 ) -> None:
     answers = []
 
-    def resume(run_id: str, *given: object) -> None:
-        answers.append(given[-1])
-        if given[-1] is None:
+    def resume(
+        run_id: str,
+        _: object,
+        spec: object,
+        recipe: RecipeVersion | None,
+        *__: object,
+        as_new: bool,
+    ) -> ResumedRun:
+        answers.append(recipe)
+        if recipe is None:
             raise RecipeChanged(run_id, "mine.py: 3 lines changed")
+        return ResumedRun(run_id, "", 2, 0)
 
-    monkeypatch.setattr("engine.client.resume", resume)
+    monkeypatch.setattr("engine.interface.local_runs.resume", resume)
     with qtbot.waitSignal(controller.recipe_changed) as said:
         controller.resume(ASKED)
     assert said.args == [ASKED, "mine.py: 3 lines changed"]
@@ -237,12 +249,12 @@ def test_why_a_run_cannot_go_on_is_said_in_sentences(
 
 
 def test_a_new_run_may_go_on_in_its_place(
-    controller: EngineClient, qtbot: QtBot, saved: Path, monkeypatch: pytest.MonkeyPatch
+    controller: EngineClient, qtbot: QtBot, resumed: list[Any], saved: Path
 ) -> None:
-    monkeypatch.setattr("engine.client.resume_as_new", lambda *asked: f"8 for {asked[:3]}")
     with qtbot.waitSignal(controller.started) as said:
         controller.resume(ASKED._replace(spec=SPEC, as_new=True))
-    assert said.args == [f"8 for {('7', saved, SPEC)}"]
+    assert said.args == ["8"]
+    assert resumed == [("7", saved, SPEC)]
 
 
 def test_what_is_wrong_with_changed_settings_is_told_by_field(

@@ -37,7 +37,7 @@ class Link:
 
     def _call(self, method: Method, arguments: Mapping[str, Any]) -> Environment:
         assert method.name == "make_environment"
-        self.asked.append({name: arguments[name] for name in method.values})
+        self.asked.append({name: arguments[name] for name in method.values if name in arguments})
         for output in ("a" * 70_000, "the end"):
             arguments["tell"](CreationPart("Installing", 7, output))
         if isinstance(self.outcome, Exception):

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.remote.connection import LinkState, LinkStatus
 from engine.remote.frames import MAJOR, MINOR, Hello
-from engine.remote.machines import RemoteMachine
+from engine.system.machines import RemoteMachine
 from engine.telemetry.memory_attribution import memory_uses
 from gui.machines.machine_block import MachineBlock
 from gui.machines.machines_page import MachinesPage

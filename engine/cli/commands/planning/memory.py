@@ -6,30 +6,26 @@ from rich.table import Table
 
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
-from engine.cli.output import Exit, Interrupted, Refused, err, out, print_json
-from engine.cli.sent_names import as_asked
-from engine.planning.memory.batch_search import search
-from engine.planning.memory.memory_estimate import estimate
+from engine.cli.measuring import measure
+from engine.cli.output import Exit, Refused, err, out, print_json
+from engine.interface.engine import Engine
+from engine.planning.requests import AskBatch, AskMemory
 from engine.planning.results import BatchSearch, Doing, MemoryEstimate, News, Sized, Tried
 from engine.spec import catalog
-from engine.system.cancelled import Cancelled
 from engine.system.units import byte_size
 
 _PARTS = ("weights", "gradients", "optimizer", "activations", "other", "total")
 
 
-def memory(recipe: str, options: RunOptions, *, limit_mib: int, json: bool) -> Exit:
+def memory(engine: Engine, recipe: str, options: RunOptions, *, limit_mib: int, json: bool) -> Exit:
     """Predict the peak memory of a run, and print it. Raises Refused, UnknownName, Interrupted.
 
     `limit_mib` is the memory of the CPU devices together, in MiB; 0: what the machine has free.
     """
-    spec = make_spec(catalog.recipe(recipe), options)
     _check(limit_mib)
+    spec = make_spec(engine, catalog.recipe(recipe), options)
     with CtrlC() as ctrl_c:
-        try:
-            found = as_asked(estimate(spec, limit_mib, _tell, lambda: ctrl_c.count > 0))
-        except Cancelled:
-            raise Interrupted("The measurement was interrupted: nothing is predicted.") from None
+        found, _ = measure(engine, AskMemory(spec, limit_mib), MemoryEstimate, _tell, ctrl_c)
     if found.text or found.problem:
         err().print(found.text or found.problem, soft_wrap=True)
     if json:
@@ -39,15 +35,17 @@ def memory(recipe: str, options: RunOptions, *, limit_mib: int, json: bool) -> E
     return Exit.FAILED if found.problem or found.fits is False else Exit.DONE
 
 
-def batch_size(recipe: str, options: RunOptions, *, limit_mib: int, json: bool) -> Exit:
+def batch_size(
+    engine: Engine, recipe: str, options: RunOptions, *, limit_mib: int, json: bool
+) -> Exit:
     """Search the largest and the fastest batch, and print them. Raises Refused, UnknownName.
 
     Ctrl-C ends the search, and what it has found until then is printed.
     """
-    spec = make_spec(catalog.recipe(recipe), options)
     _check(limit_mib)
+    spec = make_spec(engine, catalog.recipe(recipe), options)
     with CtrlC() as ctrl_c:
-        found = as_asked(search(spec, limit_mib, _tell, lambda: ctrl_c.count > 0))
+        found, _ = measure(engine, AskBatch(spec, limit_mib), BatchSearch, _tell, ctrl_c)
         for text in (found.problem, found.text):
             if text:
                 err().print(text, soft_wrap=True)
@@ -71,7 +69,7 @@ def _tell(news: News) -> None:
             err().print(f"{text} …", soft_wrap=True)
         case Sized(tried):
             end = f"{tried.samples_per_second:,.0f} samples/s, {byte_size(tried.memory)}"
-            err().print(f"  {end if tried.fits else as_asked(tried.problem)}", soft_wrap=True)
+            err().print(f"  {end if tried.fits else tried.problem}", soft_wrap=True)
         case _:
             return
 

@@ -10,11 +10,11 @@ from rich.status import Status
 
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
+from engine.cli.measuring import measure
 from engine.cli.output import Exit, err, out, print_json
-from engine.cli.sent_names import as_asked
 from engine.facts.equivalent_command import change_flags
-from engine.planning import kept
-from engine.planning.preflight import preflight as examine
+from engine.interface.engine import Engine
+from engine.planning.requests import AskPreflight
 from engine.planning.results import Doing, Finding, Found, News, Preflight
 from engine.spec import catalog
 
@@ -23,12 +23,14 @@ _COUNTED = {"error": "problem", "warning": "warning", "hint": "hint"}
 _STYLES = {"error": "bold red", "warning": "yellow", "hint": "cyan", "ok": "green"}
 
 
-def preflight(recipe: str, options: RunOptions, *, seconds: float, json: bool) -> Exit:
+def preflight(
+    engine: Engine, recipe: str, options: RunOptions, *, seconds: float, json: bool
+) -> Exit:
     """Measure what a run would meet, and print each finding as it comes; Ctrl-C ends it.
 
     The exit code says whether there is an error. Raises CannotStart, UnknownName, Refused.
     """
-    spec = make_spec(catalog.recipe(recipe), options)
+    spec = make_spec(engine, catalog.recipe(recipe), options)
     with CtrlC() as ctrl_c:
         with Status("", console=err()) as status:
 
@@ -37,13 +39,12 @@ def preflight(recipe: str, options: RunOptions, *, seconds: float, json: bool) -
                     case Doing(text, done, of):
                         status.update(f"{text} ({done} of at most {of} s)")
                     case Found(finding) if not json:
-                        _print(as_asked(finding))
+                        _print(finding)
                     case _:
                         pass
 
-            found = examine(spec, seconds, show, lambda: ctrl_c.count > 0)
-        number = _keep(found)
-        found = as_asked(found)
+            request = AskPreflight(spec, seconds)
+            found, number = measure(engine, request, Preflight, show, ctrl_c)
         if json:
             print_json(msgspec.to_builtins(found) | {"planned": number})
         else:
@@ -68,15 +69,6 @@ def summary(found: Preflight, number: int) -> str:
     parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items()]
     text = f"{', '.join(parts)}; it took {found.seconds:.1f} s."
     return f"{text} `train --planned {number}` keeps this with a run." if number else text
-
-
-def _keep(found: Preflight) -> int:
-    """Keep what was found; return its number, or 0 if the disk does not take it, which was told."""
-    try:
-        return kept.keep(found)
-    except OSError as error:
-        err().print(f"This could not be kept: {error}.", soft_wrap=True)
-        return 0
 
 
 def _print(finding: Finding) -> None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
+from engine.cli.measuring import measure
 from engine.cli.output import Exit, Refused, err, format_bytes, format_number, out, print_json
-from engine.cli.sent_names import as_asked
 from engine.facts.equivalent_command import train_arguments
+from engine.interface.engine import Engine
 from engine.planning import kept
-from engine.planning.device_claim import DevicesInUse
-from engine.planning.race import CannotRace, entrants, race
+from engine.planning.race import CannotRace, entrants
+from engine.planning.requests import AskRace
 from engine.planning.results import Doing, Entry, News, Race, Raced
 from engine.spec import catalog
 from engine.spec.recipe_file import RecipeInfo
@@ -42,48 +44,43 @@ class RaceOptions(NamedTuple):
     side_by_side: bool
 
 
-def race_strategies(recipe: str, run: RunOptions, options: RaceOptions, *, json: bool) -> Exit:
+def race_strategies(
+    engine: Engine, recipe: str, run: RunOptions, options: RaceOptions, *, json: bool
+) -> Exit:
     """Race strategies, and print what was measured. Raises Refused, UnknownName, OSError."""
     info = catalog.recipe(recipe)
     strategies = _strategies(options.strategies, info)
-    spec = make_spec(info, run._replace(strategy=strategies[0].name))
-    with CtrlC() as ctrl_c:
-        try:
-            entering = entrants(
-                spec,
-                info,
-                strategies,
-                _numbers("--batch-sizes", options.batch_sizes),
-                _precisions(options.precisions),
-                _numbers("--device-counts", options.counts),
-            )
-            found = race(
-                entering,
-                steps=options.steps,
-                together=options.side_by_side,
-                devices=spec.devices,
-                tell=_tell,
-                is_cancelled=lambda: ctrl_c.count > 0,
-            )
-        except (CannotRace, DevicesInUse) as error:
-            raise Refused(str(error)) from error
-        return _report(found, len(entering), json=json)
-
-
-def _report(found: Race, entering: int, *, json: bool) -> Exit:
-    """Keep and print what was measured of so many entrants."""
-    ran = sum(bool(each.samples_per_second) for each in found.entries)
-    number, not_kept = 0, ""
+    spec = make_spec(engine, info, run._replace(strategy=strategies[0].name))
     try:
-        number = kept.keep(found) if ran else 0
-    except OSError as error:
-        not_kept = f"This could not be kept: {error}."
+        entering = entrants(
+            spec,
+            info,
+            strategies,
+            _numbers("--batch-sizes", options.batch_sizes),
+            _precisions(options.precisions),
+            _numbers("--device-counts", options.counts),
+            cache(lambda framework: engine.find_interpreter("", framework)),
+        )
+    except CannotRace as error:
+        raise Refused(str(error)) from error
+    request = AskRace(
+        entrants=entering,
+        steps=options.steps,
+        together=options.side_by_side,
+        devices=spec.devices,
+    )
+    with CtrlC() as ctrl_c:
+        found, number = measure(engine, request, Race, _tell, ctrl_c)
+    return _report(engine, found, len(entering), number, json=json)
+
+
+def _report(engine: Engine, found: Race, entering: int, number: int, *, json: bool) -> Exit:
+    """Print what was measured of so many entrants."""
+    ran = sum(bool(each.samples_per_second) for each in found.entries)
     if json:
-        print_json([_as_json(each, number) for each in found.entries])
+        print_json([_as_json(engine, each, number) for each in found.entries])
     else:
-        _print(found, number)
-    if not_kept:
-        err().print(not_kept, soft_wrap=True)
+        _print(engine, found, number)
     if found.is_stopped:
         err().print(f"The race was stopped: {ran} of {entering} were measured.")
         return Exit.STOPPED
@@ -134,23 +131,23 @@ def _tell(news: News) -> None:
             rate = _rate(entry.samples_per_second)
             err().print(f"  {_name(entry)}: {rate} samples/s", soft_wrap=True)
         case Raced(entry):
-            err().print(f"  {_name(entry)}: {as_asked(entry.problem)}", soft_wrap=True)
+            err().print(f"  {_name(entry)}: {entry.problem}", soft_wrap=True)
 
 
-def _print(found: Race, number: int) -> None:
+def _print(engine: Engine, found: Race, number: int) -> None:
     console = out()
     able = [each for each in found.entries if each.samples_per_second]
     if able:
         console.print(_table(able))
     for each in found.entries:
         if not each.samples_per_second:
-            console.print(f"{_name(each)}: {as_asked(each.problem)}", style="red", soft_wrap=True)
+            console.print(f"{_name(each)}: {each.problem}", style="red", soft_wrap=True)
     for notice in found.notices:
         console.print(notice, style="yellow", soft_wrap=True)
     if not able:
         return
     console.print(kept.summary(found), soft_wrap=True)
-    console.print(f"Train with it: {_command(able[0].spec, number)}", soft_wrap=True)
+    console.print(f"Train with it: {_command(engine, able[0].spec, number)}", soft_wrap=True)
 
 
 def _table(entries: Sequence[Entry]) -> Table:
@@ -219,12 +216,12 @@ def _memory(entry: Entry) -> str:
     return format_bytes(int(max(entry.memory.values()))) if entry.memory else "–"
 
 
-def _command(spec: RunSpec, number: int) -> str:
+def _command(engine: Engine, spec: RunSpec, number: int) -> str:
     words = [*train_arguments(spec), *(["--planned", str(number)] if number else [])]
-    return call(shlex.join(["train", *map(as_asked, words)]))
+    return call(shlex.join(["train", *words]), engine.machine)
 
 
-def _as_json(entry: Entry, number: int) -> dict[str, Any]:
+def _as_json(engine: Engine, entry: Entry, number: int) -> dict[str, Any]:
     return {
         "strategy": entry.strategy,
         "samples_per_second": entry.samples_per_second,
@@ -239,7 +236,7 @@ def _as_json(entry: Entry, number: int) -> dict[str, Any]:
         "first_step_seconds": entry.first_step_seconds,
         "joules_per_sample": entry.joules,
         "shares": entry.shares,
-        "problem": as_asked(entry.problem),
-        "command": "" if entry.problem else _command(entry.spec, number),
+        "problem": entry.problem,
+        "command": "" if entry.problem else _command(engine, entry.spec, number),
         "planned": number or None,
     }

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import main
-from engine.cli.strategy_trials import Trial
 from engine.doctor.check import Check
 from engine.doctor.examination import Examination, Pythons
 from engine.doctor.facts import DriverFacts
-from engine.planning import own_data_folder
+from engine.planning.results import StrategyTrial, StrategyTrials, TriedStrategy
 from engine.telemetry.snapshot import Snapshot
+from tests.support.measuring_double import answer_requests
 from tests.support.sentences import sentence
 
 GOOD, BAD = Check("driver", True, "It works."), Check("NCCL", False, "It hangs.", "Do this.")
@@ -78,10 +78,10 @@ def test_full_trains_each_strategy_and_writes_one_file(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     failed = Check("strategy torch/ddp, fp32", False, "It failed.")
-    module = "engine.cli.commands.doctor"
-    monkeypatch.setattr(f"{module}.trials", lambda *_: iter([Trial(failed, "NCCL WARN")]))
+    trial = StrategyTrial(failed, "NCCL WARN")
+    answer_requests(monkeypatch, lambda _: [TriedStrategy(trial), StrategyTrials((trial,))])
+    module = "engine.interface.local_examination"
     monkeypatch.setattr(f"{module}.snapshot_once", lambda: Snapshot(time=0.0, devices=()))
-    monkeypatch.setattr(own_data_folder, "_start_ender", lambda home: None)  # nothing runs there
     monkeypatch.chdir(tmp_path)
     assert main.main(["doctor", "--full"]) == 1
     assert "PROBLEM  strategy torch/ddp, fp32: It failed." in capsys.readouterr().out

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine import client
-from engine.cli.commands import env
 from engine.environments import checks, creation, registry
 from engine.environments.registry import Environment, Facts
 from engine.facts.equivalent_command import train_command
+from engine.interface import local_environments
 from engine.scripts.interpreters import find_interpreter, interpreter_of
 from engine.spec.run_spec import RunSpec
 from engine.system.cancelled import Cancelled
@@ -154,7 +154,7 @@ def test_the_environment_of_an_active_run_is_not_removed(
         class state:
             is_over = False
 
-    monkeypatch.setattr(env.client, "runs", lambda: [Run])
+    monkeypatch.setattr(local_environments.client, "runs", lambda: [Run])
     assert main(["env", "remove", "a"]) == 2
     assert sentence("run-uses-environment") in capsys.readouterr().err
 

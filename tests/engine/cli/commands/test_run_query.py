@@ -8,6 +8,8 @@ import json
 
 import pytest
 
+from engine.cli.commands.run_query import RunQuery, select
+from engine.runs.run_index import RunIndex
 from engine.system import paths
 from main import main
 from tests.support.recorded_runs import record_epochs
@@ -43,14 +45,10 @@ def test_runs_are_filtered_sorted_and_printed_with_chosen_columns(
     assert capsys.readouterr().out == sentence("no-run-passes-filter")
 
 
-def test_a_number_may_name_the_machine_as_the_person_calls_it_who_asks_from_elsewhere(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("engine.system.program._asked_from", None)
-    query = ("--columns", "id", "--filter", "number = gpus:2")
-    assert listed(capsys, *query) == [["id"]]
-    assert main(["--asked-from", "td", "gpus", "runs", "--csv", *query]) == 0
-    assert capsys.readouterr().out.split() == ["id", "2"]
+def test_a_number_may_name_the_machine_as_the_person_calls_it() -> None:
+    query, every = RunQuery(filter="number = gpus:2"), RunIndex().runs()
+    assert select(every, query, "") == []
+    assert [run.id for run in select(every, query, "gpus")] == ["2"]
 
 
 def test_runs_that_cannot_be_read_are_named_because_no_filter_finds_them(

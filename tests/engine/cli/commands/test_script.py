@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
     specs: list[RunSpec] = []
 
-    def start(spec: RunSpec, tags: Iterable[str] = ()) -> str:
+    def start(spec: RunSpec, tags: Iterable[str] = (), planning: object = None) -> str:
         specs.append(spec)
         raise client.CannotStart(client.check(spec))
 

@@ -221,7 +221,7 @@ def test_devices_tell_what_is_loaded(
     templates: TemplateDouble, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "engine.cli.commands.listings.snapshot_once", lambda: Snapshot(time=0.0, devices=())
+        "engine.interface.local_engine.snapshot_once", lambda: Snapshot(time=0.0, devices=())
     )
 
     def line() -> str:

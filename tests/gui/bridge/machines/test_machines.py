@@ -10,11 +10,11 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.interface.values import NoAnswer
-from engine.remote import machines as machine_list
 from engine.remote.connection import LinkState, LinkStatus
-from engine.remote.machines import RemoteMachine
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
+from engine.system import machines as machine_list
+from engine.system.machines import RemoteMachine
 from gui.bridge.machines.machines import Machines, is_elsewhere, place_of
 from tests.support.recorded_runs import SPEC
 from tests.support.sentences import sentence

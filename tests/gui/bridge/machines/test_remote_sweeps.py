@@ -14,13 +14,13 @@ from pytestqt.qtbot import QtBot
 
 from engine.interface.encoding import methods
 from engine.processes.process import PROJECT
-from engine.remote import machines as machine_list
-from engine.remote.machines import RemoteMachine
 from engine.spec.run_spec import RunSpec
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import Choices
 from engine.sweeps.report import SweepReport
 from engine.sweeps.sweep import FILE_NAME, STOP, Sweep
+from engine.system import machines as machine_list
+from engine.system.machines import RemoteMachine
 from gui.bridge.background import Background
 from gui.bridge.curves.sweep_curves import SweepCurves, SweepLines
 from gui.bridge.machines.machines import Machines

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from json import loads as json_of
-from typing import Any
 
 import msgspec
 import pytest
@@ -12,10 +10,15 @@ import pytest
 from engine.cli.commands.planning import preflight as command
 from engine.cli.commands.planning.preflight import finding_lines, summary
 from engine.cli.commands.train import RunOptions
+from engine.interface.local_engine import LocalEngine
 from engine.planning import kept
-from engine.planning.results import Change, Doing, Finding, Found, News, Preflight
+from engine.planning.requests import Answer, AskPreflight, Request
+from engine.planning.results import Change, Doing, Finding, Found, Preflight
 from engine.spec.run_spec import RunSpec
+from tests.support.measuring_double import answer_requests
 from tests.support.sentences import sentence
+
+ENGINE = LocalEngine()
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
@@ -55,14 +58,14 @@ def test_the_summary_counts(number: int, end: str) -> None:
 def run(monkeypatch: pytest.MonkeyPatch, finding: Finding, *, json: bool = False) -> int:
     """The exit code of the command, if a preflight finds this."""
 
-    def examined(spec: RunSpec, seconds: float, tell: Callable[[News], None], _: Any) -> Preflight:
-        tell(Doing("the disk of the runs", 1, 60))
-        tell(Found(finding))
-        return Preflight(spec=spec, findings=(finding,))
+    def answers(request: Request) -> list[Answer]:
+        assert isinstance(request, AskPreflight)
+        found = Preflight(spec=request.spec, findings=(finding,))
+        return [Doing("the disk of the runs", 1, 60), Found(finding), found]
 
-    monkeypatch.setattr(command, "examine", examined)
+    answer_requests(monkeypatch, answers)
     options = RunOptions("single", "cpu:0", "", (), {})
-    return command.preflight("digits", options, seconds=60.0, json=json)
+    return command.preflight(ENGINE, "digits", options, seconds=60.0, json=json)
 
 
 def test_only_an_error_is_a_failure(

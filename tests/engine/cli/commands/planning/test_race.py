@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 from msgspec.structs import replace
 
 from engine import client
 from engine.cli.commands.planning import race as command
 from engine.facts.run_facts import Planning
 from engine.planning import kept
+from engine.planning.requests import Answer, AskRace, Request
 from engine.planning.results import Entry, Race
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from main import main
+from tests.support.measuring_double import answer_requests
 from tests.support.sentences import sentence
 
 DEVICES = ["--devices", "cpu:0,cpu:1"]
@@ -42,13 +45,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Races nothing: the first entrant has 200 samples/s, the second 100, the others none."""
     asked: dict[str, Any] = {"stops": False, "rates": [200.0, 100.0]}
 
-    def race(entrants: Sequence[RunSpec], **options: Any) -> Race:
-        asked.update(options, entrants=entrants)
+    def answers(request: Request) -> list[Answer]:
+        assert isinstance(request, AskRace)
+        entrants = request.entrants
+        asked.update(structs.asdict(request))
         rates = [*asked["rates"], *[None] * len(entrants)]
         entries = [_entry(spec, rate) for spec, rate in zip(entrants, rates, strict=False)]
-        return Race(entries=tuple(entries), steps=options["steps"], is_stopped=asked["stops"])
+        return [Race(entries=tuple(entries), steps=request.steps, is_stopped=asked["stops"])]
 
-    monkeypatch.setattr(command, "race", race)
+    answer_requests(monkeypatch, answers)
     return asked
 
 
@@ -165,9 +170,9 @@ def test_what_is_no_race_is_refused(
     assert "entrants" not in asked
 
 
-@pytest.mark.parametrize("steps", ["0", "1", "4"])
-def test_too_few_steps_are_refused(steps: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["race", *DEVICES, "--steps", steps, "--json"]) == 2
+@pytest.mark.usefixtures("processes")
+def test_too_few_steps_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["race", *DEVICES, "--steps", "4", "--json"]) == 2
     assert "at least 5" in json.loads(capsys.readouterr().out)["problems"][0]["text"]
 
 

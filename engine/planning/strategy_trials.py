@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec.structs import replace
 
 from engine import client
-from engine.cli.follow import CtrlC
-from engine.cli.output import Interrupted
-from engine.cli.watch import updates
 from engine.client import CannotStart
 from engine.doctor.check import Check
 from engine.doctor.examination import Pythons
 from engine.messages import commands
+from engine.planning.own_data_folder import own_data_folder
+from engine.planning.results import Doing, News, StrategyTrial, StrategyTrials, TriedStrategy
+from engine.planning.short_run import LOOK_SECONDS
 from engine.runs.run_info import failure_of
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
+from engine.system.cancelled import Cancelled
 
 STEPS, MORE_STEPS = 40, 60
 TRIAL_SECONDS = 240.0
@@ -31,28 +33,37 @@ _RECIPES = {"torch": "digits", "keras": "digits_keras"}
 _PRECISIONS: tuple[Literal["fp32", "bf16"], ...] = ("fp32", "bf16")
 
 
-class Trial(NamedTuple):
-    """What came out for one strategy and precision."""
-
-    check: Check
-    log: str
-    """The end of the logs of a run that failed."""
-
-
-def trials(
-    gpus: Sequence[str], pythons: Pythons, ctrl_c: CtrlC, progress: Callable[[str], None]
-) -> Iterator[Trial]:
+def try_strategies(
+    gpus: Sequence[str],
+    pythons: Pythons,
+    tell: Callable[[News], None],
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> StrategyTrials:
     """Train each strategy in each precision on two of `gpus`, or on the CPU if there are none, with
-    one of `pythons`.
+    one of `pythons`; nothing is kept of the runs.
 
-    Raises Interrupted.
+    Raises Cancelled.
     """
+    found = []
+    with own_data_folder("doctor"):
+        for trial in _trials(gpus, pythons, tell, is_cancelled):
+            found.append(trial)
+            tell(TriedStrategy(trial))
+    return StrategyTrials(tuple(found))
+
+
+def _trials(
+    gpus: Sequence[str],
+    pythons: Pythons,
+    tell: Callable[[News], None],
+    is_cancelled: Callable[[], bool],
+) -> Iterator[StrategyTrial]:
     for strategy in catalog.recipe_strategies():
         devices = _devices(strategy, gpus)
         if not devices:
             name = f"strategy {strategy.name}"
             reason = " ".join(strategy.problems(tuple(gpus[:2]) or ("cpu:0", "cpu:1")))
-            yield Trial(Check(name, None, f"Not tried: {reason}"), "")
+            yield StrategyTrial(Check(name, None, f"Not tried: {reason}"))
             continue
         for precision in _PRECISIONS:
             recipe = _RECIPES[min(strategy.recipe_frameworks)]
@@ -69,8 +80,8 @@ def trials(
             )
             if strategy.refusal("precision", spec) and precision != "fp32":
                 continue
-            progress(f"{strategy.name} in {precision}")
-            yield _try(spec, ctrl_c, resumes=precision == "fp32")
+            tell(Doing(f"{strategy.name} in {precision}"))
+            yield _try(spec, is_cancelled, resumes=precision == "fp32")
 
 
 def _devices(strategy: Strategy, gpus: Sequence[str]) -> tuple[str, ...]:
@@ -82,45 +93,48 @@ def _devices(strategy: Strategy, gpus: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
-def _try(spec: RunSpec, ctrl_c: CtrlC, *, resumes: bool) -> Trial:
+def _try(spec: RunSpec, is_cancelled: Callable[[], bool], *, resumes: bool) -> StrategyTrial:
     count = len(spec.devices)
     name = f"strategy {spec.strategy}, {spec.precision}"
     where = f"{count} device{'s' if count > 1 else ''}"
     begun = time.monotonic()
     try:
         run_id = client.start(spec)
-        problem = _end_of(run_id, 1, ctrl_c)
+        problem = _end_of(run_id, 1, is_cancelled)
         done = f"{STEPS} steps on {where}"
         if resumes and not problem:
             client.resume(run_id, spec=replace(spec, steps=MORE_STEPS))
-            problem = _end_of(run_id, 2, ctrl_c)
+            problem = _end_of(run_id, 2, is_cancelled)
             problem = f"its resume: {problem}" if problem else ""
             done += ", saved and resumed"
     except CannotStart as error:
-        return Trial(Check(name, False, f"It cannot start: {error}"), "")
+        return StrategyTrial(Check(name, False, f"It cannot start: {error}"))
     if problem:
-        return Trial(Check(name, False, f"It failed on {where}: {problem}"), _logs(run_id))
+        check = Check(name, False, f"It failed on {where}: {problem}")
+        return StrategyTrial(check, _logs(run_id))
     loss = client.get_run(run_id).status.metrics.get("train/loss")
     shown = f"; loss {loss:.3g}" if loss is not None else ""
     text = f"{done}, in {time.monotonic() - begun:.1f} s{shown}."
-    return Trial(Check(name, True, text), "")
+    return StrategyTrial(Check(name, True, text))
 
 
-def _end_of(run_id: str, attempt: int, ctrl_c: CtrlC) -> str:
+def _end_of(run_id: str, attempt: int, is_cancelled: Callable[[], bool]) -> str:
     """Follow a run to its end; return why it did not finish, or an empty string."""
     begun, is_stopped = time.monotonic(), False
-    for update in updates(run_id, after=0, attempt=attempt):
+    while True:
+        run = client.get_run(run_id)
         late = time.monotonic() - begun - TRIAL_SECONDS
-        if update.state.is_over and update.status.attempt >= attempt:
+        if run.state.is_over and run.status.attempt >= attempt:
             break
-        if not is_stopped and (ctrl_c.count or late > 0):
+        if not is_stopped and (is_cancelled() or late > 0):
             is_stopped = True
-            client.send(run_id, commands.Stop(now=True))
+            with contextlib.suppress(client.CommandFailed):  # it has just ended by itself
+                client.send(run_id, commands.Stop(now=True))
         elif late > END_SECONDS:
             break
-    if ctrl_c.count:
-        raise Interrupted("The examination was interrupted.")
-    run = client.get_run(run_id)
+        time.sleep(LOOK_SECONDS)
+    if is_cancelled():
+        raise Cancelled
     if is_stopped:
         return f"it took longer than {TRIAL_SECONDS:.0f} s."
     if run.state is RunState.FINISHED:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.remote import machines
-from engine.remote.machines import CannotChange, RemoteMachine, UnreadableMachines
+from engine.system import machines
+from engine.system.machines import CannotChange, RemoteMachine, UnreadableMachines
 
 
 def made(name: str = "gpus", destination: str = "me@gpus.lab", **others: str) -> RemoteMachine:

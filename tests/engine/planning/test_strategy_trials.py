@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from engine.cli import strategy_trials
-from engine.cli.follow import CtrlC
-from engine.cli.strategy_trials import Trial, trials
 from engine.client import CannotStart
 from engine.doctor.check import Check
 from engine.doctor.examination import Pythons
+from engine.planning import own_data_folder, strategy_trials
+from engine.planning.results import StrategyTrial
+from engine.planning.strategy_trials import try_strategies
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from tests.support.sentences import sentence
@@ -19,15 +19,21 @@ from tests.support.sentences import sentence
 PYTHONS = Pythons("/torch/bin/python", "/tf/bin/python")
 
 
+@pytest.fixture(autouse=True)
+def no_ender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing runs that would have to be ended."""
+    monkeypatch.setattr(own_data_folder, "_start_ender", lambda home: None)
+
+
 @pytest.fixture
 def specs(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
     """The settings of the runs that would be started."""
     tried: list[RunSpec] = []
 
-    def attempt(spec: RunSpec, ctrl_c: CtrlC, *, resumes: bool) -> Trial:
+    def attempt(spec: RunSpec, _: object, *, resumes: bool) -> StrategyTrial:
         assert resumes is (spec.precision == "fp32")
         tried.append(spec)
-        return Trial(Check(spec.strategy, True, "It trains."), "")
+        return StrategyTrial(Check(spec.strategy, True, "It trains."))
 
     monkeypatch.setattr(strategy_trials, "_try", attempt)
     return tried
@@ -40,8 +46,7 @@ def specs(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
 def test_each_strategy_is_tried_on_two_devices_where_it_takes_them(
     specs: list[RunSpec], gpus: tuple[str, ...], devices: tuple[str, ...] | None
 ) -> None:
-    with CtrlC() as ctrl_c:
-        found = list(trials(gpus, PYTHONS, ctrl_c, lambda what: None))
+    found = try_strategies(gpus, PYTHONS, lambda news: None).trials
     by_name = {spec.strategy: spec for spec in specs}
     assert by_name["torch/single"].devices == (devices or gpus)[:1]
     assert {spec.precision for spec in specs} == {"fp32", "bf16"}
@@ -59,7 +64,6 @@ def test_a_run_that_cannot_start_is_a_problem(monkeypatch: pytest.MonkeyPatch) -
         raise CannotStart([Problem("devices", "There is no such GPU.")])
 
     monkeypatch.setattr(strategy_trials.client, "start", refuse)
-    with CtrlC() as ctrl_c:
-        check, _ = next(trials(("GPU-a",), PYTHONS, ctrl_c, lambda what: None))
+    check = try_strategies(("GPU-a",), PYTHONS, lambda news: None).trials[0].check
     assert check.ok is False
     assert check.sentence == sentence("it-cannot-start-without-gpu")
