@@ -45,6 +45,7 @@ def loaded_by(code: str) -> set[str]:
         "import engine.supervisor.supervisor, engine.supervisor.__main__",
         "import engine.worker.__main__",
         "import engine.telemetry.helper.__main__",
+        "import engine.exports.tensorboard_live, engine.imports.log_reader",
         "import main",
     ],
 )
@@ -76,6 +77,17 @@ def test_the_window_is_painted_before_numpy_and_pyqtgraph_are_loaded() -> None:
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+@pytest.mark.usefixtures("processes")
+def test_tensorboard_is_loaded_only_by_what_writes_or_reads_its_files() -> None:
+    code = (
+        "import engine.cli.commands.exchange, gui.bridge.exchange, sys; "
+        "print('tensorboard' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"
 
 
 def test_every_source_is_searched() -> None:

@@ -16,7 +16,6 @@ from engine.exports import csv_files, parquet_files, run_source
 from engine.exports.report import html_report
 from engine.exports.run_source import RunSource
 from engine.exports.tables import Tick
-from engine.exports.tensorboard_log import POSITION_FILE, TensorBoardLog
 from engine.files.disk_errors import short_reason
 from engine.runs.run_info import RunInfo
 
@@ -132,6 +131,8 @@ def _write(infos: Sequence[RunInfo], format: Format, to: Path, tick: Tick) -> li
 
 
 def _write_tensorboard(folder: Path, source: RunSource, tick: Tick) -> list[str]:
+    from engine.exports.tensorboard_log import POSITION_FILE, TensorBoardLog  # slow to import
+
     folder.mkdir()
     if source.reader is None:
         return []

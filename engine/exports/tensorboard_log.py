@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Self
 
 import msgspec
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from engine.exports import run_source, tensorboard_events
-from engine.exports.event_records import record
 from engine.exports.run_source import Histogram, Image
 from engine.files.atomic_file import create_folders, write_atomically
 from engine.files.disk_errors import short_reason
@@ -57,7 +58,7 @@ class TensorBoardLog:
         self._folder, self._run = folder, run
         self._settings = settings
         self._position = Position(str(run))
-        self._file: BinaryIO | None = None
+        self._file: RecordWriter | None = None
         self._has_begun = False
         self.remarks: list[str] = []
         """What is left out, in sentences; each once."""
@@ -88,7 +89,7 @@ class TensorBoardLog:
             file, self._file = self._file, None
             file.close()
 
-    def _open(self) -> BinaryIO:
+    def _open(self) -> RecordWriter:
         create_folders(self._folder)
         self._position = read_position(self._folder) or Position(str(self._run))
         older = sorted(path.name for path in self._folder.glob("events.out.tfevents.*"))
@@ -96,15 +97,17 @@ class TensorBoardLog:
         # Readers take the files in the order of their names, also when the clock was set back.
         stamp = max([int(now), *(_stamp(name) for name in older)])
         file = self._folder / f"events.out.tfevents.{stamp:010}.{len(older):04}.traindeck"
-        self._file = file.open("xb", buffering=2**16)
+        self._file = RecordWriter(file.open("xb", buffering=2**16))
         self._has_begun = bool(older)
-        self._file.write(record(tensorboard_events.first_event(now)))
+        _write(self._file, tensorboard_events.first_event(now))
         if not older and self._settings:
             event = tensorboard_events.settings_event(now, self._settings, self._run.name)
-            self._file.write(record(event))
+            _write(self._file, event)
         return self._file
 
-    def _write_new(self, file: BinaryIO, reader: RunReader, *, is_first: bool, tick: Tick) -> int:
+    def _write_new(
+        self, file: RecordWriter, reader: RunReader, *, is_first: bool, tick: Tick
+    ) -> int:
         position = self._position
         generation, counts = reader.generation(), reader.counts()
         new_events = run_source.all_events(reader, position.seq)
@@ -115,7 +118,7 @@ class TensorBoardLog:
             begin = min(begin, _rewound_to(new_events))
         repeated: list[Image | Histogram] = []
         if begin != _NEVER:
-            file.write(record(tensorboard_events.purge_event(time.time(), begin)))
+            _write(file, tensorboard_events.purge_event(time.time(), begin))
             position.counts = {name: reader.place_of(name, begin) for name in counts}
             known = [each for each in run_source.all_events(reader) if each.seq <= position.seq]
             rewinds = [each for each in new_events if isinstance(each.event, Rewound)]
@@ -130,14 +133,14 @@ class TensorBoardLog:
             # A run that failed may be resumed, and readers believe the first end that they read.
             if isinstance(stored.event, TrainingStarted) and stored.event.metric_directions:
                 directions = stored.event.metric_directions
-                file.write(record(tensorboard_events.directions_event(stored.time, directions)))
+                _write(file, tensorboard_events.directions_event(stored.time, directions))
             if isinstance(stored.event, RunEnded) and stored.event.state == RunState.FINISHED:
-                file.write(record(tensorboard_events.end_event(stored.time)))
+                _write(file, tensorboard_events.end_event(stored.time))
             position.seq = stored.seq
         return written
 
     def _write_points(
-        self, file: BinaryIO, reader: RunReader, series: str, count: int, tick: Tick
+        self, file: RecordWriter, reader: RunReader, series: str, count: int, tick: Tick
     ) -> int:
         written, known = 0, self._position.counts.get(series, 0)
         while known < count:
@@ -149,14 +152,14 @@ class TensorBoardLog:
                 steps, points.time.tolist(), points.value.tolist(), strict=True
             ):
                 event = tensorboard_events.scalar_event(series, step, moment, value)
-                file.write(record(event))
+                _write(file, event)
             written += len(steps)
             known = points.count
             self._position.counts[series] = known
             tick(len(steps))
         return written
 
-    def _write_media(self, file: BinaryIO, found: list[Image | Histogram]) -> None:
+    def _write_media(self, file: RecordWriter, found: list[Image | Histogram]) -> None:
         for each in found:
             if isinstance(each, Histogram):
                 if len(each.event.edges) == len(each.event.counts) + 1 >= 2:
@@ -167,7 +170,7 @@ class TensorBoardLog:
                         each.event.edges,
                         each.event.counts,
                     )
-                    file.write(record(event))
+                    _write(file, event)
                 continue
             try:
                 png = run_source.read_image(self._run, each.event)
@@ -178,7 +181,7 @@ class TensorBoardLog:
             event = tensorboard_events.image_event(
                 each.event.series, each.event.step, each.time, png, size
             )
-            file.write(record(event))
+            _write(file, event)
 
     def _leave_out(self, series: str, error: OSError) -> None:
         """Say that an image was deleted, or is none of the run: the others are written."""
@@ -213,6 +216,10 @@ def read_position(folder: Path) -> Position | None:
 
 
 _NEVER = 2**62
+
+
+def _write(file: RecordWriter, event: Event) -> None:
+    file.write(event.SerializeToString())
 
 
 def _rewound_to(events: list[StoredEvent]) -> int:

@@ -1,13 +1,14 @@
+import io
 import math
 import shutil
 import struct
 from pathlib import Path
 
 import pytest
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from engine import client
 from engine.client import CannotStart
-from engine.exports.event_records import record
 from engine.exports.export_runs import Format, export
 from engine.exports.run_source import RunSource, media
 from engine.exports.tensorboard_events import first_event, scalar_event
@@ -269,19 +270,26 @@ def test_columns_can_be_named_and_commas_be_decimal(tmp_path):
 
 
 def test_a_log_that_is_cut_or_damaged_gives_what_is_whole(tmp_path):
-    events = [first_event(BEGIN), *(scalar_event("loss", n, BEGIN, 0.1) for n in range(1, 4))]
-    data = b"".join(map(record, events))
+    file = io.BytesIO()
+    writer = RecordWriter(file)
+    for event in [first_event(BEGIN), *(scalar_event("loss", n, BEGIN, 0.1) for n in range(1, 4))]:
+        writer.write(event.SerializeToString())
+    data = file.getvalue()
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
+    (tmp_path / "c").mkdir()
     (tmp_path / "a" / "events.out.tfevents.1").write_bytes(data[:-3])
     damaged = bytearray(data)
     damaged[-20] ^= 1
     (tmp_path / "b" / "events.out.tfevents.1").write_bytes(damaged)
+    writer.write(b"no event")
+    (tmp_path / "c" / "events.out.tfevents.1").write_bytes(file.getvalue())
     done = import_runs([tmp_path])
-    assert [len(bits(each)["loss"]) for each in done.run_ids] == [2, 2]
-    assert [run_info.get_run(each).name for each in done.run_ids] == ["a", "b"]
+    assert [len(bits(each)["loss"]) for each in done.run_ids] == [2, 2, 3]
+    assert [run_info.get_run(each).name for each in done.run_ids] == ["a", "b", "c"]
     assert "ends within a record" in done.remarks[0]
     assert "wrong checksum" in done.remarks[1]
+    assert f"the record at byte {len(data):,} is no event" in done.remarks[2]
 
 
 def test_a_folder_without_logs_is_refused(tmp_path):
