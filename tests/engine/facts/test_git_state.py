@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.facts import git_command
 from engine.facts import git_state as module
 from engine.facts.git_state import GitState, git_state
 from tests.support.sentences import sentence
@@ -159,7 +160,7 @@ def test_a_repository_of_another_user_is_not_read(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    monkeypatch.setattr(module, "_OF_OTHERS", (*module._OF_OTHERS, "GIT_TEST_"))
+    monkeypatch.setattr(git_command, "_KEPT_VARIABLES", ("GIT_CONFIG", "GIT_TEST_"))
     state = state_of(repository)
     assert "safe.directory" in state.problem
     assert state.commit == ""
@@ -205,7 +206,7 @@ def test_no_filter_of_the_repository_runs_and_its_files_are_named(
     assert found is not None
     assert not mark.exists()
     assert found.state.changed == ("note.txt", "train.py"), "a filter without a program is none"
-    assert found.state.problem.startswith(sentence("these-files-may-differ-from-commit"))
+    assert found.state.problem == sentence("files-under-filter-of-git-such")
     assert "+lr = 3" in found.diff
     assert "long" not in found.diff
     assert (found.state.added, found.state.removed) == (2, 3)
