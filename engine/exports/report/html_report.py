@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+from markupsafe import Markup
 
 from engine.drawing.svg import svg
 from engine.exports.report import plots, run_tables
-from engine.exports.report.markup import (
-    Html,
-    cell,
-    details,
-    element,
-    joined,
-    page,
-    row_title,
-    said,
-    section,
-    table,
-    text,
-)
 from engine.exports.report.media import media
+from engine.exports.report.page import rendered
 from engine.exports.report.report_run import (
     ReportRun,
     is_of_machine,
     main_series,
     read_run,
 )
-from engine.exports.run_source import RunSource
+from engine.exports.run_source import RunSource, source_of
 from engine.exports.tables import Tick
 from engine.runs.run_info import RunInfo
 from engine.runs.series_names import series_title
@@ -40,6 +31,9 @@ MOST_RUNS = 60
 """Runs of one report: with more of them, colours and dashes would not tell them apart."""
 
 MOST_PLOTS = 80
+_MOST_LAYERS = 400
+_MOST_EVENTS = 500
+_MOST_SERIES = 12
 
 
 def write_report(file: Path, infos: Sequence[RunInfo], tick: Tick) -> None:
@@ -57,76 +51,85 @@ def write_report(file: Path, infos: Sequence[RunInfo], tick: Tick) -> None:
         opened.write(content)
 
 
-def _report(runs: Sequence[ReportRun], sources: Sequence[RunSource], tick: Tick) -> Html:
+def _report(runs: Sequence[ReportRun], sources: Sequence[RunSource], tick: Tick) -> str:
     now = units.date_and_time(time.time())
-    single = runs[0] if len(runs) == 1 else None
-    title = single.label if single else f"Comparison of {len(runs)} runs"
-    drawn = _plots(runs, sources, now, tick)
-    parts = _one(single, drawn, media(single, now)) if single else _several(runs, drawn)
-    made = f"Made by Traindeck on {now}. Times are those of the machine that made this page."
-    return page(title, joined((*parts, element("footer", said("p", made)))))
+    drawn, left_out = _plots(runs, sources, now, tick)
+    common = {
+        "date": now,
+        "drawn": drawn,
+        "left_out": left_out,
+        "most_events": _MOST_EVENTS,
+    }
+    if len(runs) > 1:
+        return rendered(
+            "comparison.html",
+            title=f"Comparison of {len(runs)} runs",
+            runs=runs,
+            summary=_summary(runs),
+            settings=_differences([run_tables.setting_cells(run) for run in runs]),
+            environment=_differences([run_tables.environment_cells(run) for run in runs]),
+            **common,
+        )
+    (run,) = runs
+    facts = run.facts.attempt
+    return rendered(
+        "run.html",
+        title=run.label,
+        run=run,
+        cards=run_tables.cards(run),
+        media=media(run, now),
+        figures=run_tables.figures(run),
+        imported_from=source_of(run.info.spec),
+        environment=list(run_tables.environment(run)),
+        packages=list(facts.packages.items()) if facts is not None else [],
+        git=list(run_tables.git(run)),
+        most_layers=_MOST_LAYERS,
+        **common,
+    )
 
 
-def _one(run: ReportRun, drawn: Html, logged: Html) -> Iterable[Html]:
-    yield run_tables.head(run)
-    yield run_tables.cards(run)
-    yield section("Plots", drawn)
-    yield section("Images and histograms", logged)
-    yield section("Figures", run_tables.figures(run))
-    yield section("Settings", run_tables.settings(run))
-    yield section("Environment", run_tables.environment(run))
-    yield section("Code", run_tables.git(run))
-    yield section("Model", run_tables.model(run))
-    yield section("Events", run_tables.events(run))
+class _Row(NamedTuple):
+    """A run in the table of runs."""
+
+    run: ReportRun
+    colour: str
+    values: list[tuple[str, bool]]
+    """Of each series, and whether it is the best of these runs."""
 
 
-def _several(runs: Sequence[ReportRun], drawn: Html) -> Iterable[Html]:
-    yield said("h1", f"Comparison of {len(runs)} runs")
-    yield section("Runs", _table_of_runs(runs))
-    yield section("Plots", drawn)
-    yield section("Settings", _differing(runs, run_tables.setting_cells, "settings"))
-    yield section("Environment", _differing(runs, run_tables.environment_cells, "facts"))
-    yield section("Events", *(details(run.label, run_tables.events(run)) for run in runs))
+class _Summary(NamedTuple):
+    """The table of runs."""
+
+    titles: list[str]
+    rows: list[_Row]
+    has_best: bool
 
 
-def _table_of_runs(runs: Sequence[ReportRun]) -> Html:
-    series = main_series(runs)[:12]
+def _summary(runs: Sequence[ReportRun]) -> _Summary:
+    series = main_series(runs)[:_MOST_SERIES]
     directions = merged_overrides(run.info.status.metric_directions for run in runs)
+    shown = {name: [run_tables.best_or_last(run, name) for run in runs] for name in series}
     best = {
         name: best_as_shown(
             [_best(run, name) for run in runs],
-            [run_tables.best_or_last(run, name) for run in runs],
+            shown[name],
             lowest=lower_is_better(name, directions),
         )
         for name in series
     }
-    rows = []
-    for place, run in enumerate(runs):
-        dot = element("span", class_="dot", style=f"background:{plots.colour_of(place)}")
-        status = run.info.status
-        row = [
-            element("th", dot, text(run.label), scope="row"),
-            element("td", run_tables.state(run)),
-        ]
-        for name in series:
-            value = run_tables.best_or_last(run, name)
-            star = said("span", " ★", class_="best") if place in best[name] else Html("")
-            row.append(cell(value, number=True, more=star))
-        epochs = f"{status.epoch}/{status.epochs}" if status.epochs else ""
-        row += [
-            cell(epochs, number=True),
-            cell(f"{status.step:,}", number=True),
-            cell(units.duration(run.seconds), number=True),
-            cell(", ".join(run.info.notes.tags)),
-        ]
-        rows.append(row)
+    rows = [
+        _Row(
+            run,
+            plots.colour_of(place),
+            [(shown[name][place], place in best[name]) for name in series],
+        )
+        for place, run in enumerate(runs)
+    ]
     titles = [
         f"{name} ({'last' if all(math.isnan(_best(run, name)) for run in runs) else 'best'})"
         for name in series
     ]
-    note = said("p", "★ is the best of these runs; equal figures share it.", class_="muted")
-    head = ("Run", "State", *titles, "Epoch", "Step", "Duration", "Tags")
-    return joined((table(head, rows), note if any(best.values()) else Html("")))
+    return _Summary(titles, rows, any(best.values()))
 
 
 def _best(run: ReportRun, series: str) -> float:
@@ -135,38 +138,35 @@ def _best(run: ReportRun, series: str) -> float:
     return found.best.value if found is not None and found.best is not None else math.nan
 
 
-def _differing(
-    runs: Sequence[ReportRun], cells_of: Callable[[ReportRun], dict[str, str]], what: str
-) -> Html:
-    """Return what differs between the runs as a table, and what they share, folded."""
-    columns = [cells_of(run) for run in runs]
-    names = list(dict.fromkeys(name for column in columns for name in column))
-    rows, same = [], []
-    for name in names:
+class _Differences(NamedTuple):
+    """What differs between runs, and what they share."""
+
+    rows: list[tuple[str, list[tuple[str, bool]]]]
+    """Name; for each run the value, and whether it is unlike that of most."""
+
+    same: list[tuple[str, str]]
+
+
+def _differences(columns: Sequence[dict[str, str]]) -> _Differences:
+    found = _Differences([], [])
+    for name in dict.fromkeys(name for column in columns for name in column):
         values = [column.get(name, "") for column in columns]
         known = {column[name] for column in columns if name in column}
         if len(known) == 1:  # a run without it has nothing that could differ
-            same.append([row_title(name), cell(*known)])
-        else:
-            usual = max(known, key=values.count)
-            is_usual = values.count(usual) > 1
-            rows.append(
-                [
-                    row_title(name),
-                    *(
-                        cell(value or "–", differs=is_usual and value not in ("", usual))
-                        for value in values
-                    ),
-                ]
-            )
-    differing = table(["", *(run.label for run in runs)], rows)
-    if names and not rows:
-        differing = said("p", f"All {what} are the same.", class_="muted")
-    return joined((differing, details(f"{len(same)} {what} that are the same", table((), same))))
+            found.same.append((name, next(iter(known))))
+            continue
+        usual = max(known, key=values.count)
+        is_usual = values.count(usual) > 1
+        cells = [(value, is_usual and value not in ("", usual)) for value in values]
+        found.rows.append((name, cells))
+    return found
 
 
-def _plots(runs: Sequence[ReportRun], sources: Sequence[RunSource], date: str, tick: Tick) -> Html:
-    found: list[Html] = []
+def _plots(
+    runs: Sequence[ReportRun], sources: Sequence[RunSource], date: str, tick: Tick
+) -> tuple[list[tuple[str, Markup]], str]:
+    """Return title and picture of each plot, and what is not drawn, in a sentence."""
+    found: list[tuple[str, Markup]] = []
     left_out: list[str] = []
     drawings = _of_one(runs[0]) if len(runs) == 1 else _of_several(runs)
     for title, unit, wanted in drawings:
@@ -189,17 +189,12 @@ def _plots(runs: Sequence[ReportRun], sources: Sequence[RunSource], date: str, t
         if figure is None:
             left_out.append(title)
         else:
-            found.append(element("figure", Html(svg(figure)), role="img", aria_label=title))
-    if not found and not left_out:
-        return said("p", "There are no curves.", class_="muted")
-    note = Html("")
-    if left_out:
-        names = ", ".join(left_out[:20]) + (" …" if len(left_out) > 20 else "")
-        why = f"Not drawn, because they have no finite value or this page has {MOST_PLOTS} plots"
-        note = said("p", f"{why}: {names}.", class_="muted")
-    star = "★: the best value. A short red mark at the lower edge: a value that is not finite."
-    drawn = [element("div", *found, class_="plots"), said("p", star, class_="muted")]
-    return joined((*(drawn if found else ()), note))
+            found.append((title, Markup(svg(figure))))
+    if not left_out:
+        return found, ""
+    names = ", ".join(left_out[:20]) + (" …" if len(left_out) > 20 else "")
+    why = f"Not drawn, because they have no finite value or this page has {MOST_PLOTS} plots"
+    return found, f"{why}: {names}."
 
 
 Wanted = tuple[str, str, list[tuple[int, str, str]]]

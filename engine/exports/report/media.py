@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+
+from markupsafe import Markup
 
 from engine.drawing.svg import svg
 from engine.exports import run_source
 from engine.exports.report import plots
-from engine.exports.report.markup import Html, element, joined, said
 from engine.exports.report.report_run import ReportRun
 from engine.exports.run_source import Histogram, Image
 
@@ -28,12 +29,36 @@ _ENLARGED = 160
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def media(run: ReportRun, date: str) -> Html:
-    """Return the newest image and histogram of each name, and what is left out, in a sentence."""
+class ShownImage(NamedTuple):
+    """An image of the page."""
+
+    name: str
+    words: str
+    """Its name and its caption."""
+
+    source: str
+    """The content of the PNG, as an address."""
+
+    is_small: bool
+
+
+class Media(NamedTuple):
+    """What the page shows of what a script has logged."""
+
+    images: list[ShownImage]
+    histograms: list[tuple[str, Markup]]
+    """Title and picture."""
+
+    left_out: str
+    """A sentence; empty: nothing."""
+
+
+def media(run: ReportRun, date: str) -> Media:
+    """Return the newest image and histogram of each name."""
     images = [each for each in run.media if isinstance(each, Image)]
     histograms = [each for each in run.media if isinstance(each, Histogram)]
     left_out: Counter[str] = Counter()
-    found: list[Html] = []
+    shown = []
     room = LARGEST_TOGETHER
     for image in _newest(images, left_out):
         png = _content(run, image, left_out)
@@ -41,7 +66,8 @@ def media(run: ReportRun, date: str) -> Html:
             left_out["too large for a page"] += 1
         elif png:
             room -= len(png)
-            found.append(_shown(image, png))
+            shown.append(_shown(image, png))
+    drawn = []
     for histogram in _newest(histograms, left_out):
         event = histogram.event
         title = f"{event.series}, step {event.step:,}"
@@ -49,16 +75,9 @@ def media(run: ReportRun, date: str) -> Html:
         if figure is None:
             left_out["without a finite number"] += 1
         else:
-            found.append(element("figure", Html(svg(figure)), role="img", aria_label=title))
-    note = ""
-    if left_out:
-        note = f"Left out: {', '.join(f'{count:,} {why}' for why, count in left_out.items())}."
-    return joined(
-        (
-            element("div", *found, class_="plots") if found else Html(""),
-            said("p", note, class_="muted") if note else Html(""),
-        )
-    )
+            drawn.append((title, Markup(svg(figure))))
+    note = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
+    return Media(shown, drawn, f"Left out: {note}." if note else "")
 
 
 def _newest(logged: Sequence[Logged], left_out: Counter[str]) -> list[Logged]:
@@ -84,11 +103,9 @@ def _content(run: ReportRun, image: Image, left_out: Counter[str]) -> bytes:
     return png
 
 
-def _shown(image: Image, png: bytes) -> Html:
+def _shown(image: Image, png: bytes) -> ShownImage:
     event = image.event
     name = f"{event.series}, step {event.step:,}"
-    source = f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
     words = f"{name}: {event.caption}" if event.caption else name
-    small = "small" if event.width < _ENLARGED else ""
-    picture = element("img", src=source, alt=name, class_=small)
-    return element("figure", picture, said("figcaption", words))
+    source = f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+    return ShownImage(name, words, source, event.width < _ENLARGED)

@@ -15,7 +15,6 @@ from engine.drawing.figure import (
     FigureLine,
     FigureMark,
 )
-from engine.exports.report.markup import COLOURS
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_state import ENERGY, STEP_SECONDS, THROUGHPUT
 from engine.runs.series_names import GROUPS, is_machine_memory
@@ -24,6 +23,9 @@ from engine.system.units import GIB
 
 MOST_POINTS = 1500
 """Of a curve in a picture; a longer one is drawn as the lowest and highest of each block."""
+
+COLOURS = 8
+"""Colours of curves, `--c0` and on in `resources/report/style.css`."""
 
 _WIDTH, _HEIGHT = 620.0, 360.0
 _MOST_TICKS = 7

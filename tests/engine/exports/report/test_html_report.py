@@ -27,6 +27,7 @@ from engine.messages.events import (
     Points,
     RunEnded,
 )
+from engine.processes.process import PROJECT
 from engine.runs import run_info
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.spec.run_spec import RunSpec
@@ -129,6 +130,13 @@ def test_names_are_texts_wherever_they_stand(several, tmp_path):
     assert not page.names & {"script", "img"}
     assert "<script>alert(1)</script>" in page.words  # as a text
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", content)
+
+
+def test_no_template_leaves_a_text_as_it_is():
+    templates = list((PROJECT / "resources" / "report").iterdir())
+    assert templates
+    for file in templates:
+        assert not re.search(r"\|\s*safe\b|autoescape", file.read_text("utf-8")), file
 
 
 def test_a_report_says_what_one_would_quote(tmp_path):
