@@ -17,7 +17,7 @@ from engine.runs.table.arrangement import (
 )
 from engine.runs.table.columns import BUT_SEED, Column, Kind, Part, Value, columns_of
 from engine.runs.table.filter import compile_filter
-from engine.runs.table.tokens import FilterError
+from engine.runs.table.grammar import FilterError
 from engine.spec.metric_direction import merged_overrides, primary_metric
 
 CURVE = "curve("

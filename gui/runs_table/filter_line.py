@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QCompleter, QFrame, QLineEdit, QListView, QVBoxLay
 from engine.runs.run_info import RunInfo
 from engine.runs.table.columns import Column
 from engine.runs.table.completion import completions
-from engine.runs.table.tokens import FilterError
+from engine.runs.table.grammar import FilterError
 from gui.widgets.plain_text import Label, plain_tip
 
 PAUSE_MS = 120

@@ -15,8 +15,8 @@ from engine.runs.table.cell_text import cell_text
 from engine.runs.table.columns import Column, columns_of
 from engine.runs.table.csv_text import csv_of
 from engine.runs.table.filter import compile_filter
+from engine.runs.table.grammar import FilterError
 from engine.runs.table.names import UnknownName, find_column
-from engine.runs.table.tokens import FilterError
 
 _USUAL = "id,name,state,strategy,devices,learning_rate,batch_size,epoch,time,created,tags"
 _BEST = "best("

@@ -1,13 +1,5 @@
 """Reads an expression such as `lr<1e-3 and val/accuracy>0.9`, and checks runs with it.
 
-```
-any     = all { "or" all }
-all     = one { ["and"] one }
-one     = "not" one | "(" any ")" | comparison | text | name
-compare = operand { ("=" "==" "!=" "<" "<=" ">" ">=" "~" "!~" ":" "in" "not in") operand }
-operand = name | best(name) | last(name) | number | duration | date | text | list
-```
-
 The number of a run may have the name of its machine before it, as the table shows it: `gpus:27`.
 
 A text alone is searched in name, recipe, strategy, state, tags and note. A name alone says that the
@@ -19,8 +11,8 @@ from __future__ import annotations
 import operator
 import re
 import time
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.runs.run_info import RunInfo
 from engine.runs.table.columns import (
@@ -33,8 +25,12 @@ from engine.runs.table.columns import (
     number_of,
     place_of_run,
 )
+from engine.runs.table.grammar import FilterError, parsed
+from engine.runs.table.literals import date, day, number, seconds, unquoted
 from engine.runs.table.names import UnknownName, find_column
-from engine.runs.table.tokens import FilterError, Token, TokenKind, day, tokens_of
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
 
 RunTest = Callable[[RunInfo], bool]
 
@@ -44,25 +40,20 @@ DEEPEST = 40
 LONGEST_SEARCHED = 1000
 """Characters of a text in which a regular expression is looked for."""
 
-_ORDERS: Mapping[str, Callable[[float, float], bool]] = {
+_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
 }
-_TEXT_ORDERS: Mapping[str, Callable[[str, str], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+"""Of two numbers, or of two texts."""
+
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EQUAL = frozenset(("=", "=="))
 _UNEQUAL = frozenset(("!=", "<>"))
-COMPARISONS = frozenset((*_ORDERS, *_EQUAL, *_UNEQUAL, "~", "!~", ":"))
 _DATES = {"now": None, "today": 0, "yesterday": 1}
 _WORDS_OF_FLAGS = {"true": True, "yes": True, "false": False, "no": False}
-_RESERVED = frozenset(("and", "or", "not", "in"))
+_NAMES = frozenset(("NAME", "WORD", "QUOTED"))
 _SEARCHED = ("name", "recipe", "strategy", "state", "tags", "note")
 
 
@@ -70,7 +61,6 @@ class _Operand(NamedTuple):
     """One side of a comparison: a column, a list, or what a token says."""
 
     token: Token
-    end: int
     column: Column | None = None
     items: tuple[Token, ...] | None = None
 
@@ -88,219 +78,99 @@ def compile_filter(
     """
     if not text.strip():
         return lambda info: True
-    return _Parser(text, columns, now(), here).whole()
+    return _Builder(columns, now(), here).test(parsed(text))
 
 
-class _Parser:
-    def __init__(self, text: str, columns: Mapping[str, Column], now: float, here: str) -> None:
-        self._tokens = tokens_of(text)
+class _Builder:
+    """Makes tests of the parts of an expression."""
+
+    def __init__(self, columns: Mapping[str, Column], now: float, here: str) -> None:
         self._columns = columns
         self._now = now
         self._here = here
-        self._place = 0
-        self._depth = 0
 
-    def whole(self) -> RunTest:
-        test = self._any()
-        if self._next.kind is not TokenKind.END:
-            raise self._error(f"“{self._next.text}” is not expected here.")
-        return test
+    def test(self, tree: Tree[Token], depth: int = 0) -> RunTest:
+        """Return the test that a tree describes. Raises FilterError."""
+        if depth > DEEPEST:
+            raise _error("There are too many parentheses within each other.", _first(tree))
+        if tree.data == "comparison":
+            return self._comparison(tree.children)
+        parts = [self.test(each, depth + 1) for each in tree.children if not isinstance(each, str)]
+        match tree.data:
+            case "any_of":
+                return lambda info: any(test(info) for test in parts)
+            case "all_of":
+                return lambda info: all(test(info) for test in parts)
+            case _:
+                return lambda info: not parts[0](info)
 
-    @property
-    def _next(self) -> Token:
-        return self._tokens[self._place]
-
-    def _take(self) -> Token:
-        token = self._next
-        self._place += 1
-        return token
-
-    def _is_word(self, *words: str) -> bool:
-        token = self._next
-        if token.kind is TokenKind.SIGN:
-            return token.text in words
-        return token.kind is TokenKind.NAME and not token.is_quoted and token.text.lower() in words
-
-    def _error(self, sentence: str, token: Token | None = None) -> FilterError:
-        token = token or self._next
-        return FilterError(sentence, token.begin, token.end)
-
-    def _any(self) -> RunTest:
-        checks = [self._all()]
-        while self._is_word("or", "||"):
-            self._take()
-            checks.append(self._all())
-        if len(checks) == 1:
-            return checks[0]
-        return lambda info: any(test(info) for test in checks)
-
-    def _all(self) -> RunTest:
-        checks = [self._one()]
-        while True:
-            if self._is_word("and", "&&"):
-                self._take()
-            elif self._ends_here():
-                break
-            checks.append(self._one())
-        if len(checks) == 1:
-            return checks[0]
-        return lambda info: all(test(info) for test in checks)
-
-    def _ends_here(self) -> bool:
-        """Whether no further test follows."""
-        token = self._next
-        is_sign = token.kind is TokenKind.SIGN and token.text not in ("(", "!")
-        return token.kind is TokenKind.END or is_sign or self._is_word("or")
-
-    def _one(self) -> RunTest:
-        self._depth += 1
-        if self._depth > DEEPEST:
-            raise self._error("There are too many parentheses within each other.")
-        test = self._inner()
-        self._depth -= 1
-        return test
-
-    def _inner(self) -> RunTest:
-        if self._is_word("not", "!"):
-            self._take()
-            inner = self._one()
-            return lambda info: not inner(info)
-        if self._is_word("(") and not self._is_list():
-            opened = self._take()
-            test = self._any()
-            if not self._is_word(")"):
-                raise self._error("This parenthesis is never closed.", opened)
-            self._take()
-            return test
-        return self._comparison()
-
-    def _is_list(self) -> bool:
-        """Whether the parenthesis here holds values with commas."""
-        place = self._place + 1
-        while self._tokens[place].kind in _IN_LISTS or self._tokens[place].text == ":":
-            place += 1
-            if self._tokens[place].text == ",":
-                return True
-        return False
-
-    def _comparison(self) -> RunTest:
-        left = self._operand(None)
-        checks = []
-        while True:
-            begin = self._next
-            sign = self._sign()
-            if not sign:
-                break
-            right = self._operand(left if sign not in ("in", "not in") else None, sign)
-            checks.append(self._compare(left, sign, right, begin))
-            left = right
-        if not checks:
+    def _comparison(self, parts: Sequence[Token | Tree[Token]]) -> RunTest:
+        left = self._operand(parts[0], next_sign=str(parts[1]) if len(parts) > 1 else "")
+        if len(parts) == 1:
             return self._alone(left)
+        checks = []
+        for at, part in zip(parts[1::2], parts[2::2], strict=True):
+            assert isinstance(at, str)
+            right = self._operand(part, left if at.type == "SIGN" else None, at)
+            checks.append(self._compare(left, right, at))
+            left = right
         if len(checks) == 1:
             return checks[0]
         return lambda info: all(test(info) for test in checks)
 
-    def _sign(self) -> str:
-        if self._is_word(*COMPARISONS, "in"):
-            return self._take().text.lower()
-        after = self._tokens[self._place + 1] if self._is_word("not") else None
-        if after and after.kind is TokenKind.NAME and after.text.lower() == "in":
-            self._place += 2
-            return "not in"
-        return ""
-
-    def _operand(self, before: _Operand | None, sign: str = "") -> _Operand:
-        token = self._next
-        if token.kind in _VALUES:
-            self._take()
-            return _Operand(token, token.end)
-        if self._is_word("[", "("):
-            return self._list()
-        if token.kind is not TokenKind.NAME or self._is_word(*_RESERVED):
-            what = f"“{token.text}” stands" if token.text else "The filter ends"
-            raise self._error(f"{what} where a name or a value is expected.")
-        self._take()
-        if before is not None and before.column and _takes_colons(before.column):
-            token = self._with_colons(token)
-            if before.column.name == ID and _run_of_machine(token):
-                return _Operand(token, token.end)
-        name = str(token.value)
-        if not token.is_quoted and self._is_word("(") and name.lower() in ("best", "last"):
-            return self._call(token)
-        if before is not None and self._is_plain_text(before, sign, name):
-            return _Operand(token, token.end)
-        if not token.is_quoted and self._is_moment(name, before):
-            return _Operand(token, token.end)
+    def _operand(
+        self,
+        part: Token | Tree[Token],
+        before: _Operand | None = None,
+        at: Token | None = None,
+        next_sign: str = "",
+    ) -> _Operand:
+        """Return one side of a comparison: `before` is the other one if it is on the right of the
+        sign `at`; `next_sign` follows it."""
+        if not isinstance(part, str):
+            items = tuple(each for each in part.children if isinstance(each, str))
+            if part.data == "call":
+                return self._call(*items)
+            return _Operand(at or items[0], items=items)
+        if part.type not in _NAMES:
+            return _Operand(part)
+        name, column = _written(part), before.column if before else None
+        if column and (
+            (column.name == ID and _run_of_machine(part))
+            or self._is_plain_text(column, str(at), name)
+        ):
+            return _Operand(part)
+        is_date = next_sign in _ORDERS or (column and column.kind is Kind.DATE)
+        if is_date and part.type != "QUOTED" and name.lower() in _DATES:
+            return _Operand(part)
         try:
-            return _Operand(token, token.end, find_column(name, self._columns))
+            return _Operand(part, find_column(name, self._columns))
         except UnknownName as error:
-            raise self._error(f"{error} {error.advice}".rstrip(), token) from None
+            raise _error(f"{error} {error.advice}".rstrip(), part) from None
 
-    def _with_colons(self, token: Token) -> Token:
-        """Return `token` with what follows it without a space after a colon: `cpu:0`."""
-        while self._is_word(":") and self._next.begin == token.end and not token.is_quoted:
-            after = self._tokens[self._place + 1]
-            if after.begin != self._next.end or after.kind not in _AFTER_COLON:
-                break
-            text = f"{token.text}:{after.text}"
-            token = Token(TokenKind.NAME, text, token.begin, after.end, text)
-            self._place += 2
-        return token
-
-    def _is_plain_text(self, before: _Operand, sign: str, name: str) -> bool:
+    def _is_plain_text(self, column: Column, sign: str, name: str) -> bool:
         """Whether a bare word on the right is a text: `state == failed`, `tag:paper`."""
-        if before.column is None:
-            return False
         if sign in (":", "~", "!~"):
             return True
-        match before.column.kind:
+        match column.kind:
             case Kind.FLAG:
                 return name.lower() in _WORDS_OF_FLAGS
             case Kind.TEXT | Kind.LIST:
                 other = self._columns.get(name)
-                return other is None or other.kind is not before.column.kind
+                return other is None or other.kind is not column.kind
             case Kind.SETTING:
                 return name not in self._columns
         return False
 
-    def _is_moment(self, name: str, before: _Operand | None) -> bool:
-        is_date = before is not None and before.column and before.column.kind is Kind.DATE
-        is_next = self._next.text in _ORDERS
-        return name.lower() in _DATES and bool(is_date or is_next)
-
-    def _call(self, function: Token) -> _Operand:
-        self._take()
-        name = self._next
-        if name.kind is not TokenKind.NAME:
-            raise self._error(f"{function.text}(…) wants the name of a metric.")
-        self._take()
-        if not self._is_word(")"):
-            raise self._error(f"“)” is expected after {function.text}({name.text}.")
-        end = self._take().end
-        is_best = function.text.lower() == "best"
-        wanted = str(name.value)
+    def _call(self, function: Token, name: Token) -> _Operand:
+        is_best = function.lower() == "best"
+        wanted = _written(name)
         if not is_best and METRIC + wanted in self._columns:
             wanted = METRIC + wanted
         try:
-            return _Operand(name, end, find_column(wanted, self._columns, best=is_best))
+            return _Operand(name, find_column(wanted, self._columns, best=is_best))
         except UnknownName as error:
-            raise self._error(str(error), name) from None
-
-    def _list(self) -> _Operand:
-        opened = self._take()
-        closing = "]" if opened.text == "[" else ")"
-        items: list[Token] = []
-        while not self._is_word(closing):
-            if self._next.kind not in _IN_LISTS:
-                raise self._error("This list is never closed.", opened)
-            items.append(self._with_colons(self._take()))
-            if self._is_word(","):
-                self._take()
-            elif self._next.kind is TokenKind.END:
-                raise self._error("This list is never closed.", opened)
-            elif not self._is_word(closing):
-                raise self._error(f"“,” or “{closing}” is expected here.")
-        return _Operand(opened, self._take().end, items=tuple(items))
+            raise _error(str(error), name) from None
 
     def _alone(self, operand: _Operand) -> RunTest:
         if (column := operand.column) is not None:
@@ -308,38 +178,40 @@ class _Parser:
             if column.kind is Kind.FLAG:
                 return lambda info: read(info) is True
             return lambda info: not is_missing(read(info))
-        if operand.token.kind is TokenKind.TEXT:
-            return self._search(str(operand.token.value))
-        text = operand.token.text
-        raise self._error(f"“{text}” says nothing alone: compare a column with it.", operand.token)
+        if operand.token.type == "TEXT":
+            return self._search(_written(operand.token))
+        sentence = f"“{operand.token}” says nothing alone: compare a column with it."
+        raise _error(sentence, operand.token)
 
     def _search(self, text: str) -> RunTest:
         wanted = text.casefold()
         reads = [self._columns[name].read for name in _SEARCHED if name in self._columns]
         return lambda info: any(wanted in _text_of(read(info)) for read in reads)
 
-    def _compare(self, left: _Operand, sign: str, right: _Operand, at: Token) -> RunTest:
-        if sign in ("in", "not in"):
+    def _compare(self, left: _Operand, right: _Operand, at: Token) -> RunTest:
+        if at.type != "SIGN":
             test = self._contained(left, right, at)
-            return test if sign == "in" else lambda info: not test(info)
+            return test if at.type == "IN" else lambda info: not test(info)
+        sign = str(at)
         if left.column is None and right.column is not None:
             if sign in ("~", "!~", ":"):
-                raise self._error(f"The column stands on the left of “{sign}”.", at)
+                raise _error(f"The column stands on the left of “{sign}”.", at)
             left, sign, right = right, _TURNED.get(sign, sign), left
         if left.column is None:
-            raise self._error("One side of a comparison must be a column.", left.token)
-        if right.items is not None:
-            raise self._error("A list follows “in”.", right.token)
+            raise _error("One side of a comparison must be a column.", left.token)
         if sign in _UNEQUAL or sign == "!~":
-            positive = self._compare(left, "==" if sign in _UNEQUAL else "~", right, at)
+            positive = self._positive(left.column, "==" if sign in _UNEQUAL else "~", right)
             return lambda info: not positive(info)
+        return self._positive(left.column, sign, right)
+
+    def _positive(self, column: Column, sign: str, right: _Operand) -> RunTest:
         if sign == "~":
-            return self._match(left.column, right)
-        if sign == ":" and not (left.column.name == ID and _run_of_machine(right.token)):
-            return self._has(left.column, right)
+            return self._match(column, right)
+        if sign == ":" and not (column.name == ID and _run_of_machine(right.token)):
+            return self._has(column, right.token)
         if right.column is not None:
-            return self._between_columns(left.column, sign, right)
-        return self._with_value(left.column, sign, right.token)
+            return self._between_columns(column, sign, right)
+        return self._with_value(column, sign, right.token)
 
     def _with_value(self, column: Column, sign: str, token: Token) -> RunTest:
         match column.kind:
@@ -352,16 +224,16 @@ class _Parser:
             case Kind.DATE:
                 return _dates(column, sign, *self._moment(column, token))
             case Kind.FLAG:
-                wanted = _WORDS_OF_FLAGS.get(token.text.lower())
+                wanted = _WORDS_OF_FLAGS.get(token.lower())
                 if wanted is None or sign not in _EQUAL:
-                    raise self._error(f"“{column.name}” is yes or no: write = yes.", token)
+                    raise _error(f"“{column.name}” is yes or no: write = yes.", token)
                 return lambda info: column.read(info) is wanted
             case Kind.LIST:
                 if sign not in _EQUAL:
-                    raise self._error(f"“{column.name}” is a list: write “text” in it.", token)
+                    raise _error(f"“{column.name}” is a list: write “text” in it.", token)
                 if not _written(token):
                     return lambda info: is_missing(column.read(info))
-                return self._has(column, _Operand(token, token.end))
+                return self._has(column, token)
             case Kind.TEXT:
                 return _texts(column, sign, _written(token))
             case Kind.SETTING:
@@ -377,28 +249,30 @@ class _Parser:
         return test
 
     def _number(self, column: Column, token: Token) -> float:
-        if token.kind is not TokenKind.NUMBER or not isinstance(token.value, float):
-            raise self._error(f"“{column.name}” is a number, and {token.text} is none.", token)
-        return token.value
+        if token.type != "NUMBER":
+            raise _error(f"“{column.name}” is a number, and {token} is none.", token)
+        return number(token)
 
     def _seconds(self, column: Column, token: Token) -> float:
-        is_right = token.kind in (TokenKind.NUMBER, TokenKind.DURATION)
-        if not is_right or not isinstance(token.value, float):
-            sentence = f"“{column.name}” is a duration: write such as 90s, 10min or 1h30m."
-            raise self._error(sentence, token)
-        return token.value
+        if token.type == "NUMBER":
+            return number(token)
+        if token.type == "DURATION":
+            return seconds(token)
+        sentence = f"“{column.name}” is a duration: write such as 90s, 10min or 1h30m."
+        raise _error(sentence, token)
 
     def _moment(self, column: Column, token: Token) -> tuple[float, float]:
-        if token.kind is TokenKind.DATE and isinstance(token.value, tuple):
-            return token.value
-        if token.kind is TokenKind.DURATION and isinstance(token.value, float) and token.value < 0:
-            return self._now + token.value, self._now + token.value
-        name = token.text.lower()
-        if token.kind is TokenKind.NAME and name in _DATES:
+        if token.type == "DATE":
+            return date(token, token.start_pos or 0)
+        if token.type == "DURATION" and token.startswith("-"):
+            moment = self._now + seconds(token)
+            return moment, moment
+        name = token.lower()
+        if token.type in ("NAME", "WORD") and name in _DATES:
             days = _DATES[name]
             return (self._now, self._now) if days is None else day(self._now, days)
         sentence = f"“{column.name}” is a date: write such as -7d, today or 2026-01-31."
-        raise self._error(sentence, token)
+        raise _error(sentence, token)
 
     def _between_columns(self, left: Column, sign: str, right: _Operand) -> RunTest:
         other = right.column
@@ -406,7 +280,7 @@ class _Parser:
         kinds = {left.kind, other.kind}
         if len(kinds) > 1 and Kind.SETTING not in kinds:
             sentence = f"“{left.name}” is {left.kind}, and “{other.name}” is {other.kind}."
-            raise self._error(sentence, right.token)
+            raise _error(sentence, right.token)
         compare = _ORDERS.get(sign)
 
         def test(info: RunInfo) -> bool:
@@ -418,18 +292,18 @@ class _Parser:
             numbers = number_of(one), number_of(two)
             if numbers[0] is not None and numbers[1] is not None:
                 return compare(numbers[0], numbers[1])
-            return _TEXT_ORDERS[sign](_text_of(one), _text_of(two))
+            return compare(_text_of(one), _text_of(two))
 
         return test
 
     def _match(self, column: Column, right: _Operand) -> RunTest:
         pattern = _pattern(right.token)
         if problem := _slow_part(pattern):
-            raise self._error(problem, right.token)
+            raise _error(problem, right.token)
         try:
             search = re.compile(pattern, re.IGNORECASE).search
         except re.error as error:
-            raise self._error(f"This is no regular expression: {error}.", right.token) from None
+            raise _error(f"This is no regular expression: {error}.", right.token) from None
         read, is_text = column.read, column.kind is Kind.TEXT
 
         def test(info: RunInfo) -> bool:
@@ -442,8 +316,8 @@ class _Parser:
 
         return test
 
-    def _has(self, column: Column, right: _Operand) -> RunTest:
-        wanted, read = _written(right.token).casefold(), column.read
+    def _has(self, column: Column, token: Token) -> RunTest:
+        wanted, read = _written(token).casefold(), column.read
 
         def test(info: RunInfo) -> bool:
             value = read(info)
@@ -456,35 +330,36 @@ class _Parser:
     def _contained(self, left: _Operand, right: _Operand, at: Token) -> RunTest:
         if right.items is not None:
             if left.column is None:
-                raise self._error("A column stands on the left of a list.", left.token)
+                raise _error("A column stands on the left of a list.", left.token)
             checks = [self._with_value(left.column, "==", item) for item in right.items]
             return lambda info: any(test(info) for test in checks)
         if right.column is None:
-            raise self._error("A column or a list follows “in”.", right.token)
-        if left.column is not None and left.token.is_quoted:
-            raise self._error("A text stands on the left of “in”.", at)
+            raise _error("A column or a list follows “in”.", right.token)
+        if left.column is not None and left.token.type == "QUOTED":
+            raise _error("A text stands on the left of “in”.", at)
         if right.column.kind not in (Kind.LIST, Kind.TEXT, Kind.SETTING):
             sentence = f"“{right.column.name}” is {right.column.kind}: nothing can be in it."
-            raise self._error(sentence, right.token)
-        return self._has(right.column, left)
+            raise _error(sentence, right.token)
+        return self._has(right.column, left.token)
 
 
-_AFTER_COLON = frozenset((TokenKind.NAME, TokenKind.NUMBER))
-_WITH_TEXTS = frozenset((Kind.TEXT, Kind.LIST, Kind.SETTING))
-_VALUES = frozenset((TokenKind.TEXT, TokenKind.NUMBER, TokenKind.DURATION, TokenKind.DATE))
-_IN_LISTS = _VALUES | {TokenKind.NAME}
+def _error(sentence: str, token: Token) -> FilterError:
+    return FilterError(sentence, token.start_pos or 0, token.end_pos or 0)
 
 
-def _takes_colons(column: Column) -> bool:
-    return column.kind in _WITH_TEXTS or column.name == ID
+def _first(tree: Tree[Token]) -> Token:
+    part: Token | Tree[Token] = tree
+    while not isinstance(part, str):
+        part = part.children[0]
+    return part
 
 
 def _run_of_machine(token: Token) -> tuple[str, float] | None:
     """Return machine and number of `gpus:27`, also in quotes; None if a token is something else."""
-    if token.kind not in (TokenKind.NAME, TokenKind.TEXT):
+    if token.type not in ("TEXT", *_NAMES):
         return None
-    machine, colon, number = str(token.value).rpartition(":")
-    return (machine, float(number)) if colon and re.fullmatch("[0-9]+", number) else None
+    machine, colon, run = _written(token).rpartition(":")
+    return (machine, float(run)) if colon and re.fullmatch("[0-9]+", run) else None
 
 
 def _same(one: object, two: object) -> bool:
@@ -520,7 +395,7 @@ def _dates(column: Column, sign: str, first: float, last: float) -> RunTest:
 
 def _texts(column: Column, sign: str, wanted: str) -> RunTest:
     read, text = column.read, wanted.casefold()
-    compare = _TEXT_ORDERS.get(sign, _same)
+    compare = _ORDERS.get(sign, _same)
     if not text and sign in _EQUAL:
         return lambda info: is_missing(read(info))
 
@@ -533,8 +408,8 @@ def _texts(column: Column, sign: str, wanted: str) -> RunTest:
 
 def _settings(column: Column, sign: str, token: Token) -> RunTest:
     """Compare numbers with a number, and texts with a text; other runs do not pass."""
-    if token.kind is TokenKind.NUMBER and isinstance(token.value, float):
-        with_number, written = _numbers(column, sign, token.value), token.text
+    if token.type == "NUMBER":
+        with_number, written = _numbers(column, sign, number(token)), str(token)
 
         def test(info: RunInfo) -> bool:
             value = column.read(info)
@@ -543,7 +418,7 @@ def _settings(column: Column, sign: str, token: Token) -> RunTest:
             return number_of(value) is not None and with_number(info)
 
         return test
-    flag = None if token.is_quoted else _WORDS_OF_FLAGS.get(token.text.lower())
+    flag = _WORDS_OF_FLAGS.get(token.lower())  # a text has its quotes here
     with_text = _texts(column, sign, _written(token))
 
     def either(info: RunInfo) -> bool:
@@ -563,15 +438,21 @@ def _text_of(value: Value) -> str:
 
 def _written(token: Token) -> str:
     """Return a token as a text: what is in quotes, or how it is written."""
-    return str(token.value) if token.kind in (TokenKind.TEXT, TokenKind.NAME) else token.text
+    match token.type:
+        case "TEXT":
+            return unquoted(token)
+        case "QUOTED":
+            return token[1:-1]
+        case _:
+            return str(token)
 
 
 def _pattern(token: Token) -> str:
     """Return a token as a regular expression: there, a backslash is no escape of the text."""
-    if token.kind is not TokenKind.TEXT:
+    if token.type != "TEXT":
         return _written(token)
-    quote = token.text[0]
-    return token.text[1:-1].replace("\\" + quote, quote)
+    quote = token[0]
+    return token[1:-1].replace("\\" + quote, quote)
 
 
 def _slow_part(pattern: str) -> str:

@@ -10,7 +10,7 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.runs.table.columns import columns_of
 from engine.runs.table.filter import compile_filter
-from engine.runs.table.tokens import LONGEST, FilterError
+from engine.runs.table.grammar import LONGEST, FilterError
 from tests.support.made_runs import BEGIN, made_run
 from tests.support.sentences import sentence
 
@@ -205,7 +205,10 @@ def test_a_day_lasts_to_its_end() -> None:
         ("compile > yes", "yes", "yes or no"),
         ('"x" in lr', "lr", "nothing can be in it"),
         ("lr = [1, 2]", "[", "follows “in”"),
-        ("name in [a, b", "[", "never closed"),
+        ("name in [a, b", "[", "This list is never closed"),
+        ("name in (a,", "(", "This list is never closed"),
+        ("name in [a b]", "b", "“,” or “]” is expected"),
+        ("[a, b] in tags", "[", sentence("name-or-value-is-expected")),
         ("name ~ '('", "'('", "no regular expression"),
         ("name ~ '(a+)+$'", "'(a+)+$'", "may take for ever"),
         ("best(train/loss) < 1", "train/loss", sentence("only-of-validation-metrics")),
@@ -213,7 +216,7 @@ def test_a_day_lasts_to_its_end() -> None:
         ("lr < name", "name", sentence("is-number-and-name-is-text")),
         ("number = gpus:x", "gpus:x", "No run has “gpus:x”"),
         ('number = "gpus:x"', '"gpus:x"', "“id” is a number"),
-        ("epoch = gpus:1", "gpus", "No run has “gpus”"),
+        ("epoch = gpus:1", "gpus:1", "No run has “gpus:1”"),
     ],
 )
 def test_what_is_wrong_is_said_at_its_place(text: str, place: str, words: str) -> None:
@@ -228,7 +231,8 @@ def test_what_is_wrong_is_said_at_its_place(text: str, place: str, words: str) -
 
 
 def test_neither_depth_nor_length_breaks_it() -> None:
-    for text in ("(" * 5000 + "id", "not " * 500 + "id", "x" * (LONGEST + 1)):
+    deep = ("!" * (LONGEST - 2) + "id", "(id or " * 500 + "id" + ")" * 500)
+    for text in ("(" * 5000 + "id", "not " * 500 + "id", "x" * (LONGEST + 1), *deep):
         with pytest.raises(FilterError):
             passing(text)
 
