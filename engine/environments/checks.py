@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,16 +17,15 @@ from engine.environments.activation import activated, environment_folder
 from engine.environments.installed import Installed, installed_for
 from engine.environments.needs import TITLES, interpreter_problem
 from engine.environments.registry import Facts
-from engine.processes import children
-from engine.processes.process import PROJECT, end_group
+from engine.processes.process import PROJECT
+from engine.system.cancelled import Cancelled
+from engine.system.program_output import TooLate, output_of
 
 PROBE = PROJECT / "resources" / "in_environment" / "probe.py"
 
 PYTHON_SECONDS = 20.0
 IMPORT_SECONDS = 120.0
 """Longest time for the import of a framework, which a slow disk makes slow."""
-
-_MOST_OUTPUT = 64 * 2**10
 
 
 def check(
@@ -102,43 +100,24 @@ def ask(
     """
     inherited = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     try:
-        process = children.start(
+        answer = output_of(
             [str(python), str(PROBE), what],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            seconds=seconds,
+            is_cancelled=is_cancelled,
             env=activated(inherited, str(python)),
             cwd=PROBE.parent,
-            **({"process_group": 0} if os.name == "posix" else {}),
         )
     except OSError as error:
         return {"problem": f"it cannot be started ({error.strerror or error})."}
-    try:
-        output = _output(process, time.monotonic() + seconds, is_cancelled)
-    except TimeoutError:
+    except (TooLate, Cancelled):
         return {"problem": f"it did not answer within {seconds:.0f} s."}
-    for line in reversed(output.splitlines()):
+    for line in reversed(answer.printed.splitlines()):
         with contextlib.suppress(msgspec.DecodeError):
-            answer = msgspec.json.decode(line, type=dict[str, Any])
-            if answer.get("traindeck") == what:
-                return answer
-    last = output.strip().splitlines()[-1:] or [f"it ended with the code {process.returncode}"]
-    return {"problem": f"{last[0].rstrip('.')}."}
-
-
-def _output(
-    process: subprocess.Popen[bytes], deadline: float, is_cancelled: Callable[[], bool]
-) -> str:
-    """Return what `process` has printed when it has ended. Raises TimeoutError."""
-    while True:
-        try:
-            printed, _ = process.communicate(timeout=0.1)
-            return str(printed[-_MOST_OUTPUT:].decode("utf-8", "replace"))
-        except subprocess.TimeoutExpired:
-            if is_cancelled() or time.monotonic() > deadline:
-                end_group(process, kill=True)
-                process.communicate()
-                raise TimeoutError from None
+            found = msgspec.json.decode(line, type=dict[str, Any])
+            if found.get("traindeck") == what:
+                return found
+    last = (answer.printed + answer.said).decode("utf-8", "replace").strip().splitlines()[-1:]
+    return {"problem": f"{(last or [f'it ended with the code {answer.code}'])[0].rstrip('.')}."}
 
 
 def _version_problems(python: Path, version: str) -> list[str]:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
-from engine.processes import children
-
-_LARGEST_ANSWER = 16 * 2**20
-_LOOK_SECONDS = 0.1
+from engine.system.cancelled import Cancelled
+from engine.system.program_output import MOST_BYTES, TooLate, output_of
 
 _KEPT_VARIABLES = ("GIT_CONFIG",)
 """How the variables begin that say how git is configured; others would name another repository."""
@@ -83,63 +77,39 @@ class Git:
         *arguments: str,
         fails: bool = False,
         given: str = "",
-        most: int = _LARGEST_ANSWER,
+        most: int = MOST_BYTES,
     ) -> bytes:
         """Return what git prints as `ask` does, but a byte more than `most` if it is more."""
         words = [word for setting in self._settings for word in ("-c", setting)]
-        with (
-            tempfile.TemporaryFile() as read,
-            tempfile.TemporaryFile() as printed,
-            tempfile.TemporaryFile() as said,
-        ):
+        with tempfile.TemporaryFile() as read:
             read.write(given.encode("utf-8", "replace"))
             read.seek(0)
-            process = children.start(
-                ["git", "--no-optional-locks", *words, *arguments],
-                cwd=self.folder,
-                env=_environment(os.environ),
-                stdin=read,
-                # No pipes: what git has started may hold their ends for longer than git lives.
-                stdout=printed,
-                stderr=said,
-                start_new_session=True,
-            )
             try:
-                with contextlib.suppress(OSError):  # the training comes first
-                    os.setpriority(os.PRIO_PROCESS, process.pid, 19)
-                code = self._wait(process, printed, most, arguments[0])
-            finally:
-                with contextlib.suppress(OSError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            printed.seek(0)
-            said.seek(0)
-            answer = printed.read(most + 1)
-            errors = said.read(_LARGEST_ANSWER).decode("utf-8", "replace")
-        if code == 0:
-            return answer
+                answer = output_of(
+                    ["git", "--no-optional-locks", *words, *arguments],
+                    seconds=self._end - time.monotonic(),
+                    is_cancelled=self._stop.is_set,
+                    most=most,
+                    priority=19,  # the training comes first
+                    cwd=self.folder,
+                    env=_environment(os.environ),
+                    stdin=read,
+                )
+            except Cancelled:
+                raise GitFailed("The run ended before git had answered.") from None
+            except TooLate:
+                raise GitFailed(
+                    f"`git {arguments[0]}` in {self.folder} did not end within "
+                    f"{self._seconds:g} s, so what it would have told is not known."
+                ) from None
+        if answer.code == 0:
+            return answer.printed
+        errors = answer.said.decode("utf-8", "replace")
         if "not a git repository" in errors:
             raise NoRepository
         if fails:
             return b""
         raise GitFailed(_explained(errors, self.folder))
-
-    def _wait(
-        self, process: subprocess.Popen[bytes], printed: IO[bytes], most: int, what: str
-    ) -> int:
-        """Return the exit code; 0 as soon as more than `most` bytes are printed."""
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return process.wait(_LOOK_SECONDS)
-            if os.fstat(printed.fileno()).st_size > most:
-                return 0
-            if self._stop.is_set():
-                raise GitFailed("The run ended before git had answered.")
-            if time.monotonic() > self._end:
-                raise GitFailed(
-                    f"`git {what}` in {self.folder} did not end within {self._seconds:g} s, so "
-                    "what it would have told is not known."
-                )
 
 
 def _explained(said: str, folder: Path) -> str:
