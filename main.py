@@ -741,8 +741,8 @@ def _add_script_options(parser: Parser) -> None:
     parser.add_argument(
         "--strategy",
         metavar="NAME",
-        help="how many processes: single, torchrun, tf_config; with the calls of traindeck also "
-        "ddp, fsdp, mirrored (default: by what the script mentions)",
+        help="how many processes: single, torchrun or tf_config (default: by what the script "
+        "mentions)",
     )
     parser.add_argument(
         "--env",

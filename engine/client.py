@@ -58,7 +58,7 @@ from engine.spec import catalog, recipe_copy
 from engine.spec.device_names import all_on_cpu, machines_of
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
-from engine.spec.script_spec import command_problems
+from engine.spec.script_spec import command_problems, resumes_by_calls
 from engine.spec.spec_file import newer_settings, replaced_spec, without_secrets, write_spec
 from engine.spec.validation import Problem, problems
 from engine.spec.worker_python import interpreter_problems
@@ -338,7 +338,8 @@ def resume_as_new(
 def resume_meaning(info: RunInfo, spec: RunSpec | None = None) -> str:
     """Return what resuming a run of a script means, with its settings or those of `spec`."""
     recipe = recipe_copy.recipe_of_run(info.folder, info.spec)
-    return resume_sentence(info.folder, spec or info.spec, uses_calls=recipe.uses_calls)
+    by_calls = resumes_by_calls(spec or info.spec, recipe)
+    return resume_sentence(info.folder, spec or info.spec, by_calls=by_calls)
 
 
 _LOST = "the run's own copy was lost"
@@ -392,7 +393,7 @@ def _check_resume(
         text = f"Run {run_id} has finished all its {unit}: to go on, choose more than {done}."
         raise CannotStart([Problem(unit, text)])
     current = recipe_copy.recipe_of_run(info.folder, spec)
-    is_own = spec.is_script and not current.uses_calls
+    is_own = spec.is_script and not resumes_by_calls(spec, current)
     if is_own:
         _refuse_checkpoint_of_ours(info, checkpoint)
     chosen = None if is_own else _chosen_checkpoint(info, checkpoint)

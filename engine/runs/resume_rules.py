@@ -80,26 +80,13 @@ def _limit_problems(info: RunInfo, spec: RunSpec) -> list[Problem]:
 
 
 def _script_problem(spec: RunSpec, manifest: Manifest) -> str:
-    """Return why a script cannot go on from a checkpoint of its calls: each rank has a part."""
-    if spec.strategy in _PLAIN_SCRIPTS and manifest.strategy in _PLAIN_SCRIPTS:
-        if manifest.replicas == 1 and len(spec.devices) == 1:
-            return ""
-    elif spec.strategy != manifest.strategy:
-        return (
-            f"This checkpoint was saved under {manifest.strategy}, and a script goes on under the "
-            f"strategy that it was saved with: choose that one, and not {spec.strategy}."
-        )
-    one_process = spec.strategy in ("script/single", "script/mirrored")
-    ranks = 1 if one_process else len(spec.devices)
-    if manifest.replicas == ranks:
+    """Return why a script cannot go on from a checkpoint of its calls: that of one process."""
+    if manifest.replicas > 1:
+        text = f"This checkpoint has the parts of {manifest.replicas} ranks"
+        return f"{text}, which no script reads any more: resume from the beginning."
+    if spec.strategy == "script/single" or len(spec.devices) == 1:
         return ""
-    count = manifest.replicas
-    parts = "the part of 1 rank" if count == 1 else f"the parts of {count} ranks"
-    devices = "1 device" if count == 1 else f"{count} devices"
-    return f"This checkpoint has {parts}, and a script goes on with as many: choose {devices}."
-
-
-_PLAIN_SCRIPTS = ("script/single", "script/torchrun")
+    return "A script goes on from this checkpoint in one process: choose script/single."
 
 
 def _length_problems(info: RunInfo, spec: RunSpec, manifest: Manifest) -> list[Problem]:

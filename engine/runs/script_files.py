@@ -99,11 +99,11 @@ def resume_words(arguments: str) -> tuple[str, ...]:
     return tuple(shlex.split(arguments))
 
 
-def resume_sentence(run_folder: Path, spec: RunSpec, *, uses_calls: bool) -> str:
+def resume_sentence(run_folder: Path, spec: RunSpec, *, by_calls: bool) -> str:
     """Return what resuming this run of a script means, in a sentence for the user."""
-    if uses_calls and checkpoint_files.folders(run_folder):
+    if by_calls and checkpoint_files.folders(run_folder):
         return "Resume continues exactly where the newest checkpoint was saved."
-    if uses_calls:
+    if by_calls:
         return "Resume starts the command again from the beginning: there is no checkpoint yet."
     again = "Resume starts the command again"
     if not spec.resume_arguments:

@@ -35,6 +35,7 @@ _LAUNCHER = (
 _OURS = (
     *(names.RENDEZVOUS, names.RESUME, names.ATTEMPT, names.SUPERVISOR, names.CONTROL_GROUP),
     *(names.PDB, names.RECIPE, names.COPY, names.EXCHANGE, names.PORTS, names.CONTINUATION),
+    names.DEVICES,
 )
 
 
@@ -99,7 +100,6 @@ def environment_of(
         "TRAINDECK_LINK": str(launch.exchange.socket),
         "TRAINDECK_LINK_KEY": key,
         "TRAINDECK_RUN_FOLDER": str(run_folder),
-        "TRAINDECK_RANK_STRATEGY": strategy.mode,
         "TRAINDECK_SEED": str(spec.seed),
         "TRAINDECK_CHECKPOINT": str(run_folder / checkpoint_files.FOLDER / launch.checkpoint)
         if launch.checkpoint
@@ -108,7 +108,6 @@ def environment_of(
         "TRAINDECK_EXCHANGE": str(launch.exchange.folder),
         "TRAINDECK_RANK": str(rank),
         "TRAINDECK_WORLD": str(ranks),
-        "TRAINDECK_DEVICES": str(len(spec.slots)),
         "TRAINDECK_FIRST_STEP": str(launch.first_step),
         "TRAINDECK_STACKS": str(stacks_file(run_folder, rank)),
     }
@@ -118,7 +117,7 @@ def environment_of(
         task = {"type": "worker", "index": rank}
         found = rank_links() | found
         found["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})
-    elif strategy.mode in ("torchrun", "ddp", "fsdp"):
+    elif strategy.mode == "torchrun":
         found |= _torchrun(rank, ranks, launch.ports[0], run_folder.name)
         # As torchrun does, so that the same threads compute the same numbers.
         threads = {"OMP_NUM_THREADS": "1"} if ranks > 1 else {}

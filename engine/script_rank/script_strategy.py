@@ -17,7 +17,7 @@ _WITH_CALLS = {
     "checkpoint_epochs": ("Saving every so many epochs works", _ON_REQUEST),
     "checkpoint_best": ("Saving the best works", _ON_REQUEST),
 }
-"""Fields that only a script with the calls of the module `traindeck` can follow."""
+"""Fields that only a script of one process with the calls of the module `traindeck` can follow."""
 
 
 class ScriptStrategy(Strategy):
@@ -27,22 +27,7 @@ class ScriptStrategy(Strategy):
     needs = "1 or more devices of one kind"
 
     mode: ClassVar[str]
-    """What the script's process is told: `single`, `torchrun`, `ddp`, `fsdp`, `tf_config` or
-    `mirrored`."""
-
-    needs_calls: ClassVar[bool] = False
-    """Whether the script must place its models with `traindeck.place`."""
-
-    def recipe_problem(self, recipe: RecipeInfo) -> str:
-        if not recipe.is_script:
-            return super().recipe_problem(recipe)
-        if self.needs_calls and not recipe.uses_calls:
-            return (
-                f"{self.name} spreads the models that a script places with traindeck.place(...), "
-                f"and {recipe.name} does not import traindeck: choose script/torchrun if it "
-                "distributes itself, or script/single."
-            )
-        return ""
+    """Whose variables the script's process gets: `single` (nobody's), `torchrun`, `tf_config`."""
 
     def refusal(self, field: str, spec: RunSpec) -> str:
         if field in DECIDED_BY_SCRIPT - {"workers_per_device"}:
@@ -74,3 +59,9 @@ class ProcessPerDevice(ScriptStrategy):
 
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
         return one_process_per_device(devices)
+
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        if field in _WITH_CALLS and len(spec.devices) > 1:
+            what, otherwise = _WITH_CALLS[field]
+            return f"{what} only in one process, with the calls of traindeck: {otherwise}."
+        return super().refusal(field, spec)

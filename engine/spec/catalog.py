@@ -71,6 +71,12 @@ def strategy(name: str, recipe: RecipeInfo | None = None) -> Strategy:
     matches = [known for known in usable if known.short_name == name]
     if len(matches) == 1:
         return matches[0]
+    if (SCRIPT in (name.partition("/")[0], recipe and recipe.framework)) and _is_gone(name):
+        raise UnknownName(
+            f"script/{name.rpartition('/')[2]} is no longer there, as traindeck.place() is not: "
+            "choose script/torchrun if the script distributes itself, or script/single. A recipe "
+            "trains under every strategy."
+        )
     names = ", ".join(known.name for known in matches or usable)
     if matches:
         raise UnknownName(f"The strategy name {name!r} is not unique: say one of {names}.")
@@ -78,6 +84,11 @@ def strategy(name: str, recipe: RecipeInfo | None = None) -> Strategy:
         f" for the {recipe.framework} recipe {recipe.name}" if recipe and recipe.framework else ""
     )
     raise UnknownName(f"There is no strategy {name!r}{what}: say one of {names}.")
+
+
+def _is_gone(name: str) -> bool:
+    """Whether a strategy of scripts had this name in an earlier version."""
+    return name.removeprefix("script/") in ("ddp", "fsdp", "mirrored")
 
 
 def builtin_recipes() -> tuple[RecipeInfo, ...]:

@@ -93,7 +93,8 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`torch` or `keras`; `script`: it is no recipe, but a script or a program."""
 
     uses_calls: bool = False
-    """Whether a script, or a module of its project that it imports, imports `traindeck`."""
+    """Whether a script, or a module of its project that it imports, lets the calls of `traindeck`
+    keep its state. Whether it resumes by them depends on its processes: see `resumes_by_calls`."""
 
     doc: str = ""
     functions: tuple[str, ...] = ()
@@ -212,15 +213,21 @@ _IMPORT_OF_CALLS = re.compile(
 )
 
 
+_CALL_THAT_KEEPS = re.compile(rb"\b(?:keep|KerasCallback)\b")
+
+
 def _uses_calls(path: Path, content: bytes) -> bool:
-    if _IMPORT_OF_CALLS.search(content):
+    if _lets_keep(content):
         return True
     places = [path, *(folder / path.name for folder in _project_folders(path))]
     return any(
-        _IMPORT_OF_CALLS.search(module)
-        for place in places
-        for module in local_modules(place, content).values()
+        _lets_keep(module) for place in places for module in local_modules(place, content).values()
     )
+
+
+def _lets_keep(module: bytes) -> bool:
+    """Whether a module gives a call something to keep, and does not only log with them."""
+    return bool(_IMPORT_OF_CALLS.search(module) and _CALL_THAT_KEEPS.search(module))
 
 
 def _project_folders(script: Path) -> list[Path]:

@@ -49,7 +49,6 @@ _DISTRIBUTES = re.compile(
     rb"|\blightning\b|pytorch_lightning|\btransformers\b|\bdeepspeed\b|DistributedDataParallel"
 )
 _MULTI_WORKER = re.compile(rb"MultiWorkerMirroredStrategy|TF_CONFIG")
-_TENSORFLOW = re.compile(rb"^\s*(?:import|from)\s+(?:tensorflow|keras)\b", re.MULTILINE)
 
 
 def script_spec(
@@ -93,17 +92,20 @@ def script_spec(
 def default_strategy(command: Sequence[str], recipe: RecipeInfo, devices: tuple[str, ...]) -> str:
     """Return the strategy that fits a script best, by what its code mentions.
 
-    One process if it neither has the calls of `traindeck` nor seems to distribute itself: several
-    would each train the whole model.
+    One process if it does not seem to distribute itself: several would each train the whole model.
     """
     if len(devices) < 2 or Path(recipe.path).suffix != ".py" or launcher_in(command):
         return "script/single"
     code = _code(Path(recipe.path))
-    if recipe.uses_calls:
-        return "script/mirrored" if _TENSORFLOW.search(code) else "script/ddp"
     if _MULTI_WORKER.search(code):
         return "script/tf_config"
     return "script/torchrun" if _DISTRIBUTES.search(code) else "script/single"
+
+
+def resumes_by_calls(spec: RunSpec, recipe: RecipeInfo) -> bool:
+    """Whether the calls of `traindeck` save and resume the script: they do in one process."""
+    is_alone = spec.strategy == "script/single" or len(spec.devices) == 1
+    return recipe.uses_calls and is_alone
 
 
 def command_problems(spec: RunSpec, strategy: Strategy) -> list[Problem]:

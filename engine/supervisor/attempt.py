@@ -52,6 +52,7 @@ from engine.runs.run_state import RunState, accumulation_in_force, not_finite_se
 from engine.runs.script_files import Continuation
 from engine.spec.metric_direction import direction_overrides
 from engine.spec.run_spec import RunSpec
+from engine.spec.script_spec import resumes_by_calls
 from engine.spec.worker_python import environment_notices
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import (
@@ -173,7 +174,7 @@ class Attempt:
         folder, group = self._plan.folder, self._plan.control_group
         self.scratch = scratch_folder.make()
         goes_on = FROM_THE_BEGINNING
-        if self._script and not self._plan.recipe.uses_calls:
+        if self._script and not self._resumes_by_calls:
             # Its checkpoints of ours hold weights that only the user can load.
             goes_on = self._script.goes_on() if resume_from == OWN else FROM_THE_BEGINNING
             is_restart, resume_from = bool(resume_from) or is_restart, ""
@@ -484,12 +485,16 @@ class Attempt:
         return "Stopped before the training began."
 
     @property
+    def _resumes_by_calls(self) -> bool:
+        return resumes_by_calls(self._plan.spec, self._plan.recipe)
+
+    @property
     def _what_is_saved(self) -> str:
         """What workers that had to be killed have left."""
         status = self._store.status
         if not status.step or status.checkpoint_step != status.step:
             return "without saving"
-        is_bare = self._plan.spec.is_script and not self._plan.recipe.uses_calls
+        is_bare = self._plan.spec.is_script and not self._resumes_by_calls
         what = "its weights" if is_bare else "a checkpoint"
         return f"with {what} saved after step {status.step}"
 
@@ -507,7 +512,7 @@ class Attempt:
         saved = ""
         if ended.step and self._store.status.checkpoint_step == ended.step:
             saved = ", with a checkpoint saved"
-            if not self._plan.recipe.uses_calls:
+            if not self._resumes_by_calls:
                 saved = ", with its weights saved"
         done = "Ended" if self._finish_reason else "Stopped"
         reason = f"{self.stop_reason}{done}{where}{saved}."

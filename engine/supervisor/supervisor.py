@@ -48,6 +48,7 @@ from engine.spec import catalog, recipe_copy, spec_file
 from engine.spec.device_names import machine_of, machines_of
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
+from engine.spec.script_spec import resumes_by_calls
 from engine.supervisor.attempt import Attempt
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.command_policy import refusal
@@ -334,7 +335,7 @@ class Supervisor:
                 self._attempt.fail(problem)
                 return
             found = search.found
-            if self._spec.is_script and not self._plan.recipe.uses_calls:
+            if self._spec.is_script and not resumes_by_calls(self._spec, self._plan.recipe):
                 found = OWN
             self._attempt.start(found, is_restart=True, waits_for_kernels=self._waits_for_kernels)
             self._facts.begin(self._store.status.attempt)

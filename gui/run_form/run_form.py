@@ -25,6 +25,7 @@ from engine.spec.device_names import all_on_cpu
 from engine.spec.field_info import Setting
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import FIELDS, RunSpec, batch_arithmetic
+from engine.spec.script_spec import resumes_by_calls
 from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem, problems
 from engine.templates.kinds import TemplateKind, kind_for
@@ -709,6 +710,7 @@ class RunForm(QFrame):
         apply_refusals(fields, strategy, self._mode, entered_spec(*entry)[0], recipe)
         spec, found = entered_spec(*entry)
         if self.is_script:
+            self.script_page.show_resuming(by_calls=resumes_by_calls(spec, recipe))
             spec = self.script_page.fill(spec, found)
             if recipe.path and not self.goes_on_elsewhere:  # the Traindeck there knows
                 found += self._script_problems(spec, recipe)

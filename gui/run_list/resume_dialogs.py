@@ -13,7 +13,7 @@ from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
 from engine.system import units
 from gui.bridge.engine_client import EngineClient, ResumeRequest
-from gui.bridge.files.script_files import resuming, uses_calls
+from gui.bridge.files.script_files import by_calls, resuming
 from gui.run_form.run_form import RunForm
 from gui.run_list.checkpoint_dialog import CheckpointDialog
 
@@ -54,7 +54,7 @@ class ResumeDialogs(QObject):
 
     def _offer_checkpoints(self, info: RunInfo, checkpoints: list[CheckpointInfo]) -> None:
         with_changes = info.id in self._to_change
-        if info.spec.is_script and not uses_calls(info):
+        if info.spec.is_script and not by_calls(info):
             if with_changes:
                 self._continue(info, None)
             else:

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QAbstractItemView, QListView, QWidget
 
 from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.runs.run_state import RunState
-from gui.bridge.files.script_files import uses_calls
+from gui.bridge.files.script_files import by_calls
 from gui.bridge.liveness import Silence
 from gui.run_list.run_delegate import ROW_HEIGHT, RunDelegate, box_rect
 from gui.run_list.run_list_model import ListedRun, RunListModel
@@ -304,7 +304,7 @@ class RunListView(QListView):
         """Enable the actions that the current run allows."""
         info = self._current()
         can_resume = bool(info and info.state.can_resume)
-        is_own = info is not None and info.spec.is_script and not uses_calls(info)
+        is_own = info is not None and info.spec.is_script and not by_calls(info)
         may_change = can_resume if is_own else bool(info and info.can_continue)
         self.continue_changed.setEnabled(may_change)
         self.resume.setEnabled(can_resume)
@@ -350,7 +350,7 @@ def resume_text(info: RunInfo | None) -> str:
         return "Resume: the command has ended by itself"
     if not info.state.can_resume:
         return "Resume: all epochs are done"
-    if info.spec.is_script and not uses_calls(info):
+    if info.spec.is_script and not by_calls(info):
         return "Resume: start the command again"
     again = "Resume from the beginning: there is no checkpoint"
     return text if info.status.checkpoint else again

@@ -46,7 +46,6 @@ class ScriptRun:
         script: Path,
         run_folder: Path,
         *,
-        strategy: str = "single",
         ranks: int = 1,
         arguments: Sequence[str] = (),
         checkpoint: Path | None = None,
@@ -65,7 +64,6 @@ class ScriptRun:
         self._logs = [run_folder / f"output-{rank}.txt" for rank in range(ranks)]
         shared = {
             "TRAINDECK_RUN_FOLDER": str(run_folder),
-            "TRAINDECK_RANK_STRATEGY": strategy,
             "TRAINDECK_SEED": "0",
             "TRAINDECK_CHECKPOINT": str(checkpoint or ""),
             "OMP_NUM_THREADS": "1",

@@ -23,7 +23,7 @@ from engine.spec import catalog, recipe_file
 from engine.spec.recipe_copy import recipe_of_run
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
-from engine.spec.script_spec import command_problems, default_strategy
+from engine.spec.script_spec import command_problems, default_strategy, resumes_by_calls
 from engine.spec.spec_file import without_secrets
 from engine.spec.validation import Problem
 from gui.bridge.machines.machines import is_elsewhere
@@ -130,32 +130,29 @@ class ScriptFacts(NamedTuple):
     figures: str
 
 
-def uses_calls(info: RunInfo) -> bool:
-    """Whether the script of a run uses the calls of the module `traindeck`."""
+def by_calls(info: RunInfo, spec: RunSpec | None = None) -> bool:
+    """Whether the calls of the module `traindeck` save and resume the script of a run."""
     if not info.spec.is_script or is_elsewhere(info):
         return False
-    return recipe_of_run(info.folder, info.spec).uses_calls
+    return resumes_by_calls(spec or info.spec, recipe_of_run(info.folder, info.spec))
 
 
 def resuming(info: RunInfo, spec: RunSpec | None = None) -> str:
     """Return what resuming the run of a script means, with the settings `spec`, in a sentence."""
-    return resume_sentence(info.folder, spec or info.spec, uses_calls=uses_calls(info))
+    return resume_sentence(info.folder, spec or info.spec, by_calls=by_calls(info, spec))
 
 
 def script_facts(info: RunInfo) -> ScriptFacts:
     """Describe the run of a script."""
     spec = info.spec
-    own = uses_calls(info)
+    own = by_calls(info)
     variables = [f"{name}={value}" for name, value in storable(spec).variables.items()]
     variables += [
         f"{name}: not stored, from the environment" for name in storable(spec).secret_variables
     ]
     if own:
-        stopping = "Saves a checkpoint at the next step that all ranks reach, and ends the script."
-        saving = (
-            "Saves everything that the script has passed to place() and keep(). Resume continues "
-            "exactly there."
-        )
+        stopping = "Saves a checkpoint at the next step, and ends the script."
+        saving = "Saves what the script has passed to keep(). Resume continues exactly there."
     else:
         stopping = (
             "Saves the weights at the next step that all ranks reach, and ends the script. A "

@@ -149,7 +149,6 @@ class ScriptPage(QWidget):
         if options != self.options.options:
             self.options.show_options(options, kept)
             self._loaded = None
-        self.show_resuming(recipe)
         return [before[name].title for name in entered if name not in kept]
 
     def load(self, spec: RunSpec) -> None:
@@ -212,15 +211,14 @@ class ScriptPage(QWidget):
         self.interpreter.set_refusal(text, spec.interpreter)
         self.working_folder.set_refusal(text, spec.working_folder)
 
-    def show_resuming(self, recipe: RecipeInfo) -> None:
+    def show_resuming(self, *, by_calls: bool) -> None:
         """Enable the arguments of a resume where the script decides how it goes on."""
         text = "The script uses the calls of the module traindeck: it goes on exactly where it was."
-        self.resume_arguments.set_refusal(text if recipe.uses_calls else "")
+        self.resume_arguments.set_refusal(text if by_calls else "")
 
     def _show_place(self, recipe: RecipeInfo) -> None:
         self.working_folder.set_empty_text(str(Path(recipe.path).parent) if recipe.path else "")
         self.interpreter.choice.offer(recipe.path)
-        self.show_resuming(recipe)
 
     def _command(self, folder: str, found: list[Problem]) -> tuple[str, ...]:
         words = self.options.words(found)

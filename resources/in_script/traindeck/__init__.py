@@ -2,17 +2,16 @@
 
     import traindeck
 
-    model, optimizer = traindeck.place(model, optimizer)
     traindeck.keep(model=model, optimizer=optimizer, scheduler=scheduler)
     for epoch in traindeck.epochs(10):
         for inputs, targets in traindeck.batches(loader):
             loss = ...
             traindeck.log(loss=loss)
 
-In a run of Traindeck, the script then has curves, pause, Stop and checkpoints at a batch, exact
-resume, and DDP or FSDP on several devices. Without Traindeck it runs as if the calls were not
-there. Needs the standard library only; PyTorch, TensorFlow and NumPy are used if the script has
-imported them.
+In a run of Traindeck, the script then has curves, pause, Stop and checkpoints at a batch, and an
+exact resume. Without Traindeck it runs as if the calls were not there. They are for one process: in
+several ranks, figures are logged and `keep` is refused. Needs the standard library only; PyTorch,
+TensorFlow and NumPy are used if the script has imported them.
 """
 
 from __future__ import annotations
@@ -23,15 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from traindeck._callers import counts_batches
 from traindeck._deck import Deck
-from traindeck._errors import Stopped, TraindeckError
+from traindeck._errors import GONE, Stopped, TraindeckError
 
 if TYPE_CHECKING:
     from traindeck._keras import KerasCallback as KerasCallback
-
-    device: Any
-    rank: int
-    world_size: int
-    is_main: bool
 
 __all__ = [
     "Stopped",
@@ -41,32 +35,14 @@ __all__ = [
     "epochs",
     "histogram",
     "image",
-    "is_main",
     "keep",
     "log",
-    "mean",
-    "place",
-    "rank",
-    "replicated",
-    "scope",
     "steps",
     "summary",
-    "world_size",
 ]
 __version__ = "0.1.0"
 
 _deck = Deck()
-
-
-def place(*things: Any, **options: Any) -> Any:
-    """Return models and optimizers, in the order given, on this process' device.
-
-    Under script/ddp and script/fsdp the models are wrapped, and the optimizers follow them; under
-    FSDP a model and its optimizer must be given in one call. The state of what is placed is in the
-    checkpoints. Options: `reduction="sum"` if the loss is a sum over the batch instead of a mean;
-    `find_unused_parameters`, `broadcast_buffers` as in DistributedDataParallel. All ranks call it.
-    """
-    return _deck.place(things, **options)
 
 
 def keep(**things: Any) -> None:
@@ -74,7 +50,8 @@ def keep(**things: Any) -> None:
 
     A thing has `state_dict` and `load_state_dict`, or is a dict or list of plain values, a random
     generator, or a model, an optimizer or a variable of TensorFlow. Its state must consist of
-    numbers, texts, lists, dicts, tensors and arrays. All ranks call it, before the loop.
+    numbers, texts, lists, dicts, tensors and arrays. Call it before the loop. It is for a script of
+    one process: in one of several ranks, it raises TraindeckError.
     """
     _deck.keep(things)
 
@@ -115,22 +92,22 @@ def batches(
     loader: Iterable[Any],
     *,
     training: bool | None = None,
-    split: bool | None = None,
     numbered: bool = False,
+    split: bool | None = None,
 ) -> Iterable[Any]:
-    """Return the batches of `loader` on the device of what was placed, from the right one on.
+    """Return the batches of `loader`, from the right one on.
 
     `training`: whether the batches train, so that they are steps; None: unless the models are in
-    `eval()` or gradients are off. `split`: whether the ranks share each batch; None: in training
-    they do, unless its sampler divides the samples already. `numbered`: yield pairs of a number
-    and a batch, as `enumerate` does, also after a resume, where `enumerate` would begin at 0: that
-    is refused.
+    `eval()` or gradients are off. `numbered`: yield pairs of a number and a batch, as `enumerate`
+    does, also after a resume, where `enumerate` would begin at 0: that is refused. `split` is
+    refused: the script divides its batches over its ranks itself.
     """
-
-    is_counted = not numbered and _deck.surroundings.inside and counts_batches(sys._getframe(1))
+    if split is not None:
+        raise TraindeckError(f"batches(split={split}) is no longer there: {GONE['split']}")
+    is_counted = not numbered and _deck.client is not None and counts_batches(sys._getframe(1))
 
     def begin() -> Iterator[Any]:
-        found = _deck.batches(loader, training=training, split=split, is_counted=is_counted)
+        found = _deck.batches(loader, training=training, is_counted=is_counted)
         return found if numbered else (batch for _, batch in found)
 
     return _Loop(begin, loader)
@@ -160,37 +137,17 @@ def summary(figures: dict[str, Any] | None = None, **named: Any) -> None:
     _deck.figures.summary({**(figures or {}), **named})
 
 
-def mean(value: Any, weight: float = 1.0) -> Any:
-    """Return the mean of `value` over the ranks, each with its `weight`. All ranks call it."""
-    return _deck.mean(value, weight)
-
-
 def checkpoint() -> None:
-    """Save a checkpoint after the present step."""
+    """Save a checkpoint after the present step; in one of several ranks, the weights."""
     _deck.checkpoint()
 
 
-def scope() -> Any:
-    """Return the context in which variables of TensorFlow are created (script/mirrored)."""
-    return _deck.scope()
-
-
-def replicated(function: Any) -> Any:
-    """Return a step of TensorFlow that runs on every device, with its part of the batch."""
-    return _deck.replicated(function)
-
-
 def __getattr__(name: str) -> Any:
-    if name == "device":
-        return _deck.device
-    if name == "rank":
-        return _deck.surroundings.rank
-    if name == "world_size":
-        return _deck.surroundings.world_size
-    if name == "is_main":
-        return _deck.surroundings.rank == 0
     if name == "KerasCallback":
         from traindeck._keras import KerasCallback
 
         return KerasCallback
+    if name in GONE:
+        # No AttributeError: `from traindeck import ...` would hide its text.
+        raise TraindeckError(f"traindeck.{name} is no longer there: {GONE[name]}")
     raise AttributeError(f"module 'traindeck' has no attribute {name!r}")

@@ -16,9 +16,6 @@ class Figures:
     def __init__(self, client: Any) -> None:
         self._client = client
         self._of_epoch: dict[str, Any] = {}
-        self.step = 1
-        """The step that figures belong to unless the script says another one."""
-
         self.validation: dict[str, float] = {}
         """The newest results of a validation, by series."""
 
@@ -28,26 +25,25 @@ class Figures:
             return
         for name, value in figures.items():
             series = series_of(name)
-            self._client.log(series, value, self.step if step is None else int(step))
+            self._client.log(series, value, _whole(step))
             if series.startswith("validation/"):
                 self._of_epoch[series] = value
 
     def image(self, name: str, image: Any, step: int | None, caption: str) -> None:
         """Log a picture."""
         if self._client is not None:
-            at = self.step if step is None else int(step)
-            self._client.image(name, image, at, caption)
+            self._client.image(name, image, _whole(step), caption)
 
     def histogram(self, name: str, values: Any, step: int | None) -> None:
         """Log how values are distributed."""
         if self._client is not None:
-            self._client.histogram(name, values, self.step if step is None else int(step))
+            self._client.histogram(name, values, _whole(step))
 
     def summary(self, figures: dict[str, Any]) -> None:
         """Log figures of the whole run; the newest value counts."""
         if self._client is not None:
             for name, value in figures.items():
-                self._client.log(f"summary/{name}", value, self.step)
+                self._client.log(f"summary/{name}", value)
 
     def end_epoch(self) -> dict[str, float]:
         """Return the results of the epoch's validation as numbers, and begin another epoch."""
@@ -71,6 +67,11 @@ def series_of(name: str) -> str:
     if name.startswith(_TEST):
         return "test/" + name[len(_TEST) :]
     return "train/" + _OWN_NAMES.get(name, name)
+
+
+def _whole(step: Any) -> int | None:
+    """Return the step that the script says; None: that of the run."""
+    return None if step is None else int(step)
 
 
 def _number(value: Any) -> float:

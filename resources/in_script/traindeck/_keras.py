@@ -27,9 +27,8 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._deck: Deck = sys.modules["traindeck"]._deck
-        self._is_inside = self._deck.surroundings.inside
-        if self._is_inside:
-            self._deck.begin()  # before `fit`: what is captured of it comes from here, once
+        # Before `fit`: what is captured of it comes from here, once.
+        self._is_inside = self._deck.needs_one_process("KerasCallback")
         self._done = 0
         self._skip = 0
         self._reenters = False
@@ -42,18 +41,6 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]
         model, deck = self.model, self._deck
         if not hasattr(model, "_initial_epoch") or not hasattr(model, "train_function"):
             raise TraindeckError("traindeck.KerasCallback needs Keras 3.")
-        if deck.surroundings.strategy not in ("single", "mirrored", "torchrun"):
-            raise TraindeckError(
-                f"model.fit cannot train under script/{deck.surroundings.strategy}: choose "
-                "script/single."
-            )
-        if deck.surroundings.strategy == "mirrored" and not (
-            deck.tensorflow is not None and deck.tensorflow.trains_on_all(model)
-        ):
-            raise TraindeckError(
-                "script/mirrored: the model was made outside of `with traindeck.scope():`, so it "
-                "would train on one device. Make and compile it within, or choose script/single."
-            )
         _build(model)
         if not model.built:
             raise TraindeckError("Build the model before fit: model.build(...) or an Input layer.")

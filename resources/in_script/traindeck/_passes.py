@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from traindeck._errors import TraindeckError
-from traindeck._source import Source
-from traindeck._state.plain import from_plain, to_plain
-from traindeck._state.random_state import RandomState, drawing_from
+from traindeck._source import Source, own_state
 
 Plain = dict[str, Any]
 
@@ -16,7 +15,7 @@ Plain = dict[str, Any]
 class Pass:
     """One pass over a loader, or over the numbers of `steps`."""
 
-    def __init__(self, source: Source, *, counts_steps: bool) -> None:
+    def __init__(self, source: Source, loader: Iterable[Any], *, counts_steps: bool) -> None:
         self.source = source
         self.counts_steps = counts_steps
         """Whether it is a loop of `steps`, in which everything else has its place."""
@@ -28,43 +27,26 @@ class Pass:
         """Whether a batch is in the script's hands. At a step, its body was executed."""
 
         self.is_finished = False
+        self._loader = loader
         self._start: Plain = {}
-        self._passes_before = 0
 
-    def begin(self, saved: Plain | None, start: Plain, *, is_shared: bool) -> None:
-        """Begin it, or continue where `saved` was.
-
-        `start` are the random states that its order is drawn from; with `is_shared` they are those
-        of another rank, and this process draws on as if nothing had been drawn.
-        """
-        self._start = start if saved is None else saved["start"]
-        if saved is not None:
-            self.done, self.is_finished = saved["done"], saved["finished"]
-            if self.is_finished:
-                return
-            self.source.passes_before = saved["passes_before"]
-            if saved["own_state"] is not None:
-                self.source.set_own_state(from_plain(saved["own_state"]))
-        self._passes_before = self.source.passes_before
-        self.source.set_generator_states(self._start["generators"])
-        if saved is None and not is_shared:
-            self.source.begin(0, self._start["seed"])
-        else:
-            with drawing_from(RandomState.from_plain(self._start["random"])):
-                self.source.begin(self.done, self._start["seed"])
-        self.source.passes_before += 1
+    def begin(self, saved: Plain | None) -> Iterator[Any]:
+        """Return its batches: all, or those behind the place `saved`."""
+        if saved is None:
+            batches, self._start = self.source.begin(self._loader)
+            return batches
+        self.done, self.is_finished, self._start = saved["done"], saved["finished"], saved["start"]
+        return iter(()) if self.is_finished else self.source.go_on(self._loader, saved)
 
     def plain(self) -> Plain:
         """Return its place for a checkpoint."""
         is_open = not self.is_finished
-        state = self.source.own_state() if is_open else None
         return {
             "fingerprint": list(self.source.fingerprint),
             "done": self.done + self.has_handed_out,
             "finished": self.is_finished,
             "start": self._start if is_open else {},
-            "passes_before": self._passes_before if is_open else 0,
-            "own_state": to_plain(state, "state_dict() of the loader"),
+            "own_state": own_state(self._loader) if is_open else None,
         }
 
 
@@ -80,7 +62,7 @@ class Passes:
         self._begun: list[Pass] = []
         self._open: list[Pass] = []
         self._awaited: list[Plain] = []
-        self._sources: list[weakref.ref[Source]] = []
+        self._sources: weakref.WeakKeyDictionary[Any, Source] = weakref.WeakKeyDictionary()
         self._awaited_sources: list[Plain] = []
         self.is_between = False
         """Whether no pass leads now, although some are open."""
@@ -106,16 +88,20 @@ class Passes:
         """Forget the passes of the last epoch."""
         self._begun = []
 
-    def know(self, source: Source) -> None:
-        """Note a loader; in a resumed script it continues with its own random generators."""
-        self._sources = [known for known in self._sources if known() is not None]
-        self._sources.append(weakref.ref(source))
+    def source_of(self, loader: Iterable[Any]) -> Source:
+        """Return what is known of a loader; at first, what the checkpoint knows."""
+        found = Source(loader)
+        if not found.has_state:
+            return found
+        if (known := self._sources.get(loader)) is not None:
+            return known
+        self._sources[loader] = found
         for saved in self._awaited_sources:
-            if saved["fingerprint"] == list(source.fingerprint):
+            if saved["fingerprint"] == found.fingerprint:
                 self._awaited_sources.remove(saved)
-                source.passes_before = saved["passes_before"]
-                source.set_generator_states(saved["generators"])
-                return
+                found.set_state(saved)
+                break
+        return found
 
     def take_awaited(self, source: Source) -> Plain | None:
         """Return where a pass over `source` was in the checkpoint; None: it begins.
@@ -124,7 +110,7 @@ class Passes:
         iterates over something else than it did when it was saved.
         """
         for saved in self._awaited:
-            if saved["fingerprint"] == list(source.fingerprint):
+            if saved["fingerprint"] == source.fingerprint:
                 self._awaited.remove(saved)
                 return saved
             if saved["leads"] or saved["finished"]:
@@ -155,19 +141,14 @@ class Passes:
     def plain(self) -> Plain:
         """Return all places for a checkpoint."""
         followers = [found for found in self._open if found not in self._begun]
-        sources = [source for known in self._sources if (source := known()) is not None]
         leading = None if self.is_between else self.leading
         return {
             "passes": [
                 found.plain() | {"leads": found is leading} for found in (*self._begun, *followers)
             ],
             "loaders": [
-                {
-                    "fingerprint": list(source.fingerprint),
-                    "passes_before": source.passes_before,
-                    "generators": source.generator_states(),
-                }
-                for source in sources
+                {"fingerprint": source.fingerprint} | source.state()
+                for source in self._sources.values()
             ],
         }
 

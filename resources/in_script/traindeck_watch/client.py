@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from traindeck_watch import current
-from traindeck_watch.agreement import Act, Stopped
+from traindeck_watch.agreement import Act
 from traindeck_watch.link import Frame
 from traindeck_watch.loggers import media
-from traindeck_watch.throughput import fit_sizes
+from traindeck_watch.throughput import fit_sizes as fit_sizes
 from traindeck_watch.watch import Watch
-
-__all__ = [
-    "Act",
-    "Stopped",
-    "at",
-    "calls_begin",
-    "due",
-    "fit_sizes",
-    "flush",
-    "goes_on",
-    "histogram",
-    "image",
-    "interrupted",
-    "is_watched",
-    "log",
-    "notice",
-    "outline",
-    "propose",
-    "rank",
-    "run_folder",
-    "schedule",
-    "send",
-    "wait",
-    "world",
-]
-
 
 SCHEDULE_SECONDS = 2.0
 """Longest wait for the schedule of checkpoints, which Traindeck sends when a process connects."""
@@ -48,16 +21,17 @@ def _watch() -> Watch:
     return found
 
 
-def is_watched() -> bool:
-    """Whether this process reports to Traindeck. Otherwise the other functions must not be used."""
-    found = current()
-    return found is not None and (found.link.is_open or found.trains)
+def is_in_run() -> bool:
+    """Whether this process belongs to a run. Otherwise the other functions must not be used."""
+    return current() is not None
 
 
-def calls_begin() -> None:
-    """Level 1 counts the steps and carries out commands from now on; hooks only capture."""
-    watch = _watch()
-    watch.take_calls()
+def calls_begin() -> bool:
+    """Level 1 counts the steps and carries out commands from now on; hooks only capture.
+
+    Returns whether it does: not in a process beside the one that trains.
+    """
+    return _watch().take_calls()
 
 
 def at(done: int, epoch: int | None = None, samples: int | None = None) -> None:
@@ -90,6 +64,8 @@ def goes_on() -> None:
 def log(series: str, value: Any, step: int | None = None) -> None:
     """Keep a figure: a number, or a tensor with one element. Hooks no longer record the series."""
     watch = _watch()
+    if watch.is_silent:
+        return
     watch.by_calls.add(series)
     copy = value.detach().clone() if hasattr(value, "detach") else value
     watch.start_thread()
@@ -143,9 +119,11 @@ def wait() -> None:
     _watch().agreement.wait()
 
 
-def propose(what: str, **details: Any) -> None:
-    """Rank 0's script itself asks for something that all ranks do at one step."""
-    _watch().agreement.ask(Act(what, 0, details))
+def request_checkpoint() -> None:
+    """Let all ranks save at one of their next steps; only rank 0's script asks for it."""
+    watch = _watch()
+    if watch.rank() == 0:
+        watch.agreement.ask(Act("checkpoint", 0, {"kinds": ["request"]}))
 
 
 def schedule() -> dict[str, Any] | None:
@@ -161,8 +139,3 @@ def rank() -> int:
 def world() -> int:
     """Number of ranks."""
     return _watch().world()
-
-
-def run_folder() -> str:
-    """The folder of the run."""
-    return os.environ.get("TRAINDECK_RUN_FOLDER", "")

@@ -200,12 +200,16 @@ class Watch:
         self.step = before
         self.notice(_IN_TURN + "their steps are counted on, and their curves follow each other.")
 
-    def take_calls(self) -> None:
-        """Level 1 is in charge: it counts the steps and carries out the commands."""
+    def take_calls(self) -> bool:
+        """Level 1 counts the steps and carries out the commands, unless another process trains."""
         self.calls_are_used = True
         if not self._started_training:
             self.begin_training()
+        if self.is_silent:
+            self.calls_are_used = False
+            return False
         self.recorder.put({"kind": "calls"})
+        return True
 
     def rank(self) -> int:
         """This process' number among all ranks."""
@@ -605,6 +609,7 @@ def _catches_interrupt(frame: FrameType | None) -> bool:
     return False
 
 
+_OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # noqa: PTH100, PTH120
 _CHECKPOINT_FOLDER = re.compile(r"checkpoint-\d+")
 
 
@@ -649,9 +654,5 @@ def _where(trace: TracebackType | None) -> str:
 
 
 def _is_library(file: str) -> bool:
-    return (
-        "site-packages" in file
-        or "dist-packages" in file
-        or "traindeck_watch" in file
-        or file.startswith((sys.prefix + "/lib/python", sys.base_prefix + "/lib/python"))
-    )
+    libraries = (_OUR_FOLDER, sys.prefix + "/lib/python", sys.base_prefix + "/lib/python")
+    return "site-packages" in file or "dist-packages" in file or file.startswith(libraries)

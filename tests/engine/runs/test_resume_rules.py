@@ -110,29 +110,23 @@ def test_what_is_fixed_is_known_before_anybody_changes_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "devices", "words"),
+    ("strategy", "devices", "replicas", "words"),
     [
-        ("script/ddp", 2, ""),
-        ("script/ddp", 3, "has the parts of 2 ranks"),
-        ("script/fsdp", 2, sentence("was-saved-under")),
-        ("script/single", 1, sentence("was-saved-under")),
+        ("script/single", 2, 1, ""),
+        ("script/torchrun", 1, 1, ""),
+        ("script/torchrun", 2, 1, "choose script/single"),
+        ("script/single", 1, 2, "has the parts of 2 ranks"),
     ],
 )
-def test_a_script_goes_on_with_as_many_ranks(strategy: str, devices: int, words: str) -> None:
-    info = run(RunState.FINISHED, strategy="script/ddp", command=("train.py",), epochs=1)
-    manifest = replace(MANIFEST, strategy="script/ddp")
+def test_a_script_goes_on_in_one_process(
+    strategy: str, devices: int, replicas: int, words: str
+) -> None:
+    info = run(RunState.FINISHED, strategy="script/single", command=("train.py",), epochs=1)
+    manifest = replace(MANIFEST, strategy="script/single", replicas=replicas)
     names = tuple(f"cpu:{number}" for number in range(devices))
     found = problems(info, manifest, strategy=strategy, devices=names)
     assert set(found) == ({"devices"} if words else set())
     assert words in found.get("devices", "")
-
-
-def test_one_rank_under_torchrun_is_one_process() -> None:
-    info = run(strategy="script/single", command=("train.py",), devices=("cpu:0",))
-    manifest = replace(MANIFEST, strategy="script/single", replicas=1)
-    assert problems(info, manifest, strategy="script/torchrun") == {}
-    more = problems(info, manifest, strategy="script/torchrun", devices=("cpu:0", "cpu:1"))
-    assert "has the part of 1 rank," in more["devices"]
 
 
 @pytest.mark.parametrize(

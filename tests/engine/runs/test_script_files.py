@@ -64,11 +64,11 @@ def test_the_curves_go_on_at_the_step_of_the_file_that_the_words_name(
         resume_arguments=arguments,
     )
     assert continuation(run, spec).first_step == step
-    assert resume_sentence(run, spec, uses_calls=False).endswith(says)
+    assert resume_sentence(run, spec, by_calls=False).endswith(says)
 
 
 def test_a_script_with_calls_goes_on_from_its_newest_checkpoint_if_there_is_one(tmp_path):
     spec = RunSpec(recipe="train.py", strategy="script/single", devices=("cpu:0",))
-    assert "from the beginning" in resume_sentence(tmp_path, spec, uses_calls=True)
+    assert "from the beginning" in resume_sentence(tmp_path, spec, by_calls=True)
     final_folder(tmp_path, 7).mkdir(parents=True)
-    assert "exactly where" in resume_sentence(tmp_path, spec, uses_calls=True)
+    assert "exactly where" in resume_sentence(tmp_path, spec, by_calls=True)

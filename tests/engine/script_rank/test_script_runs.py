@@ -238,8 +238,8 @@ def test_ranks_get_what_torchrun_gives(scripts: Scripts) -> None:
         from script_double import Link
         link = Link()
         names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
-                 "MASTER_PORT", "GROUP_RANK", "OMP_NUM_THREADS", "TRAINDECK_RANK_STRATEGY",
-                 "CUDA_VISIBLE_DEVICES", "TF_CONFIG")
+                 "MASTER_PORT", "GROUP_RANK", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES",
+                 "TF_CONFIG")
         Path(f"seen-{link.rank}").write_text(json.dumps({n: os.environ.get(n) for n in names}))
         link.train(loss=float(link.rank))
         """,
@@ -258,7 +258,6 @@ def test_ranks_get_what_torchrun_gives(scripts: Scripts) -> None:
         "MASTER_PORT": one["MASTER_PORT"],
         "GROUP_RANK": "0",
         "OMP_NUM_THREADS": threads,
-        "TRAINDECK_RANK_STRATEGY": "torchrun",
         "CUDA_VISIBLE_DEVICES": "",
         "TF_CONFIG": None,
     }
@@ -794,11 +793,10 @@ def test_a_command_that_goes_on_after_its_training_has_stopped_gets_ctrl_c(
 def test_the_schedule_reaches_a_script_with_calls(scripts: Scripts) -> None:
     info = scripts.run(
         """
-        # import traindeck
         import json, time
         from script_double import Link
         if False:
-            import traindeck
+            from traindeck import keep
         link = Link(calls=True)
         while not link.schedule:
             link.acts()

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from engine.spec import catalog
 from engine.spec.recipe_file import RecipeInfo, read_script
 from engine.spec.run_spec import RunSpec
+from engine.spec.script_spec import resumes_by_calls
 from engine.spec.strategy import Strategy
 from engine.spec.validation import problems
 from tests.support.sentences import sentence
 
 SCRIPTS = [s for s in catalog.strategies() if s.name.startswith("script/")]
-PLACING = {"script/ddp", "script/fsdp", "script/mirrored"}
 
 
 @pytest.fixture
@@ -33,18 +33,10 @@ def spec_for(script: RecipeInfo, strategy: str = "script/single", **fields: Any)
     )
 
 
-def test_there_are_six() -> None:
-    names = {"single", "torchrun", "tf_config", "ddp", "fsdp", "mirrored"}
+def test_there_are_three() -> None:
+    names = {"single", "torchrun", "tf_config"}
     assert {strategy.short_name for strategy in SCRIPTS} == names
     assert not set(SCRIPTS) & set(catalog.recipe_strategies())
-
-
-@pytest.mark.parametrize("strategy", SCRIPTS, ids=lambda each: each.name)
-def test_only_scripts_with_calls_are_placed(strategy: Strategy, script: RecipeInfo) -> None:
-    found = strategy.recipe_problem(script)
-    assert bool(found) == (strategy.name in PLACING)
-    assert not found or ("does not import traindeck" in found and "script/torchrun" in found)
-    assert strategy.recipe_problem(replace(script, uses_calls=True)) == ""
 
 
 @pytest.mark.parametrize("strategy", SCRIPTS, ids=lambda each: each.name)
@@ -59,8 +51,17 @@ def test_a_script_is_no_recipe_and_says_how_it_is_run(script: RecipeInfo) -> Non
 
 
 def test_a_short_name_means_the_strategy_of_the_kind(script: RecipeInfo) -> None:
-    assert catalog.strategy("ddp", script).name == "script/ddp"
+    assert catalog.strategy("single", script).name == "script/single"
     assert catalog.strategy("ddp").name == "torch/ddp"
+
+
+@pytest.mark.parametrize("name", ["script/ddp", "script/fsdp", "script/mirrored"])
+def test_a_strategy_of_an_earlier_version_says_what_to_choose(
+    script: RecipeInfo, name: str
+) -> None:
+    for found in (lambda: catalog.strategy(name), lambda: catalog.strategy(name[7:], script)):
+        with pytest.raises(catalog.UnknownName, match=f"{name} is no longer there.*torchrun"):
+            found()
 
 
 @pytest.mark.parametrize(
@@ -87,11 +88,33 @@ def test_what_it_can_follow_is_accepted(script: RecipeInfo) -> None:
     spec = spec_for(script, max_restarts=2, on_nan="stop", checkpoint_minutes=1.0)
     assert problems(spec, script, catalog.strategy(spec.strategy), ()) == []
     calls = replace(script, uses_calls=True)
-    spec = spec_for(script, "script/fsdp", seed=4, checkpoint_steps=5)
+    spec = spec_for(script, seed=4, checkpoint_steps=5)
     assert problems(spec, calls, catalog.strategy(spec.strategy), ()) == []
+
+
+def test_what_calls_follow_in_one_process_is_refused_in_several(script: RecipeInfo) -> None:
+    calls = replace(script, uses_calls=True)
+    spec = spec_for(script, "script/torchrun", checkpoint_steps=5)
+    [problem] = problems(spec, calls, catalog.strategy(spec.strategy), ())
+    assert problem.field == "checkpoint_steps"
+    assert "only in one process" in problem.text
+    alone = replace(spec, devices=("cpu:0",))
+    assert problems(alone, calls, catalog.strategy(spec.strategy), ()) == []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "devices", "resumes"),
+    [("single", 2, True), ("torchrun", 1, True), ("torchrun", 2, False), ("tf_config", 2, False)],
+)
+def test_the_calls_resume_one_process(
+    script: RecipeInfo, strategy: str, devices: int, resumes: bool
+) -> None:
+    spec = replace(spec_for(script, f"script/{strategy}"), devices=("cpu:0", "cpu:1")[:devices])
+    assert resumes_by_calls(spec, replace(script, uses_calls=True)) == resumes
+    assert not resumes_by_calls(spec, script)
 
 
 def test_the_processes() -> None:
     devices = ("cpu:0", "cpu:1")
     pools = {strategy.short_name: len(strategy.pool(devices)) for strategy in SCRIPTS}
-    assert pools == {"single": 1, "mirrored": 1, "torchrun": 2, "tf_config": 2, "ddp": 2, "fsdp": 2}
+    assert pools == {"single": 1, "torchrun": 2, "tf_config": 2}

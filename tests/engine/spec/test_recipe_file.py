@@ -313,14 +313,21 @@ def test_a_file_without_the_functions_of_a_recipe_is_a_script(folder: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "line", ["import traindeck", "from traindeck import place", "import os, sys as s, traindeck"]
+    "line",
+    [
+        "import traindeck; traindeck.keep(model=model)",
+        "from traindeck import keep",
+        "import os, sys as s, traindeck; callback = traindeck.KerasCallback()",
+    ],
 )
 def test_a_script_with_our_calls(folder: Path, line: str) -> None:
     assert read(folder, f"def main():\n    {line}\n").uses_calls
 
 
-@pytest.mark.parametrize("line", ["# import traindeck", "import traindeck_other", "traindeck = 1"])
-def test_a_script_without_our_calls(folder: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    "line", ["# import traindeck", "import traindeck_other", "traindeck = 1", "import traindeck"]
+)
+def test_a_script_that_lets_our_calls_keep_nothing(folder: Path, line: str) -> None:
     assert not read(folder, f"{line}\n").uses_calls
 
 
@@ -330,20 +337,20 @@ def test_our_calls_in_a_package_of_the_scripts_project(folder: Path, place: str)
     for parent in (script.parent, folder / place):
         parent.mkdir(parents=True)
     script.write_text("from nets.trainer import Trainer")
-    (folder / place / "trainer.py").write_text("import traindeck")
+    (folder / place / "trainer.py").write_text("from traindeck import keep")
     assert not read_script(script).uses_calls  # some other folder above it
     (folder / "pyproject.toml").touch()
     assert read_script(script).uses_calls
 
 
 def test_our_calls_in_a_module_beside_the_script(folder: Path) -> None:
-    (folder / "loop.py").write_text("import traindeck")
+    (folder / "loop.py").write_text("from traindeck import keep")
     assert read(folder, "from loop import train").uses_calls
 
 
 def test_a_script_may_be_of_another_python_or_have_the_functions_of_a_recipe(folder: Path) -> None:
     path = folder / "train.py"
-    path.write_text("def model(): ...\nimport traindeck\nprint 'of Python 2'")
+    path.write_text("def model(): ...\nfrom traindeck import keep\nprint 'of Python 2'")
     info = read_script(path)
     assert (info.name, info.framework, info.problem) == ("train", SCRIPT, "")
     assert info.uses_calls

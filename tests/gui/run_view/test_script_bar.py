@@ -112,7 +112,7 @@ def test_the_buttons_say_what_they_do_with_a_script(
     assert "weights" in controls.checkpoint.toolTip()
     assert "SIGTERM" in controls.stop.toolTip()
     script = Path(run.spec.recipe)
-    script.write_text("import traindeck\n")
+    script.write_text("from traindeck import keep\n")
     bar.show_info(run._replace(state=RunState.STOPPED))
     assert "exactly" in controls.checkpoint.toolTip()
     bar.clear()

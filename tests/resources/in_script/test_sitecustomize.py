@@ -125,7 +125,7 @@ def test_the_figures_of_a_script_that_leaves_at_once_are_sent(listener, tmp_path
 
 def test_our_packages_are_found_although_their_folder_is_not_on_the_path(listener, tmp_path):
     script = tmp_path / "train.py"
-    script.write_text("import traindeck_watch.client as c; print(c.is_watched())")
+    script.write_text("import traindeck_watch.client as c; print(c.is_in_run())")
     assert finished(listener.start(str(script))) == "True\n"
 
 

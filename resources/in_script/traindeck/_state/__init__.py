@@ -1,1 +1,1 @@
-"""What a checkpoint of a script holds: states as plain values, one file per rank."""
+"""What a checkpoint of a script holds: states as plain values, in one file."""

@@ -1,11 +1,10 @@
-"""One rank's part of a checkpoint as a file: `rank<k>.pt` of torch, or `rank<k>.npz` without it.
+"""A checkpoint as a file: `rank0.pt` of torch, or `rank0.npz` without it.
 
 Reading never runs code: torch.load with weights_only, arrays without pickle.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
@@ -15,28 +14,27 @@ from typing import Any
 from traindeck._errors import TraindeckError
 
 _INDEX = "index"
-_TRIAL_LIMIT = 64 * 2**20
 
 Tree = dict[str, Any]
 
 
-def write(folder: str, rank: int, tree: Tree) -> None:
-    """Write the plain `tree` as the part of `rank` in `folder`, durably. Raises OSError."""
+def write(folder: str, tree: Tree) -> None:
+    """Write the plain `tree` into `folder`, durably. Raises OSError."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    path = Path(folder, _name(rank))
+    path = Path(folder, _name())
     with path.open("wb") as file:
         _write(tree, file)
         file.flush()
         os.fsync(file.fileno())
 
 
-def read(folder: str, rank: int) -> Tree:
+def read(folder: str) -> Tree:
     """Return what `write` wrote. Raises TraindeckError if it is missing or damaged."""
-    path = Path(folder, _name(rank))
+    path = Path(folder, _name())
     if not path.exists():
         raise TraindeckError(
-            f"The checkpoint {Path(folder).name} has no part of rank {rank} ({path.name}): it was "
-            "saved with fewer processes. Resume with as many processes as it was saved with."
+            f"The checkpoint {Path(folder).name} has no {path.name}: the script that saved it "
+            "used another library. Resume with the script that has saved it."
         )
     try:
         tree: Tree = _read(path)
@@ -48,37 +46,8 @@ def read(folder: str, rank: int) -> Tree:
     return tree
 
 
-def try_out(tree: Tree) -> None:
-    """Write a plain `tree` to memory and read it again, if it is small.
-
-    Raises TraindeckError if it cannot be read without running code.
-    """
-    buffer = _Limited()
-    try:
-        _write(tree, buffer)
-        buffer.seek(0)
-        _read(buffer)
-    except _TooLarge:
-        return
-    except Exception as error:
-        raise TraindeckError(f"What is kept cannot be read from a checkpoint: {error}") from error
-
-
-class _TooLarge(Exception):
-    """A trial needs more memory than it should."""
-
-
-class _Limited(io.BytesIO):
-    """Memory that refuses to grow beyond the limit of a trial."""
-
-    def write(self, data: Any) -> int:
-        if self.tell() + len(memoryview(data).cast("B")) > _TRIAL_LIMIT:
-            raise _TooLarge
-        return super().write(data)
-
-
-def _name(rank: int) -> str:
-    return f"rank{rank}.pt" if "torch" in sys.modules else f"rank{rank}.npz"
+def _name() -> str:
+    return "rank0.pt" if "torch" in sys.modules else "rank0.npz"
 
 
 def _write(tree: Tree, file: Any) -> None:

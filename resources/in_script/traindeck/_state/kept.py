@@ -8,39 +8,22 @@ from collections.abc import Iterable
 from typing import Any
 
 from traindeck._errors import TraindeckError
-from traindeck._state.plain import from_plain, to_plain, with_mesh
-
-PLACED = "placed"
-"""Begins the name of what was placed, and not kept by a name of its own."""
+from traindeck._state.plain import from_plain, to_plain
 
 
 class Kept:
     """What the script keeps, by name, in the order in which it was named."""
 
     def __init__(self) -> None:
-        self._named: dict[str, Any] = {}
-        self._placed: list[Any] = []
+        self.things: dict[str, Any] = {}
         self._saved: dict[str, Any] | None = None
-        self.mesh: Any = None
-        """The devices over which FSDP has divided what was placed; None: nothing is divided."""
 
     def __bool__(self) -> bool:
-        return bool(self._named or self._placed)
-
-    def things(self) -> dict[str, Any]:
-        """Return what a checkpoint holds, by name: a placed thing that is kept has that name."""
-        named = {id(unwrapped(thing)) for thing in self._named.values()}
-        placed = {
-            f"{PLACED}.{number}": thing
-            for number, thing in enumerate(self._placed)
-            if id(unwrapped(thing)) not in named
-        }
-        return self._named | placed
+        return bool(self.things)
 
     def is_kept(self, thing: Any) -> bool:
         """Whether the state of `thing` is in the checkpoints."""
-        found = (*self._named.values(), *self._placed)
-        return any(unwrapped(thing) is unwrapped(kept) for kept in found)
+        return any(unwrapped(thing) is unwrapped(kept) for kept in self.things.values())
 
     def add(self, things: dict[str, Any]) -> None:
         """Keep `things`; restore them at once if the run resumes. Raises TraindeckError."""
@@ -50,35 +33,21 @@ class Kept:
                     f"keep({name}=...) needs an object with state_dict() and load_state_dict(), a "
                     f"dict, a list, or variables of TensorFlow, not a {type(thing).__name__}."
                 )
-            if name.startswith(PLACED) or self._named.get(name, thing) is not thing:
+            if self.things.get(name, thing) is not thing:
                 raise TraindeckError(f"keep({name}=...): another thing has the name {name!r}.")
-            self._named[name] = thing
+            self.things[name] = thing
             if self._saved is not None:
-                if name not in self._saved:
-                    raise TraindeckError(
-                        f"The checkpoint has no {name!r}; it has {_listed(self._saved)}. Resume "
-                        "with the script that has saved it, or begin a new run."
-                    )
-                _restore(name, thing, self._saved[name], self.mesh)
+                _restore(name, thing, self._saved)
 
     def replace(self, things: dict[str, Any]) -> None:
         """Keep `things` instead of others of these names; nothing is restored yet."""
-        self._named |= things
-
-    def add_placed(self, things: Iterable[Any]) -> None:
-        """Keep what was placed, unless `add` names it later."""
-        for thing in things:
-            if not has_state(thing):
-                continue
-            name = f"{PLACED}.{len(self._placed)}"
-            self._placed.append(thing)
-            if self._saved is not None and name in self._saved:
-                _restore(name, thing, self._saved[name], self.mesh)
+        self.things.update(things)
 
     def states(self) -> dict[str, Any]:
         """Return the plain states. Raises TraindeckError for what a checkpoint cannot hold."""
         return {
-            name: to_plain(state_of(t), f"keep({name}=...)") for name, t in self.things().items()
+            name: to_plain(state_of(thing), f"keep({name}=...)")
+            for name, thing in self.things.items()
         }
 
     def resume_from(self, saved: dict[str, Any] | None) -> None:
@@ -87,19 +56,13 @@ class Kept:
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Restore everything from plain states. Raises TraindeckError if the names differ."""
-        things = self.things()
-        if missing := saved.keys() - things.keys():
+        if missing := saved.keys() - self.things.keys():
             raise TraindeckError(
-                f"The checkpoint has {_listed(missing)}, which the script has not kept or placed "
-                "before its loop. Resume with the script that has saved it, or begin a new run."
+                f"The checkpoint has {_listed(missing)}, which the script has not kept before its "
+                "loop. Resume with the script that has saved it, or begin a new run."
             )
-        for name, thing in things.items():
-            if name not in saved:
-                raise TraindeckError(
-                    f"The checkpoint has no {name!r}; it has {_listed(saved)}. Resume with the "
-                    "script that has saved it, or begin a new run."
-                )
-            _restore(name, thing, saved[name], self.mesh)
+        for name, thing in self.things.items():
+            _restore(name, thing, saved)
 
 
 def has_state(thing: Any) -> bool:
@@ -110,12 +73,12 @@ def has_state(thing: Any) -> bool:
 
 
 def unwrapped(thing: Any) -> Any:
-    """Return a model itself, without what a strategy or a compiler has put around it."""
+    """Return a model itself, without what a wrapper or a compiler has put around it."""
     if "torch" not in sys.modules:
         return thing
-    from traindeck import _torch_ranks
+    from traindeck import _torch
 
-    return _torch_ranks.unwrapped(thing)
+    return _torch.unwrapped(thing)
 
 
 def state_of(thing: Any) -> Any:
@@ -131,12 +94,14 @@ def state_of(thing: Any) -> Any:
     return [variable.numpy() for variable in _variables(thing) or []]
 
 
-def _restore(name: str, thing: Any, saved: Any, mesh: Any) -> None:
-    state = from_plain(saved)
-    if mesh is not None:
-        state = with_mesh(state, mesh)
+def _restore(name: str, thing: Any, saved: dict[str, Any]) -> None:
+    if name not in saved:
+        raise TraindeckError(
+            f"The checkpoint has no {name!r}; it has {_listed(saved)}. Resume with the script "
+            "that has saved it, or begin a new run."
+        )
     try:
-        _set_state(thing, state)
+        _set_state(thing, from_plain(saved[name]))
     except TraindeckError:
         raise
     except Exception as error:

@@ -1,7 +1,7 @@
 """States as trees of plain values, which a checkpoint can hold and reading never runs code.
 
-Plain are numbers, texts, bytes, None, lists, tuples, sets and dicts, and tensors. Arrays of NumPy
-and shards of FSDP are written as dicts with a tag.
+Plain are numbers, texts, bytes, None, lists, tuples, sets and dicts, and tensors. An array of NumPy
+is written as a dict with a tag.
 """
 
 from __future__ import annotations
@@ -44,53 +44,13 @@ def to_plain(value: Any, where: str) -> Any:
 def from_plain(value: Any) -> Any:
     """Return what `to_plain` was given, apart from types of containers."""
     if isinstance(value, dict):
-        kind = value.get(_TAG)
-        if kind == "array":
+        if value.get(_TAG) == "array":
             array = value["value"]
             array = array.numpy() if hasattr(array, "numpy") else array
             return array[()] if value["scalar"] else array
-        if kind == "shard":
-            return Shard(value["local"], value["dim"], value["shape"], value["stride"])
         return {key: from_plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(from_plain(entry) for entry in value)
-    return value
-
-
-class Shard:
-    """This rank's part of a tensor that FSDP has divided; `with_mesh` makes it that again."""
-
-    def __init__(self, local: Any, dim: Any, shape: Any, stride: Any) -> None:
-        self._local = local
-        self._dim = dim
-        self._shape = shape
-        self._stride = stride
-
-    def with_mesh(self, mesh: Any) -> Any:
-        """Return the divided tensor on the devices of `mesh`."""
-        from torch.distributed.tensor import DTensor, Replicate
-        from torch.distributed.tensor import Shard as Placement
-
-        placement = Replicate() if self._dim is None else Placement(self._dim)
-        device = "cpu" if mesh.device_type == "cpu" else f"cuda:{_torch().cuda.current_device()}"
-        return DTensor.from_local(
-            self._local.to(device),
-            mesh,
-            [placement],
-            run_check=False,
-            shape=_torch().Size(self._shape),
-            stride=tuple(self._stride),
-        )
-
-
-def with_mesh(value: Any, mesh: Any) -> Any:
-    """Return `value` with every Shard in it as a divided tensor."""
-    if isinstance(value, Shard):
-        return value.with_mesh(mesh)
-    if isinstance(value, dict):
-        return {key: with_mesh(entry, mesh) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(with_mesh(entry, mesh) for entry in value)
     return value
 
 
@@ -118,26 +78,11 @@ def _plain_tensor(value: Any, where: str) -> Any:
         return value
     if not isinstance(value, torch.Tensor):
         return None
-    if type(value).__name__ == "DTensor":
-        return _plain_shard(value, where)
     if value.is_meta or type(value).__name__.startswith("Uninitialized"):
         raise _refusal(where, value, "a tensor that has no values yet")
     if type(value) is not torch.Tensor and type(value).__name__ not in ("Parameter", "Buffer"):
         raise _refusal(where, value)
     return value.detach()
-
-
-def _plain_shard(value: Any, where: str) -> Any:
-    placements = value.placements
-    if len(placements) != 1 or not (placements[0].is_shard() or placements[0].is_replicate()):
-        raise _refusal(where, value, f"a tensor divided as {placements}")
-    return {
-        _TAG: "shard",
-        "local": value.detach().to_local(),
-        "dim": placements[0].dim if placements[0].is_shard() else None,
-        "shape": list(value.shape),
-        "stride": list(value.stride()),
-    }
 
 
 def _is_named_tuple(value: Any) -> bool:

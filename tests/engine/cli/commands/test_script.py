@@ -27,8 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "train.py").write_text("print(1)\n")
     (tmp_path / "spread.py").write_text(TORCH)
     (tmp_path / "keras_workers.py").write_text("tf.distribute.MultiWorkerMirroredStrategy()\n")
-    (tmp_path / "calls.py").write_text("import traindeck, torch\n")
-    (tmp_path / "calls_keras.py").write_text("import traindeck\nimport keras\n")
+    (tmp_path / "calls.py").write_text("import torch, traindeck\ntraindeck.keep()\n")
     (tmp_path / "nets").mkdir()
     (tmp_path / "nets" / "fit.py").write_text(TORCH)
     monkeypatch.chdir(tmp_path)
@@ -95,8 +94,7 @@ def test_the_file_that_stands_for_a_command(
         ("spread.py", "cpu:0", "script/single"),
         ("spread.py", "cpu:0,cpu:1", "script/torchrun"),
         ("keras_workers.py", "cpu:0,cpu:1", "script/tf_config"),
-        ("calls.py", "cpu:0,cpu:1", "script/ddp"),
-        ("calls_keras.py", "cpu:0,cpu:1", "script/mirrored"),
+        ("calls.py", "cpu:0,cpu:1", "script/single"),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -143,7 +141,7 @@ def test_how_a_script_resumes_may_look_like_an_option(started: list[RunSpec], va
         ("--devices cpu:0 --var RANK=2 -- train.py", "is set by the strategy"),
         ("--devices cpu:0 --resume-with '--x \"' -- train.py", "cannot be read"),
         ("--devices cpu:0 --resume-with '{last}' -- train.py", "know {latest} only"),
-        ("--devices cpu:0 --strategy ddp -- train.py", "does not import traindeck"),
+        ("--devices cpu:0 --strategy ddp -- train.py", "script/ddp is no longer there"),
         ("--devices cpu:0 --seed 3 -- train.py", sentence("only-with-calls-of-module-traindeck")),
         (
             "--devices cpu:0,cpu:1 --strategy torchrun -- python -m torch.distributed.run x.py",
@@ -200,7 +198,7 @@ def test_the_equivalent_command_is_read_back_as_the_same_spec(
     monkeypatch.setenv("SOME_TOKEN", "hush")
     spec = RunSpec(
         recipe=str(folder / "calls.py"),
-        strategy="script/fsdp",
+        strategy="script/single",
         devices=("cpu:0", "cpu:1"),
         name="it's $HOME",
         command=("calls.py", "--x", "a b", "--", "-y"),

@@ -253,7 +253,7 @@ def test_only_settings_that_a_script_can_follow_are_shown(form: RunForm) -> None
 def test_a_script_with_calls_is_resumed_exactly(form: RunForm, script: Path) -> None:
     assert form.script_page.resume_arguments.refusal == ""
     assert form.strategy.strategy().name == "script/single"
-    script.write_text("import traindeck\n" + SOURCE)
+    script.write_text("from traindeck import keep\n" + SOURCE)
     form._watch.check()
     assert "exactly" in form.script_page.resume_arguments.refusal
     form.advanced.groups["Training"].heading.setChecked(True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.supervisor.script_attempt import free_ports
 from tests.resources.in_script.traindeck.conftest import Bare, Start
 from tests.support.sentences import sentence
 
@@ -45,8 +46,12 @@ def test_a_killed_run_resumes_bit_for_bit(start: Start) -> None:
         assert again.lines()[:-1] == run.lines()[step:20]
 
 
-def test_what_loader_workers_draw_resumes_bit_for_bit(start: Start) -> None:
-    arguments = ("noise=1", "workers=2", "persistent=1")
+@pytest.mark.parametrize(
+    "arguments",
+    [("noise=1", "workers=2"), ("workers=2", "persistent=1")],  # those that stay draw on
+    ids=lambda each: each[-1],
+)
+def test_loader_workers_resume_bit_for_bit(start: Start, arguments: tuple[str, ...]) -> None:
     run = start("digits.py", *arguments, every={"steps": 7})
     assert run.wait() == [0], run.output()
     again = start("digits.py", *arguments, folder="again", checkpoint=run.saved(7))
@@ -54,53 +59,103 @@ def test_what_loader_workers_draw_resumes_bit_for_bit(start: Start) -> None:
     assert again.lines() == run.lines()[7:]
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_two_ranks_train_as_one(start: Start, strategy: str) -> None:
-    # 65 samples: the last batch has one, so that the second rank has none.
-    arguments = ("dropout=0", "samples=65")
-    single = start("digits.py", *arguments, folder="single")
-    run = start("digits.py", *arguments, strategy=strategy, ranks=2, every={"steps": 7})
-    assert run.wait() == [0, 0], run.output()
-    assert single.wait() == [0]
-    ends = [_sums(script.lines(rank)[-1]) for script, rank in ((single, 0), (run, 0), (run, 1))]
-    assert ends[1] == pytest.approx(ends[0], rel=1e-5)
-    assert ends[2] == ends[1]
-    assert run.frames("plan")[-1]["replicas"] == 2
-
-    again = start(
-        "digits.py",
-        *arguments,
-        strategy=strategy,
-        ranks=2,
-        folder="again",
-        checkpoint=run.saved(7),
-    )
-    assert again.wait() == [0, 0], again.output()
-    assert [again.lines(0), again.lines(1)] == [run.lines(0)[7:], run.lines(1)[7:]]
-
-
-def _sums(line: str) -> list[float]:
-    return [float.fromhex(word) for word in line.split()[1:5]]
-
-
-def test_stop_pause_and_checkpoint_come_at_one_step_of_all_ranks(start: Start) -> None:
-    arguments = ("epochs=4000", "dropout=0")
-    run = start("digits.py", *arguments, strategy="ddp", ranks=2)
+def test_stop_pause_and_checkpoint_come_between_two_batches(start: Start) -> None:
+    run = start("digits.py", "epochs=4000")
     run.wait_for(lambda: run.frames("epoch"))
     run.act("checkpoint", 1, kinds=["request"])
-    run.wait_for(lambda: run.frames("saved") and run.frames("saved", 1))
+    run.wait_for(lambda: run.frames("saved"))
     run.act("pause", 2)
-    run.wait_for(lambda: run.frames("paused") and run.frames("paused", 1))
+    run.wait_for(lambda: run.frames("paused"))
     run.act("resume", 3)
-    run.wait_for(lambda: run.frames("resumed", 1))
+    run.wait_for(lambda: run.frames("resumed"))
     run.act("stop", 4)
-    assert run.wait() == [0, 0], run.output()
-    for kind in ("saved", "paused", "resumed", "stopping"):
-        steps = [[f["step"] for f in run.frames(kind, rank)] for rank in (0, 1)]
-        assert steps[0] == steps[1] != [], kind
+    assert run.wait() == [0], run.output()
+    assert [f["step"] for f in run.frames("paused")] == [f["step"] for f in run.frames("resumed")]
     assert [f["number"] for f in run.frames("saved")] == [1, 4]
     step = run.frames("stopping")[0]["step"]
-    assert sorted(p.name for p in run.saved(step).iterdir()) == ["rank0.pt", "rank1.pt"]
+    assert [p.name for p in run.saved(step).iterdir()] == ["rank0.pt"]
+
+
+RANKS = """
+import sys, time, torch, traindeck
+from torch import distributed, nn
+distributed.init_process_group("gloo")
+model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if "keep" in sys.argv:
+    traindeck.keep(model=model)
+for epoch in traindeck.epochs(1000):
+    for batch in traindeck.batches([torch.ones(2, 4)] * 5):
+        loss = model(batch).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        traindeck.log(mine=loss)
+        time.sleep(0.01)
+    if epoch == 0:
+        traindeck.checkpoint()
+"""
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> str:
+    (tmp_path / "ranks.py").write_text(RANKS)
+    return "ranks.py"
+
+
+def test_several_ranks_are_watched_as_without_calls(start: Start, ranks: str) -> None:
+    run = start(ranks, ranks=2)
+    run.wait_for(lambda: run.frames("saved"))
+    run.act("stop", 4)
+    run.wait()
+    assert [rank for rank in (0, 1) if not run.frames("stopping", rank)] == []
+    steps = [run.frames("stopping", rank)[0]["step"] for rank in (0, 1)]
+    assert steps[0] == steps[1]
+    assert [step for step, _ in run.points("train/mine")][:3] == [1, 2, 3]
+    assert not run.frames("calls")
+    [notice] = [each for each in run.notices if "traindeck" in each]
+    assert sentence("loops-of-ranks-begin-at-0") in notice
+    assert not [each for each in run.frames("notice", 1) if "traindeck" in each["text"]]
+
+
+def test_several_ranks_keep_nothing(start: Start, ranks: str, tmp_path: Path) -> None:
+    run = start(ranks, "keep", ranks=2)
+    assert run.wait() == [1, 1]
+    assert sentence("keep-is-for-one-process") in run.failure
+    again = start(ranks, ranks=2, folder="again", checkpoint=tmp_path)
+    assert again.wait() == [1, 1]
+    assert sentence("loops-of-ranks-begin-at-0") in again.failure
+
+
+def test_ranks_that_have_not_met_yet_are_told_at_the_first_step(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "early.py").write_text(
+        """
+import torch, traindeck
+from torch import distributed, multiprocessing
+def work(rank):
+    traindeck.keep(state={})
+    way = "tcp://127.0.0.1:PORT"
+    distributed.init_process_group("gloo", init_method=way, rank=rank, world_size=2)
+    for batch in traindeck.batches([1, 2]): pass
+if __name__ == "__main__":
+    multiprocessing.spawn(work, nprocs=2)
+""".replace("PORT", str(*free_ports(1)))
+    )
+    run = start("early.py")
+    assert run.wait() == [1]
+    assert sentence("ranks-have-not-met") in run.output()
+
+
+@pytest.mark.parametrize("name", ["place", "mean", "scope", "replicated", "device", "rank"])
+def test_what_is_gone_says_what_to_do_instead(tmp_path: Path, bare: Bare, name: str) -> None:
+    script = tmp_path / "old.py"
+    script.write_text(
+        f"try:\n    from traindeck import {name}\nexcept RuntimeError as error: print(error)\n"
+    )
+    [line] = bare(script)
+    assert line.startswith(f"traindeck.{name} is no longer there: ")
 
 
 def test_a_checkpoint_is_opened_without_running_code(start: Start) -> None:

@@ -1,4 +1,4 @@
-"""The parts of the calls: plain states, files, schedules, batches and their shares."""
+"""The parts of the calls: plain states, files, schedules, names of series."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_a_state_survives_its_file(tmp_path: Path) -> None:
         "random": random.Random(1).getstate(),
         "big": 2**100,
     }
-    files.write(str(tmp_path), 0, {"state": to_plain(state, "state")})
-    found = from_plain(files.read(str(tmp_path), 0)["state"])
+    files.write(str(tmp_path), {"state": to_plain(state, "state")})
+    found = from_plain(files.read(str(tmp_path))["state"])
     assert torch.equal(found["tensor"], state["tensor"])
     assert np.array_equal(found["array"], state["array"])
     assert (found["scalar"], type(found["scalar"])) == (0.5, np.float32)
@@ -55,9 +55,9 @@ def test_without_torch_the_file_holds_arrays(
 
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     state = {"array": np.ones((2, 2)), 1: (2, [b"x", {3}], 1 + 2j), "text": "é"}
-    files.write(str(tmp_path), 0, {"state": to_plain(state, "state")})
+    files.write(str(tmp_path), {"state": to_plain(state, "state")})
     assert [path.name for path in tmp_path.iterdir()] == ["rank0.npz"]
-    found = from_plain(files.read(str(tmp_path), 0)["state"])
+    found = from_plain(files.read(str(tmp_path))["state"])
     assert np.array_equal(found.pop("array"), state.pop("array"))
     assert found == state
 
@@ -87,34 +87,20 @@ def test_a_damaged_part_is_refused(tmp_path: Path) -> None:
 
     torch.save({"code": print}, tmp_path / "rank0.pt")
     with pytest.raises(TraindeckError, match=sentence("holds-code-which-is-never-run").pattern):
-        files.read(str(tmp_path), 0)
-    with pytest.raises(TraindeckError, match="no part of rank 1"):
-        files.read(str(tmp_path), 1)
+        files.read(str(tmp_path))
+    (tmp_path / "rank0.pt").unlink()
+    with pytest.raises(TraindeckError, match=r"has no rank0\.pt"):
+        files.read(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("strategy", "world", "refusal"),
-    [
-        ("single", 1, sentence("saved-by-more-ranks-than-run-has").pattern),
-        ("ddp", 3, sentence("this-run-has-ranks", ranks=3, strategy="script/ddp").pattern),
-        ("fsdp", 2, sentence("this-run-has-ranks", ranks=2, strategy="script/fsdp").pattern),
-        ("ddp", 2, ""),
-    ],
-)
-def test_other_ranks_are_refused(tmp_path: Path, strategy: str, world: int, refusal: str) -> None:
+@pytest.mark.parametrize("tree", [{"format": 1, "kept": {}}, {"weights": 1}])
+def test_a_checkpoint_that_these_calls_did_not_save_is_refused(tmp_path: Path, tree: Any) -> None:
     from traindeck import TraindeckError
     from traindeck._state import checkpoint, files
-    from traindeck._surroundings import Surroundings
 
-    part = {"format": 1, "strategy": "ddp", "world_size": 2}
-    files.write(str(tmp_path), 0, part | {"kept": {"model": 1, "own": 2}})
-    files.write(str(tmp_path), 1, part | {"kept": {"own": 3}})
-    own = Surroundings(True, strategy, 1 if world == 2 else 0, 0, world, "", str(tmp_path))
-    if refusal:
-        with pytest.raises(TraindeckError, match=refusal):
-            checkpoint.read(own)
-    else:  # what is the same on all ranks, only rank 0 has saved
-        assert checkpoint.read(own)["kept"] == {"model": 1, "own": 3}
+    files.write(str(tmp_path), tree)
+    with pytest.raises(TraindeckError, match="was not saved by this version"):
+        checkpoint.read(str(tmp_path))
 
 
 def test_names_become_series() -> None:
@@ -143,46 +129,3 @@ def test_a_schedule_knows_what_is_due() -> None:
     losses = [0.5, 0.4, 0.6, float("nan")]
     due = [schedule.epoch_ended(n, {"validation/loss": v}) for n, v in enumerate(losses, start=1)]
     assert due == [{"best"}, {"best", "epochs"}, set(), {"epochs"}]
-
-
-def test_a_batch_is_divided_by_its_samples() -> None:
-    from traindeck import TraindeckError
-    from traindeck._source import IterableSource, Part
-
-    batches = [{"x": np.arange(5), "labels": list("abcde")}]
-    parts = []
-    for rank in (0, 1):
-        source = IterableSource(batches, rank, 2, True)
-        source.begin(0, 0)
-        (whole,) = source.batches()
-        own = source.divide(whole)
-        parts.append((own["x"].tolist(), own["labels"], source.part(whole)))
-    assert parts == [([0, 2, 4], ["a", "c", "e"], Part(3, 5)), ([1, 3], ["b", "d"], Part(2, 5))]
-    assert [part.weight(2) for _, _, part in parts] == [1.2, 0.8]
-    with pytest.raises(TraindeckError, match="Say batches"):
-        IterableSource(batches, 0, 2, None).begin(0, 0)
-
-
-def test_a_generator_draws_apart_and_is_skipped() -> None:
-    from traindeck._source import IterableSource
-    from traindeck._state.random_state import RandomState, drawing_from
-
-    def endless() -> Iterator[float]:
-        while True:
-            yield random.random()
-
-    class Data:
-        def __iter__(self) -> Iterator[float]:
-            return endless()
-
-    start = RandomState.now()
-    source = IterableSource(Data(), 0, 1, None)
-    source.begin(0, 0)
-    found = []
-    for _, value in zip(range(4), source.batches(), strict=False):
-        found.append(value)
-        random.random()  # as dropout would
-    again = IterableSource(Data(), 0, 1, None)
-    with drawing_from(start):
-        again.begin(2, 0)
-    assert [next(again.batches()), next(again.batches())] == found[2:]

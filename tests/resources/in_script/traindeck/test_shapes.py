@@ -16,18 +16,33 @@ PYTHONS_39 = sorted(map(str, PYENV.glob("versions/3.9.*/bin/python")))
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("shape", ["gan", "accumulate", "zip", "break", "steps", "sampler"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "gan",
+        "accumulate",
+        "zip",
+        "break",
+        "steps",
+        "sampler",
+        "weighted",
+        "stream",
+        "nested",
+        "no epochs",
+    ],
+)
 def test_a_loop_of_this_shape_resumes(start: Start, bare: Bare, shape: str) -> None:
-    run = start("shapes.py", shape, every={"steps": 4})
+    run = start("shapes.py", shape, every={"steps": 1})
     assert run.wait() == [0], run.output()
-    if shape != "sampler":  # a sampler of one's own draws apart from the training
-        assert run.lines() == bare("shapes.py", shape)
+    assert run.lines() == bare("shapes.py", shape)
     steps = 6 if shape == "accumulate" else 24 if shape == "break" else 15
     assert run.frames("points")[-1]["step"] == steps  # optimizer steps
-    again = start("shapes.py", shape, folder="again", checkpoint=run.saved(4))
-    assert again.wait() == [0], again.output()
-    done = 9 if shape == "accumulate" else 4  # batches: 5 in an epoch, of which the last waits
-    assert again.lines() == run.lines()[done:]
+    # Within the first epoch, at its end, and within the second one.
+    for step in (4, 5, 8) if shape != "accumulate" else (4,):
+        again = start("shapes.py", shape, folder=f"from-{step}", checkpoint=run.saved(step))
+        assert again.wait() == [0], again.output()
+        done = 9 if shape == "accumulate" else step  # of 5 batches in an epoch, the last waits
+        assert again.lines() == run.lines()[done:]
 
 
 def test_a_step_whose_body_ends_with_break_counts_and_is_saved(start: Start) -> None:
@@ -46,7 +61,7 @@ def test_a_step_whose_body_ends_with_break_counts_and_is_saved(start: Start) -> 
 def test_only_a_loop_that_the_script_leaves_on_purpose_is_saved(
     start: Start, tmp_path: Path, python: str, last: str, saves: bool
 ) -> None:
-    """After an error, the other ranks do not come to a checkpoint."""
+    """After an error, what is kept may be half changed."""
     (tmp_path / "left.py").write_text(
         "import traindeck\ntraindeck.keep(state={})\n"
         "def bar(of):\n    for one in of: yield one\n"

@@ -46,7 +46,6 @@ def main():
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, 2))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     scheduler = StepLR(optimizer, step_size=1, gamma=0.7)
-    model, optimizer = traindeck.place(model, optimizer)
     best = {"accuracy": 0.0}
     traindeck.keep(model=model, optimizer=optimizer, scheduler=scheduler, best=best)
     for epoch in traindeck.epochs(EPOCHS):
@@ -66,8 +65,7 @@ def main():
         best["accuracy"] = max(best["accuracy"], right / 40)
         traindeck.log(val_accuracy=right / 40)
         scheduler.step()
-    sums = [parameter.detach().sum() for parameter in model.parameters()]
-    sums = [float(s.full_tensor() if hasattr(s, "full_tensor") else s) for s in sums]
+    sums = [float(parameter.detach().sum()) for parameter in model.parameters()]
     print("end", *(s.hex() for s in sums), best, optimizer.param_groups[0]["lr"], flush=True)
 
 

@@ -52,7 +52,7 @@ model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.1), nn.Linear(8, 
 critic = nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 critics = torch.optim.Adam(critic.parameters())
-model, critic, optimizer, critics = traindeck.place(model, critic, optimizer, critics)
+traindeck.keep(model=model, critic=critic, optimizer=optimizer, critics=critics)
 
 
 def train(batch, number=0):

@@ -1,7 +1,6 @@
-"""A TensorFlow loop of one's own with calls: on one device, or mirrored on several."""
+"""A TensorFlow loop of one's own with calls."""
 
 import os
-import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
@@ -11,22 +10,25 @@ import numpy as np
 import tensorflow as tf
 import traindeck
 
-SAMPLES = int(sys.argv[1]) if len(sys.argv) > 1 else 70
+SAMPLES = 70
 keras.utils.set_random_seed(1)
-with traindeck.scope():
-    model = keras.Sequential(
-        [keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)]
-    )
-    optimizer = keras.optimizers.Adam(0.01)
-    model, optimizer = traindeck.place(model, optimizer)
-    entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+model = keras.Sequential(
+    [
+        keras.Input((8,)),
+        keras.layers.Dense(16, activation="relu"),
+        keras.layers.Dropout(0.25),
+        keras.layers.Dense(2),
+    ]
+)
+optimizer = keras.optimizers.Adam(0.01)
+optimizer.build(model.trainable_variables)
+entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 traindeck.keep(model=model, optimizer=optimizer)
 inputs = np.random.default_rng(0).normal(size=(SAMPLES, 8)).astype("float32")
 targets = (inputs.sum(1) > 0).astype("int32")
 data = tf.data.Dataset.from_tensor_slices((inputs, targets)).shuffle(100).batch(16)
 
 
-@traindeck.replicated
 @tf.function
 def train(batch):
     x, y = batch
