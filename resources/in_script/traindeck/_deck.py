@@ -61,7 +61,6 @@ class Deck:
         self._saved_step = -1
         self._plan: dict[str, int | None] = {}
         self._requested: set[str] = set()
-        self._saves_at_stop = True
 
     # Who counts the steps -------------------------------------------------------------------
 
@@ -97,7 +96,7 @@ class Deck:
             if self.client.rank() == 0:
                 self.client.notice(text)
             return False
-        if not self.client.calls_begin():
+        if not self.client.calls_begin(self._save_on_request, self._stop):
             return False
         if self._checkpoint:
             self._resume()
@@ -283,55 +282,19 @@ class Deck:
         self._requested |= self._schedule.due(before, self.step)
 
     def _act(self) -> None:
-        stop: int | None = None
-        acts = self.client.due(self.step)
-        for act in acts:
-            stop = self._do(act, stop)
-        if stop is not None:
-            self._stop(stop)
+        self.client.boundary(self.step)
         if self._requested:
             self._save(self._requested)
-        elif not acts:
-            return
-        self.client.goes_on()
 
-    def _do(self, act: Any, stop: int | None) -> int | None:
-        """Do one command. Return the number of the Stop, if there was one."""
-        if act.what == "stop":
-            self._saves_at_stop = bool(act.details.get("save", True))
-            return int(act.number)
-        if act.what == "checkpoint":
-            self._save(set(act.details.get("kinds") or ["request"]), act.number)
-        elif act.what == "pause":
-            return self._pause(stop)
-        elif act.what == "empty_cache":
-            self._empty_cache()
-        return stop
+    def _save_on_request(self, step: int, act: Any) -> None:
+        self._save(set(act.details.get("kinds") or ["request"]), act.number)
 
-    def _pause(self, stop: int | None) -> int | None:
-        self.client.send({"kind": "paused", "step": self.step})
-        self.client.flush()
-        while stop is None:
-            self.client.wait()
-            for act in self.client.due(self.step, is_paused=True):
-                if act.what == "resume":
-                    self.client.send({"kind": "resumed", "step": self.step})
-                    return None
-                if act.what != "pause":
-                    stop = self._do(act, stop)
-        return stop
-
-    def _stop(self, number: int) -> None:
-        if self.kept and self._saves_at_stop:
-            self._save({"last", *self._requested}, number)
-        self.client.send({"kind": "stopping", "step": self.step, "number": number})
+    def _stop(self, step: int, act: Any) -> None:
+        if self.kept and act.details.get("save", True):
+            self._save({"last", *self._requested}, act.number)
+        self.client.send({"kind": "stopping", "step": step, "number": act.number})
         self.client.flush()
         raise Stopped
-
-    def _empty_cache(self) -> None:
-        if self.torch is not None:
-            device, freed = self.torch.empty_cache()
-            self.client.send({"kind": "cache_emptied", "device": device, "freed": freed})
 
     def _end_epoch(self, *, is_last: bool) -> None:
         metrics = self.figures.end_epoch()
@@ -474,6 +437,7 @@ class Deck:
         )
         self.client.send({"kind": "doing", "what": "training", "step": self.step})
         self.client.flush()
+        self.client.goes_on()
 
     def _tree(self) -> Plain:
         """Return a checkpoint in plain values."""

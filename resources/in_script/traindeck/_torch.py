@@ -76,14 +76,6 @@ class TorchState:
         found = {p for m in models if isinstance(m, nn.Module) for p in m.parameters()}
         return sum(parameter.numel() for parameter in found if parameter.requires_grad)
 
-    def empty_cache(self) -> tuple[str, int]:
-        """Give unused memory of the GPU back; return its name and the bytes."""
-        if not torch.cuda.is_available():
-            return "cpu", 0
-        before = torch.cuda.memory_reserved()
-        torch.cuda.empty_cache()
-        return f"cuda:{torch.cuda.current_device()}", before - torch.cuda.memory_reserved()
-
     def _follow_gradients(self) -> None:
         original = torch.autograd.backward
 

@@ -34,6 +34,10 @@ class Act(NamedTuple):
     details: dict[str, Any]
 
 
+Command = Callable[[int, Act], None]
+"""Carries out a command after a step."""
+
+
 class Agreement:
     """One rank's side of it. `rank` and `world` are asked when they are needed."""
 
@@ -171,8 +175,8 @@ class Control:
     def __init__(self, agreement: Agreement, send: Callable[[dict[str, Any]], None]) -> None:
         self.agreement = agreement
         self._send = send
-        self.save: Callable[[int, Act], None] = lambda step, act: None
-        self.stop: Callable[[int, Act], None] = lambda step, act: None
+        self.save: Command = lambda step, act: None
+        self.stop: Command = lambda step, act: None
         self.empty_cache: Callable[[], None] = lambda: None
         self.paused_seconds = 0.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from traindeck_watch import current
-from traindeck_watch.agreement import Act
+from traindeck_watch.agreement import Act, Command
 from traindeck_watch.link import Frame
 from traindeck_watch.loggers import media
 from traindeck_watch.throughput import fit_sizes as fit_sizes
@@ -26,12 +26,12 @@ def is_in_run() -> bool:
     return current() is not None
 
 
-def calls_begin() -> bool:
-    """Level 1 counts the steps and carries out commands from now on; hooks only capture.
+def calls_begin(save: Command, stop: Command) -> bool:
+    """Level 1 counts the steps, and `save`s and `stop`s at them; from now on hooks only capture.
 
     Returns whether it does: not in a process beside the one that trains.
     """
-    return _watch().take_calls()
+    return _watch().take_calls(save, stop)
 
 
 def at(done: int, epoch: int | None = None, samples: int | None = None) -> None:
@@ -109,14 +109,9 @@ def notice(text: str) -> None:
     _watch().notice(text)
 
 
-def due(step: int, *, is_paused: bool = False) -> list[Act]:
-    """Return what all ranks do at this boundary, after `step`."""
-    return _watch().agreement.due(step, is_paused=is_paused)
-
-
-def wait() -> None:
-    """Wait a moment for a command, during a pause."""
-    _watch().agreement.wait()
+def boundary(step: int) -> None:
+    """Carry out the commands that are due after `step`."""
+    _watch().carry_out(step)
 
 
 def request_checkpoint() -> None:

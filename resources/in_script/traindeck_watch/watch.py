@@ -17,7 +17,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, TypeVar, cast
 
 from traindeck_watch import role
-from traindeck_watch.agreement import Act, Agreement, Control, Stopped
+from traindeck_watch.agreement import Act, Agreement, Command, Control, Stopped
 from traindeck_watch.link import Frame, Link, identity_of
 from traindeck_watch.printed import Printed
 from traindeck_watch.recorder import Recorder
@@ -200,14 +200,15 @@ class Watch:
         self.step = before
         self.notice(_IN_TURN + "their steps are counted on, and their curves follow each other.")
 
-    def take_calls(self) -> bool:
-        """Level 1 counts the steps and carries out the commands, unless another process trains."""
+    def take_calls(self, save: Command, stop: Command) -> bool:
+        """Level 1 counts the steps, saves and stops, unless another process trains."""
         self.calls_are_used = True
         if not self._started_training:
             self.begin_training()
         if self.is_silent:
             self.calls_are_used = False
             return False
+        self.control.save, self.control.stop = save, stop
         self.recorder.put({"kind": "calls"})
         return True
 
@@ -348,8 +349,12 @@ class Watch:
             self._insist()
         if self.agreement.is_idle:
             return
+        self.carry_out(self.step)
+
+    def carry_out(self, step: int) -> None:
+        """Do what is due after `step`. Raises what a Stop does."""
         begin = self.control.paused_seconds
-        self.control.boundary(self.step)
+        self.control.boundary(step)
         if self.control.paused_seconds != begin:
             self.throughput.goes_on()
 

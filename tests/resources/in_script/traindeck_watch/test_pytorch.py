@@ -151,7 +151,7 @@ import sys
 import traindeck_watch
 watch = traindeck_watch.current()
 if "calls" in sys.argv:
-    watch.take_calls()
+    watch.take_calls(print, print)
 for _ in range(3):
     watch.count_step()
     watch.record("train/loss", float(watch.step))
