@@ -27,7 +27,6 @@ class Hello(_Frame, frozen=True, tag="hello"):
     pid: int
     python: str = ""
     argv: tuple[str, ...] = ()
-    calls: bool = False
 
 
 class Calls(_Frame, frozen=True, tag="calls"):

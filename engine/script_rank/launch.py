@@ -100,7 +100,6 @@ def environment_of(
         "TRAINDECK_LINK": str(launch.exchange.socket),
         "TRAINDECK_LINK_KEY": key,
         "TRAINDECK_RUN_FOLDER": str(run_folder),
-        "TRAINDECK_SEED": str(spec.seed),
         "TRAINDECK_CHECKPOINT": str(run_folder / checkpoint_files.FOLDER / launch.checkpoint)
         if launch.checkpoint
         else "",

@@ -123,9 +123,7 @@ class Link:
     def leads(self, connection: Connection, frame: Frame) -> bool:
         """Return whether `connection` is the leader; the first one that trains becomes it."""
         if self.leader is None and (
-            connection.hello.calls
-            or isinstance(frame, Calls | Saved)
-            or (isinstance(frame, NewPoints) and frame.step > 0)
+            isinstance(frame, Calls | Saved) or (isinstance(frame, NewPoints) and frame.step > 0)
         ):
             self.leader = connection
             _log.info("process %d leads", connection.hello.pid)

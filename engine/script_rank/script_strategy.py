@@ -12,7 +12,6 @@ from engine.spec.strategy import Strategy, WorkerPlan, one_process, one_process_
 
 _ON_REQUEST = "the weights of any other script are saved when asked, and every so many minutes"
 _WITH_CALLS = {
-    "seed": ("A seed counts", "any other script draws its own random numbers"),
     "checkpoint_steps": ("Saving every so many steps works", _ON_REQUEST),
     "checkpoint_epochs": ("Saving every so many epochs works", _ON_REQUEST),
     "checkpoint_best": ("Saving the best works", _ON_REQUEST),

@@ -32,7 +32,7 @@ DECIDED_BY_SCRIPT = frozenset(
         *("batch_size", "epochs", "learning_rate", "optimizer", "momentum", "weight_decay"),
         *("schedule", "warmup_steps", "accumulation", "clip_norm", "precision", "compile"),
         *("loader_workers", "backend", "cross_device", "memory_limit_mib", "microbatches"),
-        *("gradient_norm", "deterministic", "workers_per_device", "steps", "on_oom"),
+        *("gradient_norm", "deterministic", "workers_per_device", "steps", "on_oom", "seed"),
     }
 )
 """Fields of a spec that describe a training of a recipe; a script trains as it was written."""

@@ -17,7 +17,7 @@ from typing import Any
 class Link:
     """A connection to the process of the rank, which answers a stop, a checkpoint and a pause."""
 
-    def __init__(self, *, calls: bool = False) -> None:
+    def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(os.environ["TRAINDECK_LINK"])
         self._read = b""
@@ -26,7 +26,7 @@ class Link:
         self.run = Path(os.environ["TRAINDECK_RUN_FOLDER"])
         self.schedule: dict[str, Any] = {}
         key = os.environ["TRAINDECK_LINK_KEY"]
-        self.send("hello", key=key, pid=os.getpid(), python="3", argv=[], calls=calls)
+        self.send("hello", key=key, pid=os.getpid(), python="3", argv=[])
 
     def send(self, kind: str, **frame: Any) -> None:
         content = json.dumps({"kind": kind, **frame}).encode()

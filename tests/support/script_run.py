@@ -64,7 +64,6 @@ class ScriptRun:
         self._logs = [run_folder / f"output-{rank}.txt" for rank in range(ranks)]
         shared = {
             "TRAINDECK_RUN_FOLDER": str(run_folder),
-            "TRAINDECK_SEED": "0",
             "TRAINDECK_CHECKPOINT": str(checkpoint or ""),
             "OMP_NUM_THREADS": "1",
             **(variables or {}),

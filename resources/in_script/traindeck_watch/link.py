@@ -61,7 +61,6 @@ class Link:
                 "pid": os.getpid(),
                 "python": ".".join(map(str, sys.version_info[:3])),
                 "argv": list(getattr(sys, "argv", [])),
-                "calls": False,
             }
         )
 

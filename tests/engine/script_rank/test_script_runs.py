@@ -797,7 +797,8 @@ def test_the_schedule_reaches_a_script_with_calls(scripts: Scripts) -> None:
         from script_double import Link
         if False:
             from traindeck import keep
-        link = Link(calls=True)
+        link = Link()
+        link.send("calls")
         while not link.schedule:
             link.acts()
             time.sleep(0.01)

@@ -142,7 +142,10 @@ def test_how_a_script_resumes_may_look_like_an_option(started: list[RunSpec], va
         ("--devices cpu:0 --resume-with '--x \"' -- train.py", "cannot be read"),
         ("--devices cpu:0 --resume-with '{last}' -- train.py", "know {latest} only"),
         ("--devices cpu:0 --strategy ddp -- train.py", "script/ddp is no longer there"),
-        ("--devices cpu:0 --seed 3 -- train.py", sentence("only-with-calls-of-module-traindeck")),
+        (
+            "--devices cpu:0 --checkpoint-steps 3 -- train.py",
+            sentence("only-with-calls-of-module-traindeck"),
+        ),
         (
             "--devices cpu:0,cpu:1 --strategy torchrun -- python -m torch.distributed.run x.py",
             sentence("starts-processes-of-all-ranks-itself"),
@@ -207,7 +210,6 @@ def test_the_equivalent_command_is_read_back_as_the_same_spec(
         interpreter="/bin/sh",
         resume_arguments="--resume {latest}",
         output_figures=False,
-        seed=3,
         max_restarts=2,
     )
     command = train_command(spec)

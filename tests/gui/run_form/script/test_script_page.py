@@ -256,8 +256,10 @@ def test_a_script_with_calls_is_resumed_exactly(form: RunForm, script: Path) -> 
     script.write_text("from traindeck import keep\n" + SOURCE)
     form._watch.check()
     assert "exactly" in form.script_page.resume_arguments.refusal
-    form.advanced.groups["Training"].heading.setChecked(True)
-    assert form.field("seed").isVisibleTo(form)
+    for group in form.advanced.groups.values():
+        group.heading.setChecked(True)
+    assert form.field("checkpoint_best").isVisibleTo(form)
+    assert not form.field("seed").isVisibleTo(form)
 
 
 def test_a_script_that_changes_on_disk_keeps_what_was_typed(

@@ -118,6 +118,30 @@ def test_several_ranks_are_watched_as_without_calls(start: Start, ranks: str) ->
     assert not [each for each in run.frames("notice", 1) if "traindeck" in each["text"]]
 
 
+def test_ranks_that_the_script_starts_itself_log_too(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "spawn.py").write_text(
+        """
+import torch, traindeck
+from torch import distributed, multiprocessing, nn
+def work(rank):
+    way = "tcp://127.0.0.1:PORT"
+    distributed.init_process_group("gloo", init_method=way, rank=rank, world_size=2)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in traindeck.batches([torch.ones(2, 4)] * 5):
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
+        traindeck.log(mine=rank)
+if __name__ == "__main__":
+    multiprocessing.spawn(work, nprocs=2)
+""".replace("PORT", str(*free_ports(1)))
+    )
+    run = start("spawn.py")
+    assert run.wait() == [0], run.output()
+    assert run.points("train/mine") == [(step, 0.0) for step in range(1, 6)]
+
+
 def test_several_ranks_keep_nothing(start: Start, ranks: str, tmp_path: Path) -> None:
     run = start(ranks, "keep", ranks=2)
     assert run.wait() == [1, 1]
