@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -36,7 +37,11 @@ class Pass:
             batches, self._start = self.source.begin(self._loader)
             return batches
         self.done, self.is_finished, self._start = saved["done"], saved["finished"], saved["start"]
-        return iter(()) if self.is_finished else self.source.go_on(self._loader, saved)
+        if self.is_finished:
+            return iter(())
+        if self.counts_steps:  # there may be fewer steps than are done
+            return itertools.islice(self._loader, self.done, None)
+        return self.source.go_on(self._loader, saved)
 
     def plain(self) -> Plain:
         """Return its place for a checkpoint."""

@@ -53,6 +53,17 @@ def test_a_step_whose_body_ends_with_break_counts_and_is_saved(start: Start) -> 
     assert (saved["step"], saved["kinds"]) == (4, ["last", "steps"])
 
 
+def test_fewer_steps_than_are_done_end_at_once(start: Start, tmp_path: Path) -> None:
+    script = "import sys, traindeck\ntraindeck.keep(state={})\n"
+    script += "for step in traindeck.steps(int(sys.argv[1])): print(step)\n"
+    (tmp_path / "count.py").write_text(script)
+    run = start("count.py", "5", every={"steps": 3})
+    assert run.wait() == [0], run.output()
+    for steps, lines in (("2", []), ("4", ["3"])):
+        again = start("count.py", steps, folder=f"to-{steps}", checkpoint=run.saved(3))
+        assert (again.wait(), again.lines()) == ([0], lines), again.output()
+
+
 @pytest.mark.parametrize(
     ("last", "saves"),
     [("break", True), ("return", True), ("raise ValueError", False), ("1 / 0", False)],
