@@ -131,6 +131,9 @@ class Server:
         self._environment = dict(os.environ)
         self._left = deque([*kind.modules, *kind.later_modules])
         self._importer: threading.Thread | None = None
+        self._has_imported = threading.Event()
+        """Set by the importer before it wakes the main thread, and is still alive."""
+
         self._problem = ""
         self._thread_starters: dict[int, str] = {}
         self._strangers: dict[Connection, bytes] = {}
@@ -154,7 +157,7 @@ class Server:
                 self._handle(key.fileobj)
             if self._reap() or self._leftovers:
                 self._end_leftovers()
-            if self._importer and self._importer.is_alive():
+            if self._importer and not self._has_imported.is_set():
                 for _, connection in self._waiting:
                     self._tell(connection, protocol.Importing(self._at_low_priority))
                 self._check()
@@ -191,6 +194,7 @@ class Server:
         return receiving
 
     def _start_importer(self) -> None:
+        self._has_imported.clear()
         self._importer = threading.Thread(target=self._import, daemon=True)
         self._importer.start()
 
@@ -215,6 +219,7 @@ class Server:
             traceback.print_exc()
             text = str(error) or type(error).__name__
             self._problem = f"its imports failed: {text}; see {self._files.log}"
+        self._has_imported.set()
         self._sending.send(b"\0")
 
     def _note_threads(self, starter: str) -> None:

@@ -13,7 +13,7 @@ from engine.templates.kinds import TemplateKind
 _DOCTORED = ("broken", "no_fork", "slow", "talkative", "thread")
 MODULES = {
     "light": "json",
-    "later": "json",
+    "later": "tests.support.imported_by_templates.slow",
     **{name: f"tests.support.imported_by_templates.{name}" for name in _DOCTORED},
 }
 

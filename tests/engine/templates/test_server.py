@@ -444,10 +444,35 @@ def test_an_unused_template_makes_room_for_a_run_that_needs_another_one(
     until(lambda: is_gone(first))
 
 
+NOT_MUCH_LATER = (
+    "import sys; assert 'tests.support.imported_by_templates.much_later' not in sys.modules"
+)
+
+
 def test_a_worker_does_not_wait_for_the_modules_that_are_imported_later(
-    templates: LightTemplates,
+    templates: LightTemplates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = "import sys; assert 'tests.support.imported_by_templates.much_later' not in sys.modules"
-    assert templates.run(code, "later") == 0
+    monkeypatch.setenv("IMPORT_LASTS_UNTIL", "/")
+    assert templates.run(NOT_MUCH_LATER, "later") == 0
+    _assert_all_is_imported(templates)
+
+
+def test_a_worker_that_is_asked_for_before_those_modules_does_not_wait_for_them(
+    templates: LightTemplates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IMPORT_LASTS_UNTIL", str(tmp_path / "asked"))
+    client.start(LIGHT_KINDS["later"])
+    connection = until(lambda: _connected(templates.files("later")))
+    protocol.send(connection, templates.request(NOT_MUCH_LATER))
+    assert isinstance(protocol.receive(connection), protocol.Importing)
+    (tmp_path / "asked").touch()
+    while isinstance(answer := protocol.receive(connection), protocol.Importing):
+        pass
+    assert isinstance(answer, protocol.Forked)
+    assert ForkedProcess(answer, connection).wait() == 0
+    _assert_all_is_imported(templates)
+
+
+def _assert_all_is_imported(templates: LightTemplates) -> None:
     until(lambda: (state := templates.state("later")) and state.is_ready)
-    assert templates.run(code.replace("not in", "in"), "later") == 0
+    assert templates.run(NOT_MUCH_LATER.replace("not in", "in"), "later") == 0
