@@ -318,7 +318,8 @@ def _parser() -> Parser:
         json,
         there,
     )
-    _add_warm(add("warm", "load frameworks in advance, so that runs start at once", json))
+    warm = add("warm", "keep frameworks loaded, so that runs start at once, or do not", json, there)
+    warm.add_argument("choice", nargs="?", choices=["on", "off"], metavar="on|off")
     add("recipes", "list the built-in recipes", json)
     env = add("env", "the Pythons that runs can use: add, make, list, check, remove", there)
     _add_env(env, log, json, there)
@@ -602,28 +603,6 @@ def _add_runs(parser: Parser) -> None:
     parser.add_argument("--csv", action="store_true", help="print CSV with exact values")
 
 
-def _add_warm(parser: Parser) -> None:
-    from engine.templates.kinds import KINDS
-
-    either = parser.add_mutually_exclusive_group()
-    either.add_argument(
-        "--framework",
-        choices=KINDS,
-        action="append",
-        default=[],
-        help="load only this one; may be given several times (default: all)",
-    )
-    either.add_argument("--list", action="store_true", help="load none, list those that are there")
-    either.add_argument(
-        "--off",
-        action="store_true",
-        help="unload them, and let no window and no run load them again",
-    )
-    either.add_argument(
-        "--allow", action="store_true", help="let them be loaded again: the opposite of --off"
-    )
-
-
 def _add_run_options(parser: Parser, default: str = "") -> None:
     """Add the flags for the settings of the recipe and for the fields of a spec."""
     from engine.cli.options import add_options
@@ -845,8 +824,6 @@ def _run_here(options: argparse.Namespace) -> int | None:
             from engine.cli.commands import listings
 
             return listings.recipes(json=options.json)
-        case "warm":
-            return _warm(options)
         case "desktop-entry":
             from engine.cli.commands import desktop_entry
 
@@ -865,21 +842,9 @@ def _run_here(options: argparse.Namespace) -> int | None:
             return None
 
 
-def _warm(options: argparse.Namespace) -> int:
-    from engine.cli.commands import warm
-
-    if options.list:
-        return warm.show(json=options.json)
-    if options.off:
-        return warm.switch_off(json=options.json)
-    if options.allow:
-        return warm.switch_on(json=options.json)
-    return warm.load(options.framework, json=options.json)
-
-
 def _run_with(engine: Engine, options: argparse.Namespace) -> int:
     """Carry out a command by an engine."""
-    from engine.cli.commands import active_run, fsck, listings, queue, script, show
+    from engine.cli.commands import active_run, fsck, listings, queue, script, show, warm
     from engine.cli.commands.script import ScriptOptions
     from engine.cli.commands.train import resume, train
     from engine.cli.options import given_options
@@ -984,6 +949,8 @@ def _run_with(engine: Engine, options: argparse.Namespace) -> int:
             return listings.strategies(engine, json=options.json)
         case "devices":
             return listings.devices(engine, json=options.json)
+        case "warm":
+            return warm.switch(engine, options.choice, json=options.json)
         case "env":
             return _env(engine, options)
         case "sweep":

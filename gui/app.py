@@ -32,7 +32,7 @@ from gui.bridge.overview_reader import OverviewReader
 from gui.bridge.planning.planning import Planning
 from gui.bridge.run_files import RunFiles
 from gui.bridge.telemetry_reader import TelemetryReader
-from gui.bridge.template_keeper import TemplateKeeper, TemplateStatus
+from gui.bridge.template_keeper import TemplateKeeper
 from gui.devices.alarm_bar import AlarmBar
 from gui.devices.device_list import DeviceList
 from gui.doctor.doctor_dialog import DoctorDialog
@@ -474,17 +474,12 @@ class AppController(QObject):
 
     def _connect_templates(self) -> None:
         templates, window = self.templates, self.window
-        templates.status.connect(window.template_label.show_status)
-        templates.status.connect(self._tick_keep_loaded)
+        templates.switched.connect(window.keep_loaded.setChecked)
         templates.failed.connect(self.show_message)
         templates.want(self.form.template)
         self.form.template_changed.connect(templates.want)
         self.form.entered.connect(templates.return_to_form)
-        window.visibility_changed.connect(templates.set_visible)
         window.keep_loaded.triggered.connect(templates.switch)
-
-    def _tick_keep_loaded(self, status: TemplateStatus) -> None:
-        self.window.keep_loaded.setChecked(status.is_on)
 
     def _connect_window(self) -> None:
         window = self.window

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from engine.templates import client as templates
-from engine.templates.import_environment import read_at_import
+from engine.templates import protocol
+from engine.templates.differences import read_at_import
+from engine.templates.kinds import KINDS
 from engine.templates.protocol import FOLDER_VARIABLE
-from tests.support import sentences, tiers, trained_runs
+from tests.support import light_templates, sentences, tiers, trained_runs
 from tests.support.runs import end_runs
 
 if TYPE_CHECKING:
@@ -95,9 +96,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def end_templates() -> None:
     """End the templates of `$TRAINDECK_TEMPLATES`, and wait until they are gone."""
     left = []
-    for state in templates.end_all():
+    for kind in (*KINDS, *light_templates.LIGHT_KINDS):
+        pid = protocol.pid_of(protocol.Files(kind))
         with contextlib.suppress(psutil.NoSuchProcess):
-            left.append(psutil.Process(state.pid))
+            if pid and "traindeck template" in " ".join(psutil.Process(pid).cmdline()):
+                left.append(psutil.Process(pid))
+                left[-1].terminate()
     _, left = psutil.wait_procs(left, TEMPLATES_END_SECONDS)
     for process in left:
         process.kill()

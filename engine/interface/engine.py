@@ -399,6 +399,11 @@ class Engine(Protocol):
     def list_members(self) -> ClusterMembers:
         """Return the machines of the cluster that this one is in; none if it is in none."""
 
+    @offered(acts=True)
+    def keep_templates(self, on: bool | None) -> bool:
+        """Return whether frameworks stay loaded for the next runs; `on`: let them, or not, from now
+        on. Raises OSError."""
+
     @offered()
     def find_interpreter(self, name: str, framework: str, folder: str = "") -> str:
         """Return the path of a Python; empty: that of Traindeck itself.

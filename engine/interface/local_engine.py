@@ -78,6 +78,7 @@ from engine.sweeps.sweep import Sweep
 from engine.system import paths
 from engine.system.cancelled import Cancelled
 from engine.telemetry.given_gpus import given_gpus
+from engine.templates import client as templates
 from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.snapshot import Snapshot
 
@@ -358,6 +359,11 @@ class LocalEngine(Engine):
             return ClusterMembers(membership.members() if membership.cluster() else [])
         except membership.ClusterError as error:
             return ClusterMembers([], str(error))
+
+    def keep_templates(self, on: bool | None) -> bool:
+        if on is not None:
+            templates.switch(on=on)
+        return templates.is_switched_on()
 
     def find_interpreter(self, name: str, framework: str, folder: str = "") -> str:
         if not name:

@@ -17,7 +17,6 @@ from engine.environments import our_packages
 from engine.environments.activation import activated
 from engine.environments.needs import interpreter_problem
 from engine.processes import process_tree
-from engine.processes.confinement import own_confinement
 from engine.processes.control_group import ControlGroup
 from engine.processes.machine import rank_links
 from engine.processes.process import (
@@ -43,6 +42,7 @@ from engine.supervisor.inbox import (
 )
 from engine.system import paths
 from engine.templates import client as templates
+from engine.templates import differences
 from engine.templates.forked_process import ForkedProcess
 from engine.templates.kinds import SHARED_ENVIRONMENT, kind_for
 from engine.templates.protocol import Fork
@@ -194,10 +194,12 @@ class WorkerPool:
         """Let the template fork the workers; return each, or why there is none."""
         kind = kind_for(self._plan.strategy.framework, self._plan.recipe.framework)
         try:
-            confinement = own_confinement()
-        except OSError as error:
-            return repeat(templates.NoTemplate(str(error)))
-        requests = [Fork(*command, confinement) for command in commands]
+            shell = differences.of_shell()
+        except (ImportError, OSError):
+            return repeat(templates.NoTemplate("this system has no templates"))
+        if self._plan.control_group:
+            del shell[differences.CONTROL_GROUP]
+        requests = [Fork(*command, shell) for command in commands]
         return templates.fork_workers(kind, requests, lambda: self._is_ended)
 
     def _command(self, rank: int, extra_environment: dict[str, str]) -> _Command:

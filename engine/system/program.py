@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.processes.process import PROJECT
 
 CONSOLE_SCRIPT = "traindeck"
-WITHOUT_ON = ("cluster", "machines", "new-recipe", "desktop-entry", "recipes", "warm")
+WITHOUT_ON = ("cluster", "machines", "new-recipe", "desktop-entry", "recipes")
 """Commands that work on the machine of their terminal only: they have no `--on`."""
 
 IN_CHECKOUT = (PROJECT / "pyproject.toml").is_file()

@@ -26,14 +26,13 @@ def main(arguments: list[str], kinds: Mapping[str, TemplateKind] = KINDS) -> int
     gc.disable()  # garbage collection takes a fifth of the time of the imports
     parser = argparse.ArgumentParser(prog="python -m engine.templates")
     parser.add_argument("kind", choices=kinds)
-    parser.add_argument("--low-priority", action="store_true")
     parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
     parsed = parser.parse_args(arguments)
     kind = kinds[parsed.kind]
     # Before the imports: it moves the environment, to which libraries keep pointers.
     setproctitle(f"traindeck template {kind.name}")
     try:
-        server = Server(kind, at_low_priority=parsed.low_priority, idle_seconds=parsed.idle_seconds)
+        server = Server(kind, idle_seconds=parsed.idle_seconds)
     except BlockingIOError:
         return 0  # another template of this kind listens
     except OSError as error:
@@ -47,7 +46,7 @@ def main(arguments: list[str], kinds: Mapping[str, TemplateKind] = KINDS) -> int
 
 
 def run(kinds: Mapping[str, TemplateKind] = KINDS) -> None:
-    """Run `main`, and end at once: a thread may still import."""
+    """Run `main`, and end at once: imports may have left threads."""
     code = 1
     try:
         code = main(sys.argv[1:], kinds)

@@ -23,11 +23,10 @@ from setproctitle import setproctitle, setthreadtitle
 
 from engine.files.atomic_file import open_to_append
 from engine.processes import process
-from engine.processes.confinement import CannotAdopt, adopt
 from engine.system.streams import flush_output, write_error
 from engine.templates import protocol
 from engine.templates.kinds import TemplateKind
-from engine.templates.server import UNFIT, Job
+from engine.templates.server import Job
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -38,11 +37,6 @@ def run(kind: TemplateKind, job: Job) -> NoReturn:
     request, connection = job.request, job.connection
     try:
         os.setpgid(0, 0)
-        adopt(request.confinement)
-    except CannotAdopt as error:
-        print(f"A run cannot be served: {error}.", file=sys.stderr)  # the log of the template
-        os._exit(UNFIT)
-    try:
         _redirect_output(Path(request.log))
         os.chdir(request.folder)
         _set_environment(job.set_by_imports | request.environment)

@@ -27,14 +27,11 @@ from engine.templates.kinds import KINDS, SHARED_ENVIRONMENT, TemplateKind
 
 _log = logging.getLogger(__name__)
 
-IMPORT_SECONDS = 120.0
-"""Longest wait for a template that imports: its imports take as long as those of a worker."""
+ANSWER_SECONDS = 120.0
+"""Longest wait for a template, which answers when it has imported its modules."""
 
-LOW_PRIORITY_SECONDS = 10.0
-"""Longest wait for a template that imports at low priority: it may get no processor time."""
-
-ANSWER_SECONDS = 20.0
-"""Longest silence of a template that has a request: one that imports says so each second."""
+ASK_SECONDS = 5.0
+"""Longest wait for the state of a template; one that imports does not tell it."""
 
 _CONNECT_SECONDS = 20.0
 """Longest wait for a new template to listen, which it does before it imports."""
@@ -82,16 +79,18 @@ def switch(*, on: bool) -> None:
 
 
 def states() -> list[protocol.TemplateState]:
-    """Return the state of each template that listens."""
+    """Return the state of each template that answers."""
     return [state for kind in KINDS if (state := _request(kind, protocol.Ask()))]
 
 
-def end_all() -> list[protocol.TemplateState]:
-    """Ask all templates to end, and return their states; they wait for their workers."""
-    return [state for kind in KINDS if (state := _request(kind, protocol.End()))]
+def end_all() -> None:
+    """Ask all templates to end; they wait for their imports and their workers."""
+    for kind in KINDS:
+        with contextlib.suppress(OSError), protocol.connect(protocol.Files(kind)) as connection:
+            protocol.send(connection, protocol.End())
 
 
-def start(kind: TemplateKind, *, at_low_priority: bool = False) -> None:
+def start(kind: TemplateKind) -> None:
     """Start the template `kind` unless it listens already; return before its imports are done.
 
     Raises NoTemplate.
@@ -99,7 +98,7 @@ def start(kind: TemplateKind, *, at_low_priority: bool = False) -> None:
     try:
         protocol.connect(protocol.Files(kind.name)).close()
     except OSError:
-        _start_process(kind, at_low_priority)
+        _start_process(kind)
 
 
 def fork_workers(
@@ -118,9 +117,9 @@ def fork_workers(
         sent: list[Connection] = []
         try:
             sent.extend(_send(kind, request, is_cancelled) for request in left)
-            silence = _Silence()
+            deadline = time.monotonic() + ANSWER_SECONDS
             while left:
-                process = _answer(sent[0], silence, is_cancelled)
+                process = _answer(sent[0], deadline, is_cancelled)
                 del sent[0], left[0]
                 yield process
             return
@@ -134,27 +133,6 @@ def fork_workers(
                 connection.close()  # a worker that was forked for it ends
     for _ in left:
         yield problem
-
-
-class _Silence:
-    """When a caller gives up waiting for a template."""
-
-    def __init__(self) -> None:
-        self._begun = self._heard = time.monotonic()
-        self._longest = IMPORT_SECONDS
-
-    def heard(self, *, at_low_priority: bool) -> None:
-        """The template imports."""
-        self._heard = time.monotonic()
-        self._longest = LOW_PRIORITY_SECONDS if at_low_priority else IMPORT_SECONDS
-
-    def check(self) -> None:
-        """Raises NoTemplate."""
-        now = time.monotonic()
-        if now > self._heard + ANSWER_SECONDS:
-            raise NoTemplate("the template does not answer")
-        if now > self._begun + self._longest:
-            raise NoTemplate("the template did not finish its imports in time")
 
 
 def _send(
@@ -174,24 +152,22 @@ def _send(
 
 
 def _answer(
-    connection: Connection, silence: _Silence, is_cancelled: Callable[[], bool]
+    connection: Connection, deadline: float, is_cancelled: Callable[[], bool]
 ) -> ForkedProcess:
     """Wait for the answer to a `Fork` that was sent on `connection`. Raises NoTemplate."""
     try:
-        while not is_cancelled():
-            if not connection.poll(0.05):
-                silence.check()
-                continue
-            match protocol.receive(connection):
-                case protocol.Importing(at_low_priority):
-                    silence.heard(at_low_priority=at_low_priority)
-                case protocol.Forked() as forked:
-                    return _followed(forked, connection)
-                case protocol.Refused(reason, is_ending):
-                    raise _TemplateEnds(reason) if is_ending else NoTemplate(reason)
-                case _:
-                    raise NoTemplate("the template could not fork a worker")
-        raise NoTemplate("the start was cancelled")
+        while not connection.poll(0.05):
+            if is_cancelled():
+                raise NoTemplate("the start was cancelled")
+            if time.monotonic() > deadline:
+                raise NoTemplate("the template does not answer")
+        match protocol.receive(connection):
+            case protocol.Forked() as forked:
+                return _followed(forked, connection)
+            case protocol.Refused(reason, is_ending):
+                raise _TemplateEnds(reason) if is_ending else NoTemplate(reason)
+            case _:
+                raise NoTemplate("the template could not fork a worker")
     except (EOFError, OSError, msgspec.DecodeError) as error:
         raise _TemplateEnds(f"the template ended: {error}".rstrip(": ")) from error
 
@@ -216,7 +192,7 @@ def _connect_or_start(kind: TemplateKind, is_cancelled: Callable[[], bool]) -> C
         while not is_cancelled():
             code = has_ended() if has_ended else None  # asked before the attempt to connect
             try:
-                return protocol.connect(files, is_cancelled)
+                return protocol.connect(files)
             except (FileNotFoundError, ConnectionError):
                 pass  # none listens yet
             except OSError as error:
@@ -229,7 +205,7 @@ def _connect_or_start(kind: TemplateKind, is_cancelled: Callable[[], bool]) -> C
             if time.monotonic() > deadline:
                 raise NoTemplate(f"the template could not be started in time: see {files.log}")
             if has_ended is None and lock():
-                has_ended = _start_process(kind, at_low_priority=False)
+                has_ended = _start_process(kind)
             time.sleep(0.01)
     raise NoTemplate("the start was cancelled")
 
@@ -266,10 +242,10 @@ def _check_allowed() -> None:
     if not ON_LINUX or not hasattr(os, "pidfd_open"):
         raise NoTemplate("this system has no templates")
     if not is_switched_on():
-        raise NoTemplate(f"templates are switched off; `{call('warm --allow')}` switches them on")
+        raise NoTemplate(f"templates are switched off; `{call('warm on')}` switches them on")
 
 
-def _start_process(kind: TemplateKind, at_low_priority: bool) -> Callable[[], int | None]:
+def _start_process(kind: TemplateKind) -> Callable[[], int | None]:
     """Start the process of a template; return a function that returns its exit code, if it ended.
 
     If another process starts the same template meanwhile, one of them ends with the code 0. Raises
@@ -284,7 +260,6 @@ def _start_process(kind: TemplateKind, at_low_priority: bool) -> Callable[[], in
         process = start_module(
             kind.program,
             kind.name,
-            *(["--low-priority"] if at_low_priority else []),
             log=files.log,
             environment=inherited | SHARED_ENVIRONMENT | kind.environment | _OWN_VARIABLES,
             cwd=files.folder,
@@ -299,25 +274,14 @@ def _start_process(kind: TemplateKind, at_low_priority: bool) -> Callable[[], in
 
 
 def _request(kind: str, message: protocol.Message) -> protocol.TemplateState | None:
-    """Send `message` to the template `kind`, and return its state; None if none listens."""
-    files = protocol.Files(kind)
+    """Send `message` to the template `kind`, and return its state; None if it does not answer."""
     try:
-        with protocol.connect(files) as connection:
+        with protocol.connect(protocol.Files(kind)) as connection:
             protocol.send(connection, message)
-            if not connection.poll(protocol.HANDSHAKE_SECONDS):
-                raise TimeoutError
-            answer = protocol.receive(connection)
-    except TimeoutError:
-        return _silent_state(kind, protocol.pid_of(files))
+            answer = protocol.receive(connection) if connection.poll(ASK_SECONDS) else None
     except (EOFError, OSError, msgspec.DecodeError):
         return None
     return answer if isinstance(answer, protocol.TemplateState) else None
-
-
-def _silent_state(kind: str, pid: int) -> protocol.TemplateState:
-    """Return the state of a template that listens and does not answer: it may be stopped."""
-    problem = f"its process {pid} does not answer; `kill -KILL {pid}` ends it"
-    return protocol.TemplateState(kind, pid, False, 0, 0, 0.0, problem, answers=False)
 
 
 def _switch_file() -> Path:

@@ -20,17 +20,17 @@ _COMMON_MODULES = (
 )
 """What a worker imports besides its framework."""
 
-_LATER_MODULES = ("sklearn.datasets", "sklearn.model_selection")
-"""What the built-in recipes use."""
+_LAST_MODULES = ("sklearn.datasets", "sklearn.model_selection")
+"""What the built-in recipes use. It finds the frameworks that are there already."""
 
 _TORCH_MODULES = (
     *("torch", "engine.pytorch.trainer", "engine.pytorch.recipe.defaults"),
     *("engine.pytorch.parallelism.ddp", "torch.distributed", "torch.utils.data"),
+    *("engine.pytorch.parallelism.model_parallel", "safetensors.torch"),
 )
-_LATER_TORCH_MODULES = ("engine.pytorch.parallelism.model_parallel", "safetensors.torch")
-
-_TENSORFLOW_MODULES = ("tensorflow", "engine.tf.entry", "engine.tf.trainer", "engine.tf.parallel")
-_LATER_TENSORFLOW_MODULES = (
+_KERAS_MODULES = ("keras", "engine.pytorch.parallelism.keras_model")
+_TENSORFLOW_MODULES = (
+    *("tensorflow", "engine.tf.entry", "engine.tf.trainer", "engine.tf.parallel"),
     *("engine.tf.parallelism.multi_worker", "engine.tf.parallelism.ps_coordinator"),
     "engine.tf.parallelism.ps_task",
 )
@@ -47,9 +47,6 @@ class TemplateKind(NamedTuple):
 
     modules: tuple[str, ...]
     """The modules that it imports before it forks, in order."""
-
-    later_modules: tuple[str, ...]
-    """The modules that it imports when no worker is waited for."""
 
     environment: dict[str, str]
     """Variables that all its workers share, because they are read when the modules are imported."""
@@ -77,24 +74,21 @@ KINDS: Mapping[str, TemplateKind] = {
         TemplateKind(
             "torch",
             "PyTorch",
-            (*_COMMON_MODULES, *_TORCH_MODULES),
-            (*_LATER_MODULES, *_LATER_TORCH_MODULES),
+            (*_COMMON_MODULES, *_TORCH_MODULES, *_LAST_MODULES),
             {"KERAS_BACKEND": "torch"},
             "engine.pytorch.after_fork:set_up",
         ),
         TemplateKind(
             "keras-torch",
             "Keras on PyTorch",
-            (*_COMMON_MODULES, *_TORCH_MODULES, "keras", "engine.pytorch.parallelism.keras_model"),
-            (*_LATER_MODULES, *_LATER_TORCH_MODULES),
+            (*_COMMON_MODULES, *_TORCH_MODULES, *_KERAS_MODULES, *_LAST_MODULES),
             {"KERAS_BACKEND": "torch"},
             "engine.pytorch.after_fork:set_up",
         ),
         TemplateKind(
             "tensorflow",
             "TensorFlow",
-            (*_COMMON_MODULES, *_TENSORFLOW_MODULES),
-            (*_LATER_MODULES, *_LATER_TENSORFLOW_MODULES),
+            (*_COMMON_MODULES, *_TENSORFLOW_MODULES, *_LAST_MODULES),
             {"KERAS_BACKEND": "tensorflow"},
             "engine.tf.after_fork:set_up",
             "engine.tf.entry:shown_of_imports",

@@ -1,69 +1,36 @@
 """The messages between a template and the supervisors, and the files by which they find it.
 
-A template listens on a Unix socket in the data folder. A connection begins with an HMAC challenge
-in both directions, with a key that only this user can read. The template answers each message on
-its own, so that no caller makes the others wait.
+A template listens on a Unix socket that only this user may open, in a folder that only this user
+may enter. It reads one message of each connection.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
-import json
 import os
-import secrets
 import socket
 import struct
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import msgspec
 
-from engine.processes.confinement import Confinement
 from engine.processes.process import PROJECT, absolute_folder
 from engine.system.paths import home
 
-HANDSHAKE_SECONDS = 5.0
-"""Longest wait of a caller for the template during the handshake."""
-
 WHOLE_MESSAGE_SECONDS = 2.0
-"""Longest wait for the rest of a message that has begun, and for room to send one."""
+"""Longest wait for a message that is due, and for room to send one."""
 
-
-class Challenge(msgspec.Struct, frozen=True, tag="challenge"):
-    """The first message of a template: random bytes."""
-
-    nonce: bytes
-
-
-class Proof(msgspec.Struct, frozen=True, tag="proof"):
-    """The caller's answer: it knows the key; and its own random bytes."""
-
-    nonce: bytes
-    digest: bytes
-
-
-class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
-    """The template knows the key too, and reads requests from now on."""
-
-    digest: bytes
-
-
-class Interpreter(msgspec.Struct, frozen=True):
-    """What must be the same in a template and in its workers, because it cannot be changed."""
-
-    executable: str = sys.executable
-    prefix: str = sys.prefix
-    project: str = str(PROJECT)
+INSTALLATION = (sys.executable, sys.prefix, str(PROJECT))
+"""The interpreter of this process, its packages, and this project."""
 
 
 class Fork(msgspec.Struct, frozen=True, tag="fork"):
     """Ask for a worker: as if `python -m module arguments...` was started.
 
-    Answered by `Importing` (perhaps), then by `Forked` and later `Exited`, or by `Refused`.
+    Answered by `Forked` and later `Exited`, or by `Refused`.
     """
 
     module: str
@@ -75,14 +42,10 @@ class Fork(msgspec.Struct, frozen=True, tag="fork"):
     log: str
     """The file for stdout and stderr."""
 
-    confinement: Confinement
-    interpreter: Interpreter = Interpreter()
+    shell: dict[str, str]
+    """See `engine.templates.differences.of_shell`."""
 
-
-class Importing(msgspec.Struct, frozen=True, tag="importing"):
-    """The template still imports its modules, and will answer then; sent every second."""
-
-    at_low_priority: bool
+    installation: tuple[str, str, str] = INSTALLATION
 
 
 class Forked(msgspec.Struct, frozen=True, tag="forked"):
@@ -119,47 +82,22 @@ class Ask(msgspec.Struct, frozen=True, tag="ask"):
 
 
 class End(msgspec.Struct, frozen=True, tag="end"):
-    """Ask the template to end once its workers have ended; answered by `TemplateState`."""
+    """Ask the template to end once its workers have ended."""
 
 
 class TemplateState(msgspec.Struct, frozen=True, tag="state"):
-    """What a template does."""
+    """What a template does, once its imports are done."""
 
     kind: str
     pid: int
-    is_ready: bool
-    """Whether its imports are done."""
-
     workers: int
     """Number of its workers that run."""
-
-    memory: int
-    """Bytes of memory that only this template uses."""
-
-    idle_seconds: float
-    """Since its last worker ended, or since its imports were done."""
 
     problem: str = ""
     """A clause without a full stop: why it cannot fork."""
 
-    answers: bool = True
-    """Whether the template has sent this state itself."""
 
-
-Message = (
-    Challenge
-    | Proof
-    | Welcome
-    | Fork
-    | Importing
-    | Forked
-    | Run
-    | Refused
-    | Exited
-    | Ask
-    | End
-    | TemplateState
-)
+Message = Fork | Forked | Run | Refused | Exited | Ask | End | TemplateState
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
@@ -182,17 +120,22 @@ class Files:
 
     def __init__(self, kind: str) -> None:
         self.folder = folder()
-        self.control = self.folder / f"{kind}.json"
-        """The key and the pid, while the template listens; readable by its owner only."""
-
         self.socket = self.folder / f"{kind}.sock"
         self.lock = self.folder / f"{kind}.lock"
-        """Locked by the template that listens."""
+        """Locked by the template that listens; it holds the pid."""
 
         self.start_lock = self.folder / f"{kind}.start"
         """Locked by the caller that starts the template, until it listens."""
 
         self.log = self.folder / f"{kind}.log"
+
+
+def pid_of(files: Files) -> int:
+    """Return the pid of the template that listened last; 0 if its file cannot be read."""
+    try:
+        return int(files.lock.read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def send(connection: Connection, message: Message) -> None:
@@ -209,24 +152,12 @@ def receive(connection: Connection) -> Message:
         raise msgspec.DecodeError("nested too deeply, or not valid UTF-8") from error
 
 
-def pid_of(files: Files) -> int:
-    """Return the pid of the template that listens; 0 if its file cannot be read."""
-    try:
-        return int(json.loads(files.control.read_text())["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
+def connect(files: Files) -> Connection:
+    """Connect to the template of `files`, which may still import.
 
-
-def connect(files: Files, is_cancelled: Callable[[], bool] = lambda: False) -> Connection:
-    """Connect to the template of `files`.
-
-    Raises FileNotFoundError or ConnectionRefusedError if none listens; another OSError if it does
-    not answer, or does not know the key.
+    Raises FileNotFoundError or ConnectionRefusedError if none listens, and another OSError if it
+    has no room for callers.
     """
-    try:
-        key = bytes.fromhex(json.loads(files.control.read_text())["key"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise FileNotFoundError(f"{files.control} is damaged: {error}") from error
     end = socket.socket(socket.AF_UNIX)
     _limit(end)  # also the wait for room in the queue of a template that was stopped
     try:
@@ -235,32 +166,7 @@ def connect(files: Files, is_cancelled: Callable[[], bool] = lambda: False) -> C
     except OSError:
         end.close()
         raise
-    connection = Connection(end.detach())
-    try:
-        challenge = _next(connection, is_cancelled)
-        if not isinstance(challenge, Challenge):
-            raise ConnectionError("it did not greet")
-        nonce = secrets.token_bytes(32)
-        send(connection, Proof(nonce, _digest(key, b"caller", challenge.nonce, nonce)))
-        welcome = _next(connection, is_cancelled)
-        expected = _digest(key, b"template", challenge.nonce, nonce)
-        if not isinstance(welcome, Welcome) or not hmac.compare_digest(welcome.digest, expected):
-            raise ConnectionError("it does not know the key")
-    except (EOFError, msgspec.DecodeError) as error:
-        connection.close()
-        raise ConnectionError(str(error)) from error
-    except OSError:
-        connection.close()
-        raise
-    return connection
-
-
-def _next(connection: Connection, is_cancelled: Callable[[], bool]) -> Message:
-    deadline = time.monotonic() + HANDSHAKE_SECONDS
-    while not connection.poll(0.05):
-        if is_cancelled() or time.monotonic() > deadline:
-            raise TimeoutError
-    return receive(connection)
+    return Connection(end.detach())
 
 
 def listen(path: Path) -> socket.socket:
@@ -278,33 +184,11 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
-def accept(listener: socket.socket) -> tuple[Connection, bytes]:
-    """Accept a connection; return it and its challenge, which was sent. Raises OSError."""
+def accept(listener: socket.socket) -> Connection:
+    """Accept a connection. Raises OSError."""
     end, _ = listener.accept()
     _limit(end)
-    connection = Connection(end.detach())
-    nonce = secrets.token_bytes(32)
-    try:
-        send(connection, Challenge(nonce))
-    except OSError:
-        connection.close()
-        raise
-    return connection, nonce
-
-
-def welcome(connection: Connection, answer: Message, nonce: bytes, key: bytes) -> None:
-    """Welcome a caller whose `answer` to the challenge `nonce` proves that it knows the key.
-
-    Raises ConnectionError if it does not, and OSError.
-    """
-    expected = _digest(key, b"caller", nonce, answer.nonce) if isinstance(answer, Proof) else b""
-    if not isinstance(answer, Proof) or not hmac.compare_digest(answer.digest, expected):
-        raise ConnectionError("the caller does not know the key")
-    send(connection, Welcome(_digest(key, b"template", nonce, answer.nonce)))
-
-
-def _digest(key: bytes, role: bytes, template_nonce: bytes, caller_nonce: bytes) -> bytes:
-    return hmac.digest(key, b"\0".join((role, template_nonce, caller_nonce)), "sha256")
+    return Connection(end.detach())
 
 
 def _limit(end: socket.socket) -> None:

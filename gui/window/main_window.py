@@ -41,7 +41,6 @@ from gui.window.rail import Rail
 from gui.window.shortcuts import ShortcutsDialog, go_to_pane
 from gui.window.strip import LoneAlt, PageName, WindowStrip
 from gui.window.tab_order import TabOrder
-from gui.window.template_label import TemplateLabel
 from gui.window.window_layout import WindowLayout
 
 _PLOTS_HEIGHT = 150
@@ -201,8 +200,6 @@ class MainWindow(QMainWindow):
         self._panes = (self.strip, self.rail, *side, *centre)
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status)
-        self.template_label = TemplateLabel()
-        self.statusBar().addPermanentWidget(self.template_label)
         self.filter_action.triggered.connect(self._focus_filter)
         self.quit.triggered.connect(self.close)
         TabOrder(

@@ -24,7 +24,7 @@ from tools.screenshots.fake_telemetry import FakeTelemetry
 from tools.screenshots.pictures import State
 from tools.screenshots.recording import Recording
 from tools.screenshots.replayed_run import ReplayedRun, replay
-from tools.screenshots.window_states import STATES, show_template
+from tools.screenshots.window_states import STATES
 
 LONGEST = 240.0
 """Seconds until the window must show the runs."""
@@ -73,7 +73,6 @@ def window_in_state(state: State, qt_app: QApplication) -> Iterator[AppControlle
             stage.live.append_rest()
             app.reader.poll()
         stage.subject(app)
-        show_template(app)
         settle(app)
         yield app
     finally:

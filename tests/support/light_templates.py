@@ -13,13 +13,8 @@ from engine.templates.kinds import TemplateKind
 _DOCTORED = ("broken", "no_fork", "slow", "talkative", "thread")
 MODULES = {
     "light": "json",
-    "later": "tests.support.imported_by_templates.slow",
     **{name: f"tests.support.imported_by_templates.{name}" for name in _DOCTORED},
 }
-
-LATER_MODULES = tuple(
-    f"tests.support.imported_by_templates.{name}" for name in ("later", "much_later")
-)
 
 
 def set_up(environment: Mapping[str, str]) -> None:
@@ -38,7 +33,6 @@ LIGHT_KINDS = {
         name,
         name.title(),
         (module,),
-        LATER_MODULES if name == "later" else (),
         {},
         f"{__name__}:set_up",
         f"{__name__}:without_noise",

@@ -9,9 +9,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from engine.processes.confinement import own_confinement
 from engine.processes.process import PROJECT, Process, end_group, module_environment, start_module
-from engine.templates import client
+from engine.templates import client, differences
 from engine.templates.kinds import KINDS, SHARED_ENVIRONMENT
 from engine.templates.protocol import Fork
 
@@ -42,7 +41,8 @@ class Program:
             | {"CUDA_VISIBLE_DEVICES": "", "KERAS_TORCH_DEVICE": "cpu"}
             | variables
         )
-        request = Fork(module, [*arguments], environment, str(folder), str(log), own_confinement())
+        shell = differences.of_shell()
+        request = Fork(module, [*arguments], environment, str(folder), str(log), shell)
         [forked] = client.fork_workers(KINDS[kind], [request])
         self._process: Process = (
             start_module(module, *arguments, log=log, environment=environment)

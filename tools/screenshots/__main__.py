@@ -31,7 +31,7 @@ from tools.screenshots.fake_telemetry import FakeTelemetry
 from tools.screenshots.pictures import PICTURES, Picture
 from tools.screenshots.png_palette import with_palette
 from tools.screenshots.scene import Scene
-from tools.screenshots.window_states import STATES, show_template
+from tools.screenshots.window_states import STATES
 
 LONGEST_WAIT = 60.0
 """Seconds until the window must have read everything."""
@@ -96,7 +96,6 @@ def _draw(
         scene.live.append_rest()
         app.reader.poll()
     subject = scene.subject(app)
-    show_template(app)
     for picture in pictures:
         theme.set_choice(picture.theme)
         width, height = picture.logical_size

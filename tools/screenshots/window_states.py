@@ -7,10 +7,7 @@ from collections.abc import Callable
 from PySide6.QtWidgets import QWidget
 
 from engine.system import paths
-from engine.templates.kinds import KINDS
-from engine.templates.protocol import TemplateState
 from gui.app import AppController
-from gui.bridge.template_keeper import TemplateStatus
 from gui.devices.device_charts import TEN_MINUTES
 from tools.screenshots import fake_machine, machine_states, open_states, race_states, run_states
 from tools.screenshots.logged_media import add_media
@@ -23,15 +20,6 @@ from tools.screenshots.scene import Scene, curves_of_window, in_the_middle, repl
 
 _HOUR = 3600.0
 _COMPARED = ("single", "narrow", "dropout", "one-cycle")
-
-
-def show_template(app: AppController) -> None:
-    """Let the window say that the template of its form is ready; none is."""
-    kind = app.form.template or KINDS["torch"]
-    state = TemplateState(
-        kind.name, pid=4242, is_ready=True, workers=0, memory=290 * 2**20, idle_seconds=30.0
-    )
-    app.templates.status.emit(TemplateStatus(kind, True, (state,)))
 
 
 def running() -> Scene:

@@ -9,7 +9,6 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from engine.cli.commands import warm
 from engine.cli.commands.run_query import RunQuery, print_table, select
 from engine.cli.devices import why_not_there
 from engine.cli.output import (
@@ -128,8 +127,6 @@ def devices(engine: Engine, *, json: bool) -> Exit:
             out().print(f"\n{member.name} ({member.ip})", soft_wrap=True)
             if member.devices:
                 _print_devices(member.devices, member.name)
-        if not engine.machine:
-            out().print(warm.summary(), soft_wrap=True)
     notes = [f"The other machines of the cluster are not known. {problem}"] if problem else []
     notes += _notes(snapshot, found.given)
     for member in others:

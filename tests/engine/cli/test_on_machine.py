@@ -345,7 +345,10 @@ def test_a_script_goes_there_with_its_modules_and_runs(
 
 @pytest.mark.nightly
 @with_ssh
-def test_the_environments_are_those_of_that_machine(gpus: SshServer, capfd: Text) -> None:
+def test_the_switches_and_environments_are_those_of_that_machine(
+    gpus: SshServer, capfd: Text
+) -> None:
+    assert main(["warm", "--on", HOST]) == 0
     assert main(["env", "list", "--on", HOST]) == 0
     assert main(["env", "add", "mine", "--python", sys.executable, "--on", HOST]) == 0
     capfd.readouterr()
@@ -394,7 +397,6 @@ def test_what_cannot_be_honoured_there_is_refused_by_name(tmp_path: Path, capsys
         (["new-recipe", "--on", "lab"], sentence("works-on-this-machine-only")),
         (["machines", "list", "--on=lab"], sentence("works-on-this-machine-only")),
         (["machines", "--on", "lab"], sentence("works-on-this-machine-only")),
-        (["warm", "--on=lab"], sentence("works-on-this-machine-only")),
         (["train", "--on", ""], sentence("on-needs-name-of-machine")),
         (["runs", "--on="], sentence("on-needs-name-of-machine")),
     ],

@@ -117,7 +117,7 @@ def test_the_json_of_a_failed_run_has_the_failure_with_file_and_line(
         (["attach", "7000"], "", "There is no run 7000"),
         (["fsck", "7000"], "", "There is no run 7000"),
         (["queue", "--move", "7000", "sideways"], "", "A run can be moved up"),
-        (["warm", "--framework", "jax"], "", "--framework"),
+        (["warm", "jax"], "", "on|off"),
     ],
 )
 def test_what_is_refused_is_one_json_object_too(

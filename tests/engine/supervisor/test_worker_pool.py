@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from engine.processes import process
-from engine.processes.confinement import Confinement
 from engine.spec import catalog
 from engine.supervisor import worker_pool
 from engine.supervisor.inbox import (
@@ -24,7 +23,7 @@ from engine.supervisor.inbox import (
     WorkerLaunched,
 )
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
-from engine.templates import client
+from engine.templates import client, differences
 from engine.templates.client import NoTemplate
 from engine.templates.kinds import TemplateKind
 from engine.templates.protocol import Fork
@@ -118,13 +117,13 @@ def test_a_process_that_cannot_read_its_own_limits_starts_cold_workers(
 ) -> None:
     """As on other systems than Linux, or with a /proc that shows less."""
 
-    def fail() -> Confinement:
+    def fail() -> dict[str, str]:
         raise OSError("/proc/self/status cannot be read")
 
-    monkeypatch.setattr(worker_pool, "own_confinement", fail)
+    monkeypatch.setattr(differences, "of_shell", fail)
     reports: Reports = queue.SimpleQueue()
     launch(reports)
-    cold = LaunchedCold("/proc/self/status cannot be read")
+    cold = LaunchedCold("this system has no templates")
     assert received(reports) == [cold, *LAUNCHED, LaunchEnded()]
 
 

@@ -14,9 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.processes.confinement import own_confinement
 from engine.processes.process import module_environment
-from engine.templates import client
+from engine.templates import client, differences
 from engine.templates.forked_process import ForkedProcess
 from engine.templates.kinds import SHARED_ENVIRONMENT
 from engine.templates.protocol import Files, Fork, TemplateState
@@ -54,7 +53,7 @@ class LightTemplates:
             "environment": environment | changes.pop("variables", {}),
             "folder": str(self.folder.parent),
             "log": str(self.log),
-            "confinement": own_confinement(),
+            "shell": differences.of_shell(),
         }
         return Fork(**(settings | changes))
 
@@ -82,9 +81,7 @@ class LightTemplates:
     def start(self, kind: str = "light") -> TemplateState:
         """Start a template and wait until its imports are done."""
         client.start(LIGHT_KINDS[kind])
-        until(lambda: (state := self.state(kind)) and state.is_ready)
-        state = self.state(kind)
-        assert state
+        state: TemplateState = until(lambda: self.state(kind))
         return state
 
     def kill_workers(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from engine.templates import client, protocol
+from engine.templates import client, differences, protocol
 from engine.templates.client import NoTemplate
 from engine.templates.forked_process import ForkedProcess
 from tests.engine.templates.conftest import LightTemplates, is_gone, until
@@ -30,11 +30,10 @@ def test_the_first_start_makes_the_template_and_the_next_ones_use_it(
     assert client.states() == []
     assert templates.run("") == 0
     [state] = client.states()
-    assert (state.kind, state.is_ready, state.workers, state.problem) == ("light", True, 0, "")
-    assert state.memory > 2**20
+    assert (state.kind, state.workers, state.problem) == ("light", 0, "")
     worker = templates.fork(FOREVER)
     [state_now] = client.states()
-    assert (state_now.pid, state_now.workers, state_now.idle_seconds) == (state.pid, 1, 0.0)
+    assert (state_now.pid, state_now.workers) == (state.pid, 1)
     assert isinstance(worker, ForkedProcess)
 
 
@@ -72,7 +71,7 @@ def test_of_many_starts_at_once_one_makes_the_template(
 def test_two_processes_of_one_template_are_none_too_many(templates: LightTemplates) -> None:
     """The window starts one without looking for others; the second one ends."""
     first = templates.start().pid
-    has_ended = client._start_process(LIGHT, at_low_priority=False)
+    has_ended = client._start_process(LIGHT)
     until(lambda: has_ended() is not None)
     assert has_ended() == 0
     assert templates.start().pid == first
@@ -124,19 +123,18 @@ def test_without_templates_on_this_system_nothing_is_started(
 def test_a_stopped_template_is_given_up(
     templates: LightTemplates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "HANDSHAKE_SECONDS", 0.1)
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(client, "ASK_SECONDS", 0.1)
     pid = templates.start().pid
     os.kill(pid, signal.SIGSTOP)
     try:
         requests = [templates.request(), templates.request()]
         answers = list(client.fork_workers(LIGHT, requests))
-        [state] = client.states()
+        assert client.states() == []
     finally:
         os.kill(pid, signal.SIGCONT)
     assert [str(answer) for answer in answers] == [sentence("template-does-not-answer")] * 2
     assert isinstance(answers[0], NoTemplate)
-    assert (state.pid, state.answers) == (pid, False)
-    assert f"{pid} does not answer" in state.problem
 
 
 def test_a_template_that_stops_answering_is_given_up_and_its_late_workers_end(
@@ -167,28 +165,12 @@ def test_a_cancelled_start_ends_at_once(
     monkeypatch.setenv("IMPORT_LASTS_UNTIL", str(tmp_path / "never"))
     cancelled = threading.Event()
     client.start(LIGHT_KINDS["slow"])
-    until(lambda: templates.state("slow"))
     threading.Timer(0.3, cancelled.set).start()
     requests = [templates.request(), templates.request()]
     begun = time.monotonic()
     answers = list(client.fork_workers(LIGHT_KINDS["slow"], requests, cancelled.is_set))
-    assert time.monotonic() - begun < client.IMPORT_SECONDS / 2
+    assert time.monotonic() - begun < client.ANSWER_SECONDS / 2
     assert {str(answer) for answer in answers} == {"the start was cancelled"}
-
-
-def test_imports_that_last_too_long_are_given_up(
-    templates: LightTemplates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("IMPORT_LASTS_UNTIL", str(tmp_path / "never"))
-    monkeypatch.setattr(client, "LOW_PRIORITY_SECONDS", 0.2)
-    client.start(LIGHT_KINDS["slow"], at_low_priority=True)
-    until(lambda: templates.state("slow"))
-    assert str(templates.fork("", "slow")) == sentence("template-did-not-finish-imports")
-
-
-def test_only_the_imports_have_a_low_priority(templates: LightTemplates) -> None:
-    client.start(LIGHT, at_low_priority=True)
-    assert templates.run("import os; os._exit(os.nice(0))") == os.nice(0)
 
 
 def test_a_template_that_is_killed_before_its_answer_is_replaced(
@@ -252,20 +234,11 @@ def test_a_supervisor_without_free_descriptors_gets_no_worker(
     until(lambda: (state := templates.state()) and not state.workers)
 
 
-def test_another_environment_at_the_import_gets_a_new_template(
-    templates: LightTemplates, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = templates.start().pid
-    monkeypatch.setenv("TF_SOMETHING", "1")
-    show = "import os; assert os.environ['TF_SOMETHING'] == '1'"
-    assert templates.run(show) == 0
-    assert templates.start().pid != first
-
-
-def test_another_installation_gets_no_worker_of_this_one(templates: LightTemplates) -> None:
-    other = protocol.Interpreter(prefix="/another")
-    refusal = templates.fork("", interpreter=other)
-    assert str(refusal) == sentence("template-is-about-to-end")
+def test_a_run_of_another_installation_or_shell_is_refused(templates: LightTemplates) -> None:
+    refusal = templates.fork("", installation=("python", "/another", "/project"))
+    assert "another installation, /another" in str(refusal)
+    shell = differences.of_shell() | {"priority (nice)": "5"}
+    assert "another priority (nice)" in str(templates.fork("", shell=shell))
 
 
 @pytest.mark.parametrize("changes", [{"folder": "/nowhere"}, {"log": "/nowhere/worker.log"}])

@@ -13,7 +13,7 @@ import pynvml
 import pytest
 
 from engine.templates import client
-from engine.templates.client import IMPORT_SECONDS
+from engine.templates.client import ANSWER_SECONDS
 from engine.templates.kinds import KINDS
 from engine.templates.protocol import TemplateState
 from tests.engine.templates.conftest import until
@@ -76,7 +76,7 @@ def template(
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{driver}:{others}" if others else str(driver))
     monkeypatch.setenv("CALLS_OF_CUINIT", str(tmp_path / "calls"))
     client.start(KINDS[request.param])
-    [state] = until(_ready, IMPORT_SECONDS)
+    [state] = until(client.states, ANSWER_SECONDS)
     return state
 
 
@@ -87,9 +87,7 @@ def test_a_template_touches_no_device_and_keeps_little_memory(
     assert not (tmp_path / "calls").exists(), "cuInit was called"
     rollup = Path(f"/proc/{template.pid}/smaps_rollup").read_text().splitlines()
     memory = {line.split()[0]: int(line.split()[1]) * 1024 for line in rollup[1:]}
-    assert memory["Rss:"] < LARGEST_MEMORY
-    assert memory["Pss:"] < LARGEST_MEMORY
-    assert template.memory < LARGEST_MEMORY
+    assert memory["Anonymous:"] < LARGEST_MEMORY
 
 
 def test_the_double_of_the_driver_notes_when_it_is_initialised(
@@ -108,7 +106,7 @@ def test_a_template_holds_no_memory_of_a_gpu(processes: None, own_templates: Pat
         pytest.skip(f"no NVIDIA GPU: {error}")
     for kind in KINDS.values():
         client.start(kind)
-    states = until(lambda: len(ready := _ready()) == len(KINDS) and ready, IMPORT_SECONDS)
+    states = until(lambda: len(ready := client.states()) == len(KINDS) and ready, ANSWER_SECONDS)
     holders = set()
     for index in range(pynvml.nvmlDeviceGetCount()):
         device = pynvml.nvmlDeviceGetHandleByIndex(index)
@@ -122,10 +120,6 @@ def test_a_template_holds_no_memory_of_a_gpu(processes: None, own_templates: Pat
     for state in states:
         links = [_link(entry) for entry in Path(f"/proc/{state.pid}/fd").iterdir()]
         assert not [link for link in links if link.startswith("/dev/nvidia")]
-
-
-def _ready() -> list[TemplateState]:
-    return [state for state in client.states() if state.is_ready]
 
 
 def _link(entry: Path) -> str:

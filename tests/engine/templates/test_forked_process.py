@@ -16,7 +16,7 @@ import pytest
 from engine.processes.process import ON_LINUX, UNKNOWN_EXIT, start_time
 from engine.templates import forked_process
 from engine.templates.forked_process import ForkedProcess
-from engine.templates.protocol import Exited, Forked, Importing, Run, receive, send
+from engine.templates.protocol import Exited, Forked, Run, receive, send
 from tests.support.kernel import KERNEL_TELLS
 
 pytestmark = [
@@ -65,7 +65,6 @@ def test_the_worker_is_told_to_run_once_it_is_followed(
         ([Exited(-9, by_template=True)], -9),
         ([Exited(3, by_template=False)], 3),
         ([Exited(3, by_template=False), Exited(-11, by_template=True)], -11),
-        ([Importing(at_low_priority=False), Exited(4, by_template=True)], 4),
         ([], UNKNOWN_EXIT),
     ],
 )

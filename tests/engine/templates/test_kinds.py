@@ -7,7 +7,7 @@ import pkgutil
 
 import pytest
 
-from engine.templates.import_environment import read_at_import
+from engine.templates.differences import read_at_import
 from engine.templates.kinds import KINDS, SHARED_ENVIRONMENT, TemplateKind, everything, kind_for
 
 
@@ -27,7 +27,7 @@ def test_the_modules_of_a_kind_exist(kind: TemplateKind) -> None:
 
 
 def test_a_kind_without_a_filter_shows_everything() -> None:
-    shown = pkgutil.resolve_name(TemplateKind("a", "A", (), (), {}, "").shown)
+    shown = pkgutil.resolve_name(TemplateKind("a", "A", (), {}, "").shown)
     assert shown is everything
     assert shown("text\n", {}) == "text\n"
 

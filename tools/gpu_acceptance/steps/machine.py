@@ -17,6 +17,7 @@ import psutil
 from engine.processes.process import usable_processors
 from engine.telemetry.helper_client import snapshot_once
 from engine.templates import client as templates
+from engine.templates.kinds import KINDS
 from engine.templates.protocol import TemplateState
 from tools.gpu_acceptance.kit import ROOT, Kit
 from tools.gpu_acceptance.nvidia_smi import fields_of, used_mib
@@ -79,9 +80,9 @@ def facts(kit: Kit) -> None:
 def warm(kit: Kit) -> None:
     """The template: seconds, memory, and that it has touched no card."""
     begin = time.monotonic()
-    kit.run_main("warm", "--framework", "torch", seconds=50)
+    templates.start(KINDS["torch"])
     state = _torch_template()
-    while state and not state.is_ready and time.monotonic() < begin + kit.slow * TEMPLATE_SECONDS:
+    while state is None and time.monotonic() < begin + kit.slow * TEMPLATE_SECONDS:
         time.sleep(0.2)
         state = _torch_template()
     if state is None:
@@ -92,7 +93,6 @@ def warm(kit: Kit) -> None:
         "warm",
         seconds=round(time.monotonic() - begin, 1),
         problem=state.problem,
-        memory_mib=round(state.memory / 2**20),
         threads=psutil.Process(state.pid).num_threads(),
         nvidia_files=[link for link in _open_files(state.pid) if "nvidia" in link],
         libcuda_mapped="libcuda.so" in Path(f"/proc/{state.pid}/maps").read_text(),

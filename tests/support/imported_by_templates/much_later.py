@@ -1,1 +1,0 @@
-"""Is imported after `later`."""
