@@ -662,8 +662,9 @@ def _not_connected(run_id: str) -> str:
     if state.is_over:
         return f"Run {run_id} is not active: it takes no commands."
     return (
-        f"Run {run_id} is {state}, but takes no commands now: its supervisor listens again within "
-        "seconds, so try it once more. Stop works always."
+        f"Run {run_id} is {state}, but takes no commands: the way to its supervisor is lost, as "
+        f"when a program cleans the folder for temporary files. `{call(f'stop {run_id}')}` saves a "
+        "checkpoint and ends it; resumed, it takes commands again."
     )
 
 

@@ -71,8 +71,7 @@ def stop(run: str, *, now: bool) -> StoppingRun:
     if info.has_orphans:
         info = client.end_orphans(run, now=now)
         return StoppingRun(-1, f"The workers of run {run} have ended. {info.reason}")
-    if info.is_recorded or not info.state.is_over:  # its supervisor waits to record the end
-        check_active(info)
+    check_active(info)
     try:
         return StoppingRun(client.send(run, commands.Stop(now=now)))
     except StoppedBySignal as error:

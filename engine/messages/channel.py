@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import (
     Client,
     Connection,
-    Listener,
     answer_challenge,
     deliver_challenge,
 )
@@ -263,31 +262,19 @@ class Server:
         self._key = secrets.token_bytes(32)
         self._on_connection = on_connection
         self._control_file = folder / CONTROL_FILE
-        self._control = ""
         self._closing = threading.Event()
-        self._listen()
-        self._write_control()
-
-    def upkeep(self) -> None:
-        """Make again what was lost: the socket, the file with its address, or the thread.
-
-        A system may delete old files of its temporary folder. Called about every second.
-        """
+        # The path of a run folder may be too long for a socket.
+        self._listener = open_listener(backlog=64)
+        self._acceptor = threading.Thread(target=self._accept, daemon=True, name="accept")
         try:
-            if not self._acceptor.is_alive() or _inode(self._address) != self._socket_inode:
-                _log.info("the socket %s is lost, and made again", self._address)
-                lost = self._listener
-                self._listen()
-                with contextlib.suppress(OSError):
-                    lost.close()
-                self._write_control()
-            elif self._control_file.read_bytes() != self._control.encode():
-                self._write_control()
-        except FileNotFoundError:
-            with contextlib.suppress(OSError):  # the whole run folder may be gone
-                self._write_control()
-        except OSError as error:
-            _log.info("the control channel cannot be kept up: %s", error)
+            self._acceptor.start()
+        except RuntimeError as error:  # a limit for threads
+            self._listener.close()
+            raise OSError(str(error)) from error
+        address = str(self._listener.address)
+        _log.debug("listens at %s", address)
+        control = {"address": address, "key": self._key.hex(), "pid": os.getpid()}
+        write_atomically(self._control_file, json.dumps(control), mode=0o600)
 
     def close(self) -> None:
         """Stop listening; existing connections stay open."""
@@ -300,32 +287,11 @@ class Server:
         with contextlib.suppress(OSError):  # the socket may be deleted already
             self._listener.close()
 
-    def _listen(self) -> None:
-        # The path of a run folder may be too long for a socket.
-        self._listener = listener = open_listener(backlog=64)
-        # A thread that waits at a socket that was deleted waits until the process ends.
-        self._acceptor = threading.Thread(
-            target=self._accept, args=(listener,), daemon=True, name="accept"
-        )
-        try:
-            self._acceptor.start()
-        except RuntimeError as error:  # a limit for threads
-            listener.close()
-            raise OSError(str(error)) from error
-        self._address = str(listener.address)
-        self._socket_inode = _inode(self._address)
-        _log.debug("listens at %s", self._address)
-
-    def _write_control(self) -> None:
-        control = {"address": self._address, "key": self._key.hex(), "pid": os.getpid()}
-        self._control = json.dumps(control)
-        write_atomically(self._control_file, self._control, mode=0o600)
-
-    def _accept(self, listener: Listener) -> None:
-        while listener is self._listener and not self._closing.is_set():
+    def _accept(self) -> None:
+        while not self._closing.is_set():
             connection = None
             try:
-                connection = listener.accept()
+                connection = self._listener.accept()
                 threading.Thread(target=self._handshake, args=(connection,), daemon=True).start()
             except (
                 Exception
@@ -350,17 +316,6 @@ class Server:
         except Exception as error:  # not authentic, not in time, or a limit of this process
             _log.info("a client is not served: %r", error)
             connection.close()
-
-
-def _inode(address: str) -> int:
-    """Return the inode of the socket at `address`; 0 on a system whose addresses are no files; -1
-    if it is gone. Raises OSError."""
-    if os.name != "posix":
-        return 0
-    try:
-        return Path(address).stat().st_ino
-    except (FileNotFoundError, NotADirectoryError):
-        return -1
 
 
 class _Deadlined:

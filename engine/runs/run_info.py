@@ -168,7 +168,7 @@ def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
     reason = status.reason
     has_orphans = state is RunState.INTERRUPTED and presence.is_held(paths.workers_lock(folder))
     if state is RunState.INTERRUPTED:
-        causes = "the machine was restarted, or the supervisor was killed"
+        causes = "the machine was restarted, it was killed, or a disk did not take its end"
         if len(machines_of(spec.devices)) > 1:  # Ray ends a supervisor that has lost it
             causes = f"the head of the cluster has ended, {causes}"
         reason = f"Its supervisor is gone: {causes}."
@@ -275,7 +275,10 @@ def present(folder: Path, stored: RunStatus, patience: float = 0.0) -> Present:
     except msgspec.DecodeError:  # of another version
         return Present(stored, state)
     if told.state.is_over:
-        text = f"This end could not be recorded yet: {answer.write_problem}."
+        text = (
+            f"This end could not be recorded: {answer.write_problem}. Soon, the run is shown as "
+            "interrupted, and a resume goes on from its last checkpoint."
+        )
     elif answer.write_problem:
         text = (
             f"Its supervisor cannot record what happens: {answer.write_problem}. It keeps all in "

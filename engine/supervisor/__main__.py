@@ -36,7 +36,6 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import read_spec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, SignalReceived, Told
-from engine.supervisor.last_record import wait_until_recorded
 from engine.supervisor.message_validation import SeriesLimit
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
@@ -137,7 +136,7 @@ def main(arguments: list[str]) -> int:
         admission.leave()
         return 1
     store = BufferedStore(folder, run_store)
-    inbox.answer_status, inbox.upkeep = store.answer, server.upkeep
+    inbox.answer_status = store.answer
     follower = None
     try:
         ended = admission.wait_for_turn(store, inbox)
@@ -157,7 +156,8 @@ def main(arguments: list[str]) -> int:
             print(ended.reason, flush=True)
         _log.info("run %s: %s: %s", folder.name, ended.state, ended.reason)
         admission.leave()
-        wait_until_recorded(store, inbox)
+        if store.is_behind:
+            _log.info("the end of the run could not be recorded: %s", store.write_problem)
         if follower and not follower.close(LOG_SECONDS):
             print("The TensorBoard log of the run is not complete.", file=sys.stderr)
     finally:
@@ -168,7 +168,6 @@ def main(arguments: list[str]) -> int:
             run_store.close()
         admission.leave()
         lock.release()
-        store.open_folder.close()
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -23,10 +24,8 @@ from engine.repair.kept_files import keep_files
 from engine.runs.run_state import RunStatus, fold
 from engine.runs.store.run_store import FILE_NAME, RunStore
 from engine.spec.recipe_copy import KeptFile
-from engine.supervisor.disk_reserve import DiskReserve
 from engine.supervisor.message_validation import SeriesLimit
 from engine.supervisor.store_backups import StoreBackups
-from engine.system.open_folder import OpenFolder
 
 _log = logging.getLogger(__name__)
 
@@ -112,13 +111,9 @@ class BufferedStore:
         """Whether the disk has accepted some of the waiting entries, and the others will follow."""
 
         self._retry_at = 0.0
-        self._reserve = DiskReserve(folder)
         self.backups = StoreBackups(folder)
         """Asked for one after each checkpoint, and after each rewind, which makes the last one old.
         """
-
-        self.open_folder = OpenFolder(folder)
-        """The run folder, also after it was renamed."""
 
         self._identity: tuple[int, int] | None = None
         self._unreachable = ""
@@ -134,17 +129,18 @@ class BufferedStore:
         self.device_names: dict[str, str] = {}
         """What people call the devices, such as `GPU 0`, by their names in the spec."""
 
-        self._write_problem = self._reserve.create()
+        self._refusal = ""
+        """Why the disk does not take the waiting entries."""
 
     @property
     def write_problem(self) -> str:
         """Why the run folder cannot be written, in a few words; empty if it can."""
-        return self._write_problem or self._unreachable
+        return self._refusal or self._sync.problem or self._unreachable
 
     @property
     def is_full(self) -> bool:
         """Whether the problem is that the disk is full, so that the user has to make room."""
-        return self._write_problem in _FULL
+        return self.write_problem in _FULL
 
     @property
     def is_behind(self) -> bool:
@@ -221,15 +217,9 @@ class BufferedStore:
                 self._committed(len(self._waiting))
             except sqlite3.Error as error:
                 self._block(error)
-                self._write_waiting()  # the reserve has made room
         elif self._is_draining or time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             self._write_waiting()
-        self._write_problem = self._write_problem or self._sync.problem
-        if self._write_problem and not self._blocked and time.monotonic() >= self._retry_at:
-            self._retry_at = time.monotonic() + RETRY_SECONDS
-            if not self._reserve.create():
-                self._write_problem = self._sync.problem
 
     def when_durable(self, then: Callable[[], None]) -> None:
         """Commit, and call `then` once no power cut can lose the entries any more.
@@ -282,9 +272,8 @@ class BufferedStore:
             else:
                 break
             self.commit()
-        self._reserve.delete()
         if self._blocked:
-            return False  # it may be closed once more
+            return False
         return self._sync.close(max(0.0, deadline - time.monotonic()))
 
     def is_missing(self) -> bool:
@@ -354,9 +343,8 @@ class BufferedStore:
     def _block(self, error: sqlite3.Error) -> None:
         """Keep the entries in memory. SQLite has rolled back all that are not committed."""
         self._blocked, self._is_draining = True, False
-        self._write_problem = _SHORT_REASONS.get(str(error), "") or self._reserve.why_not()
-        self._write_problem = self._write_problem or str(error)
-        self._reserve.delete()
+        self._refusal = _SHORT_REASONS.get(str(error), "") or _why_no_file(self._folder)
+        self._refusal = self._refusal or str(error)
         self._retry_at = 0.0
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF in _PROGRAM_ERRORS:
             raise error
@@ -382,6 +370,8 @@ class BufferedStore:
         except sqlite3.Error:
             return  # the entries wait for the next attempt
         self._is_draining = self._blocked = bool(self._waiting)
+        if not self._blocked:
+            self._refusal = ""
 
     def _committed(self, count: int) -> None:
         """Forget the oldest `count` entries, which are committed now, and have them synced."""
@@ -418,8 +408,7 @@ _PROGRAM_ERRORS = (
 
 _FULL = frozenset(
     {
-        *("the disk is full", "the disk is almost full"),
-        *("no space left on device", "disk quota exceeded"),
+        *("the disk is full", "no space left on device", "disk quota exceeded"),
     }
 )
 _SHORT_REASONS = {
@@ -428,6 +417,15 @@ _SHORT_REASONS = {
     "attempt to write a readonly database": "it is read-only",
 }
 """What SQLite says; of other errors of the disk it only says that there was one."""
+
+
+def _why_no_file(folder: Path) -> str:
+    """Return why no file can be written in `folder`, in a few words; empty if one can."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        return short_reason(error)
+    return ""
 
 
 def _is_stored(event: Event) -> bool:

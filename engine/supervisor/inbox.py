@@ -127,9 +127,6 @@ InboxItem = (
     | Told
 )
 
-UPKEEP_SECONDS = 1.0
-"""Time between two calls of `Inbox.upkeep`."""
-
 MOST_UNREAD = 64
 """Messages of all workers that may wait for the main thread. While there are more, the supervisor
 does not read, and each worker keeps its messages, up to a limit of its own. Windows and command
@@ -153,20 +150,13 @@ class Inbox:
 
         self._places = threading.Semaphore(MOST_UNREAD)
         self._client_places = threading.Semaphore(MOST_UNREAD)
-        self._turned = self._kept_up = time.monotonic()
+        self._turned = time.monotonic()
         self.answer_status: Callable[[float], StatusAnswer] | None = None
         """Makes the answer to a StatusQuestion from the seconds since the last turn, from any
         thread; None: none is given yet."""
 
-        self.has_signal = False
-        """Whether the system has asked the supervisor to end."""
-
-        self.upkeep: Callable[[], None] = lambda: None
-        """Called by `next` about every second: what the main loop has to look after."""
-
     def put(self, item: InboxItem) -> None:
         """Add an item; called from any thread, and by the handlers of signals."""
-        self.has_signal |= isinstance(item, SignalReceived)
         if _is_urgent(item):
             self._urgent.append((time.monotonic() + LONGEST_WAIT, item))
             self._queue.put(None)
@@ -176,9 +166,6 @@ class Inbox:
     def next(self, seconds: float) -> InboxItem | None:
         """Wait up to `seconds` for the next item; None if there is none."""
         self._turned = time.monotonic()
-        if self._turned - self._kept_up > UPKEEP_SECONDS:
-            self._kept_up = self._turned
-            self.upkeep()
         deadline = self._turned + seconds
         while True:
             item: InboxItem | None = None

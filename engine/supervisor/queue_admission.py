@@ -26,6 +26,7 @@ from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, MessageReceived, SignalReceived
+from engine.system import paths
 from engine.telemetry.helper_client import snapshot_once
 
 _log = logging.getLogger(__name__)
@@ -123,7 +124,8 @@ class QueueAdmission:
     def leave(self) -> None:
         """Leave the queue. If its file cannot be written, the ticket expires with this process."""
         with contextlib.suppress(OSError):
-            device_queue.leave(self._ticket)
+            if paths.home().exists():  # it was moved: a new one in its place would be in the way
+                device_queue.leave(self._ticket)
 
 
 def _stop_requested(store: BufferedStore, inbox: Inbox) -> bool:

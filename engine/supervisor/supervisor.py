@@ -537,10 +537,11 @@ class Supervisor:
                 assert_never(command)
 
     def _check_disk(self) -> None:
-        if self._store.is_missing() and not self._stop_in_renamed_folder():
+        if self._store.is_missing():
             self._attempt.fail(
                 f"The run folder {self._folder} was deleted or moved: nothing more can be kept of "
-                "the run, so it was ended."
+                "the run, so it was ended. If it was moved, move it back, and resume the run: it "
+                "goes on from its last checkpoint."
             )
         problem = self._store.write_problem
         if bool(problem) != self._disk_trouble_reported:
@@ -561,16 +562,6 @@ class Supervisor:
             else:
                 self._attempt.stop_reason = f"The run folder could not be written: {problem}. "
                 self._attempt.stop(Stop())
-
-    def _stop_in_renamed_folder(self) -> bool:
-        """If the run folder was renamed, stop with a checkpoint in it; return whether it was."""
-        found = self._store.open_folder.link_back()
-        if found is None:
-            return False
-        if not self._attempt.is_stopping:
-            self._attempt.stop_reason = f"The run folder was moved to {found}. "
-            self._attempt.stop(Stop())
-        return True
 
     def _resume_after_trouble(self) -> None:
         """Go on if a trouble that has passed paused the training: its supervisor, or the workers

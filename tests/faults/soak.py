@@ -2,7 +2,7 @@
 
 The supervisor of one run, the steady one, is never killed, so that its open files and memory can be
 measured. Other runs are killed, halted, stopped (also in a slow checkpoint), paused and resumed,
-also with an edited recipe. They lose their control channel, their guardian or the template, and
+also with an edited recipe. They lose their guardian or the template, and
 start processes in sessions of their own. With the rights for it, their disk is frozen, and others
 become read-only. A window shows the steady run all the time. More readers connect to it and are
 killed. The report at the end names orphans, missing points, and growing numbers of open files or
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -31,7 +30,6 @@ import psutil
 
 from engine import client
 from engine.client import CannotStart, CommandFailed, RunInfo
-from engine.messages.channel import CONTROL_FILE
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import RecipeVersion
 from engine.runs import checkpoint_files
@@ -198,7 +196,6 @@ class SoakedRun:
             lambda: (info.folder / "burst").touch(),
             lambda: self.spawn(info),
             lambda: self.halt(info),
-            lambda: self.cut_off(info),
             lambda: self.kill_guardian(info),
             self.edit,
             self.kill_template,
@@ -255,14 +252,6 @@ class SoakedRun:
             self._halted_until = 0.0
             with contextlib.suppress(ProcessLookupError):
                 os.kill(client.get_run(self.id).status.supervisor_pid, signal.SIGCONT)
-
-    def cut_off(self, info: RunInfo) -> None:
-        """Delete the socket of its control channel, or the file that names it."""
-        control = info.folder / CONTROL_FILE
-        with contextlib.suppress(OSError, ValueError):
-            address = Path(json.loads(control.read_text())["address"])
-            self._rng.choice([control, address]).unlink()
-            self._report.done["deleted channel"] += 1
 
     def spawn(self, info: RunInfo) -> None:
         """Let the recipe start a process in a session of its own."""

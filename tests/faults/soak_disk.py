@@ -80,11 +80,10 @@ def faults_of_read_only_disk(folder: Path) -> Iterator[str]:
         time.sleep(0.1)
     if "disk" not in info.status.troubles:
         yield f"no trouble with the disk is reported: {info.state} {info.status.troubles}"
-    for _ in range(2):  # the second one ends a supervisor that cannot record the end
-        with contextlib.suppress(CommandFailed):
-            client.send(run_id, Stop())
-        while not client.get_run(run_id).state.is_over and time.monotonic() < deadline:
-            time.sleep(0.1)
+    with contextlib.suppress(CommandFailed):
+        client.send(run_id, Stop())
+    while not client.get_run(run_id).state.is_over and time.monotonic() < deadline:
+        time.sleep(0.1)
     if left := left_of(processes, OVER_WITHIN):
         yield f"orphans {left}"
     if (state := client.get_run(run_id).state) not in (RunState.STOPPED, RunState.INTERRUPTED):

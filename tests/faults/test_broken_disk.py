@@ -13,7 +13,7 @@ from engine.cli.commands import active_run
 from engine.cli.output import NoAnswer
 from engine.client import CommandFailed, RunInfo
 from engine.interface.local_engine import LocalEngine
-from engine.messages.commands import Pause, Resume, Stop
+from engine.messages.commands import Pause, Resume
 from engine.runs.run_info import SUPERVISOR
 from engine.runs.run_state import RunState
 from tests.support.broken_disk import BrokenDisk, ext4_disk
@@ -59,7 +59,7 @@ def test_a_run_on_a_disk_that_became_read_only_tells_its_state_and_its_end(
     said = capsys.readouterr().out
     assert sentence("run-is-stopped-after-that-step", run_id=run_id, step=info.status.step) in said
     assert sentence("this-end-could-not-be-recorded") in said
+    wait_until_gone(info)
     ended = client.get_run(run_id)
-    assert (ended.state, ended.is_recorded) == (RunState.STOPPED, False)
-    client.send(run_id, Stop())  # nothing is left to do but to forget it
-    wait_until_gone(ended)
+    assert (ended.state, ended.is_recorded) == (RunState.INTERRUPTED, True)
+    assert sentence("disk-did-not-take-its-end") in ended.reason

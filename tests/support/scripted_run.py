@@ -25,7 +25,6 @@ from engine.runs.store.store_reader import RunReader
 from engine.supervisor import (
     attempt,
     buffered_store,
-    disk_reserve,
     inbox,
     queue_admission,
     supervisor,
@@ -99,7 +98,6 @@ class ScriptedRun:
         )
         for helper in ("TelemetryStream", "GuardianProcess", "SleepInhibitor", "FactsRecorder"):
             patch.setattr(supervisor, helper, Nothing)
-        patch.setattr(disk_reserve, "BYTES", 4096)
         patch.setattr(children, "end_adopted", lambda: None)
         patch.setattr(Supervisor, "_measure_memory", lambda _: None)
         patch.setattr(attempt, "_pool", self._new_pool)
@@ -186,7 +184,6 @@ class ScriptedRun:
     def close(self) -> None:
         self.store.refusal = None
         self.store.close()
-        self.buffer.open_folder.close()
 
     @property
     def status(self) -> RunStatus:

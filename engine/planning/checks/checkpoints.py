@@ -18,7 +18,7 @@ BYTES_PER_PARAMETER = 12
 """Of a checkpoint: weights and two moments of Adam, in FP32."""
 
 RESERVE = 64 * 2**20
-"""Bytes for the curves, the logs, and the reserve that a run keeps for its last events."""
+"""Bytes for the curves, the logs and the last events of a run."""
 
 TOO_OFTEN = 0.1
 """Part of the time that is spent on checkpoints, from which on it is said."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import queue
-import shutil
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from multiprocessing.connection import Client, Pipe
 from multiprocessing.context import AuthenticationError
@@ -84,45 +83,6 @@ def socket_of(folder: Path) -> Path:
     return Path(control(folder)["address"])
 
 
-def delete_socket(folder: Path) -> None:
-    socket_of(folder).unlink()
-
-
-def delete_folder_of_socket(folder: Path) -> None:
-    shutil.rmtree(socket_of(folder).parent)
-
-
-def replace_socket(folder: Path) -> None:
-    delete_socket(folder)
-    with socket.socket(socket.AF_UNIX) as other:
-        other.bind(str(socket_of(folder)))
-
-
-def delete_control(folder: Path) -> None:
-    (folder / CONTROL_FILE).unlink()
-
-
-def overwrite_control(folder: Path) -> None:
-    (folder / CONTROL_FILE).write_text("{}")
-
-
-LOSSES = [delete_control, overwrite_control]
-if os.name == "posix":
-    LOSSES += [delete_socket, delete_folder_of_socket, replace_socket]
-
-
-@pytest.mark.parametrize("lose", LOSSES)
-def test_a_server_makes_again_what_was_lost(
-    lose: Callable[[Path], None], answering: Answering, tmp_path: Path
-) -> None:
-    lose(tmp_path)
-    with pytest.raises(OSError):  # noqa: PT011  # each loss has an error of its own
-        connect(tmp_path, Hello(-1))
-    answering.server.upkeep()
-    with closing(connect(tmp_path, Hello(-1))):
-        assert answering.next()[0] == Hello(-1)
-
-
 def test_a_server_that_may_start_no_thread_says_so_and_serves_the_next_client(
     answering: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,18 +95,6 @@ def test_a_server_that_may_start_no_thread_says_so_and_serves_the_next_client(
             connect(tmp_path, Hello(-1), SECONDS)
     with closing(connect(tmp_path, Hello(-1), SECONDS)):
         assert answering.next()[0] == Hello(-1)
-
-
-def test_a_thread_that_has_ended_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Server, "_accept", lambda *_: None)
-    with closing(Answering(tmp_path)) as answering:
-        answering.server._acceptor.join(SECONDS)
-        monkeypatch.undo()
-        answering.server.upkeep()
-        with closing(connect(tmp_path, Hello(-1), SECONDS)):
-            assert answering.next()[0] == Hello(-1)
 
 
 def test_a_client_that_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from engine.messages.events import Paused, Progress
 from engine.runs.run_state import RunState
 from engine.runs.store.run_store import FILE_NAME, RunStore
 from engine.runs.store.store_reader import RunReader
-from engine.supervisor import buffered_store, disk_reserve
+from engine.supervisor import buffered_store
 from engine.supervisor.buffered_store import BufferedStore
 from tests.support.events import losses
 from tests.support.sentences import sentence
@@ -122,7 +122,6 @@ def test_a_file_that_may_not_grow_loses_no_point(buffer: BufferedStore, tmp_path
         buffer.commit()
         on_disk = len(losses_in(tmp_path))
         assert on_disk < written + 1
-        assert not (tmp_path / "reserve").exists(), "its space was needed"
     buffer.commit()
     assert len(losses_in(tmp_path)) == written + 1
     assert buffer.write_problem == ""
@@ -218,13 +217,6 @@ def test_a_store_that_was_deleted_or_replaced_is_missing(
     assert buffer.is_missing()
 
 
-def test_a_disk_that_is_almost_full_is_reported_at_once(
-    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(disk_reserve, "BYTES", 2**62)
-    assert BufferedStore(tmp_path, store).write_problem == "the disk is almost full"
-
-
 def test_entries_are_called_durable_after_they_were_written_and_synced(
     buffer: BufferedStore, store: RunStore, tmp_path: Path
 ) -> None:
@@ -256,6 +248,7 @@ def test_a_sync_that_fails_is_a_problem_of_the_disk_until_one_succeeds(
     with monkeypatch.context() as broken:
         broken.setattr(file_sync, "_sync", fail)
         buffer.append(losses([1.0]))
+        buffer.commit()
         wait_for("input/output error")
         assert losses_in(tmp_path) == [1.0], "readers see it already"
     wait_for("")

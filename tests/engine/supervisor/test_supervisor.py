@@ -740,7 +740,7 @@ def test_another_store_in_the_place_of_the_run_s_own_ends_it(make_run: MakeRun) 
 
 
 @pytest.mark.parametrize("above", [0, 2], ids=["run", "home"])
-def test_a_renamed_folder_stops_the_run_with_a_checkpoint_in_it(
+def test_a_renamed_folder_ends_the_run_which_keeps_what_it_has(
     make_run: MakeRun, above: int
 ) -> None:
     run = make_run(max_restarts=5)
@@ -748,14 +748,10 @@ def test_a_renamed_folder_stops_the_run_with_a_checkpoint_in_it(
     new = old.with_name("elsewhere")
     run.script(5, lambda _: old.rename(new))
     ended = run.train()
-    found = new / run.folder.relative_to(old)
-    assert ended.reason.startswith(sentence("run-folder-was-moved-to-stopped", found=found))
-    assert ended.reason.endswith(sentence("with-checkpoint-saved"))
-    run.buffer.open_folder.close()
-    assert not old.is_symlink()
-    assert list(checkpoint_files.folders(found)) == [run.status.step]
-    with RunReader(found) as reader:
-        assert reader.status().state is RunState.STOPPED
+    assert sentence("was-deleted-or-moved-move-it-back", folder=run.folder) in ended.reason
+    assert not old.exists()
+    with RunReader(new / run.folder.relative_to(old)) as reader:
+        assert reader.status().state is RunState.FAILED
     new.rename(old)
 
 
