@@ -306,9 +306,6 @@ def _parser() -> Parser:
     )
     _add_environment(resume, "continue with the Python of another environment")
     _add_variables(resume)
-    resume.add_argument(
-        "--take-over", action="store_true", help="also if it was on another machine, which is gone"
-    )
     _add_run_options(resume, "the run's own")
     add("empty-cache", "free unused memory of a run's devices", run, there)
     add("strategies", "list the strategies, and whether this machine can run them", json, there)
@@ -867,7 +864,6 @@ def _run_with(engine: Engine, options: argparse.Namespace) -> int:
                 checkpoint=options.checkpoint,
                 as_new=options.as_new_run,
                 recipe=options.recipe,
-                takes_over=options.take_over,
                 detach=options.detach,
                 json=options.json,
             )

@@ -32,8 +32,10 @@ from engine.messages.channel import (
 )
 from engine.messages.commands import Command, Stop
 from engine.messages.events import CommandRefused, RecipeVersion
+from engine.messages.heartbeat import last_beat
 from engine.messages.status_question import ANSWER_SECONDS
 from engine.processes import process_tree
+from engine.processes.machine import this_machine
 from engine.processes.process import ask_to_end, find_module, is_halted, start_module
 from engine.runs import checkpoint_files, checkpoint_place, run_info
 from engine.runs.checkpoint_files import BEGINNING, OWN, CheckpointDamaged, Watch
@@ -102,6 +104,9 @@ ORPHAN_MARGIN = 5.0
 
 LONGEST_KILL = 10.0
 """Seconds that killed workers have to end."""
+
+ELSEWHERE_SECONDS = 120.0
+"""Time without a sign of life after which a run of another machine may be resumed here."""
 
 LONGEST_ANSWER = 10.0
 """Seconds that a supervisor has to accept or refuse a command."""
@@ -378,9 +383,9 @@ def _check_resume(
         raise CannotStart([Problem("", f"{text}it cannot be resumed. Start a new run instead.")])
     if not info.state.is_over:
         text = f"Run {run_id} is {info.state}: stop it first, to let it go on from a checkpoint."
-        if info.state is RunState.ELSEWHERE:
-            text = f"Run {run_id} is {info.state}. {info.reason}"
         raise CannotStart([Problem("", text)])
+    if problem := _may_live_elsewhere(info):
+        raise CannotStart([Problem("", problem)])
     spec, secrets = without_secrets(spec or info.spec)
     unit = "steps" if spec.steps else "epochs"
     done = info.status.step if spec.steps else info.spec.epochs
@@ -576,6 +581,22 @@ def _start_attempt(info: RunInfo, how: _Resumption) -> None:
         raise _unwritable(error) from error
 
 
+def _may_live_elsewhere(info: RunInfo) -> str:
+    """Return why an interrupted run of another machine must not train here yet; empty if it may.
+
+    That machine does not use the data folder, unless its file system has no locks.
+    """
+    host = info.status.machine.host
+    silence = time.time() - max(last_beat(info.folder), info.status.updated)
+    is_of_another = host not in ("", this_machine().host)
+    if info.state is not RunState.INTERRUPTED or not is_of_another or silence > ELSEWHERE_SECONDS:
+        return ""
+    return (
+        f"Run {info.id} trained on {host}, and its last sign of life is {max(0.0, silence):.0f} s "
+        f"old. If it still trains there, stop it there; if not, resume it in two minutes."
+    )
+
+
 def _unwritable(error: Exception) -> CannotStart:
     if isinstance(error, UnicodeEncodeError):
         before = error.object[: error.start].rpartition("\n")[2]
@@ -592,8 +613,6 @@ def send(run_id: str, command: Command) -> int:
     or refuses the command; StoppedBySignal for a Stop if the way to the supervisor is lost.
     """
     folder = paths.run_folder(run_id)
-    if elsewhere := _elsewhere_sentence(run_id):
-        raise CommandFailed(elsewhere)
     if halted := halted_sentence(run_id):
         raise CommandFailed(halted)
     try:
@@ -626,15 +645,6 @@ def send(run_id: str, command: Command) -> int:
             raise CommandFailed(reason)
         case _:
             raise CommandFailed(f"Run {run_id} sent an answer that is not valid: {answer!r}.")
-
-
-def _elsewhere_sentence(run_id: str) -> str:
-    """Return why this machine cannot command the run; an empty string if it can."""
-    try:
-        info = run_info.get_run(run_id)
-    except NoSuchRun:
-        return ""
-    return info.reason if info.state is RunState.ELSEWHERE else ""
 
 
 def _stop_by_signal(run_id: str) -> None:

@@ -191,13 +191,6 @@ class Engine(Protocol):
     def explain_resume(self, run: str, spec: RunSpec) -> str:
         """Return what it means to resume a run of a script with the settings `spec`."""
 
-    @offered(acts=True)
-    def take_over_run(self, run: str) -> None:
-        """Let a run of a machine that is gone be an interrupted run of this one.
-
-        Raises CannotTakeOver, OSError, sqlite3.Error.
-        """
-
     @offered(LONGEST_SECONDS, acts=True)
     def stop_run(self, run: str, *, now: bool) -> StoppingRun:
         """Ask a run to save and end, or with `now` to end; in whatever state it is.

@@ -30,7 +30,6 @@ def known_exceptions() -> dict[str, type[Exception]]:
     from engine.imports.found_run import CannotImport
     from engine.interface.local_watches import NoStore
     from engine.planning.kept import NoSuchResult
-    from engine.repair.take_over import CannotTakeOver
     from engine.runs.device_queue import CannotMoveRun
     from engine.runs.trash import CannotDelete
     from engine.scripts.interpreters import NoInterpreter
@@ -41,7 +40,7 @@ def known_exceptions() -> dict[str, type[Exception]]:
     kinds = (
         *(NoSuchRun, CommandFailed, CannotMoveRun, CannotDelete, CannotExport, CannotImport),
         *(CannotChange, CreationFailed, NoSuchSweep, SweepActive, DamagedJournal),
-        *(NoStore, NoSuchResult, CannotTakeOver, NoInterpreter, UnknownName, Cancelled),
+        *(NoStore, NoSuchResult, NoInterpreter, UnknownName, Cancelled),
     )
     return {kind.__name__: kind for kind in kinds}
 

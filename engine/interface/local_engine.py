@@ -155,11 +155,6 @@ class LocalEngine(Engine):
     def explain_resume(self, run: str, spec: RunSpec) -> str:
         return client.resume_meaning(client.get_run(run), spec)
 
-    def take_over_run(self, run: str) -> None:
-        from engine.repair.take_over import take_over  # seldom needed
-
-        take_over(run)
-
     def stop_run(self, run: str, *, now: bool) -> StoppingRun:
         return local_runs.stop(run, now=now)
 

@@ -12,7 +12,6 @@ from engine.client import CommandFailed, DamagedRun, NoSuchRun, StoppedBySignal
 from engine.interface.values import QueuedRun, ResumedRun, RunDetails, StoppingRun
 from engine.messages import commands
 from engine.messages.events import AttemptStarted, Event, RecipeChosen, RecipeVersion
-from engine.processes.machine import share_devices, this_machine
 from engine.processes.process import is_alive
 from engine.runs import checkpoint_files, device_queue
 from engine.runs.run_info import RunInfo, failure_of
@@ -80,8 +79,6 @@ def stop(run: str, *, now: bool) -> StoppingRun:
 
 def check_active(info: RunInfo) -> None:
     """Raise CommandFailed if a run takes no commands here."""
-    if info.state == "elsewhere":
-        raise CommandFailed(f"Run {info.id} is {info.state}. {info.reason}")
     if info.state.is_over:
         raise CommandFailed(
             f"Run {info.id} is {info.state}, no longer active: `{call(f'show {info.id}')}` "
@@ -111,11 +108,9 @@ def queued_runs() -> list[QueuedRun]:
     for ticket in tickets:
         ahead = device_queue.ahead_of(ticket, tickets)
         devices = ", ".join(names.get(device, device) for device in ticket.devices)
-        is_here = share_devices(ticket.machine, this_machine())
-        named = devices if is_here else f"{devices} ({ticket.machine.host})"
         waits = device_queue.describe(ticket, ahead, names) if ahead else "Its turn has come."
         title = _title(ticket.run)
-        found.append(QueuedRun(ticket.run, title, ticket.place, ticket.devices, named, waits))
+        found.append(QueuedRun(ticket.run, title, ticket.place, ticket.devices, devices, waits))
     return found
 
 

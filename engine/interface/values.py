@@ -160,7 +160,7 @@ class QueuedRun(msgspec.Struct, frozen=True):
 
     devices: tuple[str, ...]
     named: str
-    """The devices as a person calls them, and the machine if it is another one."""
+    """The devices as a person calls them."""
 
     waits: str
     """What it waits for, in a sentence."""

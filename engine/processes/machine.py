@@ -1,11 +1,10 @@
-"""Which machine this is: several machines or containers may share a data folder."""
+"""Which machine this is, as runs remember it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import platform
-from enum import Enum, auto
 from functools import cache
 from pathlib import Path
 
@@ -32,22 +31,6 @@ class Machine(msgspec.Struct, frozen=True):
     """The namespace of its process numbers; each container has another."""
 
 
-class Where(Enum):
-    """Where another process runs, seen from this one."""
-
-    HERE = auto()
-    """It can be seen here by its number."""
-
-    CONTAINER = auto()
-    """On this machine, but where process numbers mean others: in or outside of a container."""
-
-    ELSEWHERE = auto()
-    """On another machine."""
-
-    EARLIER = auto()
-    """On this machine before its last boot, so that it has ended."""
-
-
 @cache
 def this_machine() -> Machine:
     """Return where this process runs."""
@@ -63,22 +46,12 @@ def this_machine() -> Machine:
     )
 
 
-def where_is(machine: Machine) -> Where:
-    """Return where a process on `machine` runs, seen from this one."""
+def is_here(machine: Machine) -> bool:
+    """Whether a process on `machine` can be seen here by its number, unless it has ended."""
     here = this_machine()
     if not (machine.boot and here.boot):
-        return Where.HERE
-    if machine.boot == here.boot:
-        return Where.HERE if machine.processes == here.processes else Where.CONTAINER
-    # Machines with a copied system have one number, but hardly also one name.
-    if machine.id and (machine.id, machine.host) == (here.id, here.host):
-        return Where.EARLIER
-    return Where.ELSEWHERE
-
-
-def share_devices(one: Machine, other: Machine) -> bool:
-    """Whether both are one machine, perhaps in two containers, so that they have the same GPUs."""
-    return not (one.boot and other.boot) or one.boot == other.boot
+        return True
+    return (machine.boot, machine.processes) == (here.boot, here.processes)
 
 
 def _text(file: str) -> str:

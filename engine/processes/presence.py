@@ -12,17 +12,23 @@ _LOCK = struct.Struct("hhqqi4x")
 """The `struct flock` of fcntl(2): type, origin, start, length and pid."""
 
 
-def hold(file: Path) -> None:
+def hold(file: Path) -> int:
     """Hold `file` until this process ends. Several processes may hold it. Raises OSError.
 
-    Neither its forked children nor the programs that it starts hold it. Only on Linux.
+    Neither its forked children nor the programs that it starts hold it. Return the descriptor,
+    whose end lets it go before. Only on Linux.
     """
     if not ON_LINUX:
-        return
+        return -1
     import fcntl  # not on Windows
 
     descriptor = os.open(file, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    fcntl.lockf(descriptor, fcntl.LOCK_SH)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_SH)
+    except OSError:  # this file system has no locks
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def is_locked(file: Path) -> bool:

@@ -20,7 +20,7 @@ from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.messages.channel import supervisor_pid
 from engine.processes import presence
-from engine.processes.machine import Machine, Where, share_devices, where_is
+from engine.processes.machine import Machine, is_here
 from engine.processes.process import is_alive
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.device_names import is_logical_cpu
@@ -73,13 +73,8 @@ class Ticket(
     def is_alive(self) -> bool:
         """Whether its supervisor is alive, or workers that a killed one left use the devices."""
         folder = paths.run_folder(self.run)
-        match where_is(self.machine):
-            case Where.HERE if is_alive(self.pid, self.created):
-                return True
-            case Where.CONTAINER if presence.is_locked(folder / "supervisor.lock"):
-                return True
-            case Where.ELSEWHERE:
-                return folder.is_dir()  # its own machine knows more
+        if is_here(self.machine) and is_alive(self.pid, self.created):
+            return True
         return self.place == "inside" and presence.is_held(workers_lock(folder))
 
     def is_same(self, other: Ticket) -> bool:
@@ -113,11 +108,7 @@ def ahead_of(ticket: Ticket, tickets: Sequence[Ticket]) -> list[Ticket]:
     waiting = [each for each in tickets if each.place == "waiting"]
     position = next((k for k, each in enumerate(waiting) if each.is_same(ticket)), len(waiting))
     wanted = set(ticket.exclusive_devices)
-    return [
-        each
-        for each in [*inside, *waiting[:position]]
-        if wanted.intersection(each.devices) and share_devices(ticket.machine, each.machine)
-    ]
+    return [each for each in [*inside, *waiting[:position]] if wanted.intersection(each.devices)]
 
 
 def describe(ticket: Ticket, ahead: Sequence[Ticket], names: Mapping[str, str]) -> str:
@@ -226,10 +217,7 @@ def moved(tickets: Sequence[Ticket], ticket: Ticket, where: Move) -> list[Ticket
     competitors = [
         k
         for k, each in enumerate(tickets)
-        if each.place == "waiting"
-        and k != place
-        and set(each.devices) & set(ticket.devices)
-        and share_devices(ticket.machine, each.machine)
+        if each.place == "waiting" and k != place and set(each.devices) & set(ticket.devices)
     ]
     earlier = [k for k in competitors if k < place]
     later = [k for k in competitors if k > place]

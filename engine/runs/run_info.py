@@ -17,7 +17,7 @@ from engine.messages import status_question
 from engine.messages.events import Failure, RunEnded
 from engine.messages.heartbeat import last_beat
 from engine.processes import presence
-from engine.processes.machine import Where, where_is
+from engine.processes.machine import is_here
 from engine.processes.process import is_alive
 from engine.runs import checkpoint_files
 from engine.runs.best_metrics import BestFigure
@@ -30,7 +30,7 @@ from engine.spec.recipe_file import script_name
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import SpecTooNew, UnreadableSpec, read_spec
-from engine.system import paths, units
+from engine.system import paths
 from engine.system.program import call
 
 LONGEST_READ = 2.0
@@ -75,7 +75,7 @@ class RunInfo(NamedTuple):
     spec: RunSpec
     status: RunStatus
     state: RunState
-    """The stored state; INTERRUPTED if the supervisor is dead; or ELSEWHERE."""
+    """The stored state; INTERRUPTED if the supervisor is dead."""
 
     reason: str
     notes: RunNotes = RunNotes()
@@ -155,7 +155,7 @@ def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
             # The supervisor may have ended between the two lines above, or may not have started.
             status = _read_status(folder)
             is_starting = status.attempt == 0 and _is_new(folder)
-            state = RunState.STARTING if is_starting else state_of(folder, status)
+            state = RunState.STARTING if is_starting else state_of(status)
     except SpecTooNew as error:
         raise DamagedRun(f"Run {run_id} cannot be read: {error}") from error
     except UnreadableSpec as error:
@@ -178,9 +178,6 @@ def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
                 f"{spec.orphan_seconds:g} s unless a save takes longer."
             )
         status = _with_newest_checkpoint(folder, status)
-    elif state is RunState.ELSEWHERE:
-        reason = _where(folder, status)
-        status = _with_trouble(status, reason)
     elif state.is_over and not is_recorded:
         reason = f"{reason} {status.troubles[SUPERVISOR]}"
     try:
@@ -256,10 +253,10 @@ def present(folder: Path, stored: RunStatus, patience: float = 0.0) -> Present:
 
     See `get_run` for `patience`.
     """
-    state = state_of(folder, stored)
+    state = state_of(stored)
     beat = last_beat(folder)
     silence = time.time() - max(beat, stored.updated)
-    if state.is_over or state is RunState.ELSEWHERE or not beat or silence < SILENT_SECONDS:
+    if state.is_over or not beat or silence < SILENT_SECONDS:
         return Present(stored, state)
     reply = status_question.ask(folder, patience)
     if reply is None:
@@ -294,32 +291,13 @@ def _with_trouble(status: RunStatus, text: str) -> RunStatus:
     return msgspec.structs.replace(status, troubles=status.troubles | {SUPERVISOR: text})
 
 
-def state_of(folder: Path, status: RunStatus) -> RunState:
-    """Return the state of the run in `folder`: from `status`, INTERRUPTED if its supervisor has
-    ended, or ELSEWHERE if that cannot be known here."""
+def state_of(status: RunStatus) -> RunState:
+    """Return the state of a run: from `status`, or INTERRUPTED if its supervisor has ended."""
     if status.state.is_over:
         return status.state
-    match where_is(status.machine):
-        case Where.HERE if is_alive(status.supervisor_pid, status.supervisor_created):
-            return status.state
-        case Where.CONTAINER if presence.is_locked(folder / "supervisor.lock"):
-            return RunState.ELSEWHERE
-        case Where.ELSEWHERE:
-            return RunState.ELSEWHERE
-        case _:
-            return RunState.INTERRUPTED
-
-
-def _where(folder: Path, status: RunStatus) -> str:
-    """Return a sentence about a run that is ELSEWHERE."""
-    host = status.machine.host
-    if where_is(status.machine) is Where.CONTAINER:
-        return f"It is {status.state} in or outside of a container, at {host}: command it there."
-    sign = units.date_and_time(max(last_beat(folder), status.updated))
-    return (
-        f"It is {status.state} on {host}: command it there. Its last sign of life is of {sign}. If "
-        f"that machine is gone, `{call(f'resume {folder.name} --take-over')}` continues it here."
-    )
+    if is_here(status.machine) and is_alive(status.supervisor_pid, status.supervisor_created):
+        return status.state
+    return RunState.INTERRUPTED
 
 
 def _lacks(path: Path) -> bool:

@@ -39,7 +39,7 @@ from engine.messages.events import (
     WorkerReady,
     WorkerStarted,
 )
-from engine.processes.machine import Machine, share_devices, this_machine
+from engine.processes.machine import Machine
 from engine.runs.checkpoint_files import FOLDER
 from engine.spec.run_spec import RunSpec
 
@@ -82,11 +82,6 @@ class RunState(StrEnum):
     def can_resume(self) -> bool:
         """Whether a run in this state may resume with the settings that it has."""
         return self in _OVER and self is not RunState.FINISHED
-
-
-def is_on_this_machine(status: RunStatus) -> bool:
-    """Whether the devices of the run are those of this machine, also from a container of it."""
-    return share_devices(status.machine, this_machine())
 
 
 TRAINING_LOSS = "train/loss"

@@ -10,7 +10,6 @@ import msgspec
 from engine.messages.events import AttemptStarted, WorkerStarted
 from engine.processes import process_tree
 from engine.runs.run_info import RunInfo
-from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.telemetry.memory_attribution import Worker
 
@@ -26,8 +25,7 @@ class RunWorkers:
 
         Two threads must not call it at the same time.
         """
-        elsewhere = RunState.ELSEWHERE  # their pids mean other processes here
-        active = [info for info in runs if not info.state.is_over and info.state is not elsewhere]
+        active = [info for info in runs if not info.state.is_over]
         self._known = {info.id: self._known.get(info.id, _Known()) for info in active}
         found: list[Worker] = []
         for info in active:

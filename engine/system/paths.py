@@ -14,6 +14,7 @@ from pathlib import Path
 
 from engine.files.ownership import NotPrivate, is_owner, is_trusted, make_private_folder
 from engine.processes.process import absolute_folder
+from engine.system.folder_claim import claim
 
 HOME_VARIABLE = "TRAINDECK_HOME"
 _ENTRIES = (
@@ -49,7 +50,7 @@ def prepare_home() -> str:
 
     Return a sentence if other users could write to it until now; else an empty text. Raises
     OSError: NotPrivate if the folder or something in it belongs to another user, UnusableHome if
-    its name is no text.
+    its name is no text, or if another machine uses it now.
     """
     folder = home()
     try:
@@ -60,6 +61,11 @@ def prepare_home() -> str:
             f"and messages cannot name its files: set {HOME_VARIABLE} to another folder."
         ) from None
     notice = make_private_folder(folder)
+    if host := claim(folder):
+        raise UnusableHome(
+            f"The data folder {folder} is in use on {host}, and two machines or containers must "
+            f"not share one: end what runs there, or set {HOME_VARIABLE} to another folder here."
+        )
     for name in _ENTRIES:
         entry = folder / name
         try:

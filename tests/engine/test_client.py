@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import signal
 import sqlite3
@@ -29,6 +30,7 @@ from engine.messages.events import (
     TrainingStarted,
 )
 from engine.processes import process
+from engine.processes.machine import Machine
 from engine.runs import run_info, run_notes
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store.run_store import FILE_NAME as STORE_FILE
@@ -258,9 +260,21 @@ def test_the_state_of_a_status_needs_a_living_supervisor() -> None:
         supervisor_pid=os.getpid(),
         supervisor_created=process.start_time(os.getpid()),
     )
-    nowhere = Path("/nowhere")
-    assert run_info.state_of(nowhere, alive) is RunState.PAUSED
-    assert run_info.state_of(nowhere, RunStatus(state=RunState.PAUSED)) is RunState.INTERRUPTED
+    assert run_info.state_of(alive) is RunState.PAUSED
+    assert run_info.state_of(RunStatus(state=RunState.PAUSED)) is RunState.INTERRUPTED
+
+
+def test_a_run_of_another_machine_is_not_resumed_here_before_it_was_silent_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A file system without locks does not tell whether it still trains there."""
+    there = AttemptStarted(1, os.getpid(), 1.0, Machine("nodeB", "d2", "another boot", "pid:[1]"))
+    write_run(there, TRAINS)
+    assert client.get_run("1").state is RunState.INTERRUPTED
+    assert client._may_live_elsewhere(client.get_run("1")) == ""
+    monkeypatch.setattr(client, "ELSEWHERE_SECONDS", math.inf)
+    with pytest.raises(CannotStart, match=sentence("trained-on-nodeb-and-its-last").pattern):
+        client.resume("1")
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,6 @@ def empty_cache(engine: Engine, run: str) -> Exit:
 
 def _active_run(engine: Engine, run: str) -> RunInfo:
     info = engine.get_run(run)
-    if info.state is RunState.ELSEWHERE:
-        raise Refused(f"Run {run} is {info.state}. {info.reason}")
     if info.state.is_over:
         raise Refused(
             f"Run {run} is {info.state}, no longer active: `{call(f'show {run}', engine.machine)}` "

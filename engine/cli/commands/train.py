@@ -90,7 +90,6 @@ def resume(
     checkpoint: str | None,
     as_new: bool,
     recipe: str | None,
-    takes_over: bool,
     detach: bool,
     json: bool,
 ) -> Exit:
@@ -98,11 +97,9 @@ def resume(
 
     With `as_new`, continue it as a new run. `checkpoint` None: the newest; without any, from the
     beginning. `recipe`: the RecipeVersion to go on with if the recipe has changed; None: ask, where
-    there is a terminal. `takes_over`: also if it was on another machine, which is gone. Raises
-    NoSuchRun, CannotStart, CannotTakeOver, CommandFailed, UnknownName, Refused, NoAnswer.
+    there is a terminal. Raises NoSuchRun, CannotStart, CommandFailed, UnknownName, Refused,
+    NoAnswer.
     """
-    if takes_over:
-        engine.take_over_run(run_id)
     info = engine.get_run(run_id)
     if info.state is RunState.PAUSED:
         return _resume_paused(engine, info, options, checkpoint, recipe, as_new)

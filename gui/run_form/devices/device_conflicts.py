@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from engine.runs.device_queue import exclusive_devices
 from engine.runs.run_info import RunInfo
-from engine.runs.run_state import is_on_this_machine
 from engine.spec.run_spec import RunSpec
-from gui.bridge.machines.machines import is_elsewhere, place_of
+from gui.bridge.machines.machines import place_of
 
 
 def overlap(spec: RunSpec, runs: Iterable[RunInfo], display_name: Callable[[str], str]) -> str:
@@ -21,8 +20,7 @@ def overlap(spec: RunSpec, runs: Iterable[RunInfo], display_name: Callable[[str]
     runs_ahead: dict[str, list[str]] = {}
     runs_beside: dict[str, list[str]] = {}
     for info in sorted(runs, key=lambda info: int(place_of(info.id)[1])):
-        is_there = is_elsewhere(info) or is_on_this_machine(info.status)
-        if info.state.is_over or info.status.freed_devices or not is_there:
+        if info.state.is_over or info.status.freed_devices:
             continue
         for device in spec.devices:
             if device in info.spec.devices:

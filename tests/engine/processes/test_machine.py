@@ -1,4 +1,4 @@
-"""Where another process runs: the real namespaces are in tests/faults/test_other_machines.py."""
+"""Where another process runs, as its run remembers it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import pytest
 from engine.processes import machine
 from engine.processes.machine import (
     Machine,
-    Where,
+    is_here,
     loopback_interface,
     rank_links,
-    share_devices,
     this_machine,
-    where_is,
 )
 from engine.processes.process import ON_LINUX
 
@@ -27,39 +25,19 @@ def be(monkeypatch: pytest.MonkeyPatch, here: Machine) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, Where.HERE),
-        ({"host": "renamed"}, Where.HERE),
-        ({"processes": "pid:[4026532000]"}, Where.CONTAINER),
-        ({"processes": "pid:[4026532000]", "host": "5c7f", "id": ""}, Where.CONTAINER),
-        ({"boot": "boot 6"}, Where.EARLIER),
-        ({"boot": "boot 6", "processes": "pid:[4026532000]"}, Where.EARLIER),
-        ({"boot": "boot 6", "host": "clone"}, Where.ELSEWHERE),
-        ({"boot": "boot 6", "id": "d2"}, Where.ELSEWHERE),
+        ({}, True),
+        ({"host": "renamed"}, True),
+        ({"processes": "pid:[4026532000]"}, False),
+        ({"boot": "boot 6"}, False),
+        ({"boot": ""}, True),
     ],
 )
 def test_where_a_process_runs(
-    changes: dict[str, str], expected: Where, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, str], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What is not known is here."""
     be(monkeypatch, HERE)
-    assert where_is(msgspec.structs.replace(HERE, **changes)) is expected
-
-
-def test_what_is_not_known_is_here() -> None:
-    assert where_is(Machine()) is Where.HERE
-    assert share_devices(Machine(), HERE)
-
-
-def test_two_machines_without_a_number_are_never_taken_for_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    bare = msgspec.structs.replace(HERE, id="")
-    be(monkeypatch, bare)
-    assert where_is(msgspec.structs.replace(bare, boot="boot 6")) is Where.ELSEWHERE
-
-
-def test_containers_share_their_devices_and_machines_do_not() -> None:
-    assert share_devices(HERE, msgspec.structs.replace(HERE, processes="pid:[1]"))
-    assert not share_devices(HERE, msgspec.structs.replace(HERE, boot="boot 8"))
+    assert is_here(msgspec.structs.replace(HERE, **changes)) is expected
 
 
 @pytest.mark.skipif(not ON_LINUX, reason="other systems tell none of this")

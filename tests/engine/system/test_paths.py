@@ -85,7 +85,7 @@ def test_the_data_folder_is_private_under_every_umask(
         paths.private_folder("trash")
     finally:
         os.umask(before)
-    folders = [tmp_path / "new", *(tmp_path / "new").rglob("*")]
+    folders = [each for each in (tmp_path / "new", *(tmp_path / "new").rglob("*")) if each.is_dir()]
     assert {stat.S_IMODE(each.stat().st_mode) for each in folders} == {0o700}
 
 
