@@ -22,9 +22,6 @@ LARGEST_JSON = 16 * 2**20
 _LONGEST_NOTE = 64 * 2**10
 """Bytes of a short file: an address and a key take 200."""
 
-_DEEPEST_KEY = 100
-"""Parts of a dotted key; the parser's time grows with the square of their number."""
-
 
 class UnfitFile(OSError):
     """The file is not one that Traindeck reads; the text says which it is, in a few words."""
@@ -77,11 +74,6 @@ def read_regular(path: Path, most: int, *, follow_links: bool = False) -> bytes:
 def read_toml(path: Path, *, follow_links: bool = False) -> dict[str, Any]:
     """Return the document in a TOML file. Raises OSError, or ValueError if it is damaged."""
     text = read_regular(path, LARGEST_TOML, follow_links=follow_links).decode()
-    for line in text.split("\n"):
-        # A key stands before an equals sign, or is the name of a table.
-        key = line if line.lstrip().startswith("[") else line.rpartition("=")[0]
-        if key.count(".") > _DEEPEST_KEY:
-            raise ValueError(f"{path.name} is nested too deeply")
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -82,9 +82,6 @@ from engine.templates import client as templates
 from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.snapshot import Snapshot
 
-LONGEST_READ = 1.0
-"""Seconds of computing time for a whole curve."""
-
 CANCEL_SECONDS = 0.1
 """Between two looks whether what is measured was cancelled."""
 
@@ -227,7 +224,7 @@ class LocalEngine(Engine):
             return reader.window(series, first_step, last_step, most)
 
     def read_history(self, run: str, series: str, most: int) -> StoredPoints:
-        with RunReader(_folder(run), LONGEST_READ) as reader:
+        with RunReader(_folder(run)) as reader:
             return reader.history(series, most)
 
     def count_points(self, run: str) -> dict[str, int]:

@@ -39,7 +39,6 @@ def check_home(report: Report) -> None:
         elif folder.is_dir():
             name = "" if folder == home else folder.name
             file_check.check_owner(folder, name, of_home, may_be_link=True)
-    _check_planted(of_home)
     _check_queue(of_home)
     _check_index(of_home)
     _check_presets(of_home)
@@ -84,16 +83,6 @@ def _mend_queue(file: Path, problem: str, report: RunReport) -> None:
 
     remedy = "it is built anew from the active runs; the damaged one is kept as"
     report.mendable(file.name, problem, f"{remedy} {free_name(file).name}", mend)
-
-
-def _check_planted(report: RunReport) -> None:
-    for folder in (paths.runs_folder(), paths.trash_folder()):
-        for path in paths.planted(folder):
-            report.unmendable(
-                f"{folder.name}/{path.name}",
-                f"{path} belongs to another user, and is not listed.",
-                "Move it away if you do not know it; a run of yours needs you as its owner.",
-            )
 
 
 def _check_index(report: RunReport) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from engine.files.format_version import FormatVersion
-from engine.files.sqlite_file import can_read, check_schema, open_readonly
+from engine.files.sqlite_file import can_read, open_readonly
 from engine.messages.events import Event
 from engine.repair.report import RunReport
 from engine.repair.stored_blocks import blocks_are_right, rebuild_blocks
@@ -250,7 +250,6 @@ def _failed_integrity(connection: sqlite3.Connection) -> str:
 
 
 def _wrong_tables(connection: sqlite3.Connection) -> str:
-    check_schema(connection)
     for table, columns in _COLUMNS.items():
         kind = connection.execute(
             "SELECT type FROM sqlite_master WHERE name = ?", (table,)

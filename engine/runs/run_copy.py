@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from engine.files.atomic_file import sync_tree
-from engine.files.sqlite_file import check_schema, open_readonly
+from engine.files.sqlite_file import open_readonly
 from engine.messages.events import CheckpointSaved
 from engine.processes import process
 from engine.processes.machine import this_machine
@@ -59,7 +59,6 @@ def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) ->
         closing(open_readonly(folder / run_store.FILE_NAME)) as read,
         closing(sqlite3.connect(new / run_store.FILE_NAME)) as written,
     ):
-        check_schema(read)
         read.backup(written)
     with closing(RunStore(new)) as copy:
         whole = copy.status

@@ -273,7 +273,7 @@ def _is_recent(folder_stamp: Stamp) -> bool:
 
 def _best(folder: Path) -> dict[str, BestFigure]:
     try:
-        with RunReader(folder, run_info.LONGEST_READ) as reader:
+        with RunReader(folder) as reader:
             return best_figures(reader)
     except sqlite3.Error:
         return {}  # no store yet; `run_info.get_run` reports a damaged one

@@ -33,9 +33,6 @@ from engine.spec.spec_file import SpecTooNew, UnreadableSpec, read_spec
 from engine.system import paths
 from engine.system.program import call
 
-LONGEST_READ = 2.0
-"""Seconds of computing time to read one run for a list of runs; it takes less than 0.01 s."""
-
 LONGEST_START = 60.0
 """Seconds that a supervisor has to start."""
 
@@ -322,7 +319,7 @@ def _read_status(folder: Path) -> RunStatus:
     if not (folder / "run.sqlite").exists():
         return RunStatus()
     try:
-        with RunReader(folder, LONGEST_READ) as reader:
+        with RunReader(folder) as reader:
             return reader.status()
     except NoStoreYet:
         return RunStatus()

@@ -7,12 +7,10 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
-from engine.files.ownership import NotPrivate, is_owner, is_trusted, make_private_folder
+from engine.files.ownership import NotPrivate, is_trusted, make_private_folder
 from engine.processes.process import absolute_folder
 from engine.system.folder_claim import claim
 
@@ -185,15 +183,21 @@ def helper_stacks_file(stacks: Path, pid: int) -> Path:
 
 
 def run_ids() -> list[str]:
-    """Return the ids of all runs, newest first, without folders of other users."""
+    """Return the ids of all runs, newest first."""
     return sorted(_numbered(runs_folder()), key=int, reverse=True)
 
 
 def is_run(run_id: str) -> bool:
-    """Whether there is a run `run_id` of this user; faster than `run_ids`."""
+    """Whether there is a run `run_id`; faster than `run_ids`."""
     if not _NUMBER.fullmatch(run_id):
         return False
-    return _is_own(run_folder(run_id).lstat)
+    try:
+        run_folder(run_id).lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # the disk does not tell: who reads the run says so
+        return True
+    return True
 
 
 def trashed_ids() -> list[str]:
@@ -201,33 +205,8 @@ def trashed_ids() -> list[str]:
     return sorted(_numbered(trash_folder()), key=int, reverse=True)
 
 
-def planted(folder: Path) -> list[Path]:
-    """Return what has the name of a run in `folder`, but belongs to another user."""
-    try:
-        found = [path for path in folder.iterdir() if _NUMBER.fullmatch(path.name)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return sorted(path for path in found if not _is_own(path.lstat))
-
-
 def _numbered(folder: Path) -> list[str]:
-    """Return the names of the runs in `folder` without those of other users, who planted them."""
-    try:
-        with os.scandir(folder) as entries:
-            return [
-                each.name
-                for each in entries
-                if _NUMBER.fullmatch(each.name)
-                and _is_own(partial(each.stat, follow_symlinks=False))
-            ]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _is_own(status: Callable[[], os.stat_result]) -> bool:
-    try:
-        return is_owner(status())
-    except (FileNotFoundError, NotADirectoryError):  # the run was deleted at this moment
-        return False
-    except OSError:  # the disk does not tell: who reads the run says so, and the others are listed
-        return True
+    """Return the names of the runs in `folder`."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return [name for name in os.listdir(folder) if _NUMBER.fullmatch(name)]  # noqa: PTH208
+    return []

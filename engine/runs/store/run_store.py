@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from engine.files.format_version import FormatVersion
-from engine.files.sqlite_file import Patience, check_schema, set_limits
+from engine.files.sqlite_file import set_limits
 from engine.messages.events import Event, Metrics, Notice, Progress
 from engine.runs.run_state import RunStatus, fold
 from engine.spec.recipe_copy import KeptFile
@@ -23,12 +21,6 @@ if TYPE_CHECKING:
 FILE_NAME = "run.sqlite"
 LOCK_MS = 200
 """The longest wait of a write while another program has locked the store."""
-
-LONGEST_CHECK = 10.0
-"""Seconds of computing time to open and check a store; it takes less than 0.01 s."""
-
-LONGEST_UPGRADE = 300.0
-"""Such seconds for what an old store lacks, such as an index of all points."""
 
 LARGEST_FILE = 256 * 2**10
 """Bytes of the largest file of which it keeps a copy."""
@@ -104,21 +96,18 @@ class RunStore:
         self._connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
         set_limits(self._connection)
         try:
-            with _in_time(self._connection) as patience:
-                self._open(patience)
+            self._open()
         except BaseException:
             self._connection.close()
             raise
         # Later it waits for another program that locks the store by keeping the data in memory.
         self._connection.execute(f"PRAGMA busy_timeout = {LOCK_MS}")
 
-    def _open(self, patience: Patience) -> None:
+    def _open(self) -> None:
         self._connection.execute("PRAGMA trusted_schema=OFF")
-        check_schema(self._connection)  # a trigger or a view would act when the run is resumed
         self._format = read_format(self._connection)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
-        patience.allow(LONGEST_UPGRADE)
         self._connection.executescript(SCHEMA)
         if not has_means(self._connection):
             self._connection.execute("ALTER TABLE block ADD COLUMN mean REAL")
@@ -224,8 +213,7 @@ class RunStore:
     def series(self) -> set[str]:
         """Return the names of the series that it has. Raises sqlite3.Error."""
         query = "SELECT name FROM series NOT INDEXED"  # checks the table that `PointTables` reads
-        with _in_time(self._connection):
-            return {str(name) for (name,) in self._connection.execute(query)}
+        return {str(name) for (name,) in self._connection.execute(query)}
 
     def values(self, series: str, last_step: int) -> list[tuple[int, float]]:
         """Return the points of `series` until `last_step`, by step: of one with a point per epoch,
@@ -266,22 +254,6 @@ class RunStore:
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
         self._dirty = True
-
-
-@contextlib.contextmanager
-def _in_time(connection: sqlite3.Connection) -> Iterator[Patience]:
-    """Interrupt what takes longer than LONGEST_CHECK: the file may have been made to be read for
-    ever."""
-    patience = Patience(connection)
-    patience.allow(LONGEST_CHECK)
-    try:
-        yield patience
-    except sqlite3.OperationalError as error:
-        if str(error) == "interrupted":
-            raise sqlite3.DatabaseError("it takes too long to read") from error
-        raise
-    finally:
-        patience.end()
 
 
 def read_kept_files(connection: sqlite3.Connection) -> list[KeptFile]:

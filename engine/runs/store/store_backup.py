@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from engine.files.atomic_file import sync_to_disk
-from engine.files.sqlite_file import check_schema, open_readonly, open_unwritten
+from engine.files.sqlite_file import open_readonly, open_unwritten
 from engine.runs.store import run_store
 
 FILE_NAME = "run.backup.sqlite"
@@ -82,7 +82,7 @@ def open_backup(folder: Path) -> sqlite3.Connection:
     """
     connection = open_unwritten(folder / FILE_NAME)
     try:
-        check_schema(connection)
+        connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
     except BaseException:
         connection.close()
         raise

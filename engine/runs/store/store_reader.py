@@ -11,7 +11,7 @@ import math
 import sqlite3
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Self, TypeVar
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Self, TypeVar
 import msgspec
 
 from engine.files.format_version import UNNUMBERED
-from engine.files.sqlite_file import Patience, check_schema, open_readonly
+from engine.files.sqlite_file import open_readonly
 from engine.messages.events import Event
 from engine.runs.run_state import RunStatus
 from engine.runs.store.run_store import FILE_NAME, decode_event, read_format, read_kept_files
@@ -27,9 +27,6 @@ from engine.spec.recipe_copy import KeptFile
 
 if TYPE_CHECKING:
     from engine.runs.store.stored_points import StoredPoints
-
-LONGEST_READ = 10.0
-"""Seconds of computing time for one method; a curve of ten million points takes 0.01 s."""
 
 LARGEST_STATUS = 4 * 2**20
 """Bytes of the newest status; with 2,000 series it has 100 KiB."""
@@ -57,10 +54,6 @@ def _reports_damage(method: Callable[_Arguments, _Result]) -> Callable[_Argument
             return method(*args, **options)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise sqlite3.DatabaseError(f"it holds invalid data ({error})") from error
-        except sqlite3.OperationalError as error:
-            if str(error) == "interrupted":
-                raise sqlite3.DatabaseError("it takes too long to read") from error
-            raise
 
     return read
 
@@ -80,22 +73,14 @@ class StoredEvent(NamedTuple):
 
 
 class RunReader:
-    """Read-only view of one run's store. Every method raises sqlite3.Error on a damaged file.
-
-    So it does if the file was made to run for ever or to fill the memory. A method may take
-    `seconds` of computing time.
-    """
+    """Read-only view of one run's store. Every method raises sqlite3.Error on a damaged file."""
 
     @_reports_damage
-    def __init__(self, folder: Path, seconds: float = LONGEST_READ) -> None:
+    def __init__(self, folder: Path) -> None:
         """Open the store. Raises sqlite3.OperationalError if there is none: NoStoreYet if its file
         is there already."""
         self._connection = open_readonly(folder / FILE_NAME)
-        self._seconds = seconds
-        self._patience = Patience(self._connection)
-        self._patience.allow(seconds)
         try:
-            check_schema(self._connection)
             self._format = read_format(self._connection)
             self._check_status()
         except BaseException:
@@ -137,7 +122,7 @@ class RunReader:
 
         `engine.runs.run_info.state_of` checks whether the supervisor is still alive.
         """
-        row = self._query(
+        row = self._connection.execute(
             "SELECT length(body), CASE WHEN length(body) <= ? THEN body END FROM status",
             (LARGEST_STATUS,),
         ).fetchone()
@@ -148,19 +133,18 @@ class RunReader:
     @_reports_damage
     def kept_files(self) -> list[KeptFile]:
         """Return the copies of the run's files, by attempt."""
-        self._patience.allow(self._seconds)
         return read_kept_files(self._connection)
 
     @_reports_damage
     def generation(self) -> int:
         """Return a number that increases when points are deleted: then read every curve again."""
-        row = self._query("SELECT generation FROM status").fetchone()
+        row = self._connection.execute("SELECT generation FROM status").fetchone()
         return int(row[0]) if row else 0
 
     @_reports_damage
     def events_after(self, seq: int, most: int = MOST_EVENTS) -> list[StoredEvent]:
         """Return the events after number `seq` (0 for all), oldest first, at most `most`."""
-        rows = self._query(
+        rows = self._connection.execute(
             "SELECT seq, time, body FROM event WHERE seq > ? ORDER BY seq LIMIT ?",
             (seq, most),
         )
@@ -169,20 +153,22 @@ class RunReader:
     @_reports_damage
     def newest_event(self, is_wanted: Callable[[Event], bool]) -> StoredEvent | None:
         """Return the newest event for which `is_wanted`; None if there is none."""
-        rows = self._query("SELECT seq, time, body FROM event ORDER BY seq DESC")
+        rows = self._connection.execute("SELECT seq, time, body FROM event ORDER BY seq DESC")
         found = (self._stored_event(*row) for row in rows)
         return next((stored for stored in found if is_wanted(stored.event)), None)
 
     @_reports_damage
     def last_seq(self) -> int:
         """Return the number of the newest event; 0 before the first."""
-        row = self._query("SELECT coalesce(max(seq), 0) FROM event").fetchone()
+        row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
         return int(row[0])
 
     @_reports_damage
     def counts(self) -> dict[str, int]:
         """Return the number of points of every series."""
-        rows = self._query("SELECT name, count FROM series LIMIT ?", (MOST_SERIES + 1,)).fetchall()
+        rows = self._connection.execute(
+            "SELECT name, count FROM series LIMIT ?", (MOST_SERIES + 1,)
+        ).fetchall()
         if len(rows) > MOST_SERIES:
             raise ValueError(f"more than {MOST_SERIES:,} series")
         return {str(name): int(count) for name, count in rows}
@@ -190,7 +176,7 @@ class RunReader:
     @_reports_damage
     def newest_values(self) -> dict[str, float]:
         """Return the last value of every series that has one; NaN for what is not a number."""
-        rows = self._query(
+        rows = self._connection.execute(
             "SELECT name, value FROM series JOIN point ON point.series = series.id "
             "AND point.i = series.count - 1 LIMIT ?",
             (MOST_SERIES,),
@@ -205,7 +191,7 @@ class RunReader:
         """
         id, _ = self._find(series)
         order = "value" if lowest else "value DESC"
-        row = self._query(
+        row = self._connection.execute(
             "SELECT value, step FROM point WHERE series = ? AND value BETWEEN ? AND ? "
             f"ORDER BY {order}, i LIMIT 1",
             (id, -LARGEST, LARGEST),
@@ -242,7 +228,6 @@ class RunReader:
 
         id, count = self._find(series)
         for first in range(0, count, size):
-            self._patience.allow(self._seconds)
             points = stored_points.exact(self._connection, id, first, first + size)
             if not len(points.step):
                 return  # the number of points is wrong
@@ -289,16 +274,13 @@ class RunReader:
         ).fetchone()
         return float(row[0]) if row else none
 
-    def _query(self, sql: str, values: Sequence[float | str] = ()) -> sqlite3.Cursor:
-        """Begin a query, and with it the time that the method may take."""
-        self._patience.allow(self._seconds)
-        return self._connection.execute(sql, values)
-
     def _stored_event(self, seq: int, time: float, body: bytes) -> StoredEvent:
         return StoredEvent(int(seq), float(time), decode_event(body, self._format))
 
     def _find(self, series: str) -> tuple[int, int]:
-        row = self._query("SELECT id, count FROM series WHERE name = ?", (series,)).fetchone()
+        row = self._connection.execute(
+            "SELECT id, count FROM series WHERE name = ?", (series,)
+        ).fetchone()
         return row or (-1, 0)
 
 

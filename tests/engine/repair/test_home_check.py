@@ -99,8 +99,8 @@ def test_what_only_the_user_can_mend_is_named(run: Path, check: Check) -> None:
 def test_the_run_of_another_user_is_named(run: Path, check: Check) -> None:
     os.chown(run, 12345, -1)
     [found] = check(repair=True)
-    assert (found.file, found.outcome) == ("runs/1", Outcome.UNMENDABLE)
-    assert "belongs to another user" in found.problem
+    assert (found.file, found.outcome) == ("", Outcome.UNMENDABLE)
+    assert "is a folder of another user" in found.problem
 
 
 def test_a_file_in_the_place_of_a_folder_is_named(traindeck_home: Path, check: Check) -> None:

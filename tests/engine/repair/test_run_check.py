@@ -164,7 +164,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
             run, "ALTER TABLE event RENAME TO e", "CREATE VIEW event AS SELECT * FROM e"
         ),
         STORE,
-        "it has a view, 'event', which no run has",
+        "it has no table 'event'",
     ),
     "a damaged index": (
         lambda run: overwrite(run / STORE, root_page(run, "not_finite"), bytes(PAGE)),

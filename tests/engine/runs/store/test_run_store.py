@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sqlite3
-import struct
 from contextlib import closing
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from engine.messages.events import (
     Progress,
 )
 from engine.runs.run_state import RunState, RunStatus, fold
-from engine.runs.store import run_store as store_module
 from engine.runs.store.downsampling import FACTOR
 from engine.runs.store.point_tables import read_blocks
 from engine.runs.store.run_store import FILE_NAME, RunStore
@@ -254,73 +252,6 @@ def test_a_file_that_is_no_store_is_an_sqlite_error(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"no database, but long enough to be looked at" * 100)
     with pytest.raises(sqlite3.DatabaseError):
         RunStore(tmp_path)
-
-
-def endless_table(path: Path, table: str) -> None:
-    """Let a table, or the schema, be read for ever: its tree leads to its last row 400**5 times.
-
-    The table must be small. SQLite checks neither the keys nor where pages were before.
-    """
-    with closing(sqlite3.connect(path)) as connection:
-        (size,) = connection.execute("PRAGMA page_size").fetchone()
-        query = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
-        (root,) = connection.execute(query, (table,)).fetchone() or (1,)
-    content = path.read_bytes()
-    pages = [bytearray(content[at : at + size]) for at in range(0, len(content), size)]
-    begin = 100 if root == 1 else 0
-    page = pages[root - 1]
-    count, used = struct.unpack_from(">HH", page, begin + 3)
-    cells = struct.unpack_from(f">{count}H", page, begin + 8)
-
-    def leaf(*places: int) -> int:
-        made = bytearray(size)
-        made[used:] = page[used:]
-        struct.pack_into(f">BHHHB{len(places)}H", made, 0, 13, 0, len(places), used, 0, *places)
-        pages.append(made)
-        return len(pages)
-
-    def fill(made: bytearray, begin: int, first: int, others: int) -> None:
-        children = [first] + [others] * 399
-        places = [size - 5 * number for number in range(1, 401)]
-        struct.pack_into(">BHHHBI", made, begin, 5, 0, 400, places[-1], 0, others)
-        struct.pack_into(">400H", made, begin + 12, *places)
-        for place, child in zip(places, children, strict=True):
-            struct.pack_into(">IB", made, place, child, 2)
-
-    all_rows, child = leaf(*cells), leaf(cells[-1])
-    for _ in range(4):
-        pages.append(bytearray(size))
-        fill(pages[-1], 0, child, child)
-        child = len(pages)
-    page[begin:] = bytes(size - begin)
-    fill(page, begin, all_rows, child)
-    struct.pack_into(">I", pages[0], 28, len(pages))
-    path.write_bytes(b"".join(pages))
-
-
-def test_a_store_that_was_made_to_be_opened_for_ever_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "LONGEST_CHECK", 0.2)
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
-        connection.execute("CREATE TABLE status (one UNIQUE)")
-    endless_table(tmp_path / FILE_NAME, "the schema")
-    with pytest.raises(sqlite3.DatabaseError, match="it takes too long to read"):
-        RunStore(tmp_path)
-
-
-def test_series_without_end_are_refused(
-    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "LONGEST_CHECK", 0.2)
-    store.append(losses([1.0]), 1.0)
-    store.close()
-    endless_table(tmp_path / FILE_NAME, "series")
-    with closing(RunStore(tmp_path)) as crafted:
-        with pytest.raises(sqlite3.DatabaseError, match="it takes too long to read"):
-            crafted.series()
-        crafted.append(Paused(1), 2.0)  # what comes later has no such limit
-        crafted.commit()
 
 
 def test_a_copy_of_the_events_has_the_files_of_their_attempts(
