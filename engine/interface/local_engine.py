@@ -78,9 +78,9 @@ from engine.sweeps.sweep import Sweep
 from engine.system import paths
 from engine.system.cancelled import Cancelled
 from engine.telemetry.given_gpus import given_gpus
-from engine.templates import client as templates
 from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.snapshot import Snapshot
+from engine.templates import client as templates
 
 CANCEL_SECONDS = 0.1
 """Between two looks whether what is measured was cancelled."""

@@ -120,7 +120,7 @@ def _read_update(folder: Path, follower: StoreFollower, after: int) -> RunUpdate
     if state is RunState.INTERRUPTED:
         # The supervisor may have written its last event between the two lines above.
         status = follower.status()
-        state = run_info.state_of(folder, status)
+        state = run_info.state_of(status)
     recorded = follower.new_events()
     known = recorded[-1].seq if recorded else after
     found = [*recorded, *(each for each in unrecorded if each.seq > known)]
