@@ -116,11 +116,11 @@ def start_module(
     cwd: Path = PROJECT,
     own_session: bool = False,
     interpreter: str = "",
-    packages: Path = PROJECT,
 ) -> subprocess.Popen[bytes]:
     """Start `python -m module arguments...` and append its output to `log`.
 
-    `interpreter`: the path of another Python than this one, which finds our modules in `packages`.
+    `interpreter`: the path of another Python than this one, which finds our modules, and nothing
+    else of our environment.
 
     With `own_session`, the new process outlives this process and its terminal. It always has its
     own process group, so that Ctrl-C in the terminal reaches only this process. Raises OSError.
@@ -133,22 +133,22 @@ def start_module(
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=cwd,
-            env=module_environment(os.environ if environment is None else environment, packages),
+            env=module_environment(os.environ if environment is None else environment),
             **_group_arguments(own_session),
         )
 
 
-def module_environment(environment: Mapping[str, str], packages: Path = PROJECT) -> dict[str, str]:
-    """Return `environment` for any working directory: our modules, in the folder `packages`, come
-    first on the path, and our own folders have absolute paths."""
+def module_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return `environment` for any working directory: our modules come first on the path, and our
+    own folders have absolute paths."""
     folders = {
         name: str(absolute_folder(environment[name]))
         for name in _FOLDER_VARIABLES
         if environment.get(name)
     }
     modules = environment.get("PYTHONPATH", "").split(os.pathsep)
-    others = [entry for entry in modules if entry not in ("", str(PROJECT), str(packages))]
-    return {**environment, **folders, "PYTHONPATH": os.pathsep.join([str(packages), *others])}
+    others = [entry for entry in modules if entry not in ("", str(PROJECT))]
+    return {**environment, **folders, "PYTHONPATH": os.pathsep.join([str(PROJECT), *others])}
 
 
 def can_enter(folder: Path) -> bool:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import psutil
 
 from engine.cluster.membership import own_environment
-from engine.environments import our_packages
 from engine.environments.activation import activated
 from engine.environments.needs import interpreter_problem
 from engine.processes import process_tree
@@ -172,9 +171,8 @@ class WorkerPool:
             yield from map(_start_cold, commands)
             return
         if self._plan.spec.interpreter:  # templates are of Traindeck's own Python
-            packages = our_packages.folder()
             for command in commands:
-                yield _start_elsewhere(command, self._plan.spec.interpreter, packages)
+                yield _start_elsewhere(command, self._plan.spec.interpreter)
             return
         reasons: set[str] = set()
         for command, forked in zip(commands, self._forked(commands), strict=False):
@@ -236,11 +234,8 @@ def _start_cold(command: _Command | Fork) -> Process:
     )
 
 
-def _start_elsewhere(command: _Command, interpreter: str, packages: Path) -> Process:
-    """Start a worker with the Python of another environment, as if that was activated.
-
-    Of Traindeck, it finds `packages` only, and nothing of Traindeck's environment.
-    """
+def _start_elsewhere(command: _Command, interpreter: str) -> Process:
+    """Start a worker with the Python of another environment, as if that was activated."""
     return start_module(
         command.module,
         *command.arguments,
@@ -248,7 +243,6 @@ def _start_elsewhere(command: _Command, interpreter: str, packages: Path) -> Pro
         environment=activated(command.environment, interpreter),
         cwd=Path(command.folder),
         interpreter=interpreter,
-        packages=packages,
     )
 
 

@@ -32,17 +32,12 @@ _import = builtins.__import__
 def leave_the_path() -> None:
     """Let no other module of this project hide one of the user's.
 
-    What only we have is still found. In an installed package, our folder is that of all packages,
-    and stays where Python has put it.
+    What only we have is still found.
     """
     ours, variable = str(PROJECT), "PYTHONPATH"
     if not any(isinstance(finder, _LastResort) for finder in sys.meta_path):
         sys.meta_path.append(_LastResort())
-    if PROJECT.name in ("site-packages", "dist-packages"):
-        if sys.path.count(ours) > 1:
-            sys.path.remove(ours)  # the first one: the supervisor has added it
-    else:
-        sys.path[:] = [entry for entry in sys.path if entry != ours]
+    sys.path[:] = [entry for entry in sys.path if entry != ours]
     # For programs that the recipe starts; those of ours set it again.
     others = [each for each in os.environ.get(variable, "").split(os.pathsep) if each != ours]
     os.environ[variable] = os.pathsep.join(others)

@@ -133,7 +133,7 @@ def test_cold_workers_that_were_asked_for_need_no_report(processes_double: Proce
     assert received(reports) == [*LAUNCHED, LaunchEnded()]
 
 
-def test_workers_of_another_environment_find_our_packages_and_nothing_else_of_ours(
+def test_workers_of_another_environment_find_our_modules_and_nothing_else_of_ours(
     processes_double: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(process.PROJECT), "/of/the/user"]))
@@ -142,11 +142,8 @@ def test_workers_of_another_environment_find_our_packages_and_nothing_else_of_ou
     assert received(reports) == [*LAUNCHED, LaunchEnded()]  # its cold start needs no report
     others = processes_double.others
     assert others["interpreter"] == "/their/env/bin/python"
-    packages = others["packages"]
-    assert sorted(each.name for each in packages.iterdir()) == ["engine", "resources"]
-    assert (packages / "engine").samefile(process.PROJECT / "engine")
-    environment = process.module_environment(others["environment"], packages)
-    assert environment["PYTHONPATH"] == f"{packages}{os.pathsep}/of/the/user"
+    environment = process.module_environment(others["environment"])
+    assert environment["PYTHONPATH"] == f"{process.PROJECT}{os.pathsep}/of/the/user"
     assert environment["PATH"].startswith(f"/their/env/bin{os.pathsep}")
 
 
