@@ -111,8 +111,13 @@ def refusal_of(error: Exception) -> Refusal:
             )
 
 
+LONGEST_TEXT = 5000
+"""Characters of what another machine says."""
+
+
 def error_of(refusal: Refusal, machine: str, arguments: Mapping[str, Any]) -> Exception:
     """Return the exception that the engine of this machine would have raised for the same."""
+    refusal = msgspec.structs.replace(refusal, text=refusal.text[:LONGEST_TEXT])
     match refusal.kind:
         case "RecipeChanged":
             return RecipeChanged(str(arguments.get("run", "")), refusal.changes)

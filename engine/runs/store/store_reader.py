@@ -207,7 +207,7 @@ class RunReader:
         """
         from engine.runs.store import stored_points
 
-        return stored_points.history(self._connection, *self._find(series), most)
+        return stored_points.history(self._connection, *self._find(series), max(1, most))
 
     @_reports_damage
     def window(
@@ -220,7 +220,7 @@ class RunReader:
         from engine.runs.store import stored_points
 
         found = self._find(series)
-        return stored_points.window(self._connection, *found, first_step, last_step, most)
+        return stored_points.window(self._connection, *found, first_step, last_step, max(1, most))
 
     def batches(self, series: str, size: int = 50_000) -> Iterator[StoredPoints]:
         """Yield every point of a series, `size` at a time."""

@@ -127,6 +127,18 @@ def test_the_runs_of_the_list_come_once_and_again_when_they_change(
     assert (gone.ids, gone.changed, gone.trashed) == ([], [], [run.id])
 
 
+def test_no_question_for_points_is_endless(run: RecordedRun) -> None:
+    run.add_points("train/loss", range(50))
+    with RunReader(run.folder) as reader:
+        assert len(reader.history("train/loss", -5).step) < 50
+        assert len(reader.window("train/loss", 0, 40, 0).step) < 50
+
+
+def test_what_another_machine_says_has_a_longest_length() -> None:
+    error = error_of(Refusal("x" * 10**6, "NoSuchRun"), "gpus", {})
+    assert len(str(error)) < 6000
+
+
 def test_all_points_of_a_series_come_in_parts(engine: Engine, run: RecordedRun) -> None:
     run.add_points("train/loss", range(5000))
     assert engine.count_points(run.id) == {"train/loss": 5000}
