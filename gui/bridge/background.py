@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,6 +14,11 @@ T = TypeVar("T")
 
 MAX_THREADS = 4
 """More than one, so that the slow start of a run does not delay a Stop or the list of runs."""
+
+
+def unexpected(error: Exception) -> None:
+    """Raise an error that the work must not have."""
+    raise error
 
 
 class Background(QObject):
@@ -34,7 +39,7 @@ class Background(QObject):
         self,
         work: Callable[[], T],
         success: Callable[[T], None],
-        failure: Callable[[Exception], None],
+        failure: Callable[[Exception], None] = unexpected,
     ) -> None:
         """Call `work` on another thread; then call `success` with its result on the GUI thread, or
         `failure` with its exception. `failure` must re-raise unexpected exceptions."""
@@ -57,3 +62,43 @@ class Background(QObject):
     def _deliver(self, outcome: Callable[[], None]) -> None:
         if not self._is_finished:
             outcome()
+
+
+class Reading(Generic[T]):
+    """Reads one thing at a time in the background, and then once more if it was asked meanwhile."""
+
+    def __init__(
+        self,
+        background: Background,
+        success: Callable[[T], None],
+        failure: Callable[[Exception], None] = unexpected,
+    ) -> None:
+        """`success` and `failure` are called as by `Background.run`."""
+        self._background = background
+        self._success, self._failure = success, failure
+        self._next: Callable[[], T] | None = None
+        self.is_busy = False
+        """Whether something is being read."""
+
+    def ask(self, read: Callable[[], T]) -> None:
+        """Call `read`, after what is being read now; of several that wait, only the newest."""
+        if self.is_busy:
+            self._next = read
+            return
+        self.is_busy = True
+        self._background.run(read, self._succeed, self._fail)
+
+    def _succeed(self, result: T) -> None:
+        self._end(lambda: self._success(result))
+
+    def _fail(self, error: Exception) -> None:
+        self._end(lambda: self._failure(error))
+
+    def _end(self, tell: Callable[[], None]) -> None:
+        self.is_busy = False
+        following, self._next = self._next, None
+        try:
+            tell()
+        finally:
+            if following is not None and not self.is_busy:  # else something newer is being read
+                self.ask(following)

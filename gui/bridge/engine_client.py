@@ -25,7 +25,7 @@ from engine.runs.run_info import try_get_run
 from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
-from gui.bridge.background import Background
+from gui.bridge.background import Background, Reading
 from gui.bridge.files.run_recipes import RunRecipes
 from gui.bridge.machines.machines import place_of
 from gui.bridge.run_commands import RunCommands
@@ -116,7 +116,7 @@ class EngineClient(QObject):
         self._verified.connect(self._show_verified)
         self._index = RunIndex()
         self._own: list[RunInfo] | None = None
-        self._is_reading = self._read_again = False
+        self._runs = Reading(background, self._report_runs, self._fail)
         self._starting = False
         self._run_id: str | None = None
         self._stop_requested = False
@@ -243,20 +243,13 @@ class EngineClient(QObject):
     def refresh_runs(self) -> None:
         """Read all runs. Emits `runs_listed`. If runs are being read now, they are read once more
         afterwards."""
-        if self._is_reading:
-            self._read_again = True
-        else:
-            self._read_runs(self._index.runs)
+        self._runs.ask(self._index.runs)
 
     def refresh_changed_runs(self) -> None:
         """Read the runs that may have changed. Emits `runs_listed`. Does nothing while runs are
         being read."""
-        if not self._is_reading:
-            self._read_runs(self._index.refresh)
-
-    def _read_runs(self, read: Callable[[], list[RunInfo]]) -> None:
-        self._is_reading = True
-        self._background.run(read, self._report_runs, self._reading_failed)
+        if not self._runs.is_busy:
+            self._runs.ask(self._index.refresh)
 
     def _start_once(self, work: Callable[[], str], failure: Callable[[Exception], None]) -> None:
         if self._starting:
@@ -305,12 +298,8 @@ class EngineClient(QObject):
         self._fail(error)
 
     def _report_runs(self, infos: list[RunInfo]) -> None:
-        self._is_reading = False
         self._own = infos
         self._report_all()
-        if self._read_again:
-            self._read_again = False
-            self.refresh_runs()
 
     def _report_all(self) -> None:
         """Tell the runs of all machines, newest first."""
@@ -321,10 +310,6 @@ class EngineClient(QObject):
             infos = sorted([*infos, *others], key=_begun, reverse=True)
         self.runs_listed.emit(infos)
         self.unreadable_listed.emit([*self._index.unreadable, *self._machines.unreadable()])
-
-    def _reading_failed(self, error: Exception) -> None:
-        self._is_reading = False
-        self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         _log.info("the engine refused: %s", error)

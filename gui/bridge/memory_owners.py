@@ -10,7 +10,7 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_workers import RunWorkers
 from engine.telemetry.memory_attribution import Worker, memory_uses
 from engine.telemetry.snapshot import Snapshot
-from gui.bridge.background import Background
+from gui.bridge.background import Background, Reading
 from gui.bridge.machines.machines import is_elsewhere
 
 
@@ -22,29 +22,21 @@ class MemoryOwners(QObject):
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._background = background
         self._run_workers = RunWorkers()
         self._workers: list[Worker] = []
-        self._reading = False
+        self._reading = Reading(background, self._set_workers)
 
     def show_runs(self, runs: list[RunInfo]) -> None:
         """Read the workers of the active `runs` of this machine; the next snapshot uses them."""
         runs = [info for info in runs if not is_elsewhere(info)]
         if all(info.state.is_over for info in runs):
             self._workers = []
-        elif not self._reading:
-            self._reading = True
-            read = partial(self._run_workers.read, runs)
-            self._background.run(read, self._set_workers, self._failed)
+        elif not self._reading.is_busy:
+            self._reading.ask(partial(self._run_workers.read, runs))
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Emit `uses` for `snapshot`."""
         self.uses.emit(memory_uses(snapshot.devices, self._workers))
 
     def _set_workers(self, workers: list[Worker]) -> None:
-        self._reading = False
         self._workers = workers
-
-    def _failed(self, error: Exception) -> None:
-        self._reading = False
-        raise error

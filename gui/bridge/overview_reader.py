@@ -11,7 +11,7 @@ from PySide6.QtGui import QDesktopServices
 
 from engine.runs.run_info import RunInfo
 from engine.runs.run_overview import RunOverview
-from gui.bridge.background import Background
+from gui.bridge.background import Background, Reading
 from gui.bridge.machines.machines import UNREADABLE
 
 if TYPE_CHECKING:
@@ -37,21 +37,16 @@ class OverviewReader(QObject):
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._background = background
-        self._is_reading = False
-        self._next: tuple[RunInfo, dict[str, str]] | None = None
+        self._overviews = Reading(background, self._report, self._fail)
 
     def read(self, info: RunInfo, device_names: Mapping[str, str]) -> None:
         """Read what is known of a run; `found` follows."""
-        if self._is_reading:
-            self._next = (info, dict(device_names))
-            return
-        self._is_reading = True
         names = dict(device_names)
-        self._background.run(
-            lambda: self._ask(info, lambda engine, run: engine.read_overview(run, names)),
-            lambda overview: self._end(info.id, overview),
-            self._fail,
-        )
+
+        def work() -> tuple[str, RunOverview]:
+            return info.id, self._ask(info, lambda engine, run: engine.read_overview(run, names))
+
+        self._overviews.ask(work)
 
     def read_diff(self, info: RunInfo, attempt: int) -> None:
         """Read the changes that were not committed; `text` follows."""
@@ -74,21 +69,13 @@ class OverviewReader(QObject):
         self._background.run(
             lambda: self._ask(info, question),
             lambda text: self.text.emit(info.id, what, text),
-            self._fail_text,
+            self._fail,
         )
 
-    def _end(self, run_id: str, overview: RunOverview) -> None:
-        self._is_reading = False
-        following, self._next = self._next, None
-        if following is not None:
-            self.read(*following)
-        self.found.emit(run_id, overview)
+    def _report(self, answer: tuple[str, RunOverview]) -> None:
+        self.found.emit(*answer)
 
     def _fail(self, error: Exception) -> None:
-        self._is_reading, self._next = False, None
-        self._fail_text(error)
-
-    def _fail_text(self, error: Exception) -> None:
         if not isinstance(error, UNREADABLE):
             raise error
         self.failed.emit(f"The run cannot be read: {error}.")

@@ -10,7 +10,7 @@ from engine.interface.values import id_of
 from engine.sweeps.report import SweepIndex, SweepReport
 from engine.sweeps.study import DamagedJournal
 from engine.sweeps.sweep import NoSuchSweep, Sweep, SweepActive
-from gui.bridge.background import Background
+from gui.bridge.background import Background, Reading
 from gui.bridge.machines.remote_sweeps import RemoteSweeps
 
 READ_MS = 1000
@@ -46,7 +46,7 @@ class Sweeps(QObject):
         self._own: list[SweepReport] | None = None
         self._elsewhere = RemoteSweeps(self._machines, self)
         self._elsewhere.changed.connect(self._report_all)
-        self._is_reading = self._read_again = False
+        self._reading = Reading(background, self._report, self._fail)
         self._timer = QTimer(self)
         self._timer.setInterval(READ_MS)
         self._timer.timeout.connect(self.read)
@@ -62,11 +62,7 @@ class Sweeps(QObject):
 
     def read(self) -> None:
         """Read what has changed on this machine. Emits `listed`."""
-        if self._is_reading:
-            self._read_again = True
-            return
-        self._is_reading, self._read_again = True, False
-        self._background.run(self._index.read, self._report, self._reading_failed)
+        self._reading.ask(self._index.read)
 
     def start(self, sweep: Sweep, machine: str = "") -> None:
         """Start a new sweep, on this machine or on the one with this name, to which its recipe is
@@ -101,11 +97,8 @@ class Sweeps(QObject):
         self._background.run(work, lambda _: self.read(), self._fail)
 
     def _report(self, reports: list[SweepReport]) -> None:
-        self._is_reading = False
         self._own = reports
         self._report_all()
-        if self._read_again:
-            self.read()
 
     def _report_all(self) -> None:
         if self._own is not None:  # the sweeps of this machine come first
@@ -116,10 +109,6 @@ class Sweeps(QObject):
     def _report_started(self, number: str) -> None:
         self.read()
         self.started.emit(number)
-
-    def _reading_failed(self, error: Exception) -> None:
-        self._is_reading = False
-        self._fail(error)
 
     def _refuse(self, error: Exception) -> None:
         if isinstance(error, CannotStart):

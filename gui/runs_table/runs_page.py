@@ -24,7 +24,7 @@ from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.runs.table.arrangement import grouped
 from engine.runs.table.columns import Column, Part, Value
 from engine.runs.table.csv_text import csv_of
-from gui.bridge.background import Background
+from gui.bridge.background import Background, Reading
 from gui.bridge.curves.small_curves import SmallCurves
 from gui.bridge.files.export_file import write_bytes
 from gui.compare.comparison import Comparison
@@ -105,7 +105,8 @@ class RunsPage(QWidget):
         self._unreadable: list[UnreadableRun] = []
         self._device_names: Mapping[str, str] = {}
         self._query = self._restored()
-        self._is_arranging = self._arrange_again = self._is_old = False
+        self._arranging = Reading(background, self._show)
+        self._is_old = False
         self.is_comparing = False
         self._curves = SmallCurves(background, self)
         self.table = RunsTableView(self._curves.get, theme)
@@ -191,19 +192,13 @@ class RunsPage(QWidget):
     def arrange_soon(self) -> None:
         """Compute the rows anew in the background; while the page is hidden, when it is shown."""
         self._is_old = not (self.isVisible() and self._is_listed)
-        if self._is_old:
-            return
-        if self._is_arranging:
-            self._arrange_again = True
-            return
-        self._is_arranging = True
-        work = partial(arrange, self._infos, self._query, self._device_names)
-        self._background.run(work, self._show, self._arranging_failed)
+        if not self._is_old:
+            self._arranging.ask(partial(arrange, self._infos, self._query, self._device_names))
 
     @property
     def is_arranging(self) -> bool:
         """Whether rows are being computed."""
-        return self._is_arranging
+        return self._arranging.is_busy
 
     def targets(self) -> list[RunInfo]:
         """Return the runs for an action: the chosen ones, otherwise that of the current row."""
@@ -246,10 +241,6 @@ class RunsPage(QWidget):
         return QSize(_LEAST_WIDTH, super().minimumSizeHint().height())
 
     def _show(self, arranged: Arranged) -> None:
-        self._is_arranging = False
-        if self._arrange_again:
-            self._arrange_again = False
-            self.arrange_soon()
         if arranged.problem is None:
             self._query = self._query._replace(valid_filter=arranged.filter)
         self.table.show_sort(self._query.sort, descending=self._query.descending)
@@ -295,10 +286,6 @@ class RunsPage(QWidget):
             if column is not None:
                 name = header_text(column)
                 self.group.setItemText(place, f"By {name}" if is_named else name)
-
-    def _arranging_failed(self, error: Exception) -> None:
-        self._is_arranging = False
-        raise error
 
     def _want_curves(self) -> None:
         names = [each.metric for each in self.table.runs.columns if is_curve(each)]

@@ -8,7 +8,7 @@ import numpy as np
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine.sweeps.report import SweepReport
-from gui.bridge.background import Background
+from gui.bridge.background import Background, Reading
 from gui.bridge.curves.sweep_curves import SweepCurves, SweepLines
 from gui.plots.data.band import Band, quantile_band
 from gui.plots.panel.repaint_timer import RepaintTimer
@@ -33,12 +33,10 @@ class BestPlot(QWidget):
 
     def __init__(self, background: Background, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._background = background
         self._theme = theme
         self._sweep = ""
         self._title = ""
-        self._waiting: SweepLines | None = None
-        self._is_averaging = False
+        self._averaging = Reading(background, self._show)
         self.curves = SweepCurves(background, self)
         self.curves.arrived.connect(self._take)
         self._layout = QVBoxLayout(self)
@@ -80,22 +78,11 @@ class BestPlot(QWidget):
         return plot
 
     def _take(self, lines: SweepLines) -> None:
-        self._waiting = lines
-        if not self._is_averaging:
-            self._average()
+        self._averaging.ask(partial(_with_band, lines))
 
-    def _average(self) -> None:
-        lines, self._waiting = self._waiting, None
-        if lines is None:
-            return
-        self._is_averaging = True
-        self._background.run(partial(_band, lines), partial(self._show, lines), self._fail)
-
-    def _show(self, lines: SweepLines, band: Band | None) -> None:
-        self._is_averaging = False
-        if lines.sweep == self._sweep:
-            self._draw(lines, band)
-        self._average()
+    def _show(self, answer: tuple[SweepLines, Band | None]) -> None:
+        if answer[0].sweep == self._sweep:
+            self._draw(*answer)
 
     def _draw(self, lines: SweepLines, band: Band | None) -> None:
         if band is not None:
@@ -118,13 +105,10 @@ class BestPlot(QWidget):
         self.plot.set_note(f"Reading {lines.unread:,} runs…" if lines.unread else "")
         self.plot.set_log_y(_wants_log(lines, band))
 
-    def _fail(self, error: Exception) -> None:
-        self._is_averaging = False
-        raise error
 
-
-def _band(lines: SweepLines) -> Band | None:
-    return quantile_band(lines.others, LOW, HIGH, _POSITIONS) if lines.others else None
+def _with_band(lines: SweepLines) -> tuple[SweepLines, Band | None]:
+    others = lines.others
+    return lines, quantile_band(others, LOW, HIGH, _POSITIONS) if others else None
 
 
 def _wants_log(lines: SweepLines, band: Band | None) -> bool:

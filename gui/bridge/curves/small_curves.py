@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.runs.run_info import RunInfo
 from engine.runs.store.stored_points import StoredPoints
-from gui.bridge.background import Background
+from gui.bridge.background import Background, Reading
 from gui.bridge.machines.machines import UNREADABLE, Machines
 
 POINTS = 40
@@ -32,7 +32,7 @@ class SmallCurves(QObject):
         super().__init__(parent)
         self._background = background
         self._known: dict[tuple[str, str], tuple[float, Sequence[float]]] = {}
-        self._is_reading = False
+        self._reading = Reading(background, self._report)
 
     def get(self, info: RunInfo, series: str) -> Sequence[float] | None:
         """Return a curve, which may be older than the run; None: it was not read yet."""
@@ -44,9 +44,8 @@ class SmallCurves(QObject):
         names = list(series)
         wanted = [(info, [name for name in names if self._is_old(info, name)]) for info in infos]
         wanted = [(info, missing) for info, missing in wanted if missing]
-        if not wanted or self._is_reading:
-            return
-        self._is_reading = True
+        if not wanted or self._reading.is_busy:
+            return  # who wants more asks again when these have arrived
         machines = self._background.machines
 
         def work() -> list[tuple[RunInfo, str, Sequence[float]]]:
@@ -56,24 +55,19 @@ class SmallCurves(QObject):
                 for name, curve in _read(machines, info, missing)
             ]
 
-        self._background.run(work, self._report, self._fail)
+        self._reading.ask(work)
 
     def _is_old(self, info: RunInfo, series: str) -> bool:
         known = self._known.get((info.id, series))
         return known is None or known[0] != info.status.updated
 
     def _report(self, found: list[tuple[RunInfo, str, Sequence[float]]]) -> None:
-        self._is_reading = False
         for info, series, curve in found:
             self._known.pop((info.id, series), None)
             self._known[info.id, series] = info.status.updated, curve
         while len(self._known) > MOST_KEPT:
             del self._known[next(iter(self._known))]
         self.arrived.emit()
-
-    def _fail(self, error: Exception) -> None:
-        self._is_reading = False
-        raise error
 
 
 def _read(

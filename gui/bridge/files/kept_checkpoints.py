@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.messages.events import AttemptStarted, CheckpointSaved, RunEnded
 from engine.runs.store.store_reader import StoredEvent
-from gui.bridge.background import Background
+from gui.bridge.background import Background, Reading
 from gui.bridge.machines.machines import UNREADABLE, Machines
 
 _SETTLED_MS = 1000
@@ -27,9 +27,9 @@ class KeptCheckpoints(QObject):
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._background = background
+        self._machines = background.machines
         self._run_id: str | None = None
-        self._is_reading = self._is_stale = False
+        self._reading = Reading(background, self._report)
         self._again = QTimer(self)
         self._again.setSingleShot(True)
         self._again.setInterval(_SETTLED_MS)
@@ -49,31 +49,19 @@ class KeptCheckpoints(QObject):
             self._again.start()
 
     def _read(self) -> None:
-        if self._run_id is None:
-            return
-        if self._is_reading:
-            self._is_stale = True
-            return
-        self._is_reading = True
-        done = partial(self._report, self._run_id)
-        work = partial(_kept, self._background.machines, self._run_id)
-        self._background.run(work, done, partial(self._failed, done))
+        if self._run_id is not None:
+            self._reading.ask(partial(_kept, self._machines, self._run_id))
 
-    def _report(self, run_id: str, kept: dict[int, bool] | None) -> None:
-        self._is_reading = False
+    def _report(self, answer: tuple[str, dict[int, bool] | None]) -> None:
+        run_id, kept = answer
         if run_id == self._run_id:
             self.changed.emit(kept)
-        if self._is_stale or run_id != self._run_id:
-            self._is_stale = False
-            self._read()
-
-    def _failed(self, done: partial[None], error: Exception) -> None:
-        if not isinstance(error, UNREADABLE):
-            raise error
-        done(None)  # the list of runs tells of a folder that cannot be read
 
 
-def _kept(machines: Machines, run_id: str) -> dict[int, bool]:
-    engine, run = machines.engine_of(run_id)
-    saved = engine.list_checkpoints(run)
-    return {each.manifest.position.step: "best" in each.manifest.kinds for each in saved}
+def _kept(machines: Machines, run_id: str) -> tuple[str, dict[int, bool] | None]:
+    try:
+        engine, run = machines.engine_of(run_id)
+        saved = engine.list_checkpoints(run)
+    except UNREADABLE:  # the list of runs tells of a folder that cannot be read
+        return run_id, None
+    return run_id, {each.manifest.position.step: "best" in each.manifest.kinds for each in saved}

@@ -78,7 +78,7 @@ class MediaFiles(QObject):
         """Read the image in `file` in its full size. Emits `full`."""
         if self._run_id is not None:
             work = partial(_image_or_problem, self._background.machines, self._run_id, file, 0)
-            self._background.run(work, partial(self.full.emit, file), _unexpected)
+            self._background.run(work, partial(self.full.emit, file))
 
     def _read_next(self) -> None:
         while self._run_id is not None and self._wanted and len(self._running) < _MOST_AT_ONCE:
@@ -162,7 +162,3 @@ def _image_or_problem(
         return read_image(*machines.engine_of(run_id), file, longest_edge)
     except (UnfitImage, NoAnswer) as error:
         return str(error)
-
-
-def _unexpected(error: Exception) -> None:
-    raise error
