@@ -163,7 +163,7 @@ def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[R
         qt_app.processEvents()
     before = psutil.Process().memory_info().rss
     points: list[object] = []
-    app.reader.curve.connect(lambda *_: points.append(None))
+    app.rooms.run.reader.curve.connect(lambda *_: points.append(None))
     worker = start()
     while worker.poll() is None:
         if not points:

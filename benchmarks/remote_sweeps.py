@@ -51,7 +51,7 @@ def measure(runs: int, trials: int) -> Iterator[str]:
         app.machines.connect_to(HOST)
         window.wait(lambda: len(app.machines.runs()) == runs)
         window.settle(SETTLING_SECONDS)
-        page, lines = app.sweeps_page, list[SweepLines]()
+        page, lines = app.rooms.sweeps.page, list[SweepLines]()
         page.best_plot.curves.arrived.connect(lines.append)
 
         def trials_of(number: str) -> int:

@@ -90,12 +90,12 @@ def measure(points: int, seconds: float) -> Iterator[str]:
         window.wait(lambda: any(info.id == run for info in app.machines.runs()))
         window.settle(SETTLING_SECONDS)
         shown: set[str] = set()
-        for arrived in (app.reader.curve, app.reader.points):
+        for arrived in (app.rooms.run.reader.curve, app.rooms.run.reader.points):
             arrived.connect(lambda series, _: shown.add(series))
         before = link.received()
         app.open(run)
         wanted = {*SHOWN, *VALIDATION}
-        taken = window.wait(lambda: wanted <= shown and not app.plots.tick())
+        taken = window.wait(lambda: wanted <= shown and not app.rooms.run.plots.tick())
         size = link.received() - before
         yield f"painted {taken:.2f} s after the click, {size / 1e3:.0f} kB"
         window.settle(SETTLING_SECONDS)

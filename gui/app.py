@@ -1,4 +1,8 @@
-"""The composition root: builds all widgets and controllers of the window and connects them."""
+"""The composition root: builds the parts and the rooms of the window, and connects them.
+
+A room is a class that builds a page with all that is behind it. Rooms need NumPy and pyqtgraph,
+which take longer to import than the window to appear: so they are built after it was painted.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -36,7 +41,7 @@ from gui.bridge.template_keeper import TemplateKeeper
 from gui.devices.alarm_bar import AlarmBar
 from gui.devices.device_list import DeviceList
 from gui.doctor.doctor_dialog import DoctorDialog
-from gui.exchange_controller import ExchangeController
+from gui.exchange.controller import ExchangeController
 from gui.first_run_controller import FirstRunController
 from gui.log.event_table import EventTable
 from gui.log.log_bar import LogBar
@@ -59,7 +64,6 @@ from gui.run_view.welcome_page import WelcomePage
 from gui.style.device_labels import device_labels
 from gui.style.theme import Theme, ThemeController, icon
 from gui.widgets.figure_card import FigureRow
-from gui.widgets.place import Place
 from gui.window.application import application, collect_garbage, has_display
 from gui.window.desktop_notices import DesktopNotices, desktop_notify
 from gui.window.editor_dialog import ask_for_editor
@@ -68,7 +72,12 @@ from gui.window.theme_menu import ThemeMenu, restore_theme
 from gui.window.window_status import WindowStatus
 
 if TYPE_CHECKING:
-    from gui.curves import Curves
+    from gui.machines.controller import MachinesController
+    from gui.overview.panel import OverviewPanel
+    from gui.planning.controller import PlanningController
+    from gui.runs_table.controller import RunsController
+    from gui.shown_run import ShownRun
+    from gui.sweeps.controller import SweepsController
 
 _log = logging.getLogger(__name__)
 
@@ -109,6 +118,18 @@ def run(argv: Sequence[str], notice: str = "") -> int:
     return qt_app.exec()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rooms:
+    """The pages of the window, and what is behind them."""
+
+    runs: RunsController
+    run: ShownRun
+    overview: OverviewPanel
+    race: PlanningController
+    sweeps: SweepsController
+    machines: MachinesController
+
+
 class AppController(QObject):
     """Owns the window, its widgets and their controllers, and connects them with the engine."""
 
@@ -119,10 +140,9 @@ class AppController(QObject):
         *,
         is_complete: bool = True,
     ) -> None:
-        """Without `is_complete`, what shows a run is missing until `complete`."""
+        """Without `is_complete`, the rooms are missing until `complete`."""
         super().__init__()
-        self._curves: Curves | None = None
-        self._snapshot: Snapshot | None = None
+        self._rooms: Rooms | None = None
         self.theme = theme
         self.settings, settings_problem = window_settings()
         restore_theme(theme, self.settings)
@@ -144,114 +164,49 @@ class AppController(QObject):
             self.complete()
         self.telemetry.start()
 
-    def complete(self) -> None:
-        """Make what shows a run, and look for runs."""
-        _log.info("the window is painted")
-        from gui.bridge.planning.kept_results import KeptResults
-        from gui.curves import Curves  # takes longer than the window needs to appear
-        from gui.machines.machines_page import MachinesPage
-        from gui.machines_controller import MachinesController
-        from gui.overview.panel import OverviewPanel
-        from gui.planning.race_page import RacePage
-        from gui.planning_controller import PlanningController
-        from gui.run_list_controller import RunListController
-        from gui.sweeps_controller import SweepsController
+    @property
+    def rooms(self) -> Rooms:
+        """The rooms, which alone come to life later: see `complete`."""
+        assert self._rooms is not None, "the window is not complete"
+        return self._rooms
 
+    def complete(self) -> None:
+        """Build the rooms, and look for runs."""
+        _log.info("the window is painted")
         collect_garbage(self.theme.app)
-        self._curves = curves = Curves(
-            self.window, self.chosen, self.background, self.theme, self.settings
-        )
-        self.reader, self.figures = curves.reader, curves.figures
-        self.plots, self.comparison = curves.plots, curves.comparison
-        self.plots_controller = curves.controller
-        self._plots_place.fill(self.plots)
-        self.runs_page = curves.runs_page
-        self._runs_place.fill(self.runs_page)
-        self.race_page = RacePage()
-        self._race_place.fill(self.race_page)
-        self.planning_controller = PlanningController(
-            self.planning,
-            KeptResults(self.background, self),
-            self.race_page,
-            self.form,
-            self.window,
-        )
-        self.planning_controller.message.connect(self.show_message)
-        self.engine_client.runs_listed.connect(self.planning_controller.show_runs)
-        self.telemetry.snapshot.connect(partial(self.planning_controller.show_snapshot, ""))
-        self.machines.snapshot.connect(self.planning_controller.show_snapshot)
-        self.sweeps_page = curves.sweeps_page
-        self._sweeps_place.fill(self.sweeps_page)
-        self.sweeps_controller = SweepsController(
-            self.sweeps_page, self.form, self.engine_client.recipes, self.background, self.window
-        )
-        self.sweeps_controller.message.connect(self.show_message)
-        self.engine_client.runs_listed.connect(self.sweeps_controller.show_runs)
-        self.sweeps_page.opened.connect(self._open_existing)
-        self.machine_list = machine_list = MachinesPage()
-        self.machines_page.fill(machine_list)
-        machine_list.cluster.show_status(self.cluster_devices.status)
-        self.cluster_devices.told.connect(machine_list.cluster.show_status)
-        self.machines_controller = MachinesController(
-            self.machines, self.machine_cards, machine_list, self.window
-        )
-        self.machines_controller.message.connect(self.show_message)
-        self.machines_controller.doctor_wanted.connect(self._show_doctor_of)
-        self.window.add_machine.triggered.connect(lambda: self.machines_controller.add())
-        self.window.page_changed.connect(self._read_machines)
-        self.overview = OverviewPanel(OverviewReader(self.background, self))
-        self._overview_place.fill(self.overview)
-        self._overview_bar_place.fill(self.overview.bar)
-        self.run_list_controller = RunListController(
-            self.run_list, self.run_list_panel, self.runs_page, self.chosen,
-            self.background, self.engine_client, self.form, self.window,
-        )  # fmt: skip
-        self.run_list_controller.message.connect(self.show_message)
-        self.run_list_controller.export_requested.connect(self.exchange.export)
-        self.run_list_controller.checkpoint_requested.connect(self.exchange.copy_checkpoint)
-        self.runs_page.import_wanted.connect(self.exchange.import_runs)
-        self.run_list_controller.open_requested.connect(self.open)
-        self.controls.run_again_clicked.connect(self.run_list_controller.run_again)
-        self.controls.resume_more.menu().addAction(self.run_list_controller.actions.again)
-        self.plots_controller.message.connect(self.show_message)
-        self.overview.notes_written.connect(self.run_files.write_notes)
-        self.run_files.changed.connect(self.engine_client.refresh_runs)
-        self.run_files.failed.connect(self.show_message)
-        self.overview.message.connect(self.show_message)
-        self.telemetry.snapshot.connect(self._label_devices)
-        self._connect_run()
+        self._rooms = rooms = self._built_rooms()
+        self._connect_rooms(rooms)
+        self._connect_run(rooms)
         shown = str(self.settings.value(_SHOWN_RUN) or "")
         self.engine_client.find_first(shown)
         self._refresh_timer.start(REFRESH_RUNS_MS)
         self.machines.begin()
         if place_of(shown)[0] and self.machines.has_run(shown):
-            self.run_list_controller.awaited = shown
+            rooms.runs.awaited = shown
         _log.info("the window is complete")
 
     def open(self, run_id: str | None) -> None:
         """Show the active or ended run `run_id` from its first event; None: show no run."""
-        self.settings.setValue(_SHOWN_RUN, self.run_list_controller.awaited or run_id or "")
-        self.run_list_controller.close_comparison()
-        self.plots_controller.watch(run_id)
+        rooms = self.rooms
+        self.settings.setValue(_SHOWN_RUN, rooms.runs.awaited or run_id or "")
+        rooms.runs.close_comparison()
         self.log_controller.clear()
-        self.media.watch(run_id)
-        self.overview.watch(run_id)
         self.window_status.show_info(None)
         self.window.show_welcome(run_id is None)
-        self.figures.clear()
-        self.banner.clear()
-        self.script_bar.clear()
+        for part in (rooms.run.figures, self.banner, self.script_bar, self.window.status):
+            part.clear()
         self.alarms.clear_run()
         self.controls.headline.set_reading(run_id is not None)
         self.controls.show_info(None)
-        self.window.status.clear()
-        self.run_list.watch(run_id)
-        self.engine_client.watch(run_id)
-        self.reader.watch(run_id)
+        for follower in (
+            rooms.run.controller, self.media, rooms.overview, self.run_list, self.engine_client,
+            rooms.run.reader,
+        ):  # fmt: skip
+            follower.watch(run_id)
 
     def _open_chosen(self, run_id: str) -> None:
         """Show the run that the user has chosen or started, and wait for no other one."""
-        self.run_list_controller.awaited = ""
+        self.rooms.runs.awaited = ""
         self.open(run_id)
 
     def _open_existing(self, run_id: str) -> None:
@@ -268,9 +223,9 @@ class AppController(QObject):
         self.recipe_controller.recipe_check.stop()
         self.form.environment.maker.stop()
         self._refresh_timer.stop()
-        if self._curves is not None:
-            self._curves.stop()
-            self.sweeps_controller.shut_down()
+        if self._rooms is not None:
+            self._rooms.run.stop()
+            self._rooms.sweeps.shut_down()
         self.telemetry.stop()
         self.templates.stop()
         self.doctor.shut_down()
@@ -299,8 +254,7 @@ class AppController(QObject):
         self.controls = RunControls(theme)
         self.alarms = AlarmBar(theme)
         self.devices = DeviceList()
-        self.machine_cards, self.machines_page = MachineCards(settings), Place()
-        self._race_place = Place()
+        self.machine_cards = MachineCards(settings)
         self.form = RunForm(
             recent=RecentForms(settings),
             environments_there=EnvironmentsThere(self.background, self),
@@ -311,8 +265,6 @@ class AppController(QObject):
         self.banner = FailureBanner()
         self.script_bar = ScriptBar()
         self.figure_row = FigureRow()
-        self._plots_place, self._runs_place, self._sweeps_place = Place(), Place(), Place()
-        self._overview_place, self._overview_bar_place = Place(), Place()
         self.welcome_page = WelcomePage()
         self.log = LogView(theme)
         self.events = EventTable()
@@ -325,22 +277,15 @@ class AppController(QObject):
             alarms=self.alarms,
             devices=self.devices,
             machines=self.machine_cards,
-            race_page=self._race_place,
-            machines_page=self.machines_page,
             form=self.form,
             run_list=self.run_list_panel,
             banner=self.banner,
             script_bar=self.script_bar,
             figures=self.figure_row,
-            plots=self._plots_place,
-            runs_page=self._runs_place,
-            sweeps_page=self._sweeps_place,
             welcome_page=self.welcome_page,
             log=self.log,
             events=self.events,
             log_bar=self.log_bar,
-            overview=self._overview_place,
-            overview_bar=self._overview_bar_place,
             media=self.media,
             media_bar=self.media.bar,
         )
@@ -370,34 +315,80 @@ class AppController(QObject):
             self.window.show_page(page)  # the user may have chosen one by now
         self.engine_client.refresh_runs()
 
-    def _connect_run(self) -> None:
-        reader = self.reader
-        reader.status_changed.connect(self.controls.show_info)
+    def _built_rooms(self) -> Rooms:
+        from gui.machines.controller import MachinesController
+        from gui.overview.panel import OverviewPanel
+        from gui.planning.controller import PlanningController
+        from gui.runs_table.controller import RunsController
+        from gui.shown_run import ShownRun
+        from gui.sweeps.controller import SweepsController
+
+        background, client, form = self.background, self.engine_client, self.form
+        theme, settings, window = self.theme, self.settings, self.window
+        runs = RunsController(
+            self.run_list, self.run_list_panel, self.chosen,
+            background, client, form, theme, settings, window,
+        )  # fmt: skip
+        overview = OverviewPanel(OverviewReader(background, self))
+        window.parts.overview.fill(overview)
+        window.parts.overview_bar.fill(overview.bar)
+        return Rooms(
+            runs=runs,
+            run=ShownRun(window, runs.comparison.plots, background, theme, settings),
+            overview=overview,
+            race=PlanningController(self.planning, background, form, window),
+            sweeps=SweepsController(form, client.recipes, background, theme, settings, window),
+            machines=MachinesController(
+                self.machines, self.cluster_devices, self.memory_owners, self.machine_cards, window
+            ),
+        )
+
+    def _connect_rooms(self, rooms: Rooms) -> None:
+        for room in (rooms.runs, rooms.run.controller, rooms.overview, rooms.race, rooms.sweeps,
+                     rooms.machines):  # fmt: skip
+            room.message.connect(self.show_message)
+        runs, client = rooms.runs, self.engine_client
+        runs.export_requested.connect(self.exchange.export)
+        runs.checkpoint_requested.connect(self.exchange.copy_checkpoint)
+        runs.page.import_wanted.connect(self.exchange.import_runs)
+        runs.open_requested.connect(self.open)
+        self.controls.run_again_clicked.connect(runs.run_again)
+        self.controls.resume_more.menu().addAction(runs.actions.again)
+        client.runs_listed.connect(rooms.race.show_runs)
+        self.telemetry.snapshot.connect(partial(rooms.race.show_snapshot, ""))
+        self.machines.snapshot.connect(rooms.race.show_snapshot)
+        client.runs_listed.connect(rooms.sweeps.show_runs)
+        rooms.sweeps.page.opened.connect(self._open_existing)
+        rooms.machines.doctor_wanted.connect(self._show_doctor_of)
+        rooms.overview.notes_written.connect(self.run_files.write_notes)
+        self.run_files.changed.connect(client.refresh_runs)
+        self.run_files.failed.connect(self.show_message)
+        self.telemetry.snapshot.connect(self._label_devices)
+
+    def _connect_run(self, rooms: Rooms) -> None:
+        reader, figures = rooms.run.reader, rooms.run.figures
         reader.status_changed.connect(self.engine_client.show_status)
-        reader.status_changed.connect(self.figures.show_info)
-        reader.status_changed.connect(self.overview.show_info)
-        reader.status_changed.connect(self.banner.show_info)
-        reader.status_changed.connect(self.script_bar.show_info)
-        self.script_bar.facts_changed.connect(self.controls.show_script)
         reader.status_changed.connect(self.run_list.show_status)
-        reader.status_changed.connect(self.alarms.show_info)
+        for part in (
+            self.controls, figures, rooms.overview, self.banner, self.script_bar, self.alarms,
+            self.window_status,
+        ):  # fmt: skip
+            reader.status_changed.connect(part.show_info)
         reader.status_changed.connect(self._show_info)
-        reader.status_changed.connect(self.window_status.show_info)
+        self.script_bar.facts_changed.connect(self.controls.show_script)
         self.window_status.liveness.silence.connect(self.run_list.show_silence)
-        reader.events.connect(self.log_controller.add_events)
-        reader.events.connect(self.figures.add_events)
-        reader.events.connect(self.media.add_events)
-        reader.events.connect(self.overview.add_events)
-        reader.events.connect(self.banner.add_events)
-        reader.events.connect(self.script_bar.add_events)
-        reader.events.connect(self.alarms.add_events)
-        reader.points.connect(self.figures.add_points)
-        reader.curve.connect(self.figures.set_points)
+        for reported in (
+            self.log_controller, figures, self.media, rooms.overview, self.banner, self.script_bar,
+            self.alarms,
+        ):  # fmt: skip
+            reader.events.connect(reported.add_events)
+        reader.points.connect(figures.add_points)
+        reader.curve.connect(figures.set_points)
         reader.lines_skipped.connect(self.log.note_skipped_lines)
         reader.log_lines.connect(self.log_controller.add_output)
         reader.trouble.connect(self.show_message)
-        self.figures.figure.connect(self.figure_row.set_figure)
-        self.figures.metric_named.connect(self.figure_row.card("metric").set_caption)
+        figures.figure.connect(self.figure_row.set_figure)
+        figures.metric_named.connect(self.figure_row.card("metric").set_caption)
 
     def _connect_commands(self) -> None:
         client, controls = self.engine_client, self.controls
@@ -451,7 +442,6 @@ class AppController(QObject):
 
     def _connect_telemetry(self) -> None:
         snapshot = self.telemetry.snapshot
-        snapshot.connect(self._keep_snapshot)
         # `memory_owners` gets each snapshot first: the device list and the form depend on it.
         snapshot.connect(self.memory_owners.show_snapshot)
         self.memory_owners.uses.connect(self.devices.show_uses)
@@ -462,7 +452,6 @@ class AppController(QObject):
         snapshot.connect(self.devices.show_snapshot)
         snapshot.connect(self.alarms.show_snapshot)
         snapshot.connect(partial(self._offer_devices, ""))
-        self.memory_owners.uses.connect(self._show_own_machine)
         self.machines.snapshot.connect(self._offer_devices)
         self.cluster_devices.changed.connect(self._offer_cluster)
         self.window.visibility_changed.connect(self.cluster_devices.set_visible)
@@ -535,23 +524,12 @@ class AppController(QObject):
         if not self.form.machine.machine:
             self.form.devices.show_uses(uses)
 
-    def _show_own_machine(self, uses: dict[str, MemoryUse]) -> None:
-        if self._curves is not None and self._snapshot is not None:
-            self.machine_list.own.show_snapshot(self._snapshot, uses)
-
-    def _keep_snapshot(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-
     def _offer_machines(self) -> None:
         machines = self.machines
         names = [each.name for each in machines.machines if machines.status(each.name)]
         connections = {name: machines.is_connected(name) for name in names}
         self.form.offer_machines(connections)
         self.doctor_dialog.offer_machines(connections)
-
-    def _read_machines(self, page: str) -> None:
-        if page == "machines":
-            self.machines.read_again()
 
     def _show_info(self, info: RunInfo) -> None:
         self.window.status.setText(self.banner.with_device_names(status_line(info)))
@@ -572,13 +550,13 @@ class AppController(QObject):
     def _label_devices(self, snapshot: Snapshot) -> None:
         labels = device_labels(snapshot)
         names = {id: label.name for id, label in labels.items()}
-        self.plots.set_device_labels(labels)
-        self.figures.set_device_names(names)
-        self.banner.set_device_names(names)
-        self.log_controller.set_device_names(names)
-        self.overview.set_device_names(names)
-        self.comparison.set_device_names(names)
-        self.runs_page.set_device_names(names)
+        rooms = self.rooms
+        rooms.run.plots.set_device_labels(labels)
+        for part in (
+            rooms.run.figures, self.banner, self.log_controller, rooms.overview,
+            rooms.runs.comparison, rooms.runs.page,
+        ):  # fmt: skip
+            part.set_device_names(names)
 
     def report_error(
         self, kind: type[BaseException], error: BaseException, frames: TracebackType | None

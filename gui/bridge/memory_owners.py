@@ -24,6 +24,9 @@ class MemoryOwners(QObject):
         super().__init__(parent)
         self._run_workers = RunWorkers()
         self._workers: list[Worker] = []
+        self.snapshot: Snapshot | None = None
+        """The newest one."""
+
         self._reading = Reading(background, self._set_workers)
 
     def show_runs(self, runs: list[RunInfo]) -> None:
@@ -36,6 +39,7 @@ class MemoryOwners(QObject):
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Emit `uses` for `snapshot`."""
+        self.snapshot = snapshot
         self.uses.emit(memory_uses(snapshot.devices, self._workers))
 
     def _set_workers(self, workers: list[Worker]) -> None:

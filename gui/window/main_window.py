@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from PySide6.QtCore import QEvent, QSettings, Qt, Signal
 from PySide6.QtGui import (
@@ -33,6 +33,7 @@ from gui.media.media_bar import MediaBar
 from gui.run_list.run_list_panel import RunListPanel
 from gui.style.theme import Choice
 from gui.widgets.icon_button import IconButton
+from gui.widgets.place import Place
 from gui.widgets.plain_text import Label
 from gui.window.body import Body
 from gui.window.left_column import LeftColumn
@@ -62,22 +63,22 @@ class WindowParts:
     banner: QWidget
     script_bar: QWidget
     figures: QWidget
-    plots: QWidget
-    runs_page: QWidget
-    """The page with all runs; the first page is that of the watched run."""
-
-    race_page: QWidget
-    sweeps_page: QWidget
-    machines_page: QWidget
-
     welcome_page: QWidget
     log: LogView
     events: QWidget
     log_bar: LogBar
-    overview: QWidget
-    overview_bar: QWidget
     media: QWidget
     media_bar: MediaBar
+    plots: Place = field(default_factory=Place)
+    runs_page: Place = field(default_factory=Place)
+    """The page with all runs; the first page is that of the watched run."""
+
+    race_page: Place = field(default_factory=Place)
+    sweeps_page: Place = field(default_factory=Place)
+    machines_page: Place = field(default_factory=Place)
+    overview: Place = field(default_factory=Place)
+    overview_bar: Place = field(default_factory=Place)
+    """Places are filled after the window was painted."""
 
 
 class MainWindow(QMainWindow):
@@ -94,7 +95,7 @@ class MainWindow(QMainWindow):
 
     def __init__(self, parts: WindowParts, settings: QSettings) -> None:
         super().__init__()
-        self._parts = parts
+        self.parts = parts
         self._was_painted = False
         self._lone_alt = LoneAlt()
         self.keeps_open: Callable[[], bool] = lambda: False
@@ -171,26 +172,15 @@ class MainWindow(QMainWindow):
         self._pages = QStackedWidget()
         self._pages.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self._pages.setAccessibleName("Page")
-        parts.runs_page.setObjectName("scrolled")
-        self._runs_page = _scrolled(parts.runs_page)
-        self._pages.addWidget(self.run_page)
-        self._pages.addWidget(self._runs_page)
-        parts.race_page.setObjectName("scrolled")
-        self._race_page = _scrolled(parts.race_page)
-        self._pages.addWidget(self._race_page)
-        parts.sweeps_page.setObjectName("scrolled")
-        self._sweeps_page = _scrolled(parts.sweeps_page)
-        self._pages.addWidget(self._sweeps_page)
-        parts.machines_page.setObjectName("scrolled")
-        self._machines_page = _scrolled(parts.machines_page)
-        self._pages.addWidget(self._machines_page)
         self._by_name: dict[PageName, QWidget] = {
             "run": self.run_page,
-            "runs": self._runs_page,
-            "race": self._race_page,
-            "sweeps": self._sweeps_page,
-            "machines": self._machines_page,
+            "runs": _scrolled(parts.runs_page),
+            "race": _scrolled(parts.race_page),
+            "sweeps": _scrolled(parts.sweeps_page),
+            "machines": _scrolled(parts.machines_page),
         }
+        for page in self._by_name.values():
+            self._pages.addWidget(page)
         self.rail = Rail(parts.devices.rail)
         self.rail.set_settings(theme_menu, self.choose_editor, self.keep_loaded, self.reset_layout)
         self.column = self._column(parts)
@@ -246,8 +236,8 @@ class MainWindow(QMainWindow):
 
     def show_welcome(self, shown: bool) -> None:
         """Show the welcome page in the centre (True) or the plots (False)."""
-        self._parts.welcome_page.setVisible(shown)
-        for widget in (self._parts.figures, self._parts.plots):
+        self.parts.welcome_page.setVisible(shown)
+        for widget in (self.parts.figures, self.parts.plots):
             widget.setVisible(not shown)
 
     @property
@@ -271,19 +261,19 @@ class MainWindow(QMainWindow):
 
     def show_log(self) -> None:
         """Bring the tab Log to the front."""
-        self._show_tab(self._parts.log)
+        self._show_tab(self.parts.log)
 
     def show_overview(self) -> None:
         """Bring the tab Overview to the front."""
-        self._show_tab(self._parts.overview)
+        self._show_tab(self.parts.overview)
 
     def show_media(self) -> None:
         """Bring the tab Media to the front."""
-        self._show_tab(self._parts.media)
+        self._show_tab(self.parts.media)
 
     def show_form(self) -> None:
         """Make the form visible, with the keyboard focus in it."""
-        self.body.show_over(self._parts.form)
+        self.body.show_over(self.parts.form)
 
     def show_checking(self, is_checking: bool) -> None:
         """Let the action for a check of the recipe end the one that is going on."""
@@ -313,11 +303,11 @@ class MainWindow(QMainWindow):
 
     def _focus_filter(self) -> None:
         self.show_page("run")
-        if self.bottom.page is self._parts.overview:  # it has nothing to filter
-            self.bottom.show_page(self._parts.log)
+        if self.bottom.page is self.parts.overview:  # it has nothing to filter
+            self.bottom.show_page(self.parts.log)
         self.run_page.unfold()
-        is_media = self.bottom.page is self._parts.media
-        line = self._parts.media_bar.search if is_media else self.filter
+        is_media = self.bottom.page is self.parts.media
+        line = self.parts.media_bar.search if is_media else self.filter
         line.setFocus(Qt.FocusReason.ShortcutFocusReason)
         line.selectAll()
 
@@ -341,19 +331,18 @@ class MainWindow(QMainWindow):
         previous_pane = self._action("Previous pane", "Shift+F6")
         next_pane.triggered.connect(lambda: go_to_pane(self._shown_panes(), 1))
         previous_pane.triggered.connect(lambda: go_to_pane(self._shown_panes(), -1))
-        run_page = self._action("Page of the run", "Ctrl+1")
-        runs_page = self._action("Page of all runs", "Ctrl+2")
-        race_page = self._action("Page of the race", "Ctrl+3")
-        sweeps_page = self._action("Page of the sweeps", "Ctrl+4")
-        machines_page = self._action("Page of the machines", "Ctrl+5")
-        run_page.triggered.connect(lambda: self.show_page("run"))
-        runs_page.triggered.connect(lambda: self.show_page("runs"))
-        race_page.triggered.connect(lambda: self.show_page("race"))
-        sweeps_page.triggered.connect(lambda: self.show_page("sweeps"))
-        machines_page.triggered.connect(lambda: self.show_page("machines"))
+        pages: dict[PageName, QAction] = {
+            "run": self._action("Page of the run", "Ctrl+1"),
+            "runs": self._action("Page of all runs", "Ctrl+2"),
+            "race": self._action("Page of the race", "Ctrl+3"),
+            "sweeps": self._action("Page of the sweeps", "Ctrl+4"),
+            "machines": self._action("Page of the machines", "Ctrl+5"),
+        }
+        for name, action in pages.items():
+            action.triggered.connect(lambda *_, to=name: self.show_page(to))
         self._add_menu(
             "&Go",
-            *(run_page, runs_page, race_page, sweeps_page, machines_page),
+            *pages.values(),
             *(self.filter_action, self.find_next, self.find_previous, self.first_error),
             *(next_pane, previous_pane),
         )
@@ -416,8 +405,9 @@ class MainWindow(QMainWindow):
         return [*self._panes, self.bottom if is_line or page is None else page]
 
     def _lay_out(self) -> None:
-        parts = self._parts
+        parts = self.parts
         for page in (parts.runs_page, parts.race_page, parts.sweeps_page, parts.machines_page):
+            page.setObjectName("scrolled")
             page.setContentsMargins(4, 8, 8, 6)
         whole = QWidget()
         column = QVBoxLayout(whole)

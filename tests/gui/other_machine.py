@@ -48,7 +48,7 @@ def as_before(app: AppController, qtbot: QtBot) -> Iterator[None]:
     app.form.environment.combo.setCurrentIndex(0)
     app.form.load(SPEC)
     app.chosen.choose([])
-    app.run_list_controller.awaited = ""
+    app.rooms.runs.awaited = ""
     app.open(None)
     app.window.show_page("run")
     app.window.statusBar().clearMessage()

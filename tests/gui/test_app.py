@@ -140,7 +140,7 @@ def test_an_empty_home_opens_a_window_that_says_what_to_do_and_its_own_errors(
     app.report_error(ValueError, ValueError("of ours"), None)
     assert "ValueError" in app.window.statusBar().currentMessage()
     assert "of ours" in capsys.readouterr().err
-    bars = (app.plots.toolbar, app.comparison.plots.toolbar)
+    bars = (app.rooms.run.plots.toolbar, app.rooms.runs.comparison.plots.toolbar)
     for bar in bars:
         bar.log_y.click()
     app.window.reset_layout.trigger()

@@ -33,7 +33,9 @@ def test_a_gpu_has_one_colour_and_one_number(open_app: OpenApp, number: int) -> 
     devices = [*(gpu(each, utilisation=90.0) for each in range(8) if each != 4), cpu()]
     app.telemetry.snapshot.emit(Snapshot(time=1.0, devices=tuple(devices)))
     for series in SERIES:
-        app.plots.add_points(f"device/{device}/{series}", stored_points(STEPS, STEPS * 1e9))
+        app.rooms.run.plots.add_points(
+            f"device/{device}/{series}", stored_points(STEPS, STEPS * 1e9)
+        )
     colour, name = theme.curve(number), f"GPU {number}"
     app.devices.open_detail(device)
     assert colour in colours_of(app.devices.row(device).grab().toImage())
@@ -44,7 +46,7 @@ def test_a_gpu_has_one_colour_and_one_number(open_app: OpenApp, number: int) -> 
     assert chip.accessibleName().startswith(name)
     assert app.devices.detail.charts._colours[device] == number
     app.devices.detail.close()
-    for plot in app.plots.plots()[1:5]:
+    for plot in app.rooms.run.plots.plots()[1:5]:
         curve, entry = plot.curves[device], plot.legend.chip(device)
         assert (curve.label, curve.colour_index, entry.text()) == (name, number, name)
         dot = entry.icon().pixmap(QSize(8, 8), QIcon.Mode.Normal, QIcon.State.On).toImage()

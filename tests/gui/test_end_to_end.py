@@ -30,10 +30,12 @@ class Spectator:
         self.steps: list[int] = []
         self.events: list[type] = []
         self.state: RunState | None = None
-        app.reader.curve.connect(self._curve)
-        app.reader.points.connect(self._points)
-        app.reader.events.connect(lambda new: self.events.extend(type(e.event) for e in new))
-        app.reader.status_changed.connect(lambda info: setattr(self, "state", info.state))
+        app.rooms.run.reader.curve.connect(self._curve)
+        app.rooms.run.reader.points.connect(self._points)
+        app.rooms.run.reader.events.connect(
+            lambda new: self.events.extend(type(e.event) for e in new)
+        )
+        app.rooms.run.reader.status_changed.connect(lambda info: setattr(self, "state", info.state))
 
     def _curve(self, series: str, points: StoredPoints) -> None:
         if series == "train/loss":

@@ -171,9 +171,9 @@ def test_a_run_there_is_listed_shown_and_named_with_its_machine(
     def add(_: str, points: StoredPoints, at: int | None = None) -> None:
         shown[at:] = points.step.astype(int).tolist()
 
-    app.reader.points.connect(lambda series, points: add(series, points, len(shown)))
-    app.reader.curve.connect(add)
-    app.reader.log_lines.connect(lambda _, new: lines.extend(new))
+    app.rooms.run.reader.points.connect(lambda series, points: add(series, points, len(shown)))
+    app.rooms.run.reader.curve.connect(add)
+    app.rooms.run.reader.log_lines.connect(lambda _, new: lines.extend(new))
     app.open("gpus:1")
     qtbot.waitUntil(lambda: "gpus:1" in app.controls.headline.title.text())
     qtbot.waitUntil(lambda: lines == ["a line from there"])
@@ -192,7 +192,7 @@ def test_a_broken_connection_is_said_and_comes_back(
     qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.RUNNING})
     app.open("gpus:1")
     qtbot.waitUntil(lambda: "gpus:1" in app.controls.headline.title.text())
-    with qtbot.waitSignal(app.reader.status_changed, check_params_cb=is_lost):
+    with qtbot.waitSignal(app.rooms.run.reader.status_changed, check_params_cb=is_lost):
         os.kill(app.machines.connection("gpus").pid, signal.SIGKILL)
     assert listed(app) == {"gpus:1": RunState.ELSEWHERE}
     qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.RUNNING})
@@ -211,19 +211,19 @@ def test_a_curve_that_is_out_of_sight_is_not_fetched(
     app = connected()
     qtbot.waitUntil(lambda: set(listed(app)) == {"gpus:1"})
     got: list[tuple[str, int]] = []
-    for arrived in (app.reader.points, app.reader.curve):
+    for arrived in (app.rooms.run.reader.points, app.rooms.run.reader.curve):
         arrived.connect(lambda series, points: got.append((series, int(points.step[-1]))))
     app.open("gpus:1")
     qtbot.waitUntil(lambda: {series for series, _ in got} == set(names))
-    qtbot.waitUntil(lambda: bool(app.plots.out_of_sight()))
-    hidden = next(iter(app.plots.out_of_sight()))
-    qtbot.waitUntil(lambda: hidden not in app.reader._wanted)
+    qtbot.waitUntil(lambda: bool(app.rooms.run.plots.out_of_sight()))
+    hidden = next(iter(app.rooms.run.plots.out_of_sight()))
+    qtbot.waitUntil(lambda: hidden not in app.rooms.run.reader._wanted)
     for name in (hidden, "train/loss"):
         run.add_points(name, [5])
     qtbot.waitUntil(lambda: ("train/loss", 5) in got)
     assert (hidden, 5) not in got
     with monkeypatch.context() as patch:
-        patch.setattr(app.reader, "out_of_sight", tuple)
+        patch.setattr(app.rooms.run.reader, "out_of_sight", tuple)
         qtbot.waitUntil(lambda: (hidden, 5) in got)
 
 
@@ -241,7 +241,7 @@ def test_all_points_of_one_plot_come_as_csv(
     app = connected()
     qtbot.waitUntil(lambda: set(listed(app)) == {"1", "gpus:1"})
     app.open("gpus:1")
-    plot = app.plots.plot_of(LOSS)
+    plot = app.rooms.run.plots.plot_of(LOSS)
     export = PlotExport(app.background, lambda _, __, name, ___: str(tmp_path / Path(name).name))
     export.watch("gpus:1")
     is_saved = lambda text: "points saved" in text  # noqa: E731
@@ -334,7 +334,7 @@ def test_settings_that_were_changed_there_are_marked_in_the_plots(
     app.open("gpus:1")
 
     def edited() -> list[str]:
-        found = app.plots.plot_of(LOSS).canvas.markers.markers
+        found = app.rooms.run.plots.plot_of(LOSS).canvas.markers.markers
         return [each.text for each in found if each.kind is MarkerKind.EDIT]
 
     qtbot.waitUntil(lambda: len(edited()) == 1)
@@ -451,7 +451,7 @@ def test_a_script_of_a_run_there_comes_into_the_form_with_its_options(
     assert shown.interpreter == sys.executable
     assert (Path(shown.recipe).parent / "nets.py").exists()
     app.run_list.watch("gpus:2")
-    with qtbot.waitSignal(app.run_list_controller.message) as said:
+    with qtbot.waitSignal(app.rooms.runs.message) as said:
         app.run_list.copy_settings.trigger()
     assert "run it again there" in str(said.args)
     app.run_list.watch("gpus:1")
@@ -522,13 +522,13 @@ def test_a_run_there_is_run_again_there_also_if_its_recipe_does_not_come(
     monkeypatch.setattr(session, "call", start)
     (info,) = app.run_list_panel.runs()
     with qtbot.waitSignal(app.engine_client.started):
-        app.run_list_controller.run_again(info)
+        app.rooms.runs.run_again(info)
     assert app.form.machine.machine == "gpus"
     monkeypatch.setattr("engine.interface.recipes.recipe_of", refuse)
     said: list[str] = []
-    app.run_list_controller.message.connect(said.append)
+    app.rooms.runs.message.connect(said.append)
     with qtbot.waitSignal(app.engine_client.started):
-        app.run_list_controller.run_again(info)
+        app.rooms.runs.run_again(info)
     assert started == [SPEC, SPEC]
     assert "cannot do this" in said[0]
 
@@ -546,7 +546,7 @@ def test_a_run_that_the_user_opens_is_not_replaced_by_the_one_of_the_last_time(
     for run in (record(), record_there()):
         run.add(RunEnded("finished", ""))
     app = connected()
-    app.run_list_controller.awaited = "gpus:1"
+    app.rooms.runs.awaited = "gpus:1"
     app.run_list.opened.emit("1")
     qtbot.waitUntil(lambda: set(listed(app)) == {"1", "gpus:1"})
     app.engine_client.refresh_runs()
@@ -586,7 +586,7 @@ def test_the_trash_there_is_listed_restored_from_and_emptied(
         panel.more.menu().aboutToShow.emit()
         return [action.text() for action in panel.restore_menu.actions()]
 
-    app.run_list_controller.actions.delete_runs(panel.runs())
+    app.rooms.runs.actions.delete_runs(panel.runs())
     qtbot.waitUntil(lambda: trashed() == ["Run gpus:2", "Run gpus:1", "All 2"])
     assert not panel.empty_trash.isEnabled(), "the trash of this machine is empty"
     panel.restore_menu.actions()[1].trigger()
@@ -619,7 +619,9 @@ def test_runs_of_two_machines_are_compared(
     app.run_list_panel.compare.setChecked(True)
 
     def compared() -> set[str]:
-        plots = [plot for plot in app.comparison.plots.plots() if plot.title == "Train loss"]
+        plots = [
+            plot for plot in app.rooms.runs.comparison.plots.plots() if plot.title == "Train loss"
+        ]
         return {run_id for plot in plots for run_id in plot.curves}
 
     qtbot.waitUntil(lambda: compared() == {"1", "gpus:1"})
@@ -681,7 +683,7 @@ def copying(
         run.add(CheckpointSaved(path, 120, 1, 2**25, 1.0), RunEnded("finished", ""))
         app = connected()
         qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.FINISHED})
-        actions = app.run_list_controller.actions
+        actions = app.rooms.runs.actions
         app.run_list.watch("gpus:1")
         with qtbot.waitSignal(actions.checkpoint_wanted):
             actions.copy_checkpoint.trigger()
@@ -744,7 +746,7 @@ def test_a_sweep_there_takes_metrics_and_recipe_from_that_machine(
     qtbot.waitUntil(lambda: "gpus:1" in listed(app))
     app.form.machine.choose("gpus")
     recipe = RecipeInfo(name="mine", path="/elsewhere/mine.py", builtin=False)
-    dialog = app.sweeps_controller.ask(spec, recipe)
+    dialog = app.rooms.sweeps.ask(spec, recipe)
     line = dialog.options["metric"].widget
     assert isinstance(line, QLineEdit)
     completer = line.completer()
@@ -756,7 +758,7 @@ def test_a_sweep_there_takes_metrics_and_recipe_from_that_machine(
     for run in ("gpus:9", "gpus:1"):
         best = TrialResult(0, run, "finished", {"seed": 2}, 0.5)
         summary = SweepSummary(sweep="gpus:1", state="finished", best=best)
-        app.sweeps_page.form_wanted.emit(SweepReport(summary, sweep, (best,)))
+        app.rooms.sweeps.page.form_wanted.emit(SweepReport(summary, sweep, (best,)))
         if run == "gpus:9":
             said = app.window.statusBar().currentMessage()
             assert said.startswith(sentence("recipe-comes-from-unlisted-run"))
@@ -797,16 +799,16 @@ def test_a_sweep_of_the_form_runs_there_and_its_best_settings_come_back(
     qtbot.waitUntil(lambda: app.form.spec() is not None, timeout=START_MS)
     app.form.field("epochs").set_value(1)
     app.form.request_sweep()
-    dialog = app.sweeps_controller.dialog
+    dialog = app.rooms.sweeps.dialog
     assert dialog is not None
     assert dialog.windowTitle() == "Sweep of mine on gpus"
     dialog.ranges["learning_rate"].line.setText("0.01,0.1")
     dialog.options["trials"].set_value(2)
     assert dialog.plan.text().startswith(sentence("on-gpus-runs-one-at-time"))
-    with qtbot.waitSignal(app.sweeps_controller.sweeps.started, timeout=START_MS) as started:
+    with qtbot.waitSignal(app.rooms.sweeps.sweeps.started, timeout=START_MS) as started:
         dialog.start.click()
     assert started.args == ["gpus:1"]
-    page = app.sweeps_page
+    page = app.rooms.sweeps.page
 
     def is_over() -> bool:
         return page.shown is not None and page.shown.summary.state == "finished"
@@ -926,7 +928,7 @@ def test_the_doctor_examines_the_machine_and_ends_with_the_connection(
     connected: Callable[[], AppController], qtbot: QtBot
 ) -> None:
     app = connected()
-    dialog, block = app.doctor_dialog, app.machine_list.blocks["gpus"]
+    dialog, block = app.doctor_dialog, app.rooms.machines.page.blocks["gpus"]
     with qtbot.waitSignal(app.doctor.ended, timeout=START_MS) as ended:
         block.doctor.click()
         assert dialog.machine.machine == "gpus"

@@ -60,7 +60,7 @@ def app(
         choose(opened, "gpus", qtbot)
         yield opened
         opened.planning.refused.emit(AskMemory(SPEC, machine="gpus"), "")  # nothing follows
-        opened.planning_controller._tried.clear()
+        opened.rooms.race._tried.clear()
 
 
 def choose(app: AppController, machine: str, qtbot: QtBot) -> None:
@@ -73,7 +73,7 @@ def choose(app: AppController, machine: str, qtbot: QtBot) -> None:
 def test_a_race_there_is_named_kept_there_and_used_there(
     app: AppController, other_home: Path, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    page, form = app.race_page, app.form
+    page, form = app.rooms.race.page, app.form
     recipe = tmp_path / "mine.py"
     recipe.write_text(RECIPE)
     form.open_path(str(recipe))
@@ -109,7 +109,7 @@ def test_a_race_there_is_named_kept_there_and_used_there(
     assert failed.args == ["gpus is not connected."]
     with qtbot.assertNotEmitted(results.failed), qtbot.waitSignal(results.not_found):
         results.look(entry.spec, "gpus", quietly=True)
-    with qtbot.waitSignal(app.planning_controller.message) as said:
+    with qtbot.waitSignal(app.rooms.race.message) as said:
         page.use.click()
     assert said.args == [sentence("gpus-is-not-connected-now-settings")]
     assert form.machine.machine == ""
@@ -118,7 +118,7 @@ def test_a_race_there_is_named_kept_there_and_used_there(
 def test_findings_and_sizes_of_there_are_not_for_a_form_for_here(
     app: AppController, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
-    form, findings = app.form, app.race_page.findings
+    form, findings = app.form, app.rooms.race.page.findings
     qtbot.waitUntil(form.planning.offer.isVisible, timeout=LONGEST_MS)
     with qtbot.waitSignal(app.planning.ended, timeout=LONGEST_MS):
         form.planning.offer.click()
@@ -131,7 +131,7 @@ def test_findings_and_sizes_of_there_are_not_for_a_form_for_here(
     finding = Finding(name="batch", level="hint", text="It is small.", change=change)
     request = AskPreflight(spec, machine="gpus")
     app.planning.found.emit(request, Preflight(spec=spec, findings=(finding,)))
-    dialog = app.planning_controller.open_batch_dialog(spec)
+    dialog = app.rooms.race.open_batch_dialog(spec)
     assert dialog.windowTitle() == "Find batch size on gpus"
     assert findings.fix.isEnabled()
 
@@ -154,7 +154,7 @@ def test_a_place_in_a_recipe_that_was_sent_is_one_here(
     app: AppController, other_home: Path, tmp_path: Path, qtbot: QtBot
 ) -> None:
     """Also in what is kept there."""
-    form, findings = app.form, app.race_page.findings
+    form, findings = app.form, app.rooms.race.page.findings
     recipe = tmp_path / "mine.py"
     recipe.write_text(RECIPE)
     program(tmp_path, Finding(name="steps", level="error", text="It did not train (RECIPE:3)."))
@@ -188,7 +188,7 @@ def test_no_preflight_is_offered_after_one_that_is_kept_there(
         kept.keep(Preflight(spec=tried, findings=(FINDING,)))
     form.load(tried)
     qtbot.waitUntil(lambda: form.spec() == tried, timeout=LONGEST_MS)
-    look = app.planning_controller
+    look = app.rooms.race
     qtbot.waitUntil(lambda: None not in look._tried.values(), timeout=LONGEST_MS)
     assert not offer.isVisible()
     choose(app, "", qtbot)
@@ -205,12 +205,12 @@ def test_predicted_memory_is_that_of_one_machine(app: AppController, qtbot: QtBo
     qtbot.waitUntil(lambda: form.spec() is None, timeout=LONGEST_MS)
     qtbot.waitUntil(lambda: form.spec() is not None, timeout=LONGEST_MS)
     assert row.text.text() == "✓ Fits: about 1 of 2 GiB.", "it is known also after a break"
-    assert not app.planning_controller._still.isActive(), "nothing is begun again"
+    assert not app.rooms.race._still.isActive(), "nothing is begun again"
     choose(app, "", qtbot)
     assert row.text.text() != "✓ Fits: about 1 of 2 GiB."
     spec = form.spec()
     assert spec is not None
-    assert not app.planning_controller._still.isActive()
+    assert not app.rooms.race._still.isActive()
     app.planning.refused.emit(AskMemory(spec, machine="gpus"), "gpus: No.")
     assert "No." not in row.text.text()
 
@@ -218,7 +218,7 @@ def test_predicted_memory_is_that_of_one_machine(app: AppController, qtbot: QtBo
 def test_a_race_there_is_seen_everywhere_and_ends_with_the_connection(
     app: AppController, qtbot: QtBot
 ) -> None:
-    form, page = app.form, app.race_page
+    form, page = app.form, app.rooms.race.page
     spec = form.spec()
     assert spec is not None
     endless = AskRace(entrants=(spec,), steps=1000, machine="gpus")

@@ -71,7 +71,7 @@ def window_in_state(state: State, qt_app: QApplication) -> Iterator[AppControlle
         _wait(lambda: bool(listed))
         if stage.live is not None:
             stage.live.append_rest()
-            app.reader.poll()
+            app.rooms.run.reader.poll()
         stage.subject(app)
         settle(app)
         yield app
@@ -86,8 +86,8 @@ def settle(app: AppController) -> None:
     for _ in range(2):
         QCoreApplication.processEvents()
         for _ in range(12):
-            app.plots.tick()
-            app.comparison.plots.tick()
+            app.rooms.run.plots.tick()
+            app.rooms.runs.comparison.plots.tick()
     QCoreApplication.processEvents()
 
 

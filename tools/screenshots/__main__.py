@@ -94,7 +94,7 @@ def _draw(
     _wait_for_workers(app, scene)
     if scene.live is not None:
         scene.live.append_rest()
-        app.reader.poll()
+        app.rooms.run.reader.poll()
     subject = scene.subject(app)
     for picture in pictures:
         theme.set_choice(picture.theme)
@@ -103,7 +103,7 @@ def _draw(
         _wait_until_painted(app)
         if scene.live is not None:
             scene.live.append_step()
-            app.reader.poll()
+            app.rooms.run.reader.poll()
             qt_app.processEvents()
         image = with_palette(subject.grab().toImage())
         image.setDevicePixelRatio(1)  # the file has no scale
@@ -145,8 +145,8 @@ def _wait_until_painted(app: AppController) -> None:
         if time.monotonic() > deadline:
             sys.exit("The plots were not painted in time.")
         QCoreApplication.processEvents()
-        painted = [app.plots.tick(), app.comparison.plots.tick()]
-        painted.append(app.runs_page.waits_for_scrolling)
+        painted = [app.rooms.run.plots.tick(), app.rooms.runs.comparison.plots.tick()]
+        painted.append(app.rooms.runs.page.waits_for_scrolling)
         quiet = 0 if any(painted) else quiet + 1
         if quiet == 1:
             _wait_for_background(app)

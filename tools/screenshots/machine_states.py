@@ -36,7 +36,7 @@ def machines() -> Scene:
         tell("gpu-box-2", LinkStatus(LinkState.WAITING, why, time.time() + 12.0))
         now = time.time()
         for second in range(_SECONDS, -1, -2):
-            app.machine_list.show_snapshot("lab-server", busy(now - second))
+            app.rooms.machines.page.show_snapshot("lab-server", busy(now - second))
         app.machine_cards.show_snapshot("lab-server", busy(now))
         app.window.show_page("machines")
         return app.window
@@ -72,7 +72,7 @@ def machine_added() -> Scene:
     """The dialog that adds a machine."""
 
     def open_dialog(app: AppController) -> QWidget:
-        dialog = app.machines_controller.add()
+        dialog = app.rooms.machines.add()
         dialog.destination.setText("ada@lab-server.example.org")
         dialog.name.setText("lab server")
         return dialog

@@ -82,7 +82,7 @@ def compare_many() -> Scene:
     def open_comparison(app: AppController) -> QWidget:
         app.chosen.choose(ids)
         app.run_list_panel.compare.setChecked(True)
-        app.comparison.plots.toolbar.log_y.setChecked(True)
+        app.rooms.runs.comparison.plots.toolbar.log_y.setChecked(True)
         return app.window
 
     return Scene(fake_machine.workstation, ids[-1], subject=open_comparison)
@@ -94,7 +94,7 @@ def groups() -> Scene:
 
     def open_table(app: AppController) -> QWidget:
         app.window.show_page("runs")
-        page = app.runs_page
+        page = app.rooms.runs.page
         page.filter.setText("val/accuracy>0.95 and state!=queued")
         page.filter.changed.emit(page.filter.text())
         while page.group.findData("strategy") < 0:  # the columns are found in the background
@@ -112,7 +112,7 @@ def sweep() -> Scene:
 
     def open_sweep(app: AppController) -> QWidget:
         app.window.show_page("sweeps")
-        page = app.sweeps_page
+        page = app.rooms.sweeps.page
         while page.shown is None or page.best_plot.curves.is_reading:
             QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
         page.parallel.brush(0, 0.45, 1.0)
@@ -129,7 +129,7 @@ def sweep_dialog() -> Scene:
         app.form.devices.chips[fake_machine.uuid(1)].click()
         app.form.strategy.choose("torch/ddp")
         app.form.request_sweep()
-        dialog = app.sweeps_controller.dialog
+        dialog = app.rooms.sweeps.dialog
         assert dialog is not None
         dialog.ranges["learning_rate"].line.setText("1e-4..1e-1:log")
         dialog.ranges["batch_size"].line.setText("64,128,256")

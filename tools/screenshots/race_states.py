@@ -66,7 +66,7 @@ def race() -> Scene:
         tell.found.emit(AskPreflight(spec), _preflight(spec))
         _estimate(app)
         app.window.show_page("race")
-        app.planning_controller.count_entrants()
+        app.rooms.race.count_entrants()
         return app.window
 
     return _scene(show)
@@ -87,7 +87,7 @@ def race_running() -> Scene:
         planning.news.emit(
             request, Doing("Trains 20 steps with torch/ddp on 2 devices.", 4, 6, "torch/ddp")
         )
-        app.race_page.table.selectRow(3)
+        app.rooms.race.page.table.selectRow(3)
         return app.window
 
     return _scene(show)
@@ -99,7 +99,7 @@ def race_empty() -> Scene:
     def show(app: AppController) -> QWidget:
         _fill_form(app)
         app.window.show_page("race")
-        app.planning_controller.count_entrants()
+        app.rooms.race.count_entrants()
         return app.window
 
     return _scene(show)
@@ -111,7 +111,7 @@ def batch_size() -> Scene:
     def show(app: AppController) -> QWidget:
         _fill_form(app)
         spec = _form_spec(app)
-        dialog = app.planning_controller.open_batch_dialog(spec)
+        dialog = app.rooms.race.open_batch_dialog(spec)
         tried = (
             Tried(batch_size=192, fits=True, samples_per_second=4130, memory=26.1 * GIB),
             Tried(batch_size=384, fits=True, samples_per_second=5210, memory=41.7 * GIB),

@@ -20,7 +20,7 @@ _COMPARED = ("single", "narrow", "dropout", "one-cycle")
 
 def curves_of_window(app: AppController) -> QWidget:
     """Show the whole window, with a logarithmic axis for the loss."""
-    app.plots.toolbar.log_y.setChecked(True)  # a linear axis shows little but the start
+    app.rooms.run.plots.toolbar.log_y.setChecked(True)  # a linear axis shows little but the start
     return app.window
 
 

@@ -49,7 +49,7 @@ def compare() -> Scene:
         app.chosen.choose(ids)
         app.chosen.pin(ids[0])
         app.run_list_panel.compare.setChecked(True)
-        app.comparison.plots.toolbar.log_y.setChecked(True)
+        app.rooms.runs.comparison.plots.toolbar.log_y.setChecked(True)
         return app.window
 
     return Scene(fake_machine.workstation, ids[-1], subject=open_comparison)

@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 from engine.runs import checkpoint_files
 from engine.runs.run_info import get_run
 from gui.bridge.background import Background
+from gui.exchange.controller import ExchangeController
 from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
-from gui.exchange_controller import ExchangeController
 from tests.support.recorded_runs import record_epochs, save_checkpoint
 from tests.support.sentences import sentence
 

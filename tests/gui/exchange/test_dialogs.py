@@ -15,9 +15,9 @@ from engine.runs.run_index import RunIndex
 from engine.runs.run_info import get_run
 from gui.bridge.background import Background
 from gui.bridge.exchange import Format
+from gui.exchange.controller import ExchangeController
 from gui.exchange.export_dialog import ExportDialog
 from gui.exchange.import_dialog import ImportDialog
-from gui.exchange_controller import ExchangeController
 from tests.support.recorded_runs import record_epochs
 
 

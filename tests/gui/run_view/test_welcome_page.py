@@ -26,11 +26,11 @@ def test_the_first_spec_has_nothing_wrong_with_it() -> None:
 def test_the_button_really_trains_and_the_page_makes_way(open_app: OpenApp, qtbot: QtBot) -> None:
     app = open_app()
     assert app.welcome_page.isVisible()
-    assert not app.plots.isVisible()
+    assert not app.rooms.run.plots.isVisible()
     QTest.mouseClick(app.welcome_page.button, Qt.MouseButton.LeftButton)
     assert not app.welcome_page.button.isEnabled(), "a second click starts no second run"
     assert app.window.focusWidget() is app.run_list
-    qtbot.waitUntil(lambda: app.plots.isVisible())
+    qtbot.waitUntil(lambda: app.rooms.run.plots.isVisible())
     assert not app.welcome_page.isVisible()
     qtbot.waitUntil(lambda: client.get_run("1").status.step > 0)
     assert last_beat(paths.run_folder("1")) > 0

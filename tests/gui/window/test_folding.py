@@ -180,20 +180,20 @@ def test_the_lower_panel_folds_to_the_newest_line(app: AppController, qtbot: QtB
     assert "It broke." in panel.line.text()
     assert panel.warnings.isVisible()
     assert panel.warnings.accessibleName() == "Warnings: 1 · errors: 1"
-    plots = app.plots.height()
+    plots = app.rooms.run.plots.height()
     panel.fold_button.click()
     assert app.log.isVisible()
     assert not panel.line.isVisible()
     QTest.keyClick(window, Qt.Key.Key_J, Qt.KeyboardModifier.ControlModifier)
     assert panel.fold == "folded"
-    qtbot.waitUntil(lambda: app.plots.height() == plots)
+    qtbot.waitUntil(lambda: app.rooms.run.plots.height() == plots)
     click_tab(window.bottom.tabs, 1)
     assert app.events.isVisible(), "a click on a tab unfolds the panel"
     panel.fill.click()
     assert app.events.isVisible()
-    assert not app.plots.isVisible()
+    assert not app.rooms.run.plots.isVisible()
     panel.fill.click()
-    assert app.plots.isVisible()
+    assert app.rooms.run.plots.isVisible()
 
 
 def click_tab(tabs: QTabBar, place: int) -> None:
@@ -240,18 +240,18 @@ def test_the_overview_is_one_click_away(app: AppController) -> None:
     place = panel.page_names().index("overview")
     assert panel.fold == "folded"
     click_tab(tabs, place)
-    assert app.overview.isVisible()
-    assert app.plots.isVisible()
+    assert app.rooms.overview.isVisible()
+    assert app.rooms.run.plots.isVisible()
     panel.fold_button.click()
     assert panel.fold == "folded"
     QTest.keyClick(app.window, Qt.Key.Key_I, Qt.KeyboardModifier.ControlModifier)
-    assert app.overview.isVisible()
+    assert app.rooms.overview.isVisible()
     panel.fill.click()
-    assert app.overview.isVisible()
-    assert not app.plots.isVisible()
+    assert app.rooms.overview.isVisible()
+    assert not app.rooms.run.plots.isVisible()
     panel.fill.click()
     QApplication.processEvents()
-    assert app.plots.isVisible()
+    assert app.rooms.run.plots.isVisible()
     assert abs(panel.height() - HEIGHT) < 3
 
 
@@ -322,7 +322,7 @@ def test_tables_survive_pages_and_panes(app: AppController) -> None:
             QTest.keyClick(app.window, key, Qt.KeyboardModifier.ControlModifier)
             gc.collect()
             app.window.grab()
-    assert app.comparison.table.horizontalHeader().offset() == 0
+    assert app.rooms.runs.comparison.table.horizontalHeader().offset() == 0
 
 
 SIZES = [(900, 600), (910, 490), (1093, 570), (1366, 728), (1920, 1040)]

@@ -81,7 +81,7 @@ def test_a_window_is_reached_and_seen_by_everybody(
                 loses_its_button(app.banner.dismiss)
             case "compare":
                 a_pinned_run_keeps_the_focus(app)
-                loses_its_button(app.comparison.chips.close_button)
+                loses_its_button(app.rooms.runs.comparison.chips.close_button)
             case "first-start":
                 loses_its_button(app.welcome_page.button, lambda: starts(app))
             case "running":
@@ -192,7 +192,7 @@ def tab_goes_to_everything_pane_after_pane(app: AppController, stops: list[QWidg
         pane
         for pane in (
             app.window.strip, app.devices, app.form, app.alarms, app.run_list_panel, app.banner,
-            app.welcome_page, app.plots, app.comparison, app.log_bar, app.log,
+            app.welcome_page, app.rooms.run.plots, app.rooms.runs.comparison, app.log_bar, app.log,
         )
         if pane.isVisible()
     ]  # fmt: skip
@@ -264,7 +264,7 @@ def starts(app: AppController) -> None:
 
 def the_focus_survives_another_run(app: AppController) -> None:
     """Chips of curves go with the run that they belong to."""
-    chip = app.plots.plots()[0].legend.chips()[0]
+    chip = app.rooms.run.plots.plots()[0].legend.chips()[0]
     chip.setFocus()
     assert chip.hasFocus()
     app.open(app.run_list.watched)
@@ -274,7 +274,7 @@ def the_focus_survives_another_run(app: AppController) -> None:
 
 def a_pinned_run_keeps_the_focus(app: AppController) -> None:
     """Its chip is made anew."""
-    chips, run_id = app.comparison.chips, app.chosen.ids()[2]
+    chips, run_id = app.rooms.runs.comparison.chips, app.chosen.ids()[2]
     chips.pin(run_id).setFocus()
     QTest.keyClick(chips.pin(run_id), Qt.Key.Key_Space)
     assert app.chosen.baseline == run_id

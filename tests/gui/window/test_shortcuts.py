@@ -108,7 +108,7 @@ def test_a_question_mark_opens_the_list(app: AppController) -> None:
 
 
 def test_f6_goes_round_the_panes_and_back(app: AppController) -> None:
-    panes = (app.form, app.run_list_panel, app.plots, app.log)
+    panes = (app.form, app.run_list_panel, app.rooms.run.plots, app.log)
     app.window.show_log()
     app.form.start_button.setFocus()
     visited = []

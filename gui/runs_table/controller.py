@@ -1,10 +1,11 @@
-"""Connects the list of runs with the comparison, the form and the engine."""
+"""Builds the page with all runs, and connects it and the list of runs with the form and the
+engine."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QSettings, Signal
 
 from engine.runs.run_info import RunInfo
 from engine.spec.recipe_file import RecipeInfo
@@ -12,6 +13,7 @@ from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient
 from gui.bridge.files.run_recipes import NotForTheForm, origin_of, settings_here
 from gui.bridge.machines.machines import place_of
+from gui.compare.comparison import Comparison
 from gui.run_form.run_form import RunForm
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.filter_sort import run_to_open
@@ -19,11 +21,12 @@ from gui.run_list.run_list_actions import RunListActions
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
 from gui.runs_table.runs_page import RunsPage
+from gui.style.theme import ThemeController
 from gui.window.main_window import MainWindow
 from gui.window.strip import PageName
 
 
-class RunListController(QObject):
+class RunsController(QObject):
     """Decides which run the window shows after runs were created or deleted."""
 
     open_requested = Signal(object)
@@ -43,14 +46,21 @@ class RunListController(QObject):
         self,
         run_list: RunListView,
         panel: RunListPanel,
-        runs_page: RunsPage,
         chosen: ChosenRuns,
         background: Background,
         client: EngineClient,
         form: RunForm,
+        theme: ThemeController,
+        settings: QSettings,
         window: MainWindow,
     ) -> None:
         super().__init__(window)
+        self.comparison = Comparison(chosen, background, theme.current, settings)
+        self.page = page = RunsPage(chosen, self.comparison, background, theme.current, settings)
+        window.parts.runs_page.fill(page)
+        for part in (self.comparison, page):
+            theme.changed.connect(part.set_theme)
+            window.reset_layout.triggered.connect(part.reset_layout)
         self.awaited = ""
         """Id of a run of another machine that was shown at the last end of the window: it is shown
         again when that machine lists it, unless the user opens another one before."""
@@ -68,25 +78,24 @@ class RunListController(QObject):
         self.actions.rerun_requested.connect(self.run_again)
         self.actions.export_wanted.connect(self.export_requested)
         self.actions.checkpoint_wanted.connect(self.checkpoint_requested)
-        runs_page.export_wanted.connect(self.export_requested)
-        self._runs_page = runs_page
-        runs_page.comparison.trouble.connect(self.message)
-        runs_page.message.connect(self.message)
-        runs_page.opened.connect(self._open)
-        runs_page.notes_wanted.connect(self.actions.write_notes)
-        runs_page.delete_wanted.connect(self.actions.delete_runs)
-        runs_page.comparing_changed.connect(panel.compare.setChecked)
+        page.export_wanted.connect(self.export_requested)
+        self.comparison.trouble.connect(self.message)
+        page.message.connect(self.message)
+        page.opened.connect(self._open)
+        page.notes_wanted.connect(self.actions.write_notes)
+        page.delete_wanted.connect(self.actions.delete_runs)
+        page.comparing_changed.connect(panel.compare.setChecked)
         panel.compare.toggled.connect(self._compare)
         panel.compare.clicked.connect(self._leave_comparison)
         window.page_changed.connect(self._page_changed)
         run_list.copy_requested.connect(self.copy_settings)
         run_list.move_requested.connect(client.move)
         client.runs_listed.connect(panel.show_runs)
-        client.runs_listed.connect(runs_page.comparison.show_runs)
-        client.runs_listed.connect(runs_page.show_runs)
+        client.runs_listed.connect(self.comparison.show_runs)
+        client.runs_listed.connect(page.show_runs)
         client.runs_listed.connect(self._check_watched)
         client.unreadable_listed.connect(panel.show_unreadable)
-        client.unreadable_listed.connect(runs_page.show_unreadable)
+        client.unreadable_listed.connect(page.show_unreadable)
 
     def close_comparison(self) -> None:
         """Show the single run again."""
@@ -94,10 +103,10 @@ class RunListController(QObject):
 
     def _page_changed(self, page: PageName) -> None:
         if page == "run":
-            self._runs_page.set_comparing(False)
+            self.page.set_comparing(False)
 
     def _compare(self, shown: bool) -> None:
-        self._runs_page.set_comparing(shown)
+        self.page.set_comparing(shown)
         if shown:
             self._window.show_page("runs")
 

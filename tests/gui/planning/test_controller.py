@@ -36,11 +36,11 @@ def test_no_preflight_is_offered_after_one_that_is_kept(open_app: OpenApp, qtbot
     form.load(replace(spec, devices=("cpu:0", "cpu:1"), strategy="torch/ddp"))
     qtbot.waitUntil(offer.isVisible)
     form.load(spec)
-    qtbot.waitUntil(lambda: None not in app.planning_controller._tried.values())
+    qtbot.waitUntil(lambda: None not in app.rooms.race._tried.values())
     assert not offer.isVisible()
-    assert app.race_page.findings.is_empty, "it is shown when the page is opened"
+    assert app.rooms.race.page.findings.is_empty, "it is shown when the page is opened"
     app.window.show_page("race")
-    qtbot.waitUntil(lambda: not app.race_page.findings.is_empty)
+    qtbot.waitUntil(lambda: not app.rooms.race.page.findings.is_empty)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def app(opened: AppController, home: Path, qtbot: QtBot) -> Iterator[AppControll
 
 
 def test_a_race_of_what_is_in_the_form(app: AppController, qtbot: QtBot) -> None:
-    page, form = app.race_page, app.form
+    page, form = app.rooms.race.page, app.form
     app.window.show_page("race")
     qtbot.waitUntil(page.begin.isEnabled)
     with qtbot.waitSignal(app.planning.begun) as begun:
@@ -93,7 +93,7 @@ def test_other_pages_say_that_a_race_is_measured_and_the_form_warns(
     assert sentence("would-disturb-measurement") in app.form.devices.warning
     assert app.form.start_button.isEnabled()
     with qtbot.waitSignal(app.planning.ended, timeout=60_000):
-        app.race_page.stop.click()
+        app.rooms.race.page.stop.click()
     assert app.window.strip.pages["race"].text() == "Race"
     assert app.form.devices.warning == ""
 
@@ -101,7 +101,7 @@ def test_other_pages_say_that_a_race_is_measured_and_the_form_warns(
 def test_what_waits_for_another_measurement_says_so_and_can_be_stopped(
     app: AppController, qtbot: QtBot
 ) -> None:
-    spec, row, findings = app.form.spec(), app.form.planning, app.race_page.findings
+    spec, row, findings = app.form.spec(), app.form.planning, app.rooms.race.page.findings
     assert spec is not None
     with qtbot.waitSignal(app.planning.news, timeout=60_000):
         app.planning.ask(AskRace(entrants=(spec,), steps=1000))
@@ -123,7 +123,7 @@ def test_a_preflight_is_offered_until_there_was_one(app: AppController, qtbot: Q
     with qtbot.waitSignal(app.planning.ended, timeout=60_000):
         row.offer.click()
     assert app.window.page == "race"
-    assert [each.finding.level for each in app.race_page.findings.rows] == ["ok"]
+    assert [each.finding.level for each in app.rooms.race.page.findings.rows] == ["ok"]
 
 
 def test_a_prediction_follows_the_form_once_it_was_asked_for(
@@ -147,20 +147,20 @@ def test_what_a_preflight_proposes_fills_the_form(app: AppController) -> None:
         Change("Use 2 CPUs", {"devices": ["cpu:0", "cpu:1"], "strategy": "torch/ddp"}),
         Change("Use the batch size 48", {"batch_size": 48}),
     ]
-    app.race_page.findings.changes_clicked.emit(changes)
+    app.rooms.race.page.findings.changes_clicked.emit(changes)
     spec = app.form.spec()
     assert spec is not None
     assert (spec.devices, spec.strategy, spec.batch_size) == (
         ("cpu:0", "cpu:1"), "torch/ddp", 48,
     )  # fmt: skip
-    app.race_page.findings.changes_clicked.emit([Change("Odd", {"batch_size": "many"})])
+    app.rooms.race.page.findings.changes_clicked.emit([Change("Odd", {"batch_size": "many"})])
     assert app.form.spec() == spec
 
 
 def test_sizes_are_shown_as_they_are_tried(app: AppController) -> None:
     spec = app.form.spec()
     assert spec is not None
-    dialog = app.planning_controller.open_batch_dialog(spec)
+    dialog = app.rooms.race.open_batch_dialog(spec)
     request, tried = AskBatch(spec), Tried(batch_size=512, fits=True, samples_per_second=9000.0)
     app.planning.news.emit(request, Sized(tried))
     full = Tried(batch_size=1024, fits=False, problem="Out of memory.")
@@ -198,7 +198,7 @@ def test_a_script_is_not_measured(app: AppController, qtbot: QtBot) -> None:
     app.form.heading.kind.script.setChecked(True)
     assert not app.form.planning.isVisible()
     assert not app.form.preflight_button.isVisible()
-    with qtbot.waitSignal(app.planning_controller.message) as said:
+    with qtbot.waitSignal(app.rooms.race.message) as said:
         app.window.preflight.trigger()
     assert said.args == [sentence("script-runs-as-it-is-only")]
     assert not app.planning.is_asked(AskPreflight)
@@ -211,7 +211,7 @@ def test_a_search_on_cpus_keeps_the_memory_limit_of_the_dialog(
     assert spec is not None
     asked: list[object] = []
     monkeypatch.setattr(app.planning, "ask", asked.append)
-    dialog = app.planning_controller.open_batch_dialog(spec)
+    dialog = app.rooms.race.open_batch_dialog(spec)
     assert dialog.limit.text() == "what is free"
     dialog.end()
     dialog.limit.setValue(3000)

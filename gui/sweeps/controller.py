@@ -1,4 +1,5 @@
-"""Connects the form, the dialog of a sweep and the page of the sweeps with the engine."""
+"""Builds the page of the sweeps, and connects it, the form and the dialog of a sweep with the
+engine."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QSettings, Signal
 
 from engine.runs.run_info import RunInfo
 from engine.spec.recipe_file import RecipeInfo
@@ -18,6 +19,7 @@ from gui.bridge.machines.machines import place_of
 from gui.bridge.sweeps import Sweeps
 from gui.run_form.run_form import RunForm
 from gui.run_form.sweep.sweep_dialog import SweepDialog
+from gui.style.theme import ThemeController
 from gui.sweeps.sweeps_page import SweepsPage
 from gui.window.main_window import MainWindow
 
@@ -30,14 +32,19 @@ class SweepsController(QObject):
 
     def __init__(
         self,
-        page: SweepsPage,
         form: RunForm,
         recipes: RunRecipes,
         background: Background,
+        theme: ThemeController,
+        settings: QSettings,
         window: MainWindow,
     ) -> None:
         super().__init__(window)
-        self._page, self._form, self._recipes, self._window = page, form, recipes, window
+        self.page = page = SweepsPage(background, theme.current, settings)
+        window.parts.sweeps_page.fill(page)
+        theme.changed.connect(page.set_theme)
+        window.reset_layout.triggered.connect(page.reset_layout)
+        self._form, self._recipes, self._window = form, recipes, window
         self._infos: Sequence[RunInfo] = ()
         self.sweeps = Sweeps(background, self)
         self.dialog: SweepDialog | None = None
@@ -93,7 +100,7 @@ class SweepsController(QObject):
         if self.dialog is not None:
             self.dialog.accept()
         self.message.emit(f"Sweep {number} has started.")
-        self._page.choose(number)
+        self.page.choose(number)
         self._window.show_page("sweeps")
 
     def _show_refusal(self, sentence: str) -> None:
@@ -139,7 +146,7 @@ class SweepsController(QObject):
         self.message.emit(f"The form has the best settings of sweep {number}.")
 
     def _set_visible(self, visible: bool) -> None:
-        self.sweeps.set_watching(visible and self._page.isVisible())
+        self.sweeps.set_watching(visible and self.page.isVisible())
 
 
 def _is_of(recipe: RecipeInfo, info: RunInfo, machine: str) -> bool:

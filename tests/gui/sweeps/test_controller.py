@@ -25,15 +25,15 @@ def test_a_sweep_is_made_from_the_form_stopped_resumed_and_used(
     app = open_app()
     app.form.field("epochs").set_value(1)
     app.form.sweep_button.click()
-    dialog = app.sweeps_controller.dialog
+    dialog = app.rooms.sweeps.dialog
     assert dialog is not None
     dialog.ranges["learning_rate"].line.setText("1e-3..1e-1:log")
     dialog.ranges["width"].line.setText("16,32")
     dialog.options["trials"].set_value(3)
-    with qtbot.waitSignal(app.sweeps_controller.sweeps.started, timeout=LONG):
+    with qtbot.waitSignal(app.rooms.sweeps.sweeps.started, timeout=LONG):
         dialog.start.click()
-    page = app.sweeps_page
-    assert app.sweeps_controller.dialog is None
+    page = app.rooms.sweeps.page
+    assert app.rooms.sweeps.dialog is None
     assert app.window.page == "sweeps"
     qtbot.waitUntil(lambda: not page.stop.isHidden(), timeout=LONG)
     assert app.window.page == "sweeps", "the first run does not take the page"
@@ -65,7 +65,7 @@ def test_what_is_no_recipe_cannot_be_swept(open_app: OpenApp) -> None:
     app.form.field("batch_size").set_value("many")
     assert not app.form.sweep_button.isEnabled()
     app.form.request_sweep()
-    assert app.sweeps_controller.dialog is None
+    assert app.rooms.sweeps.dialog is None
     assert "Not started" in app.window.statusBar().currentMessage()
     app.form.heading.kind.script.setChecked(True)
     assert not app.form.sweep_button.isVisible()
@@ -76,12 +76,12 @@ def test_what_is_no_recipe_cannot_be_swept(open_app: OpenApp) -> None:
 def test_a_refusal_leaves_the_dialog_open(open_app: OpenApp, qtbot: QtBot) -> None:
     app = open_app()
     app.form.request_sweep()
-    dialog = app.sweeps_controller.dialog
+    dialog = app.rooms.sweeps.dialog
     assert dialog is not None
     paths.private_folder(sweeps.FOLDER).rmdir()
     (paths.home() / sweeps.FOLDER).write_text("in the way")
     dialog.ranges["width"].line.setText("16,32")
-    with qtbot.waitSignal(app.sweeps_controller.sweeps.refused, timeout=LONG):
+    with qtbot.waitSignal(app.rooms.sweeps.sweeps.refused, timeout=LONG):
         dialog.start.click()
     assert dialog.isVisible()
     assert sweeps.FOLDER in dialog.plan.text()
@@ -94,7 +94,7 @@ def test_the_run_of_a_trial_is_opened_and_a_deleted_one_is_said(
     make_sweep(3)
     app = open_app()
     app.window.show_page("sweeps")
-    page = app.sweeps_page
+    page = app.rooms.sweeps.page
     qtbot.waitUntil(lambda: page.shown is not None, timeout=LONG)
     shutil.rmtree(paths.run_folder("2"))
     page.table.point_to(1)
@@ -112,7 +112,7 @@ def test_two_windows_show_one_sweep(open_app: OpenApp, qtbot: QtBot) -> None:
     for _ in range(2):
         app = open_app(beside=True)
         app.window.show_page("sweeps")
-        pages.append(app.sweeps_page)
+        pages.append(app.rooms.sweeps.page)
     qtbot.waitUntil(lambda: all(each.shown is not None for each in pages), timeout=LONG)
     assert [each.progress.text() for each in pages] == ["stopped, 2 of 4"] * 2
     make_sweep(1, with_runs=False)

@@ -1,4 +1,4 @@
-"""Connects the other machines with their cards, their page and the dialogs about them."""
+"""Builds the page Machines, and connects the other machines with it, their cards and dialogs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QMessageBox
 
+from engine.telemetry.memory_attribution import MemoryUse
+from gui.bridge.cluster_devices import ClusterDevices
 from gui.bridge.machines.machines import Machines
+from gui.bridge.memory_owners import MemoryOwners
 from gui.machines.add_dialog import AddMachineDialog
 from gui.machines.machine_cards import MachineCards
 from gui.machines.machines_page import MachinesPage
 from gui.machines.question_dialog import QuestionDialog
+from gui.window.main_window import MainWindow
 
 if TYPE_CHECKING:
     from engine.remote.connection import LinkStatus
@@ -29,11 +33,22 @@ class MachinesController(QObject):
     """Name of the machine that is to be examined."""
 
     def __init__(
-        self, machines: Machines, cards: MachineCards, page: MachinesPage, window: QWidget
+        self,
+        machines: Machines,
+        cluster: ClusterDevices,
+        owners: MemoryOwners,
+        cards: MachineCards,
+        window: MainWindow,
     ) -> None:
         super().__init__(window)
-        self._machines = machines
-        self._window = window
+        self.page = page = MachinesPage()
+        window.parts.machines_page.fill(page)
+        self._machines, self._owners, self._window = machines, owners, window
+        page.cluster.show_status(cluster.status)
+        cluster.told.connect(page.cluster.show_status)
+        owners.uses.connect(self._show_own)
+        window.add_machine.triggered.connect(lambda: self.add())
+        window.page_changed.connect(self._read_again)
         self.questions: dict[str, QuestionDialog] = {}
         machines.listed.connect(page.show_machines)
         machines.listed.connect(lambda listed: cards.show_machines(each.name for each in listed))
@@ -68,6 +83,14 @@ class MachinesController(QObject):
         dialog.wanted.connect(add)
         dialog.show()
         return dialog
+
+    def _show_own(self, uses: dict[str, MemoryUse]) -> None:
+        if self._owners.snapshot is not None:
+            self.page.own.show_snapshot(self._owners.snapshot, uses)
+
+    def _read_again(self, page: str) -> None:
+        if page == "machines":
+            self._machines.read_again()
 
     def _act(self, name: str) -> None:
         if dialog := self.questions.get(name):

@@ -1,4 +1,5 @@
-"""Connects what is measured before a run with the form, the page Race and the strip."""
+"""Builds the page Race, and connects what is measured before a run with it, the form and the
+strip."""
 
 from __future__ import annotations
 
@@ -34,6 +35,7 @@ from engine.planning.results import (
 from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import RunSpec
 from engine.telemetry.snapshot import Snapshot
+from gui.bridge.background import Background
 from gui.bridge.machines.machines import place_of
 from gui.bridge.planning.kept_results import Earlier, KeptResults
 from gui.bridge.planning.planning import Planning
@@ -83,18 +85,19 @@ class PlanningController(QObject):
     def __init__(
         self,
         planning: Planning,
-        kept: KeptResults,
-        page: RacePage,
+        background: Background,
         form: RunForm,
         window: MainWindow,
     ) -> None:
         super().__init__(window)
-        self._kept = kept
+        self.page = page = RacePage()
+        window.parts.race_page.fill(page)
+        self._kept = kept = KeptResults(background, self)
         kept.found.connect(self._show_earlier)
         kept.not_found.connect(self._forget_look)
         kept.failed.connect(self.message)
         planning.not_kept.connect(self.message)
-        self._planning, self._page, self._form, self._window = planning, page, form, window
+        self._planning, self._form, self._window = planning, form, window
         self._tried: dict[_Place, bool | None] = {}
         """Whether something was tried; None: what is kept of it is looked for."""
 
@@ -151,7 +154,7 @@ class PlanningController(QObject):
             self._planning.ask(
                 AskRace(
                     entrants=self._entrants,
-                    steps=self._page.choice.choice().steps,
+                    steps=self.page.choice.choice().steps,
                     machine=self._machine,
                 )
             )
@@ -205,9 +208,9 @@ class PlanningController(QObject):
 
     def _name_devices(self) -> None:
         """Show the devices of the machines that were measured."""
-        raced = self._devices.get(self._page.machine, _Devices())
-        self._page.set_devices(raced.totals, raced.display)
-        findings = self._page.findings
+        raced = self._devices.get(self.page.machine, _Devices())
+        self.page.set_devices(raced.totals, raced.display)
+        findings = self.page.findings
         findings.set_display(self._devices.get(findings.machine, _Devices()).display)
 
     @property
@@ -220,11 +223,11 @@ class PlanningController(QObject):
         text = "Waits for another measurement…"
         match request:
             case AskRace():
-                self._page.show_request(request)
-                self._page.show_doing(Doing(text))
+                self.page.show_request(request)
+                self.page.show_doing(Doing(text))
             case AskPreflight(spec):
-                self._page.findings.begin(spec, request.machine)
-                self._page.findings.show_doing(text)
+                self.page.findings.begin(spec, request.machine)
+                self.page.findings.show_doing(text)
             case AskMemory():
                 self._form.planning.show_busy(text)
             case AskBatch() if self.batch_dialog is not None:
@@ -234,9 +237,9 @@ class PlanningController(QObject):
     def _begin(self, request: Request) -> None:
         match request:
             case AskRace():
-                self._page.show_request(request)
+                self.page.show_request(request)
             case AskPreflight(spec):
-                self._page.findings.begin(spec, request.machine)
+                self.page.findings.begin(spec, request.machine)
             case AskMemory():
                 self._memory_begun = time.monotonic()
                 self._show_predicting(request, "Predicting the memory")
@@ -252,13 +255,13 @@ class PlanningController(QObject):
     def _hear(self, request: Request, news: News) -> None:
         match request, news:
             case AskRace(), Doing():
-                self._page.show_doing(news)
+                self.page.show_doing(news)
             case AskRace(), Raced(entry):
-                self._page.add(entry)
+                self.page.add(entry)
             case AskPreflight(), Doing():
-                self._page.findings.show_doing(f"Now: {news.text}…")
+                self.page.findings.show_doing(f"Now: {news.text}…")
             case AskPreflight(), Found(finding):
-                self._page.findings.add(finding)
+                self.page.findings.add(finding)
             case AskMemory(), Doing():
                 self._show_predicting(request, news.text)
             case AskBatch(), Doing() if self.batch_dialog is not None:
@@ -272,10 +275,10 @@ class PlanningController(QObject):
     def _show(self, request: Request, result: Result) -> None:
         match result:
             case Race():
-                self._page.show_race(result, request.machine)
+                self.page.show_race(result, request.machine)
             case Preflight():
                 self._tried[_place(result.spec, request.machine)] = True
-                self._page.findings.show_preflight(result, request.machine)
+                self.page.findings.show_preflight(result, request.machine)
                 self._offer_preflight()
             case MemoryEstimate():
                 assert isinstance(request, AskMemory)
@@ -289,9 +292,9 @@ class PlanningController(QObject):
     def _refuse(self, request: Request, text: str) -> None:
         match request:
             case AskRace():
-                self._page.show_refusal(text)
+                self.page.show_refusal(text)
             case AskPreflight():
-                self._page.findings.show_problem(text)
+                self.page.findings.show_problem(text)
             case AskMemory() if request.machine == self._machine:
                 self._follows = False  # nothing is begun again until the user asks
                 self._form.planning.show_estimate(MemoryEstimate(problem=text))
@@ -302,9 +305,9 @@ class PlanningController(QObject):
     def _end(self, request: Request) -> None:
         match request:
             case AskRace() if not self._planning.is_asked(AskRace):
-                self._page.end()
+                self.page.end()
             case AskPreflight() if not self._planning.is_asked(AskPreflight):
-                self._page.findings.end()
+                self.page.findings.end()
             case AskMemory() if not self._planning.is_asked(AskMemory):
                 self._form.planning.show_busy("")
             case AskBatch() if self.batch_dialog is not None:
@@ -314,7 +317,7 @@ class PlanningController(QObject):
     def _show_measured(self) -> None:
         """Say from other pages that a race is measured, and warn in the form."""
         request = self._planning.measured
-        self._window.strip.show_race(self._page.running_text, self._page.machine)
+        self._window.strip.show_race(self.page.running_text, self.page.machine)
         if request is None:
             self._form.show_measured(())
             return
@@ -338,7 +341,7 @@ class PlanningController(QObject):
             self.batch_dialog.show_spec(spec, self._machine)
         self._look_for_preflight(spec)
         self._offer_preflight()
-        self._page.show_spec(spec, self._machine)
+        self.page.show_spec(spec, self._machine)
         self._count.start()
 
     def _estimate_again(self) -> None:
@@ -369,7 +372,7 @@ class PlanningController(QObject):
             return
         self._count.start()
         spec = self._form.spec()
-        if spec is not None and self._page.is_empty:
+        if spec is not None and self.page.is_empty:
             self._kept.look(spec, self._machine)
 
     def _show_earlier(self, earlier: Earlier, spec: RunSpec, machine: str) -> None:
@@ -380,9 +383,9 @@ class PlanningController(QObject):
         self._offer_preflight()
         if self._window.page != "race" or now is None or place != _place(now, self._machine):
             return
-        if earlier.race is not None and self._page.is_empty:
-            self._page.show_race(earlier.race, machine)
-        findings = self._page.findings
+        if earlier.race is not None and self.page.is_empty:
+            self.page.show_race(earlier.race, machine)
+        findings = self.page.findings
         if earlier.preflight is not None and findings.is_empty:
             findings.show_preflight(earlier.preflight, machine)
         self._name_devices()
@@ -412,7 +415,7 @@ class PlanningController(QObject):
         """Find out what would be raced, for the page; without the page nobody asks."""
         if self._window.page != "race":
             return
-        spec, choice = self._form.spec(), self._page.choice.choice()
+        spec, choice = self._form.spec(), self.page.choice.choice()
         why_not = self._refusal() or choice.problem
         self._entrants = ()
         if spec is not None and not why_not:
@@ -430,7 +433,7 @@ class PlanningController(QObject):
                 why_not = "" if self._entrants else "None of these can run."
             except CannotRace as error:
                 why_not = str(error)
-        self._page.show_count(len(self._entrants), why_not)
+        self.page.show_count(len(self._entrants), why_not)
 
     def _is_ready(self) -> bool:
         return self._ready_spec() is not None
@@ -473,7 +476,7 @@ class PlanningController(QObject):
         self.message.emit(f"In the form: {labels}")
 
     def _use_spec(self, spec: RunSpec) -> None:
-        machine = self._page.machine
+        machine = self.page.machine
         if not self._form.machine.offers(machine):
             self.message.emit(f"{machine} is not connected now: its settings are not in the form.")
             return
