@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QModelIndex,
-    QObject,
-    QPersistentModelIndex,
-    QSortFilterProxyModel,
-    Qt,
-)
+from PySide6.QtCore import QModelIndex, QObject, QSortFilterProxyModel, Qt
 from PySide6.QtGui import QColor, QGuiApplication
 
 from engine.messages.events import Event
@@ -22,6 +15,7 @@ from gui.log.event_text import Level, event_name, event_text
 from gui.style.device_labels import name_devices
 from gui.style.theme import theme_of
 from gui.widgets.plain_text import plain_tip
+from gui.widgets.table import LEFT, RIGHT, Index, TableModel
 
 MAX_ROWS = 10_000
 """If a run has more events, the newest are shown; the store has all of them."""
@@ -31,9 +25,6 @@ COLUMNS = len(CAPTIONS)
 _STEP_COLUMN, _RANK_COLUMN, _LEVEL_COLUMN = 2, 3, 4
 LEVEL = Qt.ItemDataRole.UserRole
 _NUMBERS = (_STEP_COLUMN, _RANK_COLUMN)
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-_Index = QModelIndex | QPersistentModelIndex
-_NO_PARENT = QModelIndex()
 
 
 class _Row(NamedTuple):
@@ -45,12 +36,13 @@ class _Row(NamedTuple):
     """All cells, case-folded."""
 
 
-class EventModel(QAbstractTableModel):
+class EventModel(TableModel[_Row, int]):
     """One row of text per stored event, oldest first."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: list[_Row] = []
+        self.rows: list[_Row] = []
+        self.columns = range(COLUMNS)
         self._labels: Mapping[str, str] = {}
 
     def append(self, events: list[StoredEvent]) -> None:
@@ -59,9 +51,9 @@ class EventModel(QAbstractTableModel):
         if not events:
             return
         self._make_room(len(events))
-        first = len(self._rows)
+        first = len(self.rows)
         self.beginInsertRows(QModelIndex(), first, first + len(events) - 1)
-        self._rows.extend(self._with_device_names(_row(stored)) for stored in events)
+        self.rows.extend(self._with_device_names(_row(stored)) for stored in events)
         self.endInsertRows()
 
     def set_device_names(self, labels: Mapping[str, str]) -> None:
@@ -69,59 +61,48 @@ class EventModel(QAbstractTableModel):
         if labels == self._labels:
             return
         self._labels = dict(labels)
-        rows = [self._with_device_names(row) for row in self._rows]
-        if rows != self._rows:
-            self._rows = rows
-            self.dataChanged.emit(self.index(0, 0), self.index(len(rows) - 1, COLUMNS - 1))
+        rows = [self._with_device_names(row) for row in self.rows]
+        if rows != self.rows:
+            self.rows = rows
+            self.report_changes()
 
     def clear(self) -> None:
         """Remove all rows."""
         self.beginResetModel()
-        self._rows.clear()
+        self.rows.clear()
         self.endResetModel()
 
-    def rowCount(self, parent: _Index = _NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(self._rows)
+    def title(self, column: int) -> str:
+        """Return the title of a column."""
+        return CAPTIONS[column]
 
-    def columnCount(self, parent: _Index = _NO_PARENT) -> int:
-        return 0 if parent.isValid() else COLUMNS
+    def text(self, row: _Row, column: int) -> str:
+        """Return the text of a cell."""
+        return row.cells[column]
 
-    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Return the text of a cell; the tooltip has the whole text: a cell may elide it."""
-        row, column = self._rows[index.row()], index.column()
-        if role == Qt.ItemDataRole.DisplayRole:
-            return row.cells[column]
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return units.date_and_time(row.time) if column == 0 else plain_tip(row.cells[column])
-        if role == Qt.ItemDataRole.TextAlignmentRole and column in _NUMBERS:
-            return _RIGHT
+    def tip(self, row: _Row, column: int) -> str:
+        """Return the whole text, or the time with its day."""
+        return units.date_and_time(row.time) if column == 0 else plain_tip(row.cells[column])
+
+    def alignment(self, column: int) -> Qt.AlignmentFlag:
+        """Return where the texts of a column stand."""
+        return RIGHT if column in _NUMBERS else LEFT
+
+    def look(self, row: _Row, column: int, role: int) -> object:
+        """Return the colour of a level, and the level itself."""
         if role == Qt.ItemDataRole.ForegroundRole and column == _LEVEL_COLUMN:
             theme = theme_of(QGuiApplication.palette())
             colours = {Level.WARN: theme.warn, Level.ERROR: theme.bad}
             return QColor(colours.get(row.level, theme.muted))
         return row.level if role == LEVEL else None
 
-    def headerData(
-        self,
-        section: int,
-        orientation: Qt.Orientation,
-        role: int = Qt.ItemDataRole.DisplayRole,
-    ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.TextAlignmentRole and section in _NUMBERS:
-            return _RIGHT
-        if role == Qt.ItemDataRole.DisplayRole:
-            return CAPTIONS[section]
-        return None
-
     def has_text(self, row: int, text: str) -> bool:
         """Whether the row contains the case-folded `text`."""
-        return text in self._rows[row].searched
+        return text in self.rows[row].searched
 
     def rank(self, row: int) -> int:
         """Return the rank of the row; -1: the supervisor."""
-        return self._rows[row].rank
+        return self.rows[row].rank
 
     def _with_device_names(self, row: _Row) -> _Row:
         text = name_devices(row.cells[-1], self._labels)
@@ -129,10 +110,10 @@ class EventModel(QAbstractTableModel):
 
     def _make_room(self, count: int) -> None:
         """Drop the oldest rows, so that with `count` new rows there are at most MAX_ROWS."""
-        excess = len(self._rows) + count - MAX_ROWS
+        excess = len(self.rows) + count - MAX_ROWS
         if excess > 0:
             self.beginRemoveRows(QModelIndex(), 0, excess - 1)
-            del self._rows[:excess]
+            del self.rows[:excess]
             self.endRemoveRows()
 
 
@@ -179,7 +160,7 @@ class EventFilter(QSortFilterProxyModel):
         source = self.mapToSource(self.index(row, 0))
         return self._events.has_text(source.row(), self.text)
 
-    def filterAcceptsRow(self, source_row: int, source_parent: _Index) -> bool:
+    def filterAcceptsRow(self, source_row: int, source_parent: Index) -> bool:
         if self._rank is not None and self._events.rank(source_row) != self._rank:
             return False
         only_matches = self._only_matches and self.text

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QShowEvent
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QAbstractItemView, QWidget
 
 from engine.runs.store.store_reader import StoredEvent
-from gui.log.event_model import CAPTIONS, COLUMNS, LEVEL, EventFilter, EventModel
+from gui.log.event_model import LEVEL, EventFilter, EventModel
 from gui.log.event_text import Level
+from gui.widgets.table import Table
 
 _WIDTHS = (100, 140, 76, 50, 60)
 """Logical pixels of all columns but the last."""
 
+_ROW_HEIGHT = 22
 
-class EventTable(QTableView):
+
+class EventTable(Table):
     """Shows the events of the watched run; follows the newest unless the user scrolled up."""
 
     matches = Signal(int, int)
@@ -24,32 +27,16 @@ class EventTable(QTableView):
     many such rows there are."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("Events", _ROW_HEIGHT, parent, single=False)
         self._events = EventModel()
         self._filtered = EventFilter(self._events, self)
         self.setModel(self._filtered)
         self.selectionModel().currentChanged.connect(self.count)
-        self.setAccessibleName("Events")
-        self.setShowGrid(False)
-        self.setWordWrap(False)
-        self.setTabKeyNavigation(False)  # Tab leaves the table, as it leaves the log
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.verticalHeader().setVisible(False)
-        self.verticalHeader().setDefaultSectionSize(22)
         header = self.horizontalHeader()
-        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        header.setHighlightSections(False)
         header.setStretchLastSection(True)
-        header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         for column, width in enumerate(_WIDTHS):
             header.resizeSection(column, width)
-        self.copy = QAction("Copy rows", self)
-        self.copy.setShortcut(QKeySequence.StandardKey.Copy)
-        self.copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-        self.copy.triggered.connect(self.copy_rows)
-        self.addAction(self.copy)
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self.copy = self.add_copy("Copy rows")
 
     def append(self, events: list[StoredEvent]) -> None:
         """Add `events`, oldest first."""
@@ -111,15 +98,6 @@ class EventTable(QTableView):
                 self._go_to(row)
                 return True
         return False
-
-    def copy_rows(self) -> None:
-        """Copy the selected rows with the column titles, for a spreadsheet; all visible rows if
-        none is selected."""
-        rows = sorted(index.row() for index in self.selectionModel().selectedRows())
-        rows = rows or list(range(self._filtered.rowCount()))
-        columns = range(COLUMNS)
-        lines = [[str(self._filtered.index(row, each).data()) for each in columns] for row in rows]
-        QGuiApplication.clipboard().setText("\n".join(map("\t".join, [CAPTIONS, *lines])))
 
     def count(self) -> None:
         """Emit `matches` for the visible rows with the search text."""

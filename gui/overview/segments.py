@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import (
-    QAction,
     QColor,
     QFont,
     QFontMetrics,
     QGuiApplication,
-    QKeySequence,
     QPainter,
     QResizeEvent,
     QStandardItem,
     QStandardItemModel,
 )
 from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QHeaderView,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QTableView,
     QWidget,
 )
 
 from gui.style.theme import theme_of
 from gui.widgets.plain_text import plain_tip
+from gui.widgets.table import Table
 
 ROW_HEIGHT = 25
 _PIECES = Qt.ItemDataRole.UserRole + 1
@@ -75,44 +71,27 @@ def piece(text: str, tone: str = "text", *, bold: bool = False) -> tuple[Piece, 
     return (Piece(text, tone, bold),)
 
 
-class SegmentTable(QTableView):
+class SegmentTable(Table):
     """Rows are selected as a whole, and copied with Ctrl+C."""
 
     def __init__(self, name: str, titles: Sequence[str], first: float) -> None:
         """`titles`: of the columns; empty texts: no header. `first`: the width of the first column
         in logical pixels, or as a share below 1."""
-        super().__init__()
+        super().__init__(name, ROW_HEIGHT, single=False)
         self._share = first if first < 1 else 0.0
-        self.setAccessibleName(name)
         self._model = QStandardItemModel(0, len(titles), self)
         self._model.setHorizontalHeaderLabels(list(titles))
         self._lines: list[Line] = []
         self.setModel(self._model)
         self.setItemDelegate(_PieceDelegate(self))
-        self.setShowGrid(False)
-        self.setWordWrap(False)
-        self.setTabKeyNavigation(False)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
-        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        self.verticalHeader().setMinimumSectionSize(ROW_HEIGHT)
         header = self.horizontalHeader()
-        header.setHighlightSections(False)
-        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         header.setStretchLastSection(True)
         header.setVisible(any(titles))
         if not self._share:
             self.setColumnWidth(0, int(first))
-        self.copy = QAction("Copy rows", self)
-        self.copy.setShortcut(QKeySequence.StandardKey.Copy)
-        self.copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-        self.copy.triggered.connect(self.copy_rows)
-        self.addAction(self.copy)
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self.copy = self.add_copy("Copy rows")
         self._fit()
 
     @property
@@ -134,11 +113,9 @@ class SegmentTable(QTableView):
         """Return the texts of a row, as they are copied and read aloud."""
         return [_text(cell) for cell in self._lines[row].cells]
 
-    def copy_rows(self) -> None:
-        """Copy the selected rows, or all."""
-        rows = sorted(index.row() for index in self.selectionModel().selectedRows())
-        texts = ["\t".join(self.text_of(row)) for row in rows or range(len(self._lines))]
-        QGuiApplication.clipboard().setText("\n".join(texts))
+    def copied(self, rows: Iterable[int]) -> str:
+        """Return these rows as tab-separated texts; no titles: most tables have none."""
+        return "\n".join("\t".join(self.text_of(row)) for row in rows)
 
     def sizeHint(self) -> QSize:
         """As wide as it may be, as high as its rows."""

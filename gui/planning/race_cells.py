@@ -54,9 +54,9 @@ class CellDelegate(QStyledItemDelegate):
         theme = theme_of(QGuiApplication.palette())
         rect: QRect = option.rect
         state: QStyle.StateFlag = option.state
-        entry, column = self._model.entries[index.row()], Column(index.column())
+        entry, column = self._model.rows[index.row()], Column(index.column())
         is_current = bool(state & QStyle.StateFlag.State_Selected)
-        is_best = entry is race_text.winner(self._model.entries)
+        is_best = entry is race_text.winner(self._model.rows)
         painter.save()
         painter.setClipRect(rect)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QModelIndex,
-    QPersistentModelIndex,
-    QSize,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QModelIndex, QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QHeaderView,
-    QScrollArea,
-    QSizePolicy,
-    QTableView,
-    QWidget,
-)
+from PySide6.QtWidgets import QHeaderView, QScrollArea, QSizePolicy, QWidget
 
 from engine.planning.results import Entry
 from gui.planning import race_text
@@ -28,8 +14,7 @@ from gui.planning.race_cells import HEADER_HEIGHT, ROW_HEIGHT, CellDelegate
 from gui.planning.race_columns import Column
 from gui.planning.race_text import DisplayName
 from gui.widgets.plain_text import wrapped
-
-Index = QModelIndex | QPersistentModelIndex
+from gui.widgets.table import LEFT, RIGHT, Table, TableModel
 
 _ALIGNED_RIGHT = {Column.EFFICIENCY, Column.FIRST_STEP, Column.JOULES}
 _WIDTHS = {
@@ -50,12 +35,12 @@ _LEAVE_OUT = {Column.JOULES: _WIDE_RATE, Column.FIRST_STEP: _WIDE_RATE, Column.S
 """What is left out where the bars of speed would have less room than this; the tooltip has it."""
 
 
-class RaceModel(QAbstractTableModel):
+class RaceModel(TableModel[Entry, Column]):
     """The entries, in order of their speed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.entries: list[Entry] = []
+        self.columns = list(Column)
         self.totals: dict[str, float] = {}
         """The memory of each device of this machine, in bytes; of the CPU by the name `cpu`."""
 
@@ -63,41 +48,22 @@ class RaceModel(QAbstractTableModel):
         self._is_narrow = False
         self._display: DisplayName = str
 
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self.entries)
-
-    def columnCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(Column)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> object:
+    def title(self, column: Column) -> str:
         """Return the caption of a column."""
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        column = Column(section)
-        if role == Qt.ItemDataRole.DisplayRole:
-            return self._captions()[column]
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            side = Qt.AlignmentFlag.AlignRight
-            side = side if column in _ALIGNED_RIGHT else Qt.AlignmentFlag.AlignLeft
-            return side | Qt.AlignmentFlag.AlignVCenter
-        return None
+        return self._captions()[column]
 
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """Return the text of a cell, or all that is known of its entry."""
-        entry = self.entries[index.row()]
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return self.text(entry, Column(index.column()))
-            case Qt.ItemDataRole.ToolTipRole:
-                return wrapped(self.sentence(entry))
-            case Qt.ItemDataRole.AccessibleTextRole:
-                if index.column() == Column.NAME:
-                    return self.sentence(entry)
-                return self.text(entry, Column(index.column()))
-            case _:
-                return None
+    def alignment(self, column: Column) -> Qt.AlignmentFlag:
+        """Return where the texts of a column stand."""
+        return RIGHT if column in _ALIGNED_RIGHT else LEFT
+
+    def tip(self, entry: Entry, column: Column) -> str:
+        """Return all that is known of an entry."""
+        return wrapped(self.sentence(entry))
+
+    def spoken(self, entry: Entry, column: Column) -> str:
+        """Return all that is known of an entry beside its name, else the text of the cell."""
+        is_name = column is Column.NAME
+        return self.sentence(entry) if is_name else super().spoken(entry, column)
 
     def text(self, entry: Entry, column: Column) -> str:
         """Return what a cell says."""
@@ -124,8 +90,8 @@ class RaceModel(QAbstractTableModel):
     def show_entries(self, entries: Iterable[Entry]) -> None:
         """Show these entries, and no others."""
         self.beginResetModel()
-        self.entries = race_text.ordered(entries)
-        self.differing = race_text.differing(self.entries)
+        self.rows = race_text.ordered(entries)
+        self.differing = race_text.differing(self.rows)
         self.endResetModel()
 
     def set_devices(self, totals: Mapping[str, float], display: DisplayName) -> None:
@@ -133,9 +99,7 @@ class RaceModel(QAbstractTableModel):
         self._display = display
         if totals != self.totals:
             self.totals = dict(totals)
-            if self.entries:
-                last = self.index(len(self.entries) - 1, len(Column) - 1)
-                self.dataChanged.emit(self.index(0, 0), last)
+            self.report_changes()
 
     def set_narrow(self, narrow: bool) -> None:
         """Use short captions."""
@@ -146,7 +110,7 @@ class RaceModel(QAbstractTableModel):
     @property
     def fastest_rate(self) -> float:
         """The most samples per second of all entries."""
-        return max((entry.samples_per_second or 0.0 for entry in self.entries), default=0.0)
+        return max((entry.samples_per_second or 0.0 for entry in self.rows), default=0.0)
 
     def _captions(self) -> dict[Column, str]:
         return {
@@ -160,7 +124,7 @@ class RaceModel(QAbstractTableModel):
         }
 
 
-class RaceTable(QTableView):
+class RaceTable(Table):
     """As high as its rows; what has no room is left out, and nothing scrolls sideways."""
 
     chosen = Signal(object)
@@ -170,35 +134,26 @@ class RaceTable(QTableView):
     """The Entry of the current row; None: there is none."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Strategies by speed", ROW_HEIGHT)
         self._model = RaceModel()
         self.setModel(self._model)
         self.setItemDelegate(CellDelegate(self._model, self))
-        self.setAccessibleName("Strategies by speed")
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setTabKeyNavigation(False)
-        self.setShowGrid(False)
         self.setMouseTracking(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(ROW_HEIGHT)
         header = self.horizontalHeader()
         header.setFixedHeight(HEADER_HEIGHT)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         header.setSectionsClickable(False)
-        header.setHighlightSections(False)
         header.setMinimumSectionSize(10)
         self.activated.connect(self._activate)
         self.selectionModel().currentRowChanged.connect(lambda *_: self._report_current())
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> Sequence[Entry]:
         """The entries, the fastest first."""
-        return self._model.entries
+        return self._model.rows
 
     def current(self) -> Entry | None:
         """Return the entry of the current row."""

@@ -72,7 +72,7 @@ class CellDelegate(QStyledItemDelegate):
         """Draw one cell."""
         theme = self.theme
         rect: QRect = option.rect
-        row, column = self._model.row(index.row()), self._model.columns[index.column()]
+        row, column = self._model.rows[index.row()], self._model.columns[index.column()]
         state: QStyle.StateFlag = option.state
         is_current = bool(state & QStyle.StateFlag.State_Selected)
         if is_current:  # over the strong colour of the platform

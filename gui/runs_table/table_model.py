@@ -2,53 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
-from PySide6.QtGui import QFont
+from PySide6.QtCore import QObject, Qt
 
 from engine.runs.run_info import RunInfo
 from engine.runs.table.columns import Column, Kind
 from gui.runs_table.arrangement import Arranged, GroupRow, Row, is_curve
 from gui.runs_table.cell_texts import exact_text, group_title, header_text, text_of
 from gui.widgets.plain_text import plain_tip
+from gui.widgets.table import LEFT, RIGHT, Index, TableModel
 
-Index = QModelIndex | QPersistentModelIndex
-
-_NO_INDEX = QModelIndex()
 _FLAGS = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 _FIRST_FLAGS = _FLAGS | Qt.ItemFlag.ItemIsUserCheckable
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _NUMBERS = (Kind.NUMBER, Kind.DURATION)
-ASCENDING, DESCENDING = "▴", "▾"
-"""Marks in the title of a sorted column; they are equally wide."""
 
 
-class RunsTableModel(QAbstractTableModel):
+class RunsTableModel(TableModel[Row, Column]):
     """Runs and the lines above groups, in the displayed order."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.arranged = Arranged((), (), 0, {}, (), {})
-        self._rows: dict[str, list[int]] = {}
+        self._places: dict[str, list[int]] = {}
         self.chosen: Mapping[str, int] = {}
         """Colour index of each run of the comparison."""
 
-        self.sorted_by, self.descending = "", False
-
-    @property
-    def columns(self) -> Sequence[Column]:
-        """The visible columns, in the order of the model."""
-        return self.arranged.visible
-
-    def row(self, number: int) -> Row:
-        """Return a row."""
-        return self.arranged.rows[number]
-
     def run_at(self, index: Index) -> RunInfo | None:
         """Return the run of a row; None for the line above a group."""
-        row = self.row(index.row()) if index.isValid() else None
+        row = self.rows[index.row()] if index.isValid() else None
         return row if isinstance(row, RunInfo) else None
 
     def row_of(self, run_id: str | None, near: int = 0) -> int:
@@ -56,7 +38,7 @@ class RunsTableModel(QAbstractTableModel):
 
         A run with several tags may stand in several groups: then the row next to `near`.
         """
-        rows = self._rows.get(run_id or "", ())
+        rows = self._places.get(run_id or "", ())
         return min(rows, key=lambda row: abs(row - near), default=-1)
 
     def has_same_rows(self, arranged: Arranged) -> bool:
@@ -66,38 +48,35 @@ class RunsTableModel(QAbstractTableModel):
             len(old.rows) == len(new.rows)
             and [each.name for each in old.visible] == [each.name for each in new.visible]
             and all(
-                one is two or _key(one) == _key(two)
-                for one, two in zip(old.rows, new.rows, strict=True)
+                one is two or one.id == two.id for one, two in zip(old.rows, new.rows, strict=True)
             )
         )
 
     def update(self, arranged: Arranged) -> None:
         """Replace values in place. Needs the same rows and columns."""
-        before, self.arranged = self.arranged, arranged
+        before = self.rows
+        self._set(arranged)
         changed = [
             number
-            for number, (old, new) in enumerate(zip(before.rows, arranged.rows, strict=True))
+            for number, (old, new) in enumerate(zip(before, arranged.rows, strict=True))
             if old is not new and old != new
         ]
         if changed:
-            last = self.columnCount() - 1
-            self.dataChanged.emit(self.index(changed[0], 0), self.index(changed[-1], last))
+            self.report_changes(changed[0], changed[-1])
 
     def replace(self, arranged: Arranged) -> None:
         """Show other rows or columns."""
         self.beginResetModel()
-        self.arranged = arranged
-        self._rows = {}
+        self._set(arranged)
+        self._places = {}
         for number, row in enumerate(arranged.rows):
-            self._rows.setdefault(_key(row), []).append(number)
+            self._places.setdefault(row.id, []).append(number)
         self.endResetModel()
 
     def show_chosen(self, chosen: Mapping[str, int]) -> None:
         """Mark the runs of the comparison."""
         self.chosen = chosen
-        if self.arranged.rows:
-            end = self.index(self.rowCount() - 1, self.columnCount() - 1)
-            self.dataChanged.emit(self.index(0, 0), end, [Qt.ItemDataRole.CheckStateRole])
+        self.report_changes(0, -1, Qt.ItemDataRole.CheckStateRole)
 
     def check_state(self, row: Row) -> Qt.CheckState:
         """Whether a run is chosen, or the runs of a group."""
@@ -108,87 +87,62 @@ class RunsTableModel(QAbstractTableModel):
             return Qt.CheckState.Unchecked
         return Qt.CheckState.Checked if count == len(row.runs) else Qt.CheckState.PartiallyChecked
 
-    def rowCount(self, parent: Index = _NO_INDEX) -> int:
-        """The number of runs and groups."""
-        return 0 if parent.isValid() else len(self.arranged.rows)
-
-    def columnCount(self, parent: Index = _NO_INDEX) -> int:
-        """The number of visible columns."""
-        return 0 if parent.isValid() else len(self.columns)
-
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Rows can be chosen by the box in their first column."""
         return _FLAGS if index.column() else _FIRST_FLAGS
 
-    def headerData(
-        self, section: int, side: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> object:
-        """Return title, alignment and help of a column."""
-        if side is not Qt.Orientation.Horizontal or section >= len(self.columns):
+    def name(self, column: Column) -> str:
+        """Return the name of a column in filters."""
+        return column.name
+
+    def title(self, column: Column) -> str:
+        """Return the title of a column."""
+        return header_text(column)
+
+    def title_look(self, column: Column, role: int) -> object:
+        """Return the help of a column."""
+        if role != Qt.ItemDataRole.ToolTipRole:
             return None
-        column = self.columns[section]
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return header_text(column) + self._arrow(column)
-            case Qt.ItemDataRole.TextAlignmentRole:
-                return alignment(column)
-            case Qt.ItemDataRole.ToolTipRole:
-                name = column.name
-                if is_curve(column):
-                    name = column.metric
-                return plain_tip(f"{header_text(column)}: “{name}” in filters")
-            case Qt.ItemDataRole.FontRole if column.name == self.sorted_by:
-                font = QFont()
-                font.setBold(True)
-                return font
-        return None
+        name = column.metric if is_curve(column) else column.name
+        return plain_tip(f"{header_text(column)}: “{name}” in filters")
 
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """Return what a cell shows and says."""
-        if not index.isValid() or index.row() >= len(self.arranged.rows):
-            return None
-        row, column = self.row(index.row()), self.columns[index.column()]
-        is_first = index.column() == 0
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                is_title = is_first and isinstance(row, GroupRow)
-                return group_title(row) if is_title else text_of(column, row)  # type: ignore[arg-type]
-            case Qt.ItemDataRole.CheckStateRole if is_first:
-                return self.check_state(row)
-            case Qt.ItemDataRole.TextAlignmentRole:
-                return alignment(column)
-            case Qt.ItemDataRole.ToolTipRole:
-                return plain_tip(self._tip(row, column))
-            case Qt.ItemDataRole.AccessibleTextRole:
-                return self._spoken(row, column, is_first=is_first)
-        return None
+    def text(self, row: Row, column: Column) -> str:
+        """Return the text of a cell."""
+        is_title = isinstance(row, GroupRow) and column is self.columns[0]
+        return group_title(row) if is_title else text_of(column, row)  # type: ignore[arg-type]
 
-    def _arrow(self, column: Column) -> str:
-        if column.name != self.sorted_by:
-            return ""
-        return f" {DESCENDING if self.descending else ASCENDING}"
-
-    def _tip(self, row: Row, column: Column) -> str:
+    def tip(self, row: Row, column: Column) -> str:
+        """Return the exact value, or what a group has in common."""
         if isinstance(row, GroupRow):
-            return group_title(row)
+            return plain_tip(group_title(row))
         text = exact_text(column, row)
-        return f"{row.title}\n{text}" if column.name == "name" else text
+        return plain_tip(f"{row.title}\n{text}" if column.name == "name" else text)
 
-    def _spoken(self, row: Row, column: Column, *, is_first: bool) -> str:
+    def spoken(self, row: Row, column: Column) -> str:
+        """Return what a screen reader says for a cell."""
+        is_first = column is self.columns[0]
         if isinstance(row, GroupRow) and is_first:
             state = "folded" if row.is_folded else ""
             return ", ".join(filter(None, (group_title(row), state)))
-        text = f"{header_text(column)}: {text_of(column, row)}"
+        text = super().spoken(row, column)
         if is_first and isinstance(row, RunInfo) and row.id in self.chosen:
             return f"{text}, chosen"
         return text
+
+    def alignment(self, column: Column) -> Qt.AlignmentFlag:
+        """Return where the texts of a column stand."""
+        return alignment(column)
+
+    def look(self, row: Row, column: Column, role: int) -> object:
+        """Return whether the box in the first column is ticked."""
+        is_box = role == Qt.ItemDataRole.CheckStateRole and column is self.columns[0]
+        return self.check_state(row) if is_box else None
+
+    def _set(self, arranged: Arranged) -> None:
+        self.arranged, self.rows, self.columns = arranged, arranged.rows, arranged.visible
 
 
 def alignment(column: Column) -> Qt.AlignmentFlag:
     """Return where the texts of a column stand: numbers at the right, so that digits compare."""
     is_number = column.kind in _NUMBERS and not column.metric and column.name != "id"
-    return _RIGHT if is_number else _LEFT
-
-
-def _key(row: Row) -> str:
-    return row.id
+    return RIGHT if is_number else LEFT

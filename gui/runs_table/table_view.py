@@ -6,15 +6,16 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QModelIndex, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.runs.run_info import RunInfo
 from engine.runs.table.columns import Column, Kind
 from gui.runs_table.arrangement import Arranged, GroupRow, is_curve
 from gui.runs_table.cell_delegate import BOX, BOX_LEFT, ROW_HEIGHT, CellDelegate, SmallCurve
 from gui.runs_table.cell_texts import header_text
-from gui.runs_table.table_model import ASCENDING, RunsTableModel
+from gui.runs_table.table_model import RunsTableModel
 from gui.style.theme import Theme
+from gui.widgets.table import ASCENDING, Table
 
 _METRIC_WIDTH, _CURVE_WIDTH, _TEXT_WIDTH, _NUMBER_WIDTH, _DURATION_WIDTH = 142, 112, 118, 92, 108
 _WIDTHS = {
@@ -32,7 +33,7 @@ _LEAST_ROWS = 2
 """So many rows are in sight, however low the window is."""
 
 
-class RunsTableView(QTableView):
+class RunsTableView(Table):
     """The current row is where the keyboard is; the boxes choose runs for the comparison."""
 
     opened = Signal(str)
@@ -66,7 +67,7 @@ class RunsTableView(QTableView):
         parent: QWidget | None = None,
     ) -> None:
         """`curve` returns the small curve of a run's metric; None: it is not known yet."""
-        super().__init__(parent)
+        super().__init__("All runs", ROW_HEIGHT, parent)
         self.runs = RunsTableModel(self)
         self.widths: dict[str, int] = {}
         """Of the columns that the user has resized, by name."""
@@ -76,27 +77,11 @@ class RunsTableView(QTableView):
         self.setModel(self.runs)
         self._delegate = CellDelegate(self.runs, curve, theme)
         self.setItemDelegate(self._delegate)
-        self.setAccessibleName("All runs")
         self.setAccessibleDescription("Space chooses a run for the comparison, Return opens it")
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setShowGrid(False)
-        self.setWordWrap(False)
         self.setMouseTracking(True)
-        self.setTabKeyNavigation(False)
-        self.setCornerButtonEnabled(False)
-        rows = self.verticalHeader()
-        rows.setVisible(False)
-        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        rows.setMinimumSectionSize(ROW_HEIGHT)
-        rows.setDefaultSectionSize(ROW_HEIGHT)
         header = self.horizontalHeader()
         header.setSectionsMovable(True)
         header.setSectionsClickable(True)
-        header.setHighlightSections(False)
         header.setStretchLastSection(True)
         header.setMinimumSectionSize(_LEAST_WIDTH)
         header.setTextElideMode(Qt.TextElideMode.ElideRight)  # not the first letters at the right
@@ -151,9 +136,7 @@ class RunsTableView(QTableView):
 
     def show_sort(self, name: str, *, descending: bool) -> None:
         """Show an arrow in the title of a column."""
-        self.runs.sorted_by, self.runs.descending = name, descending
-        last = max(0, self.runs.columnCount() - 1)
-        self.runs.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, last)
+        self.runs.show_sort(name, descending=descending)
 
     def current_run(self) -> RunInfo | None:
         """Return the run of the current row."""
@@ -164,7 +147,7 @@ class RunsTableView(QTableView):
         first = max(0, self.rowAt(0))
         last = self.rowAt(self.viewport().height() - 1)
         last = self.runs.rowCount() - 1 if last < 0 else last
-        rows = (self.runs.row(number) for number in range(first, last + 1))
+        rows = (self.runs.rows[number] for number in range(first, last + 1))
         return [row for row in rows if isinstance(row, RunInfo)]
 
     def ordered_columns(self) -> list[str]:
@@ -185,7 +168,7 @@ class RunsTableView(QTableView):
         """Choose with Space and Shift, open with Return, fold with Left and Right."""
         key, shift = event.key(), event.modifiers() & Qt.KeyboardModifier.ShiftModifier
         index = self.currentIndex()
-        row = self.runs.row(index.row()) if index.isValid() else None
+        row = self.runs.rows[index.row()] if index.isValid() else None
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and row is not None:
             self._open(index)
         elif key == Qt.Key.Key_Space and row is not None:
@@ -209,7 +192,7 @@ class RunsTableView(QTableView):
         if event.button() is not Qt.MouseButton.LeftButton or not index.isValid():
             super().mousePressEvent(event)
             return
-        row = self.runs.row(index.row())
+        row = self.runs.rows[index.row()]
         held = event.modifiers()
         previous = self._anchor
         self.setCurrentIndex(index)
@@ -232,7 +215,7 @@ class RunsTableView(QTableView):
         index = self.indexAt(position)
         if not index.isValid() or event.button() is not Qt.MouseButton.LeftButton:
             return
-        is_group = isinstance(self.runs.row(index.row()), GroupRow)
+        is_group = isinstance(self.runs.rows[index.row()], GroupRow)
         if is_group or self._box(index).contains(position):
             self.mousePressEvent(event)
         else:
@@ -261,7 +244,7 @@ class RunsTableView(QTableView):
         return QRect(place.left(), place.top(), BOX_LEFT + BOX + 8, place.height())
 
     def _open(self, index: QModelIndex) -> None:
-        row = self.runs.row(index.row())
+        row = self.runs.rows[index.row()]
         if isinstance(row, GroupRow):
             self.folded.emit(row.value)
         else:
@@ -270,7 +253,7 @@ class RunsTableView(QTableView):
     def _extend(self, index: QModelIndex, by: int) -> None:
         """Move the current row, and choose what lies between it and where this began."""
         row = min(max(0, index.row() + by), self.runs.rowCount() - 1)
-        start = self._anchor or self.runs.row(index.row()).id
+        start = self._anchor or self.runs.rows[index.row()].id
         self._anchor = start
         self.setCurrentIndex(self.runs.index(row, index.column()))
         self._choose_range(start, row)
@@ -278,16 +261,16 @@ class RunsTableView(QTableView):
     def _choose_range(self, start: str | None, row: int) -> None:
         begin = self.runs.row_of(start, row)
         first, last = sorted((row if begin < 0 else begin, row))
-        rows = (self.runs.row(number) for number in range(first, last + 1))
+        rows = (self.runs.rows[number] for number in range(first, last + 1))
         self.added.emit([each.id for each in rows if isinstance(each, RunInfo)])
 
     def _current_id(self) -> str | None:
         index = self.currentIndex()
-        return self.runs.row(index.row()).id if index.isValid() else None
+        return self.runs.rows[index.row()].id if index.isValid() else None
 
     def _top_id(self) -> str | None:
         row = self.rowAt(0)
-        return self.runs.row(row).id if row >= 0 else None
+        return self.runs.rows[row].id if row >= 0 else None
 
     def _is_in_sight(self, index: QModelIndex) -> bool:
         return index.isValid() and self.viewport().rect().intersects(self.visualRect(index))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
-from PySide6.QtGui import QAction, QColor, QGuiApplication, QIcon, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+from PySide6.QtCore import QModelIndex, Qt, Signal
+from PySide6.QtGui import QAction, QColor, QGuiApplication, QIcon, QKeyEvent
+from PySide6.QtWidgets import QWidget
 
 from engine.spec.field_info import Setting
 from engine.sweeps.ranges import Interval, Range
@@ -19,26 +19,21 @@ from gui.style.theme import theme_of
 from gui.sweeps.axes import result_title, short, title_of
 from gui.sweeps.trial_texts import colour_of, mark_of, state_word
 from gui.widgets.plain_text import plain_tip
+from gui.widgets.table import BEST, LEFT, RIGHT, Table, TableModel
 
 _ROW_HEIGHT = 25
 _WIDTHS = {"number": 60, "run": 88, "state": 104, "value": 124, "reason": 80}
 _WIDTH = 112
-_NO_INDEX = QModelIndex()
-Index = QModelIndex | QPersistentModelIndex
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
-class TrialsModel(QAbstractTableModel):
+class TrialsModel(TableModel[TrialResult, str]):
     """Columns: number, run, state, result, one for each setting, and the reason of a failure."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.columns: list[str] = []
-        self.rows: list[TrialResult] = []
         self.trials: Sequence[TrialResult] = ()
         self.best = self._starred = -1
-        self.sorted_by, self.descending = "number", False
+        self.sorted_by = "number"
         self.titles: dict[str, str] = {}
         self.passing: frozenset[int] | None = None
         """The trials that are shown; None: all."""
@@ -77,53 +72,29 @@ class TrialsModel(QAbstractTableModel):
     def sort_by(self, column: int) -> None:
         """Sort by a column; by the same one again, the other way round."""
         name = self.columns[column]
-        self.descending = name == self.sorted_by and not self.descending
-        self.sorted_by = name
+        self.show_sort(name, descending=name == self.sorted_by and not self.descending)
         self._rearrange()
-        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
 
     def row_of(self, number: int) -> int:
         """Return the row of a trial; -1: it is not shown."""
         rows = (row for row, each in enumerate(self.rows) if each.number == number)
         return next(rows, -1)
 
-    def rowCount(self, parent: Index = _NO_INDEX) -> int:
-        """The number of shown trials."""
-        return 0 if parent.isValid() else len(self.rows)
+    def title(self, name: str) -> str:
+        """Return the title of a column."""
+        return self.titles[name]
 
-    def columnCount(self, parent: Index = _NO_INDEX) -> int:
-        """The number of columns."""
-        return 0 if parent.isValid() else len(self.columns)
+    def tip(self, trial: TrialResult, name: str) -> str:
+        """Return why a trial has failed, or the text of the cell."""
+        return plain_tip(trial.reason or self.text(trial, name))
 
-    def headerData(
-        self, section: int, side: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> object:
-        """Return title and alignment of a column."""
-        if side is not Qt.Orientation.Horizontal or section >= len(self.columns):
-            return None
-        name = self.columns[section]
+    def alignment(self, name: str) -> Qt.AlignmentFlag:
+        """Return where the texts of a column stand."""
+        return RIGHT if name == "value" or name in self._numeric else LEFT
+
+    def look(self, trial: TrialResult, name: str, role: int) -> object:
+        """Return the mark of a state, and the colour of a text."""
         match role:
-            case Qt.ItemDataRole.DisplayRole:
-                arrow = (" ▾" if self.descending else " ▴") if name == self.sorted_by else ""
-                return self.titles[name] + arrow
-            case Qt.ItemDataRole.TextAlignmentRole:
-                return self._alignment(name)
-        return None
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """Return what a cell shows and says."""
-        if not index.isValid() or index.row() >= len(self.rows):
-            return None
-        trial, name = self.rows[index.row()], self.columns[index.column()]
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return self.text(trial, name)
-            case Qt.ItemDataRole.AccessibleTextRole:
-                return f"{self.titles[name]}: {self.text(trial, name)}"
-            case Qt.ItemDataRole.ToolTipRole:
-                return plain_tip(trial.reason or self.text(trial, name))
-            case Qt.ItemDataRole.TextAlignmentRole:
-                return self._alignment(name)
             case Qt.ItemDataRole.DecorationRole if name == "state":
                 return self._icon(trial.state)
             case Qt.ItemDataRole.ForegroundRole:
@@ -142,14 +113,11 @@ class TrialsModel(QAbstractTableModel):
                 return state_word(trial.state)
             case "value":
                 text = "–" if trial.value is None else f"{trial.value:.5g}"
-                return f"★ {text}" if trial.number == self.best else text
+                return f"{BEST}{text}" if trial.number == self.best else text
             case "reason":
                 return trial.reason
         value = trial.settings.get(name.removeprefix("setting "))
         return "–" if value is None else short(value)
-
-    def _alignment(self, name: str) -> Qt.AlignmentFlag:
-        return _RIGHT if name == "value" or name in self._numeric else _LEFT
 
     def _icon(self, state: str) -> QIcon:
         theme = theme_of(QGuiApplication.palette())
@@ -173,8 +141,7 @@ class TrialsModel(QAbstractTableModel):
             if rows and (rows != self.rows or self.best != self._starred):
                 # The star has left a row that is as it was, so all rows are painted again.
                 self.rows, self._starred = rows, self.best
-                end = self.index(len(rows) - 1, len(self.columns) - 1)
-                self.dataChanged.emit(self.index(0, 0), end)
+                self.report_changes()
             return
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
@@ -197,7 +164,7 @@ class TrialsModel(QAbstractTableModel):
         return there + [each for each in found if _value(each, name) is None]
 
 
-class TrialsTable(QTableView):
+class TrialsTable(Table):
     """Return, or a double click, opens the run of a trial."""
 
     opened = Signal(str)
@@ -207,40 +174,22 @@ class TrialsTable(QTableView):
     """Number of the trial of the current row; -1: none."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("Trials", _ROW_HEIGHT, parent)
         self.trials = TrialsModel(self)
         self.setModel(self.trials)
         self.setObjectName("trials")
-        self.setAccessibleName("Trials")
         self.setAccessibleDescription("Return opens the run of a trial")
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setShowGrid(False)
-        self.setWordWrap(False)
-        self.setTabKeyNavigation(False)
-        self.setCornerButtonEnabled(False)
-        self.verticalHeader().setVisible(False)
-        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        self.verticalHeader().setDefaultSectionSize(_ROW_HEIGHT)
         header = self.horizontalHeader()
-        header.setHighlightSections(False)
         header.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         header.setSectionsClickable(True)
         header.setStretchLastSection(True)
         header.sectionClicked.connect(self.trials.sort_by)
         self.doubleClicked.connect(lambda index: self._open(index.row()))
         self.selectionModel().currentRowChanged.connect(self._point)
-        self.copy = QAction("Copy the table", self)
-        self.copy.setShortcut(QKeySequence.StandardKey.Copy)
-        self.copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-        self.copy.triggered.connect(self.copy_rows)
+        self.copy = self.add_copy("Copy the table")
         self.sort = QAction("Sort by this column", self)
         self.sort.triggered.connect(self._sort_by_current)
-        self.addActions((self.copy, self.sort))
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self.addAction(self.sort)
 
     def show_trials(self, sweep: Sweep | None, trials: Sequence[TrialResult], best: int) -> None:
         """Show these trials; `best` is the number of the best one, -1: there is none."""
@@ -254,15 +203,6 @@ class TrialsTable(QTableView):
         if row >= 0 and row != self.currentIndex().row():
             self.selectRow(row)
             self.scrollTo(self.trials.index(row, 0))
-
-    def copy_rows(self) -> None:
-        """Copy all shown rows as tab-separated values."""
-        model = self.trials
-        lines = [[model.titles[name] for name in model.columns]]
-        for trial in model.rows:
-            texts = (model.text(trial, name) for name in model.columns)
-            lines.append([text.removeprefix("★ ") for text in texts])
-        QGuiApplication.clipboard().setText("\n".join("\t".join(line) for line in lines))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Open with Return."""

@@ -62,13 +62,10 @@ def curves(view: View, title: str) -> dict[str, Any]:
 
 def cells(view: View) -> dict[str, list[str]]:
     view.read()
-    table = view.comparison.table
+    model = view.comparison.table.model()
     found = {}
-    for row in range(table.rowCount()):
-        texts = [
-            item.text() if (item := table.item(row, column)) else ""
-            for column in range(table.columnCount())
-        ]
+    for row in range(model.rowCount()):
+        texts = [str(model.index(row, each).data()) for each in range(model.columnCount())]
         found[texts[0]] = texts[1:]
     return found
 

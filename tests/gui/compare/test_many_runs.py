@@ -36,7 +36,7 @@ def test_of_many_runs_the_newest_are_drawn_and_a_sentence_says_so(view: View) ->
     view.compare(*IDS)
     assert set(curves(view, "Val loss")) == {"6", "7", "8", "9"}
     assert view.comparison.note.text() == sentence("newest-of-chosen-runs-are-drawn")
-    assert view.comparison.table.columnCount() == 1 + 4
+    assert view.comparison.table.model().columnCount() == 1 + 4
     view.chosen.pin("2")
     assert set(curves(view, "Val loss")) == {"2", "6", "7", "8", "9"}, "and the baseline"
     view.chosen.pin(None)

@@ -107,9 +107,9 @@ def test_the_table_is_copied_for_a_spreadsheet(view: View) -> None:
     assert lines[0] == ["", "#1 net", "#2 net"]
     assert ["Val loss, last", "0.4", "0.3"] in lines
     assert ["Learning rate", "0.1", "0.2"] in lines
-    table.selectRow(table.rowCount() - 1)
+    table.selectRow(table.model().rowCount() - 1)
     table.copy.trigger()
-    assert QGuiApplication.clipboard().text() == ("\t#1 net\t#2 net\nLearning rate\t0.1\t0.2\n")
+    assert QGuiApplication.clipboard().text() == "\t#1 net\t#2 net\nLearning rate\t0.1\t0.2"
 
 
 def test_a_live_run_changes_cells_and_leaves_the_selection(

@@ -407,7 +407,7 @@ def test_a_run_with_two_tags_stands_in_both_groups_and_counts_once(page: Page) -
     assert set(page.chosen.ids()) == {"2"}
     page.show([made_run(n, tags=("a", "b") if n > 1 else ("a",), epochs=n) for n in (1, 2, 3)])
     assert page.table.currentIndex().row() == 5, "it stays in its group"
-    assert page.table.runs.row(5).id == "2"
+    assert page.table.runs.rows[5].id == "2"
 
 
 def test_runs_that_differ_in_their_seed_have_one_mean_named_by_their_settings(page: Page) -> None:
