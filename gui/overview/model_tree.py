@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 from engine.facts.run_facts import Layer, ModelFacts
 from engine.system import units
 from gui.style.theme import theme_of
+from gui.widgets.cell_painting import draw_bar
 from gui.widgets.plain_text import plain_tip
 
 MOST_ROWS = 15
@@ -192,17 +193,8 @@ class _ShareDelegate(QStyledItemDelegate):
         theme = theme_of(QGuiApplication.palette())
         share = float(index.data(_SHARE) or 0.0)
         bar = QRectF(area.left() + 4, area.center().y() - 2, area.width() - 8, 6)
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(theme.line))
-        painter.drawRoundedRect(bar, 3, 3)
-        if share > 0:
-            painter.setBrush(QColor(theme.accent))
-            painter.drawRoundedRect(
-                QRectF(bar.left(), bar.top(), max(3.0, bar.width() * min(1.0, share)), 6), 3, 3
-            )
-        painter.restore()
+        parts = [(share, theme.accent)] if share > 0 else []
+        draw_bar(painter, bar, QColor(theme.line), parts, least=3.0)
 
 
 def count_text(count: int) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QGuiApplication, QPainter, QPainterPath
+from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from engine.planning.results import Entry
@@ -14,6 +14,8 @@ from gui.planning import race_text
 from gui.planning.race_columns import Column
 from gui.style.state_marks import SIZE, draw_state
 from gui.style.theme import Theme, theme_of
+from gui.widgets.cell_painting import draw_bar, draw_text, set_font
+from gui.widgets.table import BEST, LEFT, RIGHT, Index
 
 if TYPE_CHECKING:
     from gui.planning.race_table import RaceModel
@@ -36,7 +38,7 @@ _GOOD, _FAIR = 0.85, 0.7
 SHARE_CURVES = {"compute": 0, "communication": 3, "data": 4}
 """The colours of the parts of a step, by curve: as in the plot of the step time."""
 
-Index = QModelIndex | QPersistentModelIndex
+_CENTRE = Qt.AlignmentFlag.AlignCenter
 
 
 class CellDelegate(QStyledItemDelegate):
@@ -82,17 +84,18 @@ class CellDelegate(QStyledItemDelegate):
                 _draw_shares(painter, inside, entry, theme)
             case Column.EFFICIENCY:
                 text = self._model.text(entry, column)
-                _draw_text(painter, inside, text, _efficiency_colour(entry, theme), right=True)
+                _draw_text(painter, inside, text, _efficiency_colour(entry, theme), RIGHT)
             case _:
                 text = self._model.text(entry, column)
-                _draw_text(painter, inside, text, theme.text, right=True)
+                _draw_text(painter, inside, text, theme.text, RIGHT)
         painter.restore()
 
     def _draw_name(
         self, painter: QPainter, rect: QRect, entry: Entry, theme: Theme, *, is_best: bool
     ) -> None:
         if is_best:
-            _draw_star(painter, QPointF(rect.left() + 7, rect.center().y() + 0.5), theme.warn)
+            star = QRect(rect.left() - 1, rect.top(), 16, rect.height())
+            _draw_text(painter, star, BEST.strip(), theme.warn, _CENTRE, size=14)
         text = rect.adjusted(18, 0, 0, 0)
         second = race_text.second_line(entry, self._model.differing)
         if second:
@@ -112,7 +115,7 @@ class CellDelegate(QStyledItemDelegate):
         colour = QColor(theme.accent_bg)
         if not is_best:
             colour.setAlphaF(0.45)
-        _fill(painter, bar, colour, 4.0)
+        draw_bar(painter, bar, colour)
         number = QRect(round(bar.right()) + 8, rect.top(), _NUMBER, rect.height())
         _draw_text(painter, number, race_text.rate(entry), theme.text, bold=True)
 
@@ -123,11 +126,10 @@ class CellDelegate(QStyledItemDelegate):
             share = min(1.0, used / total)
             width = rect.width() - _MEMORY_NUMBER - 8
             bar = QRectF(rect.left(), rect.center().y() - _THIN / 2 + 0.5, width, _THIN)
-            _fill(painter, bar, QColor(theme.line), _THIN / 2)
             colour = theme.bad if entry.problem or share > _FULL else theme.curve(2)
             colour = theme.warn if colour != theme.bad and share > _NEARLY_FULL else colour
-            _fill_part(painter, bar, [(share, colour)])
-        _draw_text(painter, rect, text, theme.text, right=True)
+            draw_bar(painter, bar, QColor(theme.line), [(share, colour)])
+        _draw_text(painter, rect, text, theme.text, RIGHT)
 
 
 def _draw_problem(painter: QPainter, rect: QRect, entry: Entry, theme: Theme) -> None:
@@ -148,30 +150,8 @@ def _draw_shares(painter: QPainter, rect: QRect, entry: Entry, theme: Theme) -> 
         return
     whole = max(1.0, sum(share for share, _ in parts))
     bar = QRectF(rect.left(), rect.center().y() - _THIN / 2 + 0.5, rect.width(), _THIN)
-    _fill(painter, bar, QColor(theme.line), _THIN / 2)
-    _fill_part(painter, bar, [(share / whole, colour) for share, colour in parts])
-
-
-def _fill(painter: QPainter, rect: QRectF, colour: QColor, radius: float) -> None:
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(colour)
-    radius = min(radius, rect.width() / 2)
-    painter.drawRoundedRect(rect, radius, radius)
-
-
-def _fill_part(painter: QPainter, bar: QRectF, parts: list[tuple[float, str]]) -> None:
-    """Fill shares of `bar` from the left, with a gap between two."""
-    path = QPainterPath()
-    path.addRoundedRect(bar, bar.height() / 2, bar.height() / 2)
-    painter.save()
-    painter.setClipPath(path, Qt.ClipOperation.IntersectClip)
-    left = bar.left()
-    for share, colour in parts:
-        width = share * bar.width()
-        gap = 1.0 if len(parts) > 1 and width > 2 else 0.0
-        painter.fillRect(QRectF(left, bar.top(), width - gap, bar.height()), QColor(colour))
-        left += width
-    painter.restore()
+    shares = [(share / whole, colour) for share, colour in parts]
+    draw_bar(painter, bar, QColor(theme.line), shares)
 
 
 def _draw_text(
@@ -179,27 +159,14 @@ def _draw_text(
     rect: QRect,
     text: str,
     colour: str,
+    side: Qt.AlignmentFlag = LEFT,
     *,
-    right: bool = False,
     bold: bool = False,
     size: int = 13,
 ) -> None:
-    font = QFont(painter.font())
-    font.setBold(bold)
-    font.setPixelSize(size)
-    painter.setFont(font)
+    set_font(painter, bold=bold, size=size)
     painter.setPen(QColor(colour))
-    side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
-    shown = QFontMetrics(font).elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
-    painter.drawText(rect, side | Qt.AlignmentFlag.AlignVCenter, shown)
-
-
-def _draw_star(painter: QPainter, centre: QPointF, colour: str) -> None:
-    font = QFont(painter.font())
-    font.setPixelSize(14)
-    painter.setFont(font)
-    painter.setPen(QColor(colour))
-    painter.drawText(QRectF(centre.x() - 8, centre.y() - 9, 16, 18), _CENTRE, "★")
+    draw_text(painter, rect, text, side)
 
 
 def _efficiency_colour(entry: Entry, theme: Theme) -> str:
@@ -208,6 +175,3 @@ def _efficiency_colour(entry: Entry, theme: Theme) -> str:
     if entry.efficiency >= _GOOD:
         return theme.ok
     return theme.text if entry.efficiency >= _FAIR else theme.warn
-
-
-_CENTRE = Qt.AlignmentFlag.AlignCenter

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPolygonF
+from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from gui.run_list.run_list_model import COLOUR, COMPARABLE, DETAIL, ID, STATE, TAGS, TITLE_END
 from gui.style.state_marks import draw_state
 from gui.style.theme import Theme
+from gui.widgets.cell_painting import draw_box, draw_text, set_font
+from gui.widgets.table import Index
 
 ROW_HEIGHT = 38
-_BOX_SIZE = 14
-_CHECK = ((3.5, 7.2), (6.0, 9.8), (10.5, 4.4))
+_BOTTOM = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom
 
 
 def box_rect(row: QRect) -> QRect:
@@ -33,9 +34,7 @@ class RunDelegate(QStyledItemDelegate):
 
         self.baseline: str | None = None
 
-    def sizeHint(
-        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> QSize:
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """All rows have the same height, and the width of the list."""
         return QSize(100, ROW_HEIGHT)
 
@@ -43,7 +42,7 @@ class RunDelegate(QStyledItemDelegate):
         self,
         painter: QPainter,
         option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
+        index: Index,
     ) -> None:
         """Draw one row."""
         rect: QRect = option.rect
@@ -65,19 +64,20 @@ class RunDelegate(QStyledItemDelegate):
         mark = QPointF(rect.left() + 5, rect.top() + 3)
         draw_state(painter, mark, index.data(STATE), index.data(COLOUR))
         if index.data(COMPARABLE):
-            hovered = bool(state & QStyle.StateFlag.State_MouseOver)
-            middle = QPointF(box_rect(rect).center())
-            self._draw_box(painter, middle, index.data(ID), hovered=hovered)
+            run_id, is_hovered = index.data(ID), state & QStyle.StateFlag.State_MouseOver
+            is_strong = run_id in self.chosen or is_hovered
+            painter.setOpacity(1.0 if is_strong else 0.7)  # contrast of 3:1 on the card
+            middle, is_baseline = QPointF(box_rect(rect).center()), run_id == self.baseline
+            draw_box(painter, middle, self.theme, self.chosen.get(run_id), dashed=is_baseline)
+            painter.setOpacity(1.0)
         text = rect.adjusted(22, 2, -30, -3)
         painter.setPen(QColor(self.theme.text))
         _draw_title(painter, text, index.data(), index.data(TITLE_END))
-        font = painter.font()
-        font.setPixelSize(11)
-        painter.setFont(font)
+        set_font(painter, size=11)
         text.setRight(rect.right() - 8)
         text = self._draw_tags(painter, text, index.data(TAGS) or ())
         painter.setPen(QColor(self.theme.muted))
-        _draw_elided(painter, text, Qt.AlignmentFlag.AlignBottom, index.data(DETAIL))
+        draw_text(painter, text, index.data(DETAIL), _BOTTOM)
         painter.restore()
 
     def _draw_tags(self, painter: QPainter, rect: QRect, tags: tuple[str, ...]) -> QRect:
@@ -98,26 +98,6 @@ class RunDelegate(QStyledItemDelegate):
         painter.drawText(label, Qt.AlignmentFlag.AlignCenter, text)
         return rect.adjusted(0, 0, -width - 6, 0)
 
-    def _draw_box(self, painter: QPainter, centre: QPointF, run_id: str, *, hovered: bool) -> None:
-        chosen = run_id in self.chosen
-        edge = self.theme.curve(self.chosen[run_id]) if chosen else self.theme.muted
-        corner = centre - QPointF(_BOX_SIZE / 2, _BOX_SIZE / 2)
-        painter.save()
-        painter.translate(corner)
-        painter.setOpacity(1.0 if chosen or hovered else 0.7)  # contrast of 3:1 on the card
-        painter.setPen(QPen(QColor(edge), 1.2))
-        painter.setBrush(QColor(edge) if chosen else Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(0, 0, _BOX_SIZE, _BOX_SIZE, 4, 4)
-        if chosen:
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QPen(QColor(self.theme.card), 1.8))
-            if run_id == self.baseline:  # a dashed line, as its curves in the plots
-                for begin in (2.5, 8.5):
-                    painter.drawLine(QPointF(begin, 7), QPointF(begin + 3, 7))
-            else:
-                painter.drawPolyline(QPolygonF([QPointF(x, y) for x, y in _CHECK]))
-        painter.restore()
-
 
 def _draw_title(painter: QPainter, rect: QRect, title: str, title_end: str) -> None:
     """Elide the name in the middle where it does not fit, never the number, which identifies the
@@ -126,9 +106,3 @@ def _draw_title(painter: QPainter, rect: QRect, title: str, title_end: str) -> N
     width = rect.width() - metrics.horizontalAdvance(title_end)
     name = metrics.elidedText(title.removesuffix(title_end), Qt.TextElideMode.ElideMiddle, width)
     painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, name + title_end)
-
-
-def _draw_elided(painter: QPainter, rect: QRect, place: Qt.AlignmentFlag, text: str) -> None:
-    metrics = QFontMetrics(painter.font())
-    elided = metrics.elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
-    painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | place, elided)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPolygonF
+from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTableView
 
 from engine.runs.run_info import RunInfo
@@ -24,23 +24,22 @@ from gui.runs_table.table_model import RunsTableModel, alignment
 from gui.style.state_marks import draw_state
 from gui.style.state_style import is_hung, marked_state, state_colour, state_name, state_text
 from gui.style.theme import Theme
+from gui.widgets.cell_painting import BOX, draw_bar, draw_box, draw_text, set_font
+from gui.widgets.table import LEFT, Index
 
 ROW_HEIGHT = 25
-BOX = 15
-"""Logical pixels: width and height of a box."""
-
 BOX_LEFT = 9
+"""Logical pixels beside the box."""
+
 _TEXT_LEFT = 34
 _PAD = 6
 _BAR = 5
 _VALUE_WIDTH = 52
-_CHECK = ((3.7, 7.6), (6.4, 10.4), (11.2, 4.8))
 _EDGE = 3
 _TINT = 42
 _SMALL = 11
 
 SmallCurve = Sequence[float]
-Index = QModelIndex | QPersistentModelIndex
 
 
 class CellDelegate(QStyledItemDelegate):
@@ -101,17 +100,15 @@ class CellDelegate(QStyledItemDelegate):
         """Draw the part of the `title` that lies in `rect`; None: draw what the group has there."""
         painter.fillRect(rect, QColor(theme.card2))
         if title is not None:
-            font = painter.font()
-            font.setBold(True)
-            painter.setFont(font)
+            set_font(painter, bold=True)
             painter.setPen(QColor(theme.text))
             sign = "▸" if row.is_folded else "▾"
-            painter.drawText(title.adjusted(_PAD + 4, 0, 0, 0), _LEFT, sign)
-            _draw_text(painter, title.adjusted(_PAD + 20, 0, -_PAD, 0), group_title(row))
+            painter.drawText(title.adjusted(_PAD + 4, 0, 0, 0), LEFT, sign)
+            draw_text(painter, title.adjusted(_PAD + 20, 0, -_PAD, 0), group_title(row))
             return
         painter.setPen(QColor(theme.muted))
         text, side = group_text(column, row), alignment(column)
-        _draw_text(painter, rect.adjusted(_PAD, 0, -_PAD, 0), text, side)
+        draw_text(painter, rect.adjusted(_PAD, 0, -_PAD, 0), text, side)
 
     def _room_of_title(
         self, option: QStyleOptionViewItem, index: Index, row: GroupRow
@@ -149,12 +146,11 @@ class CellDelegate(QStyledItemDelegate):
             if colour is not None:
                 edge = QRect(rect.left(), rect.top(), _EDGE, rect.height() - 1)
                 painter.fillRect(edge, QColor(theme.curve(colour)))
-            self._draw_box(painter, rect, colour, theme)
+            middle = QPointF(rect.left() + BOX_LEFT + BOX / 2, rect.center().y() + 0.5)
+            draw_box(painter, middle, theme, colour)
             text = rect.adjusted(_TEXT_LEFT, 0, -_PAD, 0)
         if colour is not None and column.name == "name":
-            font = painter.font()
-            font.setBold(True)
-            painter.setFont(font)
+            set_font(painter, bold=True)
         if is_curve(column):
             ink = theme.muted if colour is None else theme.curve(colour)
             self._draw_curve(painter, text, info, column, ink)
@@ -166,28 +162,15 @@ class CellDelegate(QStyledItemDelegate):
             self._draw_tags(painter, text, info.notes.tags, theme)
         else:
             # The names of a sweep differ at their ends.
-            mode = _MIDDLE if column.name == "name" else _RIGHT
-            _draw_text(painter, text, text_of(column, info), alignment(column), mode)
-
-    def _draw_box(self, painter: QPainter, rect: QRect, colour: int | None, theme: Theme) -> None:
-        painter.save()
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.translate(rect.left() + BOX_LEFT, rect.center().y() - BOX / 2 + 0.5)
-        edge = QColor(theme.muted if colour is None else theme.curve(colour))
-        painter.setPen(QPen(edge, 1.2))
-        painter.setBrush(Qt.BrushStyle.NoBrush if colour is None else edge)
-        painter.drawRoundedRect(QRectF(0, 0, BOX, BOX), 4, 4)
-        if colour is not None:
-            painter.setPen(QPen(QColor(theme.card), 1.9))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawPolyline(QPolygonF([QPointF(x, y) for x, y in _CHECK]))
-        painter.restore()
+            modes = Qt.TextElideMode
+            mode = modes.ElideMiddle if column.name == "name" else modes.ElideRight
+            draw_text(painter, text, text_of(column, info), alignment(column), mode)
 
     def _draw_state(self, painter: QPainter, rect: QRect, info: RunInfo, theme: Theme) -> None:
         ink = state_colour(info, theme)
         draw_state(painter, QPointF(rect.left(), rect.center().y() - 6), marked_state(info), ink)
         painter.setPen(QColor(ink))
-        _draw_text(
+        draw_text(
             painter,
             rect.adjusted(19, 0, 0, 0),
             state_text(info) if info.spec.is_imported or is_hung(info) else state_name(info.state),
@@ -201,27 +184,20 @@ class CellDelegate(QStyledItemDelegate):
         known = self._model.arranged.ranges.get(column.name)
         is_best = value is not None and is_best_shown(column, value, known)
         if is_best:
-            font = painter.font()
-            font.setBold(True)
-            painter.setFont(font)
+            set_font(painter, bold=True)
             painter.setPen(QColor(theme.warn))
         text = NOTHING if value is None else run_text(column, info)
         width = max(_VALUE_WIDTH, painter.fontMetrics().horizontalAdvance(text))
         room = rect.width() - width - _PAD - 2
         has_bar = known is not None and value is not None and math.isfinite(value)
         if not has_bar or room < 24 or known is None or value is None or known.least == known.most:
-            _draw_text(painter, rect, text)
+            draw_text(painter, rect, text)
             return
-        _draw_text(painter, QRect(rect.left(), rect.top(), width, rect.height()), text)
+        draw_text(painter, QRect(rect.left(), rect.top(), width, rect.height()), text)
         share = (value - known.least) / (known.most - known.least)
         bar = QRectF(rect.left() + width + _PAD, rect.center().y() - _BAR / 2 + 0.5, room, _BAR)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(theme.line))
-        painter.drawRoundedRect(bar, 2, 2)
-        bar.setWidth(max(_BAR, share * room))
-        painter.setBrush(QColor(theme.warn if is_best else theme.accent_bg))
-        painter.drawRoundedRect(bar, 2, 2)
+        ink = theme.warn if is_best else theme.accent_bg
+        draw_bar(painter, bar, QColor(theme.line), [(share, ink)], least=_BAR)
 
     def _draw_curve(
         self, painter: QPainter, rect: QRect, info: RunInfo, column: Column, ink: str
@@ -243,10 +219,8 @@ class CellDelegate(QStyledItemDelegate):
     def _draw_tags(self, painter: QPainter, rect: QRect, tags: Sequence[str], theme: Theme) -> None:
         if not tags:
             return
-        font = painter.font()
-        font.setPixelSize(_SMALL)
-        painter.setFont(font)
-        metrics = QFontMetrics(font)
+        set_font(painter, size=_SMALL)
+        metrics = painter.fontMetrics()
         left = rect.left()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         for number, tag in enumerate(tags):
@@ -284,20 +258,3 @@ def _line(values: SmallCurve, width: float, height: float) -> QPolygonF:
     return QPolygonF(
         [QPointF(step * place, (high - value) * scale) for place, value in enumerate(values)]
     )
-
-
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-_RIGHT, _MIDDLE = Qt.TextElideMode.ElideRight, Qt.TextElideMode.ElideMiddle
-
-
-def _draw_text(
-    painter: QPainter,
-    rect: QRect,
-    text: str,
-    side: Qt.AlignmentFlag = _LEFT,
-    mode: Qt.TextElideMode = _RIGHT,
-) -> None:
-    metrics = painter.fontMetrics()
-    if metrics.horizontalAdvance(text) > rect.width():
-        text = metrics.elidedText(text, mode, rect.width())
-    painter.drawText(rect, side, text)

@@ -11,10 +11,11 @@ from PySide6.QtWidgets import QWidget
 from engine.runs.run_info import RunInfo
 from engine.runs.table.columns import Column, Kind
 from gui.runs_table.arrangement import Arranged, GroupRow, is_curve
-from gui.runs_table.cell_delegate import BOX, BOX_LEFT, ROW_HEIGHT, CellDelegate, SmallCurve
+from gui.runs_table.cell_delegate import BOX_LEFT, ROW_HEIGHT, CellDelegate, SmallCurve
 from gui.runs_table.cell_texts import header_text
 from gui.runs_table.table_model import RunsTableModel
 from gui.style.theme import Theme
+from gui.widgets.cell_painting import BOX
 from gui.widgets.table import ASCENDING, Table
 
 _METRIC_WIDTH, _CURVE_WIDTH, _TEXT_WIDTH, _NUMBER_WIDTH, _DURATION_WIDTH = 142, 112, 118, 92, 108

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.sweeps.study import LEAST_TRIALS
 from gui.style.theme import theme_of
+from gui.widgets.cell_painting import draw_bar
 
 _ROW, _BAR, _NUMBER = 24, 8, 44
 _NAME_SHARE = 0.4
@@ -66,13 +67,10 @@ class ImportanceBars(QWidget):
                 name, Qt.TextElideMode.ElideMiddle, int(name_width) - 8
             )
             painter.drawText(QRectF(0, top, name_width - 8, _ROW), middle, elided)
-            painter.setPen(Qt.PenStyle.NoPen)
             bar = QRectF(name_width, top + (_ROW - _BAR) / 2, room, _BAR)
-            painter.setBrush(QColor(theme.line))
-            painter.drawRoundedRect(bar, 3, 3)
-            bar.setWidth(max(2.0, room * share) if share > 0 else 0.0)
-            painter.setBrush(QColor(theme.warn if row == 0 else theme.accent))
-            painter.drawRoundedRect(bar, 3, 3)
+            colour = theme.warn if row == 0 else theme.accent
+            parts = [(share, colour)] if share > 0 else []
+            draw_bar(painter, bar, QColor(theme.line), parts, least=2.0)
             painter.setPen(QColor(theme.text if row == 0 else theme.muted))
             number = QRectF(self.width() - _NUMBER, top, _NUMBER, _ROW)
             painter.drawText(number, middle | Qt.AlignmentFlag.AlignRight, _percent(share))
