@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
+from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import RunInfo
@@ -21,11 +21,12 @@ from gui.compare.differences import figure_rows, setting_rows
 from gui.compare.run_chips import RunChips
 from gui.compare.table import ComparisonTable
 from gui.plots.data.run_timeline import RunTimeline
-from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.panel.repaint_timer import RepaintTimer
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.style.theme import Theme
+from gui.widgets.panel_settings import PanelSettings
 from gui.widgets.plain_text import Label
+from gui.widgets.stacked_parts import StackedParts, card
 
 LIVE_MS = 500
 """Interval at which the stores are read."""
@@ -39,9 +40,8 @@ MOST_DRAWN = 200
 _SLOW_READING = 40
 """Runs from which the progress of reading is told."""
 
-_STRETCH = (3, 2)
-_FIRST_SIZES = [share * 100 for share in _STRETCH]
-_SPLITTER = "splitter"
+_HEIGHTS = (300, 200)
+"""Of the plots and the table."""
 
 
 class Comparison(QWidget):
@@ -80,13 +80,11 @@ class Comparison(QWidget):
         self._background = background
         self._reported: set[str] = set()
         self.chips = RunChips(theme)
-        self._settings = PanelSettings(settings, "compare")
         self.plots = ComparisonPlots(theme, settings)
         self.table = ComparisonTable(theme)
         self.note = Label()
         """Which runs are drawn if not all are, and how many have been read."""
 
-        self._splitter = QSplitter(Qt.Orientation.Vertical)
         self._timer = QTimer(self)
         self._timer.setInterval(LIVE_MS)
         self._timer.timeout.connect(self.poll)
@@ -94,7 +92,7 @@ class Comparison(QWidget):
         self._show_more.setSingleShot(True)
         self._show_more.setInterval(0)
         self._show_more.timeout.connect(self._show_some)
-        self._build_layout()
+        self._build_layout(PanelSettings(settings, "compare"))
         self._frames = RepaintTimer(self.plots.tick, self)
         self.plots.toolbar.x_chosen.connect(self._show_x_kind)
         self.plots.zoom_points_wanted.connect(self._read_zoom_points)
@@ -166,8 +164,7 @@ class Comparison(QWidget):
     def reset_layout(self) -> None:
         """Reset the layout of plots, toolbar and table."""
         self.plots.reset_layout()
-        self._splitter.setSizes(_FIRST_SIZES)
-        self._settings.remove(_SPLITTER)
+        self._parts.reset()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Start to follow the chosen runs, or continue."""
@@ -312,27 +309,9 @@ class Comparison(QWidget):
         self.note.setText(" ".join(filter(None, sentences)))
         self.note.setVisible(bool(self.note.text()))
 
-    def _store_sizes(self) -> None:
-        self._settings.set_value(_SPLITTER, self._splitter.saveState())
-
-    def _build_layout(self) -> None:
-        card = QFrame()
-        card.setObjectName("card")
-        inside = QVBoxLayout(card)
-        inside.setContentsMargins(10, 6, 6, 6)
-        inside.addWidget(self.table)
-        splitter = self._splitter
-        splitter.addWidget(self.plots)
-        splitter.addWidget(card)
-        splitter.setChildrenCollapsible(False)
-        for place, share in enumerate(_STRETCH):
-            splitter.setStretchFactor(place, share)
-        splitter.setSizes(_FIRST_SIZES)
-        stored = self._settings.value(_SPLITTER)
-        if isinstance(stored, QByteArray):
-            splitter.restoreState(stored)
-        splitter.splitterMoved.connect(self._store_sizes)
-        self._head, self._differences = QWidget(), card
+    def _build_layout(self, settings: PanelSettings) -> None:
+        self._head, self._differences = QWidget(), card(self.table, (10, 6, 6, 6))
+        self._parts = StackedParts((self.plots, self._differences), _HEIGHTS, (3, 2), settings)
         title = Label("COMPARISON")
         title.setObjectName("h")
         above = QHBoxLayout(self._head)
@@ -348,7 +327,7 @@ class Comparison(QWidget):
         self.note.hide()
         layout.addWidget(self._head)
         layout.addWidget(self.note)
-        layout.addWidget(splitter, 1)
+        layout.addWidget(self._parts, 1)
 
 
 def _number(run_id: str) -> int:

@@ -31,11 +31,11 @@ from gui.plots.data.series_style import (
 )
 from gui.plots.data.share_scale import ShareScale
 from gui.plots.data.x_axis import XScale
-from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.panel.plot_panel import PlotPanel
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.style.theme import Theme
+from gui.widgets.panel_settings import PanelSettings
 
 _GROUP = "group "
 """How the names of the curves of groups begin."""

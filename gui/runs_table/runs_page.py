@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QPoint, QSettings, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QComboBox,
-    QFrame,
     QHBoxLayout,
     QMenu,
     QPushButton,
-    QSplitter,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -29,7 +27,6 @@ from gui.bridge.curves.small_curves import SmallCurves
 from gui.bridge.files.export_file import write_bytes
 from gui.compare.comparison import Comparison
 from gui.compare.comparison_plots import DEVIATION, RunGroup
-from gui.plots.panel.panel_settings import PanelSettings
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.runs_table.arrangement import (
     Arranged,
@@ -44,12 +41,15 @@ from gui.runs_table.column_choice import ColumnChoice
 from gui.runs_table.filter_line import FilterLine, Problem
 from gui.runs_table.table_view import RunsTableView
 from gui.style.theme import Theme, icon
+from gui.widgets.panel_settings import PanelSettings
 from gui.widgets.plain_text import Label, plain_tip
 from gui.widgets.save_dialog import ask_where_to_save
+from gui.widgets.stacked_parts import StackedParts, card
 from gui.widgets.steady_button import let_go_of_menu
 
-_PLOTS_HEIGHT = 250
-_TABLE_HEIGHT = 420
+_HEIGHTS = (250, 420)
+"""Of the plots and the table."""
+
 _CURVES_PAUSE_MS = 80
 """After scrolling, before the small curves in sight are read."""
 
@@ -183,8 +183,7 @@ class RunsPage(QWidget):
         """Show the usual columns with the usual widths, and the usual height of the plots."""
         self.table.widths.clear()
         self._usual_columns()
-        self._splitter.setSizes([_PLOTS_HEIGHT, _TABLE_HEIGHT])
-        self._settings.remove("splitter")
+        self._parts.reset()
         self._settings.remove("widths")
         self.bands.setChecked(False)
         self._settings.remove("bands")
@@ -508,10 +507,6 @@ class RunsPage(QWidget):
             width, _, name = line.partition(" ")
             if width.isdecimal() and name:
                 self.table.widths[name] = min(int(width), 2000)
-        stored = self._settings.value("splitter")
-        self._splitter.setSizes([_PLOTS_HEIGHT, _TABLE_HEIGHT])
-        if isinstance(stored, QByteArray):
-            self._splitter.restoreState(stored)
 
     def _prepare(self, theme: Theme) -> None:
         self.search_icon = Label()
@@ -609,17 +604,12 @@ class RunsPage(QWidget):
         bar.addWidget(self.selected)
         for button in (self.compare, self.tag, self.csv, self.more):
             bar.addWidget(button)
-        card = QFrame()
-        card.setObjectName("card")
-        inside = QVBoxLayout(card)
-        inside.setContentsMargins(4, 4, 4, 4)
-        inside.addWidget(self.table)
         self._lower = QWidget()
         lower = QVBoxLayout(self._lower)
         lower.setContentsMargins(0, 0, 0, 0)
         lower.setSpacing(6)
         lower.addLayout(bar)
-        lower.addWidget(card, 1)
+        lower.addWidget(card(self.table), 1)
         self.comparison.set_compact(True)
         self._hint = Label("Tick runs in the table: their curves are shown here.")
         self._hint.setObjectName("mut")
@@ -629,17 +619,10 @@ class RunsPage(QWidget):
         above.setContentsMargins(0, 0, 0, 0)
         above.addWidget(self._hint)
         above.addWidget(self.comparison)
-        self._splitter = QSplitter(Qt.Orientation.Vertical)
-        self._splitter.addWidget(upper)
-        self._splitter.addWidget(self._lower)
-        self._splitter.setChildrenCollapsible(False)
-        self._splitter.setStretchFactor(1, 1)
-        self._splitter.splitterMoved.connect(
-            lambda: self._settings.set_value("splitter", self._splitter.saveState())
-        )
+        self._parts = StackedParts((upper, self._lower), _HEIGHTS, (0, 1), self._settings)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 6)
-        layout.addWidget(self._splitter)
+        layout.addWidget(self._parts)
 
 
 _UNGROUPED = frozenset(("id", "note", "created", "ended", "time", "step", "throughput", "energy"))

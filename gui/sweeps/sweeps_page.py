@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QSettings, QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QPushButton,
     QScrollArea,
-    QSplitter,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
@@ -20,7 +19,6 @@ from PySide6.QtWidgets import (
 
 from engine.sweeps.report import SweepReport, SweepSummary
 from gui.bridge.background import Background
-from gui.plots.panel.panel_settings import PanelSettings
 from gui.style.state_marks import state_pixmap
 from gui.style.theme import Theme, theme_of
 from gui.sweeps.axes import short, title_of
@@ -31,15 +29,15 @@ from gui.sweeps.sweep_list import SweepList
 from gui.sweeps.trial_texts import colour_of, mark_of, progress_of
 from gui.sweeps.trials_table import TrialsTable
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.panel_settings import PanelSettings
 from gui.widgets.plain_text import Label, plain_tip
+from gui.widgets.stacked_parts import StackedParts, card
 
 _LIST_WIDTH = 218
 _IMPORTANCE_WIDTH = 300
 _TITLE_WIDTH = 260
-_SIZES = [210, 190, 220]
-"""Heights of the parallel coordinates, of the two below, and of the table."""
-
-_SPLITTER = "splitter"
+_HEIGHTS = (210, 190, 220)
+"""Of the parallel coordinates, of the two below, and of the table."""
 
 
 class SweepsPage(QWidget):
@@ -159,8 +157,7 @@ class SweepsPage(QWidget):
 
     def reset_layout(self) -> None:
         """Give all parts their usual heights."""
-        self._splitter.setSizes(_SIZES)
-        self._settings.remove(_SPLITTER)
+        self._parts.reset()
 
     def minimumSizeHint(self) -> QSize:
         """Narrower than the texts of the heading."""
@@ -202,7 +199,7 @@ class SweepsPage(QWidget):
         remark = "\n".join(filter(None, (summary.problem, summary.reason)))
         self.remark.setText(remark)
         self.remark.setVisible(has_trials and bool(remark))
-        self._splitter.setVisible(has_trials)
+        self._parts.setVisible(has_trials)
         self.parallel.show_trials(sweep, trials)
         best = summary.best.number if summary.best else -1
         self.table.show_trials(sweep, trials, best)
@@ -295,7 +292,7 @@ class SweepsPage(QWidget):
         self.new.setToolTip(plain_tip("Ranges over what is in the form"))
 
     def _lay_out(self) -> None:
-        left = _card(self.list)
+        left = card(self.list)
         below = QVBoxLayout()
         below.setSpacing(6)
         below.addWidget(left, 1)
@@ -328,34 +325,22 @@ class SweepsPage(QWidget):
                 "Shares of the differences between good values of the metric and others (PED-ANOVA)"
             )
         )
-        curve = _card(self.best_plot)
+        curve = card(self.best_plot)
         middle = QWidget()
         row = QHBoxLayout(middle)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(8)
         row.addWidget(what)
         row.addWidget(curve, 1)
-        self._splitter = QSplitter(Qt.Orientation.Vertical)
-        for part in (
-            _titled("TRIALS", self.parallel, beside=self.passing),
-            middle,
-            _card(self.table),
-        ):
-            self._splitter.addWidget(part)
-        self._splitter.setHandleWidth(8)
-        self._splitter.setChildrenCollapsible(False)
-        for place, share in enumerate((3, 2, 3)):
-            self._splitter.setStretchFactor(place, share)
-        self._splitter.setSizes(_SIZES)
-        stored = self._settings.value(_SPLITTER)
-        if isinstance(stored, QByteArray):
-            self._splitter.restoreState(stored)
+        trials = _titled("TRIALS", self.parallel, beside=self.passing)
+        parts = (trials, middle, card(self.table))
+        self._parts = StackedParts(parts, _HEIGHTS, (3, 2, 3), self._settings)
         right = QVBoxLayout()
         right.setSpacing(8)
         right.addLayout(head)
         right.addWidget(self.problem)
         right.addWidget(self.remark)
-        right.addWidget(self._splitter, 1)
+        right.addWidget(self._parts, 1)
         whole = QWidget()
         columns = QHBoxLayout(whole)
         columns.setContentsMargins(0, 0, 0, 0)
@@ -397,9 +382,6 @@ class SweepsPage(QWidget):
         self.use.clicked.connect(self._use)
         for button in (self.new, self.first):
             button.clicked.connect(self.new_wanted)
-        self._splitter.splitterMoved.connect(
-            lambda: self._settings.set_value(_SPLITTER, self._splitter.saveState())
-        )
 
     def event(self, event: QEvent) -> bool:
         """Follow the theme."""
@@ -415,19 +397,8 @@ class _Pages(QStackedWidget):
         return False
 
 
-def _card(content: QWidget) -> QFrame:
-    card = QFrame()
-    card.setObjectName("card")
-    inside = QVBoxLayout(card)
-    inside.setContentsMargins(4, 4, 4, 4)
-    inside.addWidget(content)
-    return card
-
-
 def _titled(title: str, content: QWidget, beside: QWidget | None = None) -> QFrame:
     """Return a card with a heading."""
-    card = QFrame()
-    card.setObjectName("card")
     heading = Label(title)
     heading.setObjectName("h")
     head = QHBoxLayout()
@@ -435,9 +406,10 @@ def _titled(title: str, content: QWidget, beside: QWidget | None = None) -> QFra
     head.addStretch(1)
     if beside is not None:
         head.addWidget(beside)
-    inside = QVBoxLayout(card)
-    inside.setContentsMargins(10, 6, 8, 4)
+    whole = QWidget()
+    inside = QVBoxLayout(whole)
+    inside.setContentsMargins(0, 0, 0, 0)
     inside.setSpacing(2)
     inside.addLayout(head)
     inside.addWidget(content, 1)
-    return card
+    return card(whole, (10, 6, 8, 4))

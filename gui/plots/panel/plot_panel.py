@@ -11,13 +11,13 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from gui.plots.data.ranges import union
 from gui.plots.data.series_style import PlotKind
-from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.panel.toolbar import PlotToolbar
 from gui.plots.panel.toolbar_state import ToolbarState
 from gui.plots.panel.visibility import PlotVisibility
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.style.theme import Theme
+from gui.widgets.panel_settings import PanelSettings
 
 
 class PlotPanel(QWidget):

@@ -34,12 +34,12 @@ from gui.plots.data.series_style import (
 )
 from gui.plots.data.share_scale import ShareScale
 from gui.plots.data.step_breakdown import Parts, StepBreakdown
-from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.panel.plot_panel import PlotPanel
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.style.device_labels import DeviceLabel
 from gui.style.theme import Theme
+from gui.widgets.panel_settings import PanelSettings
 
 _IN_CARDS = ("train/", "validation/", "rank/")
 """How the names of series begin that the cards above the plots show too."""

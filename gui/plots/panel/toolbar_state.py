@@ -8,8 +8,8 @@ from functools import partial
 from PySide6.QtCore import QObject
 
 from gui.plots.data.x_axis import XKind
-from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.panel.toolbar import FIRST_SMOOTHING, PlotToolbar
+from gui.widgets.panel_settings import PanelSettings
 
 _X, _SMOOTHING = "x_axis", "smoothing"
 

@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 from gui.plots.data.series_style import PlotKind
 from gui.plots.panel.grid_layout import GridLayout
-from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
+from gui.widgets.panel_settings import PanelSettings
 
 _ORDER, _HIDDEN = "order", "hidden"
 

@@ -114,11 +114,11 @@ def test_the_arrangement_is_found_as_it_was_left(
         return (
             [(plot.title, plot.isVisible()) for plot in plots.plots()],
             (plots.toolbar.log_y.isChecked(), plots.toolbar.smoothing, plots.toolbar.x_kind),
-            view.comparison._splitter.sizes(),
+            view.comparison._parts.sizes(),
         )
 
     first = opened()
-    plots, splitter = first.comparison.plots, first.comparison._splitter
+    plots, splitter = first.comparison.plots, first.comparison._parts
     untouched = arrangement(first)
     plots.visibility.move("Val loss", "Train loss")
     plots.visibility.hide("Train loss")

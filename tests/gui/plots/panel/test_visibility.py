@@ -14,12 +14,12 @@ from pytestqt.qtbot import QtBot
 
 from gui.compare.comparison_plots import comparison_style
 from gui.plots.panel.keyboard import PlotKeys
-from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.panel.run_plots import RunPlots
 from gui.plots.panel.visibility import PlotOrder
 from gui.plots.plot.header import DRAGGED
 from gui.plots.plot.menu import PlotAction
 from gui.style.theme import DARK
+from gui.widgets.panel_settings import PanelSettings
 from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(1.0, 11.0)
