@@ -16,5 +16,4 @@ def test_the_most_important_setting_is_first_and_read_aloud(qtbot: QtBot) -> Non
     bars.show_shares({"width": 0.25, "Learning rate": 0.75, "seed": 0.0})
     assert list(bars.shares) == ["Learning rate", "width", "seed"]
     assert bars.accessibleName() == sentence("what-mattered-learning-rate-width-seed")
-    assert bars.sizeHint().height() == 3 * ImportanceBars().sizeHint().height()
     bars.grab()
