@@ -13,11 +13,9 @@ from typing import NoReturn
 from engine.cluster import address as addresses
 from engine.cluster import membership, node_file
 from engine.cluster.address import Address, parse_address
-from engine.cluster.head import Head
 from engine.cluster.membership import Cluster, ClusterError
 from engine.cluster.node_file import NodeState, NodeStatus
-from engine.cluster.node_process import AGAIN, check_versions
-from engine.cluster.versions import own_versions
+from engine.cluster.node_process import AGAIN
 from engine.processes import process_tree
 from engine.processes.process import PROJECT, module_environment, start_module
 from engine.system import paths
@@ -102,8 +100,7 @@ def join(
                 "This machine joins again as before: leave out --name, --host and --ports, or name "
                 f"the head too, {known.head}."
             )
-        _start_node()
-        return known, ()
+        return known, _start_node()
     joined = Cluster(
         head=str(address),
         name=name or (known.name if known else default_name()),
@@ -112,21 +109,7 @@ def join(
         ports=addresses.port_range(ports) if ports else (known.ports if known else ""),
     )
     membership.save(joined, _checked(token))
-    try:
-        asked = Head(address)
-        told = check_versions(asked)
-        asked.claim(joined, own_versions())
-    except ClusterError:
-        membership.forget()
-        raise
-    _start_node(undo=membership.forget)
-    try:
-        membership.check_reachable()
-    except BaseException:
-        end_node()
-        membership.forget()
-        raise
-    return joined, told
+    return joined, _start_node(undo=membership.forget)
 
 
 def leave() -> Cluster | None:
@@ -229,8 +212,11 @@ def _checked(token: str) -> str:
     return token
 
 
-def _start_node(undo: Callable[[], None] | None = None) -> None:
-    """Start the process with the Ray node, and wait until it runs; else `undo`, and raise."""
+def _start_node(undo: Callable[[], None] | None = None) -> tuple[str, ...]:
+    """Start the process with the Ray node, and wait until it runs; else `undo`, and raise.
+
+    Returns what differs on the head and may, in sentences.
+    """
     log = paths.private_folder("logs") / _LOG
     process = start_module(_MODULE, log=log, own_session=True)
     deadline = time.monotonic() + START_SECONDS
@@ -240,7 +226,7 @@ def _start_node(undo: Callable[[], None] | None = None) -> None:
             if status is not None and status.pid == process.pid:
                 if status.state is NodeState.RUNNING:
                     process.returncode = 0  # it goes on without this process
-                    return
+                    return status.differs
                 if status.state is NodeState.REFUSED:
                     raise ClusterError(status.text)
             if process.poll() is not None:

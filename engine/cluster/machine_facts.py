@@ -23,6 +23,17 @@ class MachineFacts(msgspec.Struct, frozen=True):
     given: GivenGpus
 
 
+class HeadAnswer(msgspec.Struct, frozen=True):
+    """What the head tells a new Ray node."""
+
+    versions: Versions
+    cannot_reach: str = ""
+    """Why the head cannot connect to the new node, in a clause; empty: it can."""
+
+    name: str = ""
+    """What the head is called in the cluster."""
+
+
 def answer_facts() -> bytes:
     """Return the `MachineFacts` of the machine on which this task runs, as JSON."""
     snapshot = snapshot_once()
@@ -34,10 +45,11 @@ def answer_time() -> float:
     return time.time()
 
 
-def answer_reach(host: str, port: int) -> str:
-    """Return why the machine on which this task runs cannot connect to a port; empty: it can."""
+def answer_new_node(host: str, port: int) -> bytes:
+    """Return the `HeadAnswer` to a new Ray node that listens at a port, as JSON."""
     try:
         with socket.create_connection((host, port), timeout=_REACH_SECONDS):
-            return ""
+            refusal = ""
     except OSError as error:
-        return error.strerror or str(error)
+        refusal = error.strerror or str(error)
+    return msgspec.json.encode(HeadAnswer(own_versions(), refusal))

@@ -8,19 +8,28 @@ from typing import Any
 
 import msgspec
 
-from engine.cluster.machine_facts import MachineFacts, answer_facts, answer_reach, answer_time
+from engine.cluster.machine_facts import (
+    HeadAnswer,
+    MachineFacts,
+    answer_facts,
+    answer_new_node,
+    answer_time,
+)
 from engine.cluster.versions import Versions
 from engine.telemetry.given_gpus import GivenGpus
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 NAMESPACE = "traindeck"
-"""Of names and keys in Ray."""
-
-RECORDS = "machine/"
-"""How the keys of the records begin, which machines keep at the head; their name follows."""
+"""Of names in Ray."""
 
 LABEL = "traindeck-machine"
 """The label of a Ray node with the name of its machine."""
+
+MEMBER = "traindeck-member"
+"""The label with the random number of the machine's membership."""
+
+BEGUN = "traindeck-begun"
+"""The label with the time at which the Ray node began, in milliseconds by its own clock."""
 
 AMOUNT = 1000
 """Of the resource of a machine: how many things may be placed there."""
@@ -94,24 +103,36 @@ def ask_members(own_name: str, timeout: float) -> list[Member]:
     ]
 
 
-def refusal_from_head(own_name: str, timeout: float) -> str:
-    """Return why the head cannot connect to the Ray node of this machine; empty: it can.
+def other_node(name: str, member: str) -> str:
+    """Return the address of a machine that has this name, and is not `member`; empty: none.
 
     This process is a Ray driver.
     """
     import ray
 
-    nodes = _nodes()
-    head = next(name for name, node in nodes.items() if _HEAD in node["Resources"])
-    own = nodes[own_name]
-    task = _placed(answer_reach, head)
+    for node in ray.nodes():
+        labels = node["Labels"]
+        if node["Alive"] and labels.get(LABEL) == name and labels.get(MEMBER) != member:
+            return str(node["NodeManagerAddress"])
+    return ""
+
+
+def ask_head(begun: str, timeout: float) -> HeadAnswer:
+    """Ask the head about the Ray node here that has the label `begun`. This process is a driver.
+
+    Raises Ray's errors, and StopIteration if Ray knows no such node.
+    """
+    import ray
+
+    nodes = ray.nodes()
+    head = next(
+        each["Labels"][LABEL] for each in nodes if each["Alive"] and _HEAD in each["Resources"]
+    )
+    own = next(each for each in nodes if each["Labels"].get(BEGUN) == begun)
+    task = _placed(answer_new_node, head)
     ref = task.remote(own["NodeManagerAddress"], own["NodeManagerPort"])
-    try:
-        return str(ray.get(ref, timeout=timeout))
-    except ray.exceptions.GetTimeoutError:  # the head is busy: that is no refusal
-        return ""
-    except ray.exceptions.RayError as error:
-        return first_line(error)
+    answer = msgspec.json.decode(ray.get(ref, timeout=timeout), type=HeadAnswer)
+    return msgspec.structs.replace(answer, name=head)
 
 
 def clock_note(name: str, offset: float) -> str:
@@ -134,22 +155,23 @@ def first_line(error: BaseException | None) -> str:
 def _nodes() -> dict[str, Mapping[str, Any]]:
     """Return what Ray says of each machine, by name, without those that have left.
 
-    Who leaves releases the record of its name; a machine that was lost before may have left since.
+    Ray lists all nodes that there were: the living one counts, and else the newest.
     """
     import ray
-    from ray.experimental.internal_kv import _internal_kv_list
 
-    keys = _internal_kv_list(RECORDS, namespace=NAMESPACE.encode())
-    claimed = {key.decode().removeprefix(RECORDS) for key in keys}
     nodes: dict[str, Mapping[str, Any]] = {}
-    for node in ray.nodes():
-        name = node["Labels"].get(LABEL)
-        has_left = node["DeathReason"] == HAS_LEFT or name not in claimed
-        if not node["Alive"] and has_left:
-            continue
-        if name and (node["Alive"] or name not in nodes or not nodes[name]["Alive"]):
+    for node in sorted(ray.nodes(), key=lambda node: (node["Alive"], _begun(node))):
+        if name := node["Labels"].get(LABEL):
             nodes[name] = node
-    return nodes
+    return {
+        name: node
+        for name, node in nodes.items()
+        if node["Alive"] or node["DeathReason"] != HAS_LEFT
+    }
+
+
+def _begun(node: Mapping[str, Any]) -> int:
+    return int(node["Labels"].get(BEGUN, 0))
 
 
 def _living(nodes: Mapping[str, Mapping[str, Any]]) -> set[str]:

@@ -6,6 +6,8 @@ cluster: who has it may run any code on all machines.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import os
 import re
@@ -16,8 +18,8 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from engine.cluster.address import is_reachable, parse_address
-from engine.cluster.member import NAMESPACE, Member, ask_members, first_line, refusal_from_head
+from engine.cluster.address import LOOPBACK, is_reachable, parse_address
+from engine.cluster.member import NAMESPACE, Member, ask_members, first_line
 from engine.cluster.versions import RAY_NEEDED, ray_version
 from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import read_regular, read_toml
@@ -32,6 +34,7 @@ FILE_NAME = "cluster.toml"
 TOKEN_NAME = "cluster-token"
 _CONNECT_SECONDS = 3.0
 _MOST_TOKEN = 1024
+ONE_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _BREAKPOINT = "PYTHONBREAKPOINT"
 """Ray sets it in a driver. A template of workers that the driver starts would have it, and fork no
 worker that has not."""
@@ -161,21 +164,44 @@ def token() -> str:
 def environment() -> dict[str, str]:
     """Return the environment variables of every process that talks to Ray.
 
-    Without a cluster, all but the address. Ray notices a machine that is silent within about 8 s.
+    Without a cluster, all but what depends on it. Ray notices a machine that is silent within about
+    8 s, and a node that the head does not know any more within 2 s.
     """
     found = cluster()
-    return ({"RAY_ADDRESS": found.head} if found else {}) | {
+    return (_of(found) if found else {}) | {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token_file()),
         "RAY_health_check_period_ms": "1000",
         "RAY_health_check_timeout_ms": "2000",
         "RAY_health_check_failure_threshold": "3",
+        "RAY_raylet_liveness_self_check_interval_ms": "2000",
+        "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor",
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",  # who leaves is gone at once
         "RAY_memory_monitor_refresh_ms": "0",  # our own limits tell what ran out of memory
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a task without Ray's GPUs sees the GPUs
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_LOG_TO_DRIVER": "0",
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # a machine uses the Python that it has
     }
+
+
+def _of(joined: Cluster) -> dict[str, str]:
+    """Return the variables that depend on the cluster."""
+    variables = {"RAY_ADDRESS": joined.head}
+    if parse_address(joined.head).host == LOOPBACK:
+        # Ray would replace 127.0.0.1 by an address that others reach, where such a head does not
+        # listen. This variable, with which it does not, is meant for other systems than Linux.
+        variables[ONE_MACHINE] = "0"
+    if not joined.is_head:
+        variables["RAY_NUM_REDIS_GET_RETRIES"] = "3"  # of a head that refuses the token
+    return variables
+
+
+def process_environment() -> dict[str, str]:
+    """Return the environment of a program that uses Ray, from that of this process."""
+    found = own_environment() | environment()
+    found.pop("RAY_AUTH_TOKEN", None)  # of another cluster: Ray would prefer it to the file
+    return found
 
 
 def name_problem(name: str) -> str:
@@ -242,12 +268,7 @@ def ray_module() -> Any:
     os.environ.pop("RAY_AUTH_TOKEN", None)  # of another cluster: Ray would prefer it to the file
     logging.getLogger("ray").setLevel(logging.ERROR)
     import ray
-    from ray._private import services, worker
 
-    # Ray would replace 127.0.0.1 by another address, where a head on 127.0.0.1 does not listen.
-    services.resolve_ip_for_localhost = lambda host: host
-    # Ray would print the stacks of lost nodes on standard output, whatever its settings.
-    worker.print_to_stdstream = lambda told, **_: _log.info("Ray: %s", told.get("lines"))
     return ray
 
 
@@ -279,34 +300,32 @@ def members(timeout: float = 30.0) -> list[Member]:
     """
     found = this_cluster()
     ray = ray_module()
-    was_connected = ray.is_initialized()
-    connect(timeout)
-    try:
-        return ask_members(found.name, timeout)
-    except ray.exceptions.RayError as error:
-        raise ClusterError(f"The cluster does not answer: {first_line(error)}.") from error
-    finally:
-        if not was_connected:
+    if ray.is_initialized():
+        return _members(found, timeout)
+    # Ray prints the stacks of lost nodes on standard output, whatever its settings.
+    with contextlib.redirect_stdout(_Told()):
+        try:
+            connect(timeout)
+            return _members(found, timeout)
+        finally:
             disconnect()
 
 
-def check_reachable(timeout: float = 30.0) -> None:
-    """Let the head connect to the Ray node of this machine. Raises ClusterError if it cannot.
-
-    Ray would take this machine for lost some seconds after it has joined, and say no more.
-    """
-    found = this_cluster()
-    connect(timeout)
+def _members(found: Cluster, timeout: float) -> list[Member]:
     try:
-        refusal = refusal_from_head(found.name, timeout)
-    finally:
-        disconnect()
-    if refusal:
-        raise ClusterError(
-            f"The head cannot reach this machine at {found.ip} ({refusal}): does a firewall lie "
-            "between? All machines of a cluster have to reach each other; with --ports they need "
-            "that range only."
-        )
+        return ask_members(found.name, timeout)
+    except ray_module().exceptions.RayError as error:
+        raise ClusterError(f"The cluster does not answer: {first_line(error)}.") from error
+
+
+class _Told(io.TextIOBase):
+    """Standard output while this process is connected to Ray."""
+
+    def write(self, text: str) -> int:
+        """Log what Ray prints."""
+        if text.strip():
+            _log.info("Ray: %s", text.rstrip())
+        return len(text)
 
 
 def other_members() -> tuple[list[Member], str]:

@@ -44,6 +44,9 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     ray_folder: str = ""
     """The temporary folder with Ray's sockets and logs."""
 
+    differs: tuple[str, ...] = ()
+    """What differs on the head and may, in sentences."""
+
     @property
     def identity(self) -> Identity:
         """The process, which is not another one that has its number now."""

@@ -82,6 +82,19 @@ class ClusterMachine:
         return psutil.Process(json.loads((self.home / "cluster-node.json").read_text())["pid"])
 
     @property
+    def raylet(self) -> psutil.Process | None:
+        """Ray's own process there; None: it does not run now."""
+        below = self.node.children(recursive=True)
+        return next((each for each in below if each.name() == "raylet"), None)
+
+    def kill_raylet(self) -> psutil.Process:
+        """Kill Ray's own process, which is returned."""
+        raylet = self.raylet
+        assert raylet is not None
+        raylet.kill()
+        return raylet
+
+    @property
     def token(self) -> str:
         """The token of its cluster."""
         return (self.home / "cluster-token").read_text()

@@ -167,16 +167,11 @@ def test_other_versions_are_refused(cluster: Cluster, third: ClusterMachine) -> 
 def test_a_machine_whose_ray_was_killed_comes_back_by_itself(cluster: Cluster) -> None:
     desk, gpus = cluster
     process = gpus.node
-    raylet = next(each for each in process.children() if each.name() == "raylet")
-    raylet.kill()
+    raylet = gpus.kill_raylet()
     wait_for(lambda: "the node is started again" in gpus.log)
-    wait_for(lambda: raylet_of(process) not in (None, raylet))
+    wait_for(lambda: gpus.raylet not in (None, raylet))
     wait_for(lambda: desk.sees() == {"desk": True, "gpus": True})
     assert gpus.node == process
-
-
-def raylet_of(process: psutil.Process) -> psutil.Process | None:
-    return next((each for each in process.children() if each.name() == "raylet"), None)
 
 
 @pytest.mark.nightly

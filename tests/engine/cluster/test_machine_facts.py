@@ -7,15 +7,19 @@ import socket
 import msgspec
 import pytest
 
-from engine.cluster.machine_facts import MachineFacts, answer_facts, answer_reach
+from engine.cluster.machine_facts import HeadAnswer, MachineFacts, answer_facts, answer_new_node
 from engine.cluster.versions import own_versions
+
+
+def reach(host: str, port: int) -> str:
+    return msgspec.json.decode(answer_new_node(host, port), type=HeadAnswer).cannot_reach
 
 
 def test_a_port_is_reached_or_the_reason_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert answer_reach("127.0.0.1", port) == ""
-    assert answer_reach("127.0.0.1", port) == "Connection refused"
+        assert reach("127.0.0.1", port) == ""
+    assert reach("127.0.0.1", port) == "Connection refused"
 
 
 @pytest.mark.usefixtures("processes")

@@ -119,8 +119,7 @@ def test_a_killed_ray_node_is_waited_for_and_the_run_goes_on(
     run_id = started()
     client.send(run_id, SaveCheckpoint())
     wait_for_event(run_id, CheckpointSaved)
-    raylet = next(each for each in cluster[1].node.children() if each.name() == "raylet")
-    raylet.kill()
+    cluster[1].kill_raylet()
     info = wait_for(run_id, lambda now: now.status.attempt == 2 and is_training(now))
     begun = of_kind(TrainingStarted, info)
     assert [each.replicas for each in begun] == [2, 2]
@@ -141,7 +140,7 @@ def test_in_a_shared_folder_each_machine_writes_its_part_and_a_restart_sends_non
     assert {"rank0.pt", "rank1.pt"} <= set(info.manifest.files)
     (there,) = (cluster[1].home / FOLDER).iterdir()
     assert (there / "checkpoints").resolve().parent == place
-    next(each for each in cluster[1].node.children() if each.name() == "raylet").kill()
+    cluster[1].kill_raylet()
     wait_for(run_id, lambda now: now.status.attempt == 2 and is_training(now))
     assert client.get_run(run_id).status.step >= saved.step
     client.send(run_id, Stop())
