@@ -31,9 +31,6 @@ MEMBER = "traindeck-member"
 BEGUN = "traindeck-begun"
 """The label with the time at which the Ray node began, in milliseconds by its own clock."""
 
-AMOUNT = 1000
-"""Of the resource of a machine: how many things may be placed there."""
-
 LARGEST_CLOCK_OFFSET = 2.0
 """Seconds; more is told to the user, because times in logs and events would not fit."""
 
@@ -74,11 +71,6 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         return self.snapshot.devices if self.snapshot else ()
 
 
-def resource(machine: str) -> str:
-    """Return the name of the Ray resource that only this machine has."""
-    return f"traindeck:{machine}"
-
-
 def ask_members(own_name: str, timeout: float) -> list[Member]:
     """Return all machines, by name; `own_name`: that of this one. This process is a Ray driver.
 
@@ -88,18 +80,19 @@ def ask_members(own_name: str, timeout: float) -> list[Member]:
 
     deadline = time.monotonic() + timeout
     told: dict[str, MachineFacts | str] = {}
-    asked = {_placed(answer_facts, name).remote(): name for name in _living(_nodes())}
+    asked = {_task(answer_facts, node).remote(): name for name, node in living_nodes().items()}
     while asked and time.monotonic() < deadline:
         answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_LOOK_SECONDS)
         told |= {asked.pop(ref): _answer(ref) for ref in answered}
-        living = _living(_nodes())  # Ray does not end a task on a machine that was just lost
+        living = living_nodes()  # Ray does not end a task on a machine that was just lost
         asked = {ref: name for ref, name in asked.items() if name in living}
     for ref, name in asked.items():
         ray.cancel(ref, force=True)
         told[name] = "It has not answered in time."
     return [
         _member(node, name == own_name, told.get(name, "It has just joined."), deadline)
-        for name, node in sorted(_nodes().items())
+        for name, node in sorted(newest_nodes().items())
+        if node["Alive"] or node["DeathReason"] != HAS_LEFT
     ]
 
 
@@ -125,14 +118,12 @@ def ask_head(begun: str, timeout: float) -> HeadAnswer:
     import ray
 
     nodes = ray.nodes()
-    head = next(
-        each["Labels"][LABEL] for each in nodes if each["Alive"] and _HEAD in each["Resources"]
-    )
+    head = next(each for each in nodes if each["Alive"] and _HEAD in each["Resources"])
     own = next(each for each in nodes if each["Labels"].get(BEGUN) == begun)
-    task = _placed(answer_new_node, head)
+    task = _task(answer_new_node, head)
     ref = task.remote(own["NodeManagerAddress"], own["NodeManagerPort"])
     answer = msgspec.json.decode(ray.get(ref, timeout=timeout), type=HeadAnswer)
-    return msgspec.structs.replace(answer, name=head)
+    return msgspec.structs.replace(answer, name=head["Labels"][LABEL])
 
 
 def clock_note(name: str, offset: float) -> str:
@@ -152,30 +143,32 @@ def first_line(error: BaseException | None) -> str:
     return lines[0].strip().rstrip(".:")[:200]
 
 
-def _nodes() -> dict[str, Mapping[str, Any]]:
-    """Return what Ray says of each machine, by name, without those that have left.
+def newest_nodes() -> dict[str, Mapping[str, Any]]:
+    """Return what Ray says of each machine, by name, also of those that have left.
 
     Ray lists all nodes that there were: the living one counts, and else the newest.
     """
     import ray
 
-    nodes: dict[str, Mapping[str, Any]] = {}
-    for node in sorted(ray.nodes(), key=lambda node: (node["Alive"], _begun(node))):
-        if name := node["Labels"].get(LABEL):
-            nodes[name] = node
-    return {
-        name: node
-        for name, node in nodes.items()
-        if node["Alive"] or node["DeathReason"] != HAS_LEFT
-    }
+    nodes = sorted(ray.nodes(), key=lambda node: (node["Alive"], _begun(node)))
+    return {node["Labels"][LABEL]: node for node in nodes if LABEL in node["Labels"]}
+
+
+def living_nodes() -> dict[str, Mapping[str, Any]]:
+    """Return what Ray says of each machine that the head hears of, by name."""
+    return {name: node for name, node in newest_nodes().items() if node["Alive"]}
+
+
+def placed_on(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a Ray task or actor that runs on this node, or nowhere."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    affinity = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    return {"num_cpus": 0, "scheduling_strategy": affinity}
 
 
 def _begun(node: Mapping[str, Any]) -> int:
     return int(node["Labels"].get(BEGUN, 0))
-
-
-def _living(nodes: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    return {name for name, node in nodes.items() if node["Alive"]}
 
 
 def _member(
@@ -198,15 +191,15 @@ def _member(
         versions=told.versions,
         snapshot=told.snapshot,
         given=told.given,
-        clock_offset=_clock_offset(name, deadline),
+        clock_offset=_clock_offset(node, deadline),
     )
 
 
-def _placed(function: Any, machine: str) -> Any:
-    """Return `function` as a Ray task that runs on `machine`."""
+def _task(function: Any, node: Mapping[str, Any]) -> Any:
+    """Return `function` as a Ray task that runs on this node."""
     import ray
 
-    return ray.remote(function).options(num_cpus=0, resources={resource(machine): 1}, max_retries=0)
+    return ray.remote(function).options(max_retries=0, **placed_on(node))
 
 
 def _answer(ref: Any) -> MachineFacts | str:
@@ -219,11 +212,11 @@ def _answer(ref: Any) -> MachineFacts | str:
         return f"It could not tell its facts: {first_line(error)}."
 
 
-def _clock_offset(machine: str, deadline: float) -> float | None:
+def _clock_offset(node: Mapping[str, Any], deadline: float) -> float | None:
     """Return how far the clock of a machine is ahead; the quickest of several answers counts."""
     import ray
 
-    task = _placed(answer_time, machine)
+    task = _task(answer_time, node)
     measured = []
     for _ in range(_CLOCK_QUESTIONS):
         asked = time.time()

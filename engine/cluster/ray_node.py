@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from engine.cluster import membership
 from engine.cluster.address import LOOPBACK, parse_address
-from engine.cluster.member import AMOUNT, BEGUN, LABEL, MEMBER, resource
+from engine.cluster.member import BEGUN, LABEL, MEMBER
 from engine.cluster.membership import Cluster, ClusterError
 from engine.processes import process_tree
 from engine.processes.process import PROJECT, module_environment
@@ -109,7 +108,6 @@ def start_words(joined: Cluster, folder: str, begun: str) -> list[str]:
         "num-cpus": 1,  # Ray starts so many processes in advance
         "num-gpus": 0,
         "object-store-memory": _OBJECT_STORE,
-        "resources": json.dumps({resource(joined.name): AMOUNT}),
         "labels": ",".join(f"{name}={value}" for name, value in labels.items() if value),
         "temp-dir": str(Path(folder, _OPEN_FOLDER)),
         "include-log-monitor": False,

@@ -12,12 +12,12 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, Protocol, cast
 
 from engine.cluster import membership
 from engine.cluster.frames import read_frame, write_frame
-from engine.cluster.member import HAS_LEFT, LABEL, resource
+from engine.cluster.member import HAS_LEFT, living_nodes, newest_nodes, placed_on
 from engine.processes.process import module_environment
 from engine.system.program import call
 
@@ -33,9 +33,6 @@ BATCH = 8 * 2**20
 """Bytes after which no more is gathered."""
 
 TAKE_SECONDS = 1.0
-PLACE_SECONDS = 60.0
-"""Time for Ray to start an actor."""
-
 END_SECONDS = 2.0
 """Time to end an actor: if the cluster does not answer, Ray does it with this process."""
 
@@ -128,22 +125,13 @@ class Relay:
 class RayTransport:
     """The way to a machine by its actor. This process is a Ray driver."""
 
-    def __init__(self, machine: str, module: str, group: Any, bundle: int) -> None:
-        """Start the actor with its program in a bundle of a placement group; do not wait for it."""
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
+    def __init__(self, machine: str, module: str, node: Mapping[str, Any]) -> None:
+        """Start the actor with its program on a Ray node; do not wait for it."""
         self._ray = membership.ray_module()
         self._machine = machine
         # Never again by itself: a new attempt starts another one.
-        actor = self._ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=4, num_cpus=0)(
-            Relay
-        )
-        placed = PlacementGroupSchedulingStrategy(
-            placement_group=group, placement_group_bundle_index=bundle
-        )
-        self._actor = actor.options(
-            scheduling_strategy=placed, resources={resource(machine): 1}
-        ).remote(module)
+        actor = self._ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=4)(Relay)
+        self._actor = actor.options(**placed_on(node)).remote(module)
         self._taking: Any = None
 
     def take(self) -> Sequence[bytes]:
@@ -189,46 +177,23 @@ class RayTransport:
             raise Lost(self._why()) from error
 
     def _why(self) -> str:
-        nodes = [node for node in self._ray.nodes() if node["Labels"].get(LABEL) == self._machine]
-        if any(node["Alive"] for node in nodes):  # Ray may not have noticed more yet
+        node = newest_nodes().get(self._machine)
+        if node and node["Alive"]:  # Ray may not have noticed more yet
             return "its Ray node, or its part of the run, was ended"
-        if any(node["DeathReason"] == HAS_LEFT for node in nodes):
+        if node and node["DeathReason"] == HAS_LEFT:
             return "it has left the cluster"
         return "its Ray node has ended, or the network to it is gone"
 
 
-class Placement:
-    """The actors of one attempt. This process is a Ray driver."""
+def start_programs(machines: Iterable[str], module: str) -> dict[str, Transport]:
+    """Start the program `module` on each of `machines`; this process is a Ray driver then.
 
-    def __init__(self, machines: Sequence[str], module: str) -> None:
-        """Start an actor with the program `module` on each of `machines`: one entry for each rank.
-
-        A placement group with a bundle for each rank finds out whether they are all there. Raises
-        ClusterError, or Lost with a sentence.
-        """
-        membership.connect()
-        self._ray = membership.ray_module()
-        from ray.util.placement_group import placement_group
-
-        living = {node["Labels"].get(LABEL) for node in self._ray.nodes() if node["Alive"]}
-        if missing := [each for each in dict.fromkeys(machines) if each not in living]:
-            raise Lost(
-                f"{', '.join(missing)} is not in the cluster now: `{call('cluster status')}` says "
-                "more."
-            )
-        bundles = [{resource(machine): 1} for machine in machines]
-        self._group = placement_group(bundles, strategy="PACK")
-        if not self._group.wait(PLACE_SECONDS):
-            self.remove()
-            raise Lost(f"Ray could not place the ranks on {', '.join(machines)} in time.")
-        self.transports: Mapping[str, Transport] = {
-            machine: RayTransport(machine, module, self._group, machines.index(machine))
-            for machine in dict.fromkeys(machines)
-        }
-
-    def remove(self) -> None:
-        """Remove the placement group; the actors have ended. Raises nothing."""
-        from ray.util.placement_group import remove_placement_group
-
-        with contextlib.suppress(Exception):  # the cluster may be gone
-            remove_placement_group(self._group)
+    Raises ClusterError, or Lost with a sentence.
+    """
+    membership.connect()
+    living = living_nodes()
+    if missing := [machine for machine in machines if machine not in living]:
+        raise Lost(
+            f"{', '.join(missing)} is not in the cluster now: `{call('cluster status')}` says more."
+        )
+    return {machine: RayTransport(machine, module, living[machine]) for machine in machines}

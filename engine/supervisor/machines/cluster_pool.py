@@ -17,7 +17,7 @@ import msgspec
 from engine.cluster import membership
 from engine.cluster.address import interface_of
 from engine.cluster.membership import ClusterError
-from engine.cluster.relay import Lost, Placement
+from engine.cluster.relay import Lost, Transport, start_programs
 from engine.processes.machine import rank_links, this_machine
 from engine.runs import checkpoint_files
 from engine.spec import recipe_copy, spec_file
@@ -68,13 +68,12 @@ class ClusterPool:
         self,
         plan: RunPlan,
         inbox: Inbox,
-        place: Callable[[Sequence[str], str], Placement] = Placement,
+        start_programs: Callable[[Sequence[str], str], dict[str, Transport]] = start_programs,
     ) -> None:
-        """`place` starts a program on the machines of other ranks: one entry for each rank."""
+        """`start_programs` starts a program on other machines."""
         self._plan = plan
         self._inbox = inbox
-        self._place = place
-        self._placement: Placement | None = None
+        self._start_programs = start_programs
         self._links: list[MachineLink] = []
         self._local = WorkerPool(plan, self._report)
         self._reporting = threading.Lock()
@@ -114,11 +113,9 @@ class ClusterPool:
         """See `WorkerPool.close`: the programs on the other machines end, too."""
         with self._changing:
             self._is_closed = True
-            links, placement = list(self._links), self._placement
+            links = list(self._links)
         for link in links:
             link.close()
-        if placement:
-            placement.remove()
         for port in self._ports:
             port.close()
         if self._shared:
@@ -171,8 +168,8 @@ class ClusterPool:
         plan = self._plan
         attempt = extra_environment[environment.ATTEMPT]
         shared = self._share()
-        elsewhere = [worker.machine for worker in plan.workers if worker.machine]
-        placement = self._place(elsewhere, node.__name__)
+        elsewhere = dict.fromkeys(worker.machine for worker in plan.workers if worker.machine)
+        transports = self._start_programs(list(elsewhere), node.__name__)
         links = [
             MachineLink(
                 machine,
@@ -183,10 +180,10 @@ class ClusterPool:
                 self._report,
                 shared.parts_of(machine, attempt) if shared else None,
             )
-            for machine, transport in placement.transports.items()
+            for machine, transport in transports.items()
         ]
         with self._changing:
-            self._placement, self._links = placement, links
+            self._links = links
             is_closed = self._is_closed
         if is_closed:
             self.close()

@@ -16,7 +16,10 @@ ANSWER_SECONDS = 10.0
 
 
 def answering() -> set[str]:
-    """Return the other machines of the cluster that answer now. Raises ClusterError."""
+    """Return the other machines of the cluster that answer now. Raises ClusterError.
+
+    Each is asked: Ray takes a node for a living one until some seconds after its end.
+    """
     found = membership.members(ANSWER_SECONDS)
     return {each.name for each in found if each.alive and not each.problem and not each.is_here}
 
