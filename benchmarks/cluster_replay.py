@@ -26,7 +26,7 @@ from typing import BinaryIO, NamedTuple, cast
 import psutil
 
 from engine.cluster.frames import read_frame, write_frame
-from engine.cluster.relay import GATHER_SECONDS, Lost
+from engine.cluster.relay import GATHER_SECONDS, Lost, Stored
 from engine.messages.channel import Alive, encode_frame
 from engine.messages.events import (
     AttemptStarted,
@@ -76,7 +76,7 @@ class PipeTransport:
             raise Lost("it has ended")
         return taken
 
-    def give(self, frames: Sequence[bytes]) -> None:
+    def give(self, frames: Sequence[bytes | Stored]) -> None:
         """See `engine.cluster.relay.Transport`."""
 
     def close(self) -> None:

@@ -1,6 +1,8 @@
 """The Ray actor on another machine: it starts the program there, and carries its messages.
 
-It knows nothing of a run. Without the actor, the program's input ends, and with it the workers.
+It knows nothing of a run. Without the actor, the program's input ends, and with it the workers. The
+actor does not start them itself, because Ray ends an actor without notice, and all below it: nobody
+would be left who ends the workers in order, and removes the folder of the run.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
 from engine.cluster import membership
 from engine.cluster.frames import read_frame, write_frame
@@ -44,13 +46,19 @@ class Lost(Exception):
     """The other machine does not answer any more; the text is a clause."""
 
 
+class Stored(NamedTuple):
+    """A message in Ray's object store, where it lies once for all machines."""
+
+    ref: Any
+
+
 class Transport(Protocol):
     """The way to the program on another machine. Each method is called by one thread."""
 
     def take(self) -> Sequence[bytes]:
         """Return what has come within a second or so; empty: nothing. Raises Lost."""
 
-    def give(self, frames: Sequence[bytes]) -> None:
+    def give(self, frames: Sequence[bytes | Stored]) -> None:
         """Send messages in their order; waits while the other side does not read. Raises Lost."""
 
     def close(self) -> None:
@@ -103,7 +111,7 @@ class Relay:
             self._changed.notify_all()
             return None if self._is_over and not taken else taken
 
-    def give(self, frames: Sequence[bytes]) -> None:
+    def give(self, *frames: bytes) -> None:
         """Pass messages to the program. Raises OSError if it has ended."""
         for frame in frames:
             write_frame(self._input, frame)
@@ -147,9 +155,12 @@ class RayTransport:
             raise Lost("its part of the run ended by itself")
         return frames
 
-    def give(self, frames: Sequence[bytes]) -> None:
+    def give(self, frames: Sequence[bytes | Stored]) -> None:
         """See `Transport`."""
-        given = self._actor.give.remote(list(frames))
+        # Ray replaces an argument that is a reference by what it refers to.
+        given = self._actor.give.remote(
+            *(frame.ref if isinstance(frame, Stored) else frame for frame in frames)
+        )
         while True:
             done, _ = self._ray.wait([given], timeout=TAKE_SECONDS)
             if done:
@@ -183,6 +194,14 @@ class RayTransport:
         if node and node["DeathReason"] == HAS_LEFT:
             return "it has left the cluster"
         return "its Ray node has ended, or the network to it is gone"
+
+
+def store(body: bytes) -> Stored:
+    """Put a message into the object store; it goes when the last machine has it.
+
+    This process is a Ray driver.
+    """
+    return Stored(membership.ray_module().put(body))
 
 
 def start_programs(machines: Iterable[str], module: str) -> dict[str, Transport]:

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from engine.cluster import membership
+from engine.cluster import membership, relay
 from engine.cluster.address import interface_of
 from engine.cluster.membership import ClusterError
-from engine.cluster.relay import Lost, Transport, start_programs
+from engine.cluster.relay import Lost, Transport
 from engine.processes.machine import rank_links, this_machine
 from engine.runs import checkpoint_files
 from engine.spec import recipe_copy, spec_file
@@ -39,6 +39,7 @@ from engine.supervisor.machines.messages import (
     Begun,
     CheckpointPiece,
     FolderPiece,
+    encode,
 )
 from engine.supervisor.machines.messages import (
     Launch as LaunchOrder,
@@ -68,7 +69,7 @@ class ClusterPool:
         self,
         plan: RunPlan,
         inbox: Inbox,
-        start_programs: Callable[[Sequence[str], str], dict[str, Transport]] = start_programs,
+        start_programs: Callable[[Sequence[str], str], dict[str, Transport]] = relay.start_programs,
     ) -> None:
         """`start_programs` starts a program on other machines."""
         self._plan = plan
@@ -205,6 +206,7 @@ class ClusterPool:
         self._ports = [node.reserved_port(here) for _ in plan.local_workers]
         self._address, addresses = here, {"": here}
         ports = {"": [int(port.getsockname()[1]) for port in self._ports]}
+        without_folder: list[MachineLink] = []
         deadline = time.monotonic() + BEGIN_SECONDS
         for link in links:
             begun = _answer(link, deadline)
@@ -213,10 +215,11 @@ class ClusterPool:
             if begun.lacks_folder:
                 self._inbox.put(Told(_about_folder(plan.recipe, link.machine, why_not)))
             if begun.wants_folder:
-                for start in range(0, len(packed), _PIECE):
-                    link.send_piece(FolderPiece(packed[start : start + _PIECE]))
+                without_folder.append(link)
             if shared and begun.mark:
                 shared.read(link.machine, begun.mark)
+        for start in range(0, len(packed) if without_folder else 0, _PIECE):
+            _send(FolderPiece(packed[start : start + _PIECE]), without_folder)
         checkpoint = extra_environment.get(environment.RESUME)
         if shared:
             shared.use()
@@ -252,8 +255,7 @@ class ClusterPool:
                 is_first = True
                 while (data := opened.read(_PIECE)) or is_first:
                     is_first = False
-                    for link in self._links:
-                        link.send_piece(CheckpointPiece(name, data))
+                    _send(CheckpointPiece(name, data), self._links)
 
     def _report(self, item: Launch | WorkerExited) -> None:
         """Pass on a report; launches in the order of the ranks, and their end once for all."""
@@ -288,6 +290,13 @@ _SHARED = (
     EARLY_STOPPING,
 )
 """What is the same on all machines."""
+
+
+def _send(piece: CheckpointPiece | FolderPiece, links: Sequence[MachineLink]) -> None:
+    """Send a part of a large file to machines; waits while others are on their way. Raises Lost."""
+    stored = relay.store(encode(piece))
+    for link in links:
+        link.send_piece(stored)
 
 
 def _answer(link: MachineLink, deadline: float) -> Begun:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from engine.cluster.member import clock_note
-from engine.cluster.relay import Lost, Transport
+from engine.cluster.relay import Lost, Stored, Transport
 from engine.diagnosis.deadlines import AwakeClock
 from engine.files.atomic_file import open_to_append
 from engine.messages.channel import (
@@ -43,11 +43,9 @@ from engine.supervisor.inbox import (
 from engine.supervisor.machines.messages import (
     Beat,
     Begun,
-    CheckpointPiece,
     Cold,
     Devices,
     End,
-    FolderPiece,
     FromRank,
     HeadMessage,
     LaunchDone,
@@ -78,7 +76,7 @@ TELL_SECONDS = 600.0
 
 _MOST_FRAMES = 256
 _MOST_PIECES = 2
-_PIECES = (CheckpointPiece, FolderPiece)
+"""On their way to a machine: so few pieces of a large file lie in the object store."""
 
 
 class RelayedChannel(Channel):
@@ -152,7 +150,7 @@ class MachineLink:
         self._channels: dict[int, RelayedChannel] = {}
         self._running: set[int] = set()
         self._is_launching = self._is_lost = False
-        self._outgoing: queue.SimpleQueue[HeadMessage | None] = queue.SimpleQueue()
+        self._outgoing: queue.SimpleQueue[HeadMessage | Stored | None] = queue.SimpleQueue()
         self._pieces = threading.Semaphore(_MOST_PIECES)
         self._closing = threading.Event()
         self._clock = AwakeClock()
@@ -165,12 +163,12 @@ class MachineLink:
         """Send a message to the machine; never blocks."""
         self._outgoing.put(message)
 
-    def send_piece(self, piece: CheckpointPiece | FolderPiece) -> None:
+    def send_piece(self, piece: Stored) -> None:
         """Send a part of a large file; waits while others are on their way. Raises Lost."""
         while not self._pieces.acquire(timeout=1.0):
             if self._closing.is_set() or self._is_lost:
                 raise Lost(f"Machine {self.machine} was lost.")
-        self.say(piece)
+        self._outgoing.put(piece)
 
     def launches(self) -> None:
         """Note that its workers are being started."""
@@ -238,18 +236,20 @@ class MachineLink:
         """Send what waits, as few calls as possible."""
         while (message := self._outgoing.get()) is not None:
             batch = [message]
-            while not (self._outgoing.empty() or isinstance(batch[-1], _PIECES)):
+            while not (self._outgoing.empty() or isinstance(batch[-1], Stored)):
                 following = self._outgoing.get()
                 if following is None:
                     self._outgoing.put(None)
                     break
                 batch.append(following)
             try:
-                self._transport.give(list(map(encode, batch)))
+                self._transport.give(
+                    [each if isinstance(each, Stored) else encode(each) for each in batch]
+                )
             except Lost as lost:
                 _log.info("machine %s takes no messages: %s", self.machine, lost)
                 return  # the thread that follows notices it too
-            if isinstance(batch[-1], _PIECES):
+            if isinstance(batch[-1], Stored):
                 self._pieces.release()
 
     def _handle(self, message: NodeMessage) -> None:

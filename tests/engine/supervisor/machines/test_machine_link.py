@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.cluster.relay import Lost
+from engine.cluster.relay import Lost, Stored
 from engine.diagnosis.process_memory import Measurement
 from engine.messages.channel import Alive, Recorded, decode_frame, encode_frame
 from engine.processes.process import UNKNOWN_EXIT
@@ -73,9 +73,10 @@ class Wire:
             raise frame
         return [frame]
 
-    def give(self, frames: Sequence[bytes]) -> None:
+    def give(self, frames: Sequence[bytes | Stored]) -> None:
         for frame in frames:
-            self.gone.put(decode_for_node.decode(frame))
+            body = frame.ref if isinstance(frame, Stored) else frame
+            self.gone.put(decode_for_node.decode(body))
 
     def close(self) -> None:
         self.is_closed = True
@@ -213,6 +214,7 @@ def test_memory_there_is_told_with_the_time_of_this_clock(head: Head) -> None:
 
 def test_a_checkpoint_is_sent_piece_by_piece_and_a_lost_machine_takes_none(head: Head) -> None:
     for number in range(10):
-        head.link.send_piece(CheckpointPiece("step/tensors", bytes([number])))
+        piece = encode(CheckpointPiece("step/tensors", bytes([number])))
+        head.link.send_piece(Stored(piece))
     pieces = [head.wire.gone.get(timeout=SECONDS) for _ in range(10)]
     assert b"".join(piece.data for piece in pieces) == bytes(range(10))
