@@ -21,7 +21,7 @@ _ENTRIES = (
     *("environments", "environments.json", "environments.lock"),
     *("machines.toml", "machines.lock", "received", "planning"),
     *("cluster.toml", "cluster-token", "cluster-node.json", "cluster.lock"),
-    *("cluster-runs", "cluster-folders"),
+    *("cluster-runs"),
 )
 """What lies in the data folder; other files there are of no concern to us."""
 

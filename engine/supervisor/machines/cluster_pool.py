@@ -196,7 +196,7 @@ class ClusterPool:
             _files(plan),
             plan.spec.devices,
             membership.own_environment().get("OMP_NUM_THREADS", ""),
-            recipe_folder.digest(packed) if packed else "",
+            bool(packed),
             str(shared.folder) if shared else "",
             shared.mark() if shared else None,
         )
@@ -214,7 +214,6 @@ class ClusterPool:
             ports[link.machine] = list(begun.ports)
             if begun.lacks_folder:
                 self._inbox.put(Told(_about_folder(plan.recipe, link.machine, why_not)))
-            if begun.wants_folder:
                 without_folder.append(link)
             if shared and begun.mark:
                 shared.read(link.machine, begun.mark)

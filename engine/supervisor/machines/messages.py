@@ -33,8 +33,8 @@ class Begin(_Message, frozen=True, tag="begin"):
     threads: str = ""
     """OMP_NUM_THREADS of the head; empty: each machine chooses."""
 
-    folder: str = ""
-    """Under which name the folder of the recipe is packed; empty: it does not travel."""
+    sends_folder: bool = False
+    """Whether the folder of the recipe is sent to a machine that lacks it."""
 
     shared: str = ""
     """The place of the run in a folder that all machines share; empty: there is none."""
@@ -57,9 +57,6 @@ class Begun(_Message, frozen=True, tag="begun"):
 
     lacks_folder: bool = False
     """Whether the folder of the recipe does not exist there."""
-
-    wants_folder: bool = False
-    """Whether the packed folder has to be sent, because no earlier attempt has sent it."""
 
     mark: Mark | None = None
     """What the machine has written into the shared folder."""

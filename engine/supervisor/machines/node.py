@@ -228,9 +228,8 @@ class Node:
         spec = msgspec.structs.replace(read_spec(folder), devices=message.devices)
         recipe = recipe_copy.recipe_of_run(folder, spec)
         lacks = not (recipe.builtin or can_enter(Path(recipe.path).parent))
-        if lacks and message.folder:
-            packed = recipe_folder.kept(message.folder)
-            self._packed = [packed] if packed else []
+        if lacks and message.sends_folder:
+            self._packed = []
             self._original = str(Path(recipe.path).parent)
             spec = _moved(folder, spec)
             recipe = recipe_copy.recipe_of_run(folder, spec)
@@ -251,8 +250,7 @@ class Node:
             self._memory = ProcessMemory(
                 lambda: list(self._workers.values()), lambda measured: self._send(Memory(measured))
             )
-        wants = self._packed == []
-        return Begun(found.ip, ports, "", lacks, wants, mark, time.time())
+        return Begun(found.ip, ports, "", lacks, mark, time.time())
 
     def _share(self, message: Begin) -> shared_folder.Mark:
         """Let the checkpoints lie in the shared folder. Raises NotShared, OSError."""
@@ -271,7 +269,6 @@ class Node:
         if self._packed is None or self._folder is None:
             return
         packed, self._packed = b"".join(self._packed), None
-        recipe_folder.keep(packed)
         recipe_folder.unpack(packed, self._folder / _RECIPE_FOLDER)
 
     def _keep_piece(self, name: str, data: bytes) -> None:

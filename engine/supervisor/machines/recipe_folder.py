@@ -1,33 +1,22 @@
-"""The folder of a recipe, with its data files, for machines that do not have it.
-
-It travels as one packed file that is named by its SHA-256, so each machine gets it once.
-"""
+"""The folder of a recipe, with its data files, packed for machines that do not have it."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from engine.files.atomic_file import write_atomically
 from engine.files.disk_errors import short_reason
 from engine.files.regular_file import read_regular
 from engine.interface.sent_code import is_plain_here
 from engine.system import paths
 
-FOLDER = "cluster-folders"
-"""The folder, in the data folder, with packed folders that other machines have sent."""
-
 MOST_FILES = 2000
 MOST_BYTES = 64 * 2**20
 
-_MOST_KEPT = 5
 _MOST_ENTRIES = 20_000
-_LARGEST_PACKED = MOST_BYTES + 16 * 2**20
 _LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages", "checkpoints"})
 
 
@@ -77,31 +66,6 @@ def unpack(packed: bytes, folder: Path) -> None:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-
-
-def digest(packed: bytes) -> str:
-    """Return the name of what was packed."""
-    return hashlib.sha256(packed).hexdigest()
-
-
-def kept(name: str) -> bytes | None:
-    """Return what an earlier attempt has sent under this name. None: it has to be sent."""
-    file = paths.private_folder(FOLDER) / name
-    try:
-        packed = read_regular(file, _LARGEST_PACKED)
-        os.utime(file)
-    except OSError:
-        return None
-    return packed if digest(packed) == name else None
-
-
-def keep(packed: bytes) -> None:
-    """Keep what was sent for later attempts, in the place of the oldest. Raises OSError."""
-    folder = paths.private_folder(FOLDER)
-    write_atomically(folder / digest(packed), packed)
-    newest_first = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in newest_first[_MOST_KEPT:]:
-        file.unlink(missing_ok=True)
 
 
 def _files_in(folder: Path) -> Iterator[Path]:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from engine.supervisor.machines import recipe_folder
-from engine.supervisor.machines.recipe_folder import Packed, UnfitFolder, digest, pack, unpack
+from engine.supervisor.machines.recipe_folder import Packed, UnfitFolder, pack, unpack
 from tests.support.sentences import sentence
 
 
@@ -28,15 +28,12 @@ def unpacked(packed: bytes, target: Path) -> dict[str, bytes]:
     return {each.relative_to(target).as_posix(): each.read_bytes() for each in files}
 
 
-def test_files_arrive_as_they_are_and_have_one_name(folder: Path, tmp_path: Path) -> None:
+def test_files_arrive_as_they_are(folder: Path, tmp_path: Path) -> None:
     packed = pack(folder)
     assert unpacked(packed, tmp_path / "copy") == {
         "mine.py": b"x = 1",
         "data/deep/points.csv": b"\0\xff",
     }
-    assert digest(pack(folder)) == digest(packed)
-    (folder / "mine.py").write_text("x = 2")
-    assert digest(pack(folder)) != digest(packed)
 
 
 def test_what_is_made_again_or_secret_stays(folder: Path, tmp_path: Path) -> None:
@@ -79,23 +76,3 @@ def test_a_name_that_leaves_the_folder_is_refused(name: str, tmp_path: Path) -> 
     with pytest.raises(ValueError, match=sentence("names-that-are-none-of-files").pattern):
         unpack(packed, tmp_path / "copy")
     assert not list(tmp_path.iterdir())
-
-
-def test_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path))
-    monkeypatch.setattr(recipe_folder, "_MOST_KEPT", 2)
-    contents = [bytes([number]) for number in range(3)]
-    for number, content in enumerate(contents):
-        recipe_folder.keep(content)
-        file = tmp_path / recipe_folder.FOLDER / digest(content)
-        os.utime(file, (number, number))
-        if number == 1:  # the first one was used once more
-            os.utime(tmp_path / recipe_folder.FOLDER / digest(contents[0]), (9, 9))
-    assert [recipe_folder.kept(digest(each)) for each in contents] == [contents[0], None, b"\2"]
-
-
-def test_a_damaged_one_is_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path))
-    recipe_folder.keep(b"whole")
-    (tmp_path / recipe_folder.FOLDER / digest(b"whole")).write_bytes(b"half")
-    assert recipe_folder.kept(digest(b"whole")) is None
