@@ -40,3 +40,10 @@ def test_every_module_of_a_document_exists(document: Path) -> None:
 
 def test_the_guide_names_paths() -> None:
     assert len(PATH.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8"))) > 30
+
+
+def test_every_test_that_a_promise_names_exists() -> None:
+    text = (ROOT / "docs/reliability.md").read_text("utf-8")
+    named = re.findall(r"`(test_\w+\.py)`", text)
+    assert len(named) > 30
+    assert [name for name in named if not (ROOT / "tests/faults" / name).exists()] == []
