@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import main as program
+from engine.cli import parser
 from engine.facts.equivalent_command import train_command
 from engine.processes.process import PROJECT as ROOT
 from engine.system import logs
@@ -64,7 +64,7 @@ def test_messages_name_the_program_as_it_was_called(
 def test_an_installed_package_has_no_commands_for_developers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(program, "IN_CHECKOUT", False)
+    monkeypatch.setattr(parser, "IN_CHECKOUT", False)
     for command in ("screenshots", "record-gpus"):
         with pytest.raises(SystemExit, match="2"):
             main([command, "somewhere"])

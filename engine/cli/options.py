@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
 
+from engine.facts.settings import RECIPE_DEFAULTS
 from engine.spec.field_info import FieldInfo, Setting
 from engine.spec.run_spec import FIELDS
 from engine.spec.spec_fields import GROUPS
-
-RECIPE_DEFAULTS = ("batch_size", "epochs", "steps", "learning_rate")
-"""Fields whose default the recipe chooses."""
 
 _METAVARS = {"int": "N", "float": "X", "str": "NAME"}
 
@@ -32,10 +30,9 @@ def add_options(
         _add(groups[info.group], info, default or _default(info))
 
 
-def given_options(options: argparse.Namespace) -> dict[str, Setting]:
+def given_options(given: Mapping[str, Any]) -> dict[str, Setting]:
     """Return the values of the flags that were given, by the names of their fields."""
-    given = {name: getattr(options, name, None) for name in FIELDS}
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: given[name] for name in FIELDS if given.get(name) is not None}
 
 
 def _add(group: Any, info: FieldInfo, default: str) -> None:

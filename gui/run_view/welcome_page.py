@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.cli.options import RECIPE_DEFAULTS
+from engine.facts.settings import RECIPE_DEFAULTS
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from gui.bridge.files.recipes import read_recipe

@@ -44,13 +44,13 @@ class ClusterOptions:
     json: bool = False
 
 
-def cluster(action: str, options: ClusterOptions) -> Exit:
-    """Carry out an action. Raises Refused, NoAnswer, OSError."""
+def cluster(action: str | None, options: ClusterOptions) -> Exit:
+    """Carry out an action; None: `status`. Raises Refused, NoAnswer, OSError."""
     actions = {"start": _start, "join": _join, "leave": _leave, "stop": _stop, "status": _status}
     try:
         if action != "leave":  # which needs no Ray
             membership.require_ray()
-        return actions[action](options)
+        return actions[action or "status"](options)
     except (ClusterError, UnusableAddress) as error:
         raise Refused(str(error)) from error
 

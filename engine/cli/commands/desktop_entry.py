@@ -39,6 +39,11 @@ StartupWMClass=Traindeck
 """
 
 
+def desktop_entry(*, remove: bool) -> Exit:
+    """Add the entry, or remove it. Raises Refused, OSError."""
+    return uninstall() if remove else install()
+
+
 def install() -> Exit:
     """Write the entry and the icon. Raises Refused where there are no desktop entries, OSError."""
     entry, icon = _files()
@@ -60,7 +65,7 @@ def install() -> Exit:
     return Exit.DONE
 
 
-def remove() -> Exit:
+def uninstall() -> Exit:
     """Delete the entry and the icon. Raises Refused where there is none, OSError."""
     entry, icon = _files()
     _check_owner(entry)

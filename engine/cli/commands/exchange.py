@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
@@ -50,17 +49,6 @@ def _name(engine: Engine, infos: Sequence[RunInfo], format: Format) -> str:
         return proposed_name(infos, format)
     stem = infos[0].id if len(infos) == 1 else f"{len(infos)}-runs"
     return f"traindeck-{engine.machine}-{stem}{'.html' if format.is_file else f'-{format}'}"
-
-
-def columns_of(options: argparse.Namespace) -> ColumnNames:
-    """Return what the options of `import` say of the columns."""
-    return ColumnNames(
-        step=options.step_column,
-        time=options.time_column,
-        series=options.series_column,
-        value=options.value_column,
-        run=options.run_column,
-    )
 
 
 def import_files(

@@ -31,9 +31,9 @@ def show(*, json: bool) -> Exit:
     return Exit.DONE
 
 
-def add(name: str, destination: str, command: str | None, *, json: bool) -> Exit:
+def add(name: str, destination: str, start: str | None, *, json: bool) -> Exit:
     """Add a machine; nothing is asked of it yet. Raises Refused."""
-    added = RemoteMachine(name=name, destination=destination, command=command or CONSOLE_SCRIPT)
+    added = RemoteMachine(name=name, destination=destination, command=start or CONSOLE_SCRIPT)
     try:
         machines.add(added)
     except CannotChange as error:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table
 
 from engine.cli.output import Exit, Refused, out, print_json
 from engine.interface.engine import Engine
 from engine.runs import device_queue
+
+
+def queue(engine: Engine, move: Sequence[str] | None, *, json: bool) -> Exit:
+    """Show the queue; before, `move` a run: its number, and where to. Raises Refused."""
+    return move_run(engine, *move, json=json) if move else show(engine, json=json)
 
 
 def show(engine: Engine, *, json: bool) -> Exit:
@@ -30,7 +37,7 @@ def show(engine: Engine, *, json: bool) -> Exit:
     return Exit.DONE
 
 
-def move(engine: Engine, run: str, where: str, *, json: bool) -> Exit:
+def move_run(engine: Engine, run: str, where: str, *, json: bool) -> Exit:
     """Move a waiting run `up`, `down` or `first`, and show the queue. Raises Refused."""
     for direction in device_queue.MOVES:
         if direction == where:

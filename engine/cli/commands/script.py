@@ -44,13 +44,13 @@ class ScriptOptions(NamedTuple):
 
 
 def run(
-    engine: Engine, command: Sequence[str], options: ScriptOptions, *, detach: bool, json: bool
+    engine: Engine, script: Sequence[str], options: ScriptOptions, *, detach: bool, json: bool
 ) -> Exit:
-    """Start a run of `command` and follow it to its end.
+    """Start a run of `script`, a command, and follow it to its end.
 
     Raises CannotStart, UnknownName, Refused.
     """
-    spec = make_spec(engine, command, options)
+    spec = make_spec(engine, script, options)
     _tell_of_input()
     with CtrlC() as ctrl_c:
         run_id = engine.start(spec, tags_of(",".join(options.tags)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from typing import NamedTuple
 
 import msgspec
 from rich.table import Table
@@ -16,25 +17,64 @@ from engine.interface.sweep_news import SweepsThere
 from engine.interface.values import id_of
 from engine.spec import catalog
 from engine.spec.field_info import Setting
-from engine.sweeps.proposal import SweepOptions, parse_settings, propose
+from engine.sweeps.proposal import DEFAULT_TRIALS, SweepOptions, parse_settings, propose
 from engine.sweeps.ranges import CannotSweep, sweepable
 from engine.sweeps.report import SweepReport
 from engine.sweeps.study import OVER, TrialResult
-from engine.sweeps.sweep import Sweep, tag_of
+from engine.sweeps.sweep import Pruner, Sampler, Sweep, tag_of
 from engine.system.program import call
 
 
-def start(
+class SweepFlags(NamedTuple):
+    """The flags of a sweep, besides those of its runs."""
+
+    sampler: Sampler
+    trials: int | None
+    """None: the usual number, or the whole grid."""
+
+    parallel: int
+    pruner: Pruner
+    metric: str
+    sampler_seed: int
+
+
+def sweep(
     engine: Engine,
+    action: str,
+    number: str,
     recipe: str,
     run: RunOptions,
-    options: SweepOptions,
+    flags: SweepFlags,
     *,
     detach: bool,
     json: bool,
 ) -> Exit:
-    """Start a sweep and follow it. Raises Refused, UnknownName, CannotStart, OSError."""
-    sweep = make_sweep(engine, recipe, run, options)
+    """Carry out an action. Raises Refused, UnknownName, CannotStart, OSError."""
+    if action in ("show", "stop", "resume") and not number:
+        raise Refused(f"Which sweep? `{call('sweep list', engine.machine)}` lists them.")
+    match action:
+        case "list":
+            return show_all(engine, json=json)
+        case "show":
+            return show(engine, number, json=json)
+        case "stop":
+            return stop(engine, number)
+        case "resume":
+            return resume(engine, number, detach=detach, json=json)
+    options = SweepOptions(
+        sampler=flags.sampler,
+        trials=DEFAULT_TRIALS if flags.trials is None else flags.trials,
+        whole_grid=flags.trials is None,
+        parallel=flags.parallel,
+        pruner=flags.pruner,
+        metric=flags.metric,
+        seed=flags.sampler_seed,
+    )
+    return start(engine, make_sweep(engine, recipe, run, options), detach=detach, json=json)
+
+
+def start(engine: Engine, sweep: Sweep, *, detach: bool, json: bool) -> Exit:
+    """Start a sweep and follow it. Raises CannotStart, OSError."""
     sweep = msgspec.structs.replace(sweep, base=send(engine, sweep.base))
     with CtrlC() as ctrl_c:
         number = engine.start_sweep(sweep)

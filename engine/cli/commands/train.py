@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,11 +14,11 @@ import msgspec
 from engine.cli.commands.script import tell_sent, variables_of
 from engine.cli.devices import resolve_devices
 from engine.cli.follow import CtrlC, VerificationView, follow_started_run, print_detached
-from engine.cli.options import RECIPE_DEFAULTS
 from engine.cli.output import Exit, Refused, err, out
 from engine.cli.watch import wait_for_event
 from engine.environments.needs import package_of
 from engine.facts.equivalent_command import DEFAULT_STRATEGY
+from engine.facts.settings import RECIPE_DEFAULTS
 from engine.interface.engine import Engine
 from engine.interface.recipes import recipe_of, send_recipe
 from engine.messages import commands
@@ -41,13 +42,13 @@ _ANSWERS = {
 class RunOptions(NamedTuple):
     """The options of `train` and `resume`. None: the default, or the present value of the run."""
 
-    strategy: str | None
-    devices: str | None
-    name: str | None
-    settings: Sequence[str]
+    strategy: str | None = None
+    devices: str | None = None
+    name: str | None = None
+    settings: Sequence[str] = ()
     """Such as `width=64`."""
 
-    fields: Mapping[str, Setting]
+    fields: Mapping[str, Setting] = MappingProxyType({})
     """The given fields of `engine.spec.run_spec.FIELDS`."""
 
     variables: Sequence[str] = ()

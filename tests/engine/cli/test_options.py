@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from engine import client
-from engine.cli.options import RECIPE_DEFAULTS, add_options, given_options
+from engine.cli.options import add_options, given_options
+from engine.facts.settings import RECIPE_DEFAULTS
 from engine.spec.field_info import FieldInfo
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.spec.spec_fields import GROUPS
@@ -21,7 +22,7 @@ EXAMPLES: dict[str, tuple[str, Any]] = {"int": ("3", 3), "float": ("0.5", 0.5), 
 def parse(*arguments: str) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
     add_options(parser)
-    return given_options(parser.parse_args(arguments))
+    return given_options(vars(parser.parse_args(arguments)))
 
 
 def test_a_flag_that_is_not_given_has_no_value() -> None:

@@ -30,6 +30,7 @@ ALL = "all"
 _BAR = 24
 """Characters of the longest bar."""
 
+_STEPS = 60
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -40,7 +41,7 @@ class RaceOptions(NamedTuple):
     batch_sizes: str
     precisions: str
     counts: str
-    steps: int
+    steps: int | None
     side_by_side: bool
 
 
@@ -50,7 +51,9 @@ def race_strategies(
     """Race strategies, and print what was measured. Raises Refused, UnknownName, OSError."""
     info = catalog.recipe(recipe)
     strategies = _strategies(options.strategies, info)
-    spec = make_spec(engine, info, run._replace(strategy=strategies[0].name))
+    fields = {name: value for name, value in run.fields.items() if name != "steps"}
+    run = run._replace(strategy=strategies[0].name, fields=fields)
+    spec = make_spec(engine, info, run)
     try:
         entering = entrants(
             spec,
@@ -65,7 +68,7 @@ def race_strategies(
         raise Refused(str(error)) from error
     request = AskRace(
         entrants=entering,
-        steps=options.steps,
+        steps=_STEPS if options.steps is None else options.steps,
         together=options.side_by_side,
         devices=spec.devices,
     )

@@ -41,7 +41,7 @@ def test_it_lists_running_and_waiting_runs_and_changes_the_order(
     ]
     assert "Uses them." in lines[0]
     assert sentence("queued-behind-run-on-cpu-next", first=first) in lines[1]
-    queue.move(ENGINE, third, "first", json=True)
+    queue.move_run(ENGINE, third, "first", json=True)
     printed = json.loads(capsys.readouterr().out)
     assert [(each["id"], each["place"]) for each in printed] == [
         (first, "inside"),
@@ -58,6 +58,6 @@ def test_a_move_that_makes_no_sense_is_refused() -> None:
         (second, "left", "up, down or first"),
     ):
         with pytest.raises((Refused, CannotMoveRun), match=why):
-            queue.move(ENGINE, run, where, json=False)
+            queue.move_run(ENGINE, run, where, json=False)
     with pytest.raises(NoSuchRun):
-        queue.move(ENGINE, "99", "up", json=False)
+        queue.move_run(ENGINE, "99", "up", json=False)

@@ -84,6 +84,7 @@ def test_the_winner_is_trained_with_what_was_measured(
     assert main(["race", *DEVICES, "--strategies", "ddp"]) == 0
     said = capsys.readouterr().out
     assert sentence("on-devices-was-fastest") in said
+    assert asked["steps"] == 60, "where no flag says how many"
     [line] = [line for line in said.splitlines() if line.startswith("Train with it: ")]
     started: list[Planning | None] = []
 
