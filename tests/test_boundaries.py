@@ -82,7 +82,8 @@ def test_the_window_is_painted_before_numpy_and_pyqtgraph_are_loaded() -> None:
 @pytest.mark.usefixtures("processes")
 def test_libraries_that_are_slow_to_load_are_loaded_by_what_needs_them() -> None:
     code = (
-        "import sys, gui.curves, engine.cli.commands.exchange, engine.cli.commands.run_query; "
+        "import sys, gui.runs_table.controller, gui.exchange.controller, gui.shown_run; "
+        "import engine.cli.commands.exchange, engine.cli.commands.run_query; "
         "print([name for name in ('tensorboard', 'jinja2', 'lark') if name in sys.modules])"
     )
     command = [sys.executable, "-c", code]

@@ -137,7 +137,7 @@ def test_the_window_opens_lists_a_damaged_run_and_shows_the_others(
     assert "cannot be read" in window.window.statusBar().currentMessage()
     assert not history.resume.isEnabled()
     shown: list[str] = []
-    window.reader.status_changed.connect(lambda info: shown.append(info.id))
+    window.rooms.run.reader.status_changed.connect(lambda info: shown.append(info.id))
     history.setCurrentIndex(rows[1])
     qtbot.waitUntil(lambda: "1" in shown)
 
