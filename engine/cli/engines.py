@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Self
 
 from engine.cli.output import NoAnswer, Refused
 from engine.interface import values
@@ -36,9 +37,30 @@ def open_engine(machine: str, if_lost: str = "") -> Iterator[Engine]:
         raise Refused(str(error)) from None
     try:
         with ExitStack() as stack:
+            closing = stack.enter_context(_Closing())
             yield remote_engine(found.name, _Connecting(found, stack).call)
+            closing.begin()
     except values.NotConnected as error:
         raise NoAnswer(f"{error} {if_lost}".rstrip()) from error
+
+
+class _Closing:
+    """Ignores Ctrl-C while a connection is closed: it comes too late to change the result."""
+
+    def __init__(self) -> None:
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def begin(self) -> None:
+        """Ignore it from now on, until the connection is closed."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
 
 
 class _Connecting:

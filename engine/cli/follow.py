@@ -14,11 +14,11 @@ from typing import Any, Self
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 
-from engine.cli.output import Exit, Interrupted, err, one_run_as_json, out, print_json
+from engine.cli.output import Exit, Interrupted, NoAnswer, err, one_run_as_json, out, print_json
 from engine.cli.progress import ProgressView
 from engine.cli.summary import print_failure, print_summary
 from engine.cli.watch import updates
-from engine.client import CommandFailed, RunInfo
+from engine.client import CommandFailed, NoSuchRun, RunInfo
 from engine.interface.engine import Engine
 from engine.interface.run_news import RunUpdate
 from engine.messages import commands
@@ -158,21 +158,23 @@ def follow_started_run(
 
     The end of the login session or of the terminal stops it too.
     """
-    handled = 0
+    handled, last = 0, None
     with ProgressView(engine.get_run(run_id).title) as view:
         for update in updates(engine, run_id, after=after, attempt=attempt):
+            last = update
             ctrl_c.show(view, update)
             if ctrl_c.count > handled and not update.state.is_over:
                 handled = ctrl_c.count
                 _stop(engine, run_id, view, now=handled > 1)
-    return report_end(engine, run_id, json=json)
+    return report_end(engine, run_id, last, json=json)
 
 
 def follow_active_run(engine: Engine, info: RunInfo, ctrl_c: CtrlC, *, json: bool) -> Exit:
     """Follow a run that was active before; Ctrl-C ends the following."""
-    run_id = info.id
+    run_id, last = info.id, None
     with ProgressView(info.title) as view:
         for update in updates(engine, run_id, after=-1, attempt=info.status.attempt):
+            last = update
             ctrl_c.show(view, update)
             if ctrl_c.count and not update.state.is_over:
                 again = call(f"attach {run_id}", engine.machine)
@@ -180,12 +182,20 @@ def follow_active_run(engine: Engine, info: RunInfo, ctrl_c: CtrlC, *, json: boo
                 if json:
                     print_run_as_json(engine, run_id)
                 return Exit.DONE
-    return report_end(engine, run_id, json=json)
+    return report_end(engine, run_id, last, json=json)
 
 
-def report_end(engine: Engine, run_id: str, *, json: bool) -> Exit:
-    """Print the end of a run, and return the exit code."""
-    info, details = engine.get_run(run_id), engine.read_details(run_id)
+def report_end(engine: Engine, run_id: str, last: RunUpdate | None, *, json: bool) -> Exit:
+    """Print the end of a run, and return the exit code; `last`: its last update.
+
+    Raises NoAnswer if its folder is gone.
+    """
+    try:
+        info, details = engine.get_run(run_id), engine.read_details(run_id)
+    except NoSuchRun:
+        reason = last.status.reason if last is not None else ""
+        text = f"The folder of run {run_id} was moved or deleted while it trained. {reason}"
+        raise NoAnswer(text.rstrip()) from None
     if json:
         print_json(one_run_as_json(info, details))
     else:

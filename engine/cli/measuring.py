@@ -44,5 +44,4 @@ def measure(
         case [result] if isinstance(result, kind):
             return result, end.number
         case _:
-            why = end.why or f"The measurement ended without a result: {end.last_words}"
-            raise NoAnswer(why)
+            raise NoAnswer(end.sentence)

@@ -82,8 +82,8 @@ def _try_strategies(
     end = engine.measure(request, take, cancelled)
     if cancelled.is_set():
         raise Cancelled
-    if end.why:
-        tell(ExaminationPart(Check("strategies", False, f"{end.why} {end.last_words}".rstrip())))
+    if end.exit_code:
+        tell(ExaminationPart(Check("strategies", False, end.sentence)))
     text = "\n\n".join(logs) or "nothing failed"
     tell(ExaminationPart(title="Logs of what failed", text=text))
 

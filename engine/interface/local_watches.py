@@ -29,6 +29,7 @@ from engine.runs.store.store_follower import StoreFollower
 from engine.runs.store.store_reader import MOST_EVENTS as MOST_STORED_EVENTS
 from engine.sweeps.report import SweepIndex
 from engine.system import paths
+from engine.system.program import call
 from engine.telemetry.helper_client import TelemetryStream
 from engine.telemetry.snapshot import Snapshot
 
@@ -54,7 +55,7 @@ N = TypeVar("N")
 
 
 class NoStore(OSError):
-    """The supervisor of a run has written no store; the text is a sentence."""
+    """The store of a run is missing or damaged; the text is a sentence."""
 
 
 def follow_run(
@@ -92,7 +93,11 @@ def watch_events(run: str, after: int, attempt: int) -> Generator[RunUpdate | No
         follower.skip_to(after)
         told = None
         while True:
-            update = _read_update(folder, follower, after)
+            try:
+                update = _read_update(folder, follower, after)
+            except sqlite3.DatabaseError as error:
+                text = f"The store of run {run}, in {folder}, cannot be read: {error}."
+                raise NoStore(f"{text} `{call(f'show {run}')}` says how the run is.") from error
             after = update.events[-1].seq if update.events else after
             yield None if update == told else update
             told = update._replace(events=[])

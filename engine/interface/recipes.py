@@ -105,14 +105,12 @@ def try_recipe(
         raise CannotStart(problems)
     answers: list[planning.Answer] = []
     end = engine.measure(planning.AskCheck(there, seconds), answers.append, cancelled)
-    found = CheckResult(spec.recipe, problem=end.why or "It ended without a result.")
+    found = CheckResult(spec.recipe, problem=end.sentence)
     match answers[-1:]:
         case [CheckResult() as result]:
             found = result
         case [planning.Refusal(text)]:
             found = replace(found, problem=text)
-        case _ if end.last_words:
-            found = replace(found, problem=f"{found.problem} {end.last_words}")
     if not engine.machine:
         return found
     if sent is None:

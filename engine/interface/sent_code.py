@@ -15,7 +15,7 @@ from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.interface.values import Code
 from engine.scripts.command import script_of
 from engine.spec import recipe_copy
-from engine.spec.local_modules import MOST_FILES, local_modules
+from engine.spec.local_modules import MOST_BYTES, MOST_FILES, local_modules
 from engine.spec.recipe_file import LARGEST_RECIPE, RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
@@ -57,9 +57,15 @@ def script_code(command: Sequence[str], folder: Path) -> tuple[Code, int]:
 
 
 def code_in(path: Path) -> Code:
-    """Return the recipe or script `path` with its local modules. Raises OSError."""
-    content = read_regular(path, LARGEST_RECIPE, follow_links=True)
-    return Code(path.name, content, local_modules(path, content))
+    """Return the recipe or script `path` with its local modules. Raises OSError, UnfitCode."""
+    content, left_out = read_regular(path, LARGEST_RECIPE, follow_links=True), list[str]()
+    modules = local_modules(path, content, left_out)
+    if left_out:
+        raise UnfitCode(
+            f"{left_out[0]}, which {path.name} imports, cannot be sent: at most {MOST_FILES} "
+            f"modules and {MOST_BYTES >> 20} MiB go to another machine. Copy its folder there."
+        )
+    return Code(path.name, content, modules)
 
 
 def code_of_run(folder: Path, spec: RunSpec) -> Code:

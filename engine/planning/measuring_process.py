@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,16 @@ class MeasuringEnd(NamedTuple):
 
     not_kept: str = ""
     """Why the result could not be kept, in a sentence."""
+
+    @property
+    def sentence(self) -> str:
+        """Why there is no result, if there is none."""
+        if self.why:
+            return self.why
+        if self.exit_code < 0:
+            name = signal.Signals(-self.exit_code).name
+            return f"The process that measured was ended by {name}."
+        return f"The process that measured has ended without a result. {self.last_words}".rstrip()
 
 
 class MeasuringProcess:

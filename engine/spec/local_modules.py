@@ -16,13 +16,16 @@ MOST_BYTES = 8 * 2**20
 """Limits of what is kept of one recipe's modules. What exceeds them is left out."""
 
 
-def local_modules(recipe: Path, source: bytes) -> dict[str, bytes]:
+def local_modules(
+    recipe: Path, source: bytes, left_out: list[str] | None = None
+) -> dict[str, bytes]:
     """Return the content of each module in the folder of `recipe` that `source`, or one of these
     modules, imports: by its path relative to the folder, with `/`.
 
     A module counts if Python would find it there: it has an import statement anywhere in the
     file, or a call of `import_module` with a constant name. Installed packages do not count.
-    Raises nothing: a module that cannot be read is left out.
+    Raises nothing: a module that cannot be read, or exceeds the limits, is left out; `left_out`
+    gets its path.
     """
     found: dict[str, bytes] = {}
     left = MOST_BYTES
@@ -47,6 +50,8 @@ def local_modules(recipe: Path, source: bytes) -> dict[str, bytes]:
                     continue
                 content = _content(file, left)
                 if content is None or len(found) == MOST_FILES:
+                    if left_out is not None:
+                        left_out.append(path)
                     continue
                 left -= len(content)
                 found[path] = content

@@ -41,7 +41,7 @@ def check(engine: Engine, recipe: str, options: RunOptions, *, seconds: float, j
 def _print(info: RecipeInfo, spec: RunSpec, found: CheckResult) -> None:
     console = out()
     what = {"torch": "PyTorch", "keras": "Keras"}.get(info.framework, info.framework)
-    names = ", ".join(f"{name}()" for name in found.functions)
+    names = ", ".join(f"{name}()" for name in info.functions)
     console.print(f"{info.path}: a {what} recipe with {names}.", soft_wrap=True)
     if found.settings:
         settings = ", ".join(f"{name}={value!r}" for name, value in found.settings.items())

@@ -15,8 +15,9 @@ import pytest
 from engine import client
 from engine.cli.commands.show import show
 from engine.cli.errors import report_errors
-from engine.cli.follow import CtrlC, follow_active_run, follow_started_run
+from engine.cli.follow import CtrlC, follow_active_run, follow_started_run, report_end
 from engine.cli.output import Interrupted, NoAnswer, format_bytes, format_duration
+from engine.cli.watch import updates
 from engine.interface.local_engine import LocalEngine
 from engine.messages import commands
 from engine.messages.commands import Command
@@ -292,6 +293,15 @@ def test_ctrl_c_leaves_an_attached_run_alone(
         os.kill(os.getpid(), signal.SIGINT)
         assert follow_active_run(ENGINE, client.get_run(run.id), ctrl_c, json=False) == 0
     assert f"Run {run.id} goes on" in capsys.readouterr().err
+
+
+def test_a_run_whose_folder_is_gone_at_its_end_has_failed_with_the_reason() -> None:
+    run = record_run(*RUNNING, STOPPED)
+    last = list(updates(ENGINE, run.id, after=0, attempt=1))[-1]
+    run.store.close()
+    run.folder.rename(run.folder.with_name("moved"))
+    with pytest.raises(NoAnswer, match=f"run {run.id} was moved or deleted.*{STOPPED.reason}"):
+        report_end(ENGINE, run.id, last, json=True)
 
 
 def test_ctrl_c_works_as_before_afterwards() -> None:

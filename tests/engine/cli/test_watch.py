@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from engine.cli.output import NoAnswer
 from engine.cli.watch import updates, wait_for_event
 from engine.interface import local_watches
 from engine.interface.local_engine import LocalEngine
+from engine.interface.local_watches import NoStore
 from engine.messages.events import (
     AttemptStarted,
     CheckpointSaved,
@@ -21,6 +23,7 @@ from engine.messages.events import (
 )
 from engine.processes.process import start_time
 from engine.runs.run_state import RunState
+from engine.runs.store.store_follower import StoreFollower
 from tests.support.recorded_runs import RUNNING, record_run
 from tests.support.sentences import sentence
 
@@ -103,3 +106,18 @@ def test_an_answer_that_does_not_come_ends_in_a_sentence(
     with pytest.raises(NoAnswer) as error:
         wait_for_event(ENGINE, run.id, CheckpointSaved, after=seq)
     assert said in str(error.value)
+
+
+def test_a_store_that_is_damaged_meanwhile_is_named_with_its_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = record_run(*RUNNING)
+    looks = updates(ENGINE, run.id, after=0, attempt=1)
+    next(looks)
+
+    def fail(_: StoreFollower) -> None:
+        raise sqlite3.DatabaseError("file is not a database")
+
+    monkeypatch.setattr(StoreFollower, "status", fail)
+    with pytest.raises(NoStore, match=f"store of run {run.id}, in .*file is not a database"):
+        list(looks)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from engine.client import CannotStart
 from engine.interface.encoding import Method
-from engine.interface.recipes import try_recipe
+from engine.interface.recipes import send_recipe, try_recipe
 from engine.planning.measuring_process import MeasuringEnd
 from engine.planning.results import CheckResult
 from engine.remote.remote_engine import remote_engine
@@ -74,3 +75,10 @@ def test_no_other_file_there_is_taken_for_one_of_here(
     assert tried(spec, CheckResult(f"{THERE}/mine.py", where=where)).where == ""
     digits = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
     assert tried(digits, CheckResult("digits", where=where)).where == ""
+
+
+def test_a_module_that_is_too_large_to_be_sent_is_refused_by_name(spec: RunSpec) -> None:
+    module = Path(spec.recipe).with_name("nets.py")
+    module.write_bytes(b"#" * (9 * 2**20))
+    with pytest.raises(CannotStart, match=r"nets\.py, which mine\.py imports, cannot be sent"):
+        send_recipe(remote_engine("gpus", lambda *_: pytest.fail("it was sent")), spec)

@@ -15,6 +15,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
+from engine.planning.measuring_process import MeasuringEnd
 from engine.planning.race import ROUGH
 from engine.planning.requests import Answer, AskMemory, AskRace, Refusal
 from engine.planning.results import Doing, MemoryEstimate, Race, Raced
@@ -169,3 +170,18 @@ def test_too_few_steps_are_refused(start: Callable[[bytes], subprocess.Popen[byt
     answer = _next(start(_request(ONE, steps=0)))
     assert isinstance(answer, Refusal)
     assert "at least 5" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (MeasuringEnd(-9), "The process that measured was ended by SIGKILL."),
+        (
+            MeasuringEnd(1, "no room"),
+            "The process that measured has ended without a result. no room",
+        ),
+        (MeasuringEnd(why="It is gone."), "It is gone."),
+    ],
+)
+def test_why_there_is_no_result(end: MeasuringEnd, said: str) -> None:
+    assert end.sentence == said

@@ -112,6 +112,18 @@ def test_calls_watches_and_the_round_trip(connect: Connect, run: RecordedRun) ->
     connection.engine.ping()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_there_leaves_no_temporary_folder(connect: Connect, number: int) -> None:
+    connection, followed = connect()
+    followed.wait_for_state(LinkState.CONNECTED)
+    folder = Path(connection.engine.make_folder().path)
+    assert folder.is_dir()
+    told = len(followed.statuses)
+    os.kill(connection.pid, number)
+    followed.wait_for_state(LinkState.CONNECTED, after=told)
+    assert not folder.exists()
+
+
 PRINTS = f"""
 import os, sys
 sys.path.insert(0, {str(PROJECT)!r})
