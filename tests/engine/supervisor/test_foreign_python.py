@@ -34,7 +34,7 @@ from torch import nn
 import main  # a module of the user, beside the recipe
 
 print("prefix:", sys.prefix)
-print("ours:", [name for name in ("PySide6", "rich", "tomli_w", "platformdirs", "tests")
+print("ours:", [name for name in ("PySide6", "rich", "tomli_w", "platformdirs")
                 if importlib.util.find_spec(name)])
 
 def model():
