@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -228,7 +227,7 @@ def test_nothing_is_left_of_a_run_in_a_control_group_if_all_its_parents_are_kill
     guardian = helper_of(info, "engine.processes.guardian")
     assert guardian is not None
     guardian.suspend()  # it must not see what is below the worker
-    template = json.loads((own_templates / "torch.json").read_text())["pid"]
+    template = int((own_templates / "torch.lock").read_text())
     for pid in (info.status.supervisor_pid, template, info.status.worker_pids[0]):
         os.kill(pid, signal.SIGKILL)
     wait_until_gone(info)

@@ -5,7 +5,6 @@ What they could not tell the supervisor lies beside the checkpoint, and the resu
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -303,7 +302,7 @@ def test_a_worker_in_native_code_that_holds_the_gil_is_killed_with_its_children(
     until(lambda: (tmp_path / "holds").exists(), "it holds the lock of Python")
     child = psutil.Process(int((tmp_path / "holds").read_text()))
     if also == "template":
-        os.kill(json.loads((own_templates / "torch.json").read_text())["pid"], signal.SIGKILL)
+        os.kill(int((own_templates / "torch.lock").read_text()), signal.SIGKILL)
     kill_supervisor(info)
     orphans_ended(info)
     until(lambda: not child.is_running(), "what it has started ends with it")

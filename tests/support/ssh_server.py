@@ -17,6 +17,7 @@ import psutil
 
 from engine.processes.process import PROJECT
 from engine.system.paths import HOME_VARIABLE
+from engine.templates.differences import read_at_import
 from engine.templates.protocol import FOLDER_VARIABLE
 from tests.support.runs import processes_below
 
@@ -63,8 +64,10 @@ class SshServer:
     def command(self, home: Path) -> str:
         """Return what starts Traindeck there, with the data folder `home`."""
         variables = {HOME_VARIABLE: str(home), "PYTHONPATH": str(PROJECT)}
-        # A template of its own would stay for a while after the test.
+        # A template of its own would stay for a while after the test; one that was started with
+        # other variables would let the runs of later tests start cold.
         variables |= {name: os.environ[name] for name in (FOLDER_VARIABLE,) if name in os.environ}
+        variables |= read_at_import(os.environ)
         words = [f"{name}={value}" for name, value in variables.items()]
         return shlex.join(["env", *words, sys.executable, str(PROJECT / "main.py")])
 

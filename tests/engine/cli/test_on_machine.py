@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -145,6 +146,7 @@ def in_terminal(
 
     pid, terminal = pty.fork()
     if not pid:  # the child, whose terminal this is
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests in the background ignore it
         os.execv(sys.executable, [sys.executable, str(PROJECT / "main.py"), *words])
     shown = b""
     try:
