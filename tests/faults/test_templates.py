@@ -158,7 +158,7 @@ def test_a_run_that_waits_for_a_template_ends_at_once(own_templates: Path) -> No
     os.kill(client.get_run(terminated).status.supervisor_pid, signal.SIGTERM)
     os.kill(client.get_run(killed).status.supervisor_pid, signal.SIGKILL)
     infos = [client.get_run(run_id) for run_id in runs]
-    delete_folder(infos[-1])
+    delete_folder(infos[-1].folder)
     for info in infos:
         wait_until_gone(info, AT_ONCE)
     print(f"four ends of a run that waits for its template: {time.monotonic() - begun:.2f} s")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from engine.system import machines, paths
 from engine.system.machines import RemoteMachine
 from gui.app import AppController
 from tests.support.recorded_runs import SPEC
+from tests.support.runs import delete_folder
 
 MACHINE = RemoteMachine(name="gpus", destination="me@gpus")
 SERVE = (sys.executable, str(PROJECT / "main.py"), "serve", "NONCE")
@@ -43,7 +43,7 @@ def as_before(app: AppController, qtbot: QtBot) -> Iterator[None]:
     with suppress(machines.CannotChange):
         machines.remove("gpus")
     app.machines.read_again()
-    shutil.rmtree(paths.home() / "runs", ignore_errors=True)
+    delete_folder(paths.home() / "runs")
     app.form.heading.kind.recipe.setChecked(True)
     app.form.environment.combo.setCurrentIndex(0)
     app.form.load(SPEC)

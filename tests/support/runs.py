@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -190,12 +190,18 @@ def end_runs() -> None:
             client.end_orphans(info.id, now=True)
 
 
-def delete_folder(info: RunInfo) -> None:
-    """Delete the folder of a run, again if the run has written into it meanwhile."""
+def delete_folder(folder: Path) -> None:
+    """Delete the folder of a run, also while a window, a thread or a process writes into it.
+
+    It is gone at once for everybody who looks; what makes it anew meanwhile loses it again.
+    """
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while info.folder.exists():
-        assert time.monotonic() < deadline, f"{info.folder} comes again and again"
-        shutil.rmtree(info.folder, ignore_errors=True)
+    while folder.exists():
+        assert time.monotonic() < deadline, f"{folder} comes again and again"
+        with tempfile.TemporaryDirectory(
+            dir=folder.parent.parent, ignore_cleanup_errors=True
+        ) as aside:
+            folder.rename(Path(aside) / folder.name)
 
 
 def _is_alive(process: psutil.Process) -> bool:

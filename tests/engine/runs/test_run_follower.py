@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -17,6 +16,7 @@ from engine.runs.run_follower import Output, RunCursor, RunFollower, RunNews
 from engine.runs.run_state import RunState
 from engine.spec.spec_file import FILE_NAME as SPEC
 from tests.support.recorded_runs import RecordedRun
+from tests.support.runs import delete_folder
 
 
 class Reader:
@@ -115,7 +115,7 @@ def test_only_what_is_wanted_is_read_and_it_may_change(run: RecordedRun) -> None
     ("damage", "told"),
     [
         (lambda run: (run.folder / SPEC).write_bytes(bytes(range(256))), "cannot be read: "),
-        (lambda run: shutil.rmtree(run.folder), "was deleted, or is in the trash."),
+        (lambda run: delete_folder(run.folder), "was deleted, or is in the trash."),
     ],
     ids=["damaged", "gone"],
 )

@@ -46,6 +46,7 @@ from engine.supervisor.inbox import InboxItem, MachineLost, MemoryMeasured, Mess
 from engine.supervisor.supervisor import MOST_LOSSES, PASSING_SECONDS, Supervisor
 from tests.engine.supervisor.conftest import MakeRun
 from tests.support.recorded_runs import save_checkpoint, this_process_supervises
+from tests.support.runs import delete_folder
 from tests.support.scripted_pool import (
     Line,
     Worker,
@@ -719,7 +720,7 @@ def test_a_heartbeat_is_one_only_while_the_store_tells_what_happens(make_run: Ma
 
 def test_a_deleted_folder_ends_the_run_and_no_restart_is_tried(make_run: MakeRun) -> None:
     run = make_run(max_restarts=5)
-    run.script(5, lambda _: shutil.rmtree(run.folder))
+    run.script(5, lambda _: delete_folder(run.folder))
     ended = run.train()
     assert ended.state == "failed"
     assert sentence("was-deleted-or-moved-nothing-more") in ended.reason
@@ -866,7 +867,7 @@ def test_a_run_that_is_stopped_in_the_queue_starts_no_worker(make_run: MakeRun) 
 def test_a_run_whose_folder_is_deleted_in_the_queue_ends(make_run: MakeRun) -> None:
     run = make_run(queue="always")
     ahead(run, ("cpu:0",))
-    run.clock.after(30.0, lambda: shutil.rmtree(run.folder))
+    run.clock.after(30.0, lambda: delete_folder(run.folder))
     assert run.train().state == "stopped"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -13,6 +11,7 @@ from engine.sweeps import sweep as sweeps
 from engine.system import paths
 from tests.gui.conftest import OpenApp
 from tests.support.made_sweeps import make_sweep
+from tests.support.runs import delete_folder
 
 LONG = 300_000
 
@@ -96,7 +95,7 @@ def test_the_run_of_a_trial_is_opened_and_a_deleted_one_is_said(
     app.window.show_page("sweeps")
     page = app.rooms.sweeps.page
     qtbot.waitUntil(lambda: page.shown is not None, timeout=LONG)
-    shutil.rmtree(paths.run_folder("2"))
+    delete_folder(paths.run_folder("2"))
     page.table.point_to(1)
     QTest.keyClick(page.table, Qt.Key.Key_Return)
     assert app.window.statusBar().currentMessage() == "Run 2 was deleted."

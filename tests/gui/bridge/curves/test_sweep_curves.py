@@ -15,6 +15,7 @@ from gui.bridge.curves import sweep_curves
 from gui.bridge.curves.sweep_curves import SweepCurves, SweepLines
 from tests.support.made_sweeps import make_sweep
 from tests.support.recorded_runs import record_epochs
+from tests.support.runs import delete_folder
 
 
 def read(curves: SweepCurves, report: SweepReport, qtbot: QtBot) -> SweepLines:
@@ -46,7 +47,7 @@ def test_runs_that_were_deleted_have_no_curve(qtbot: QtBot) -> None:
     report = SweepReader(make_sweep(3)).read()
     best = report.summary.best
     assert best is not None
-    shutil.rmtree(paths.run_folder(best.run))
+    delete_folder(paths.run_folder(best.run))
     lines = read(SweepCurves(Background()), report, qtbot)
     assert lines.points is None
     assert len(lines.others) == 2
@@ -87,7 +88,7 @@ def test_a_run_that_was_training_when_it_was_read_is_read_again_at_its_end(qtbot
     curves = SweepCurves(Background())
     lines = read(curves, msgspec.structs.replace(over, trials=training), qtbot)
     assert sorted(steps.tolist() for steps, _ in lines.others) == [[10], [10, 20, 30]]
-    shutil.rmtree(runs[0])
+    delete_folder(runs[0])
     for run in runs:
         run.with_name(f"{run.name}-whole").rename(run)
     lines = read(curves, over, qtbot)
