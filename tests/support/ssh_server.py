@@ -63,11 +63,11 @@ class SshServer:
 
     def command(self, home: Path) -> str:
         """Return what starts Traindeck there, with the data folder `home`."""
-        variables = {HOME_VARIABLE: str(home), "PYTHONPATH": str(PROJECT)}
-        # A template of its own would stay for a while after the test; one that was started with
-        # other variables would let the runs of later tests start cold.
+        # The runs of later tests would start cold by a template with other variables.
+        variables = read_at_import(os.environ)
+        variables |= {HOME_VARIABLE: str(home), "PYTHONPATH": str(PROJECT)}
+        # A template of its own would stay for a while after the test.
         variables |= {name: os.environ[name] for name in (FOLDER_VARIABLE,) if name in os.environ}
-        variables |= read_at_import(os.environ)
         words = [f"{name}={value}" for name, value in variables.items()]
         return shlex.join(["env", *words, sys.executable, str(PROJECT / "main.py")])
 
