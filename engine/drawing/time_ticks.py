@@ -22,13 +22,14 @@ def spacing(width: float, most: int) -> float:
     if min_spacing < 1:
         decade = 10.0 ** math.floor(math.log10(max(min_spacing, 1e-6)))
         return next(part * decade for part in (1, 2, 5, 10) if part * decade >= min_spacing * 0.999)
-    return next((each for each in _SPACINGS if each >= min_spacing), _SPACINGS[-1])
+    longest = _SPACINGS[-1] * 10 ** math.ceil(math.log10(max(min_spacing / _SPACINGS[-1], 1.0)))
+    return next((each for each in _SPACINGS if each >= min_spacing), longest)
 
 
 def ticks(low: float, high: float, every: float, *, wall: bool) -> list[float]:
     """Return the multiples of `every` between `low` and `high`; with `wall`, counted from
     midnight."""
-    shift = time.localtime(low).tm_gmtoff if wall else 0
+    shift = units.utc_offset(low) if wall else 0
     first, last = math.ceil((low + shift) / every), math.floor((high + shift) / every)
     return [number * every - shift for number in range(first, last + 1)]
 
@@ -45,7 +46,9 @@ def duration(seconds: float, every: float) -> str:
 
 def clock(seconds: float, every: float) -> str:
     """Return `14:02` or `14:02:30`; the date where the tick is a midnight."""
-    local = time.localtime(seconds)
+    local = units.local_time(seconds)
+    if local is None:
+        return units.UNKNOWN
     if every >= _DAY or (local.tm_hour, local.tm_min, local.tm_sec) == (0, 0, 0):
         return f"{local.tm_mday} {_MONTHS[local.tm_mon - 1]}"
     if every < 1:

@@ -67,9 +67,10 @@ def histogram_event(
     histogram = HistogramProto(
         min=edges[0],
         max=edges[-1],
-        num=math.fsum(counts),
-        sum=math.fsum(middle * count for middle, count in weighted),
-        sum_squares=math.fsum(middle**2 * count for middle, count in weighted),
+        # Sums that overflow or are undefined stay floats: the outermost edges may be infinite.
+        num=sum(counts),
+        sum=sum(middle * count for middle, count in weighted),
+        sum_squares=sum(middle * middle * count for middle, count in weighted),
         # A bucket is told by its upper limit: an empty one in front tells where the first begins.
         bucket_limit=edges,
         bucket=[0.0, *counts],

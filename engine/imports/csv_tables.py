@@ -26,6 +26,7 @@ from engine.imports.found_run import (
     FoundRun,
     Progress,
     readable,
+    seconds_of,
 )
 from engine.runs.run_notes import tags_of
 from engine.runs.table.csv_text import unsafe
@@ -41,12 +42,14 @@ _STEP_NAMES = ("step", "_step", "global_step", "steps", "iteration", "iter", "ep
 _TIME_NAMES = ("unix_time", "wall_time", "wall time", "_timestamp", "timestamp", "time")
 _SERIES_NAMES = ("series", "tag", "metric")
 _RUN_NAMES = ("run", "run_id", "run_name")
-_WANDB_STEPS = (*_STEP_NAMES, "relative time (process)", "relative time (wall)")
-_WANDB_COLUMN = re.compile(r"(.+?) - (.+?)(__MIN|__MAX)?")
+_WANDB_ELAPSED = ("relative time (process)", "relative time (wall)")
+_WANDB_TIMES = (*_WANDB_ELAPSED, "wall time")
+_WANDB_STEP = " - _step"
+_WANDB_COLUMN = re.compile(r"(.+) - (.+?)(__MIN|__MAX)?")
+"""Names of runs hold dashes more often than those of metrics."""
+
 _TENSORBOARD_FILE = re.compile(r"run-(.+)-tag-(.+)")
 _DIRECTION = "direction."
-_MILLISECONDS = 1e11
-"""A larger time counts milliseconds: in seconds it is thousands of years away."""
 
 
 class ColumnNames(msgspec.Struct, frozen=True):
@@ -145,13 +148,13 @@ class _Table:
             self._values = {columns.index(lower["value"]): ("", series)}
         else:
             self._default_run = path.stem
+        self._steps_of: dict[str, int] = {}
+        """The column of the steps of each run, in a table of W&B over the time."""
+
+        self._is_elapsed = False
         if not given_any and _is_wandb(columns):
             guess = ColumnNames(step=columns[0], run="")
-            for place, column in enumerate(columns[1:], 1):
-                match = _WANDB_COLUMN.fullmatch(column)
-                if match and not match[3]:
-                    self._values[place] = match[1], match[2]
-            self._remark_of_ranges()
+            self._read_wandb_header()
         else:
             guess = _guess(lower, names)
         if not guess.step:
@@ -162,6 +165,8 @@ class _Table:
         place_of = {name: place for place, name in reversed(list(enumerate(columns)))}
         self._step = place_of[guess.step]
         self._time = place_of[guess.time] if guess.time else -1
+        if self._steps_of:
+            self._time = 0
         self._run = place_of[guess.run] if guess.run else -1
         self._series = place_of[guess.series] if guess.series else -1
         if guess.series:
@@ -190,15 +195,22 @@ class _Table:
 
     def finish(self) -> dict[str, FoundRun]:
         """Return the runs by the text that names them. Raises CannotImport without a point."""
-        if not self.points:
-            raise CannotImport(f"{self._path} holds no points.")
         texts = [self._columns[place] for place in sorted(self._texts)]
         for run in self._runs.values():
+            run.finish()
+        runs = {name: run for name, run in self._runs.items() if run.points}
+        for name in self._runs.keys() - runs.keys():
+            self._remarks += [f"{name}: {text}" for text in self._runs[name].remarks]
+        if not runs:
+            raise CannotImport(f"{self._path} holds no points. {' '.join(self._remarks)}".rstrip())
+        for run in runs.values():
+            if self._is_elapsed:
+                run.end_at(self._written)
             if texts:
                 run.remark(f"These columns hold no numbers and are left out: {_listed(texts)}.")
             for text in self._remarks:
                 run.remark(text)
-        return self._runs
+        return runs
 
     def _add_long(self, number: int, line: list[str]) -> None:
         series = unsafe(line[self._series].strip())
@@ -215,10 +227,12 @@ class _Table:
         filled = [place for place in self._values if line[place].strip()]
         if not filled:
             return
-        run, step, time = self._place(number, line)
+        run, step, time = ("", 0, 0.0) if self._steps_of else self._place(number, line)
         for place in filled:
             if place in self._texts:
                 continue
+            if self._steps_of:
+                run, step, time = self._place(number, line, self._steps_of[self._values[place][0]])
             value = self._number(line[place])
             if value is None:
                 if place in self._numbers:
@@ -229,16 +243,17 @@ class _Table:
             of_run, series = self._values[place]
             self._add_point(of_run or run, readable(series), step, time, value)
 
-    def _place(self, number: int, line: list[str]) -> tuple[str, int, float]:
-        text = line[self._step]
+    def _place(self, number: int, line: list[str], column: int = -1) -> tuple[str, int, float]:
+        column = self._step if column < 0 else column
+        text = line[column]
         value = self._number(text)
-        if value is None or not math.isfinite(value) or not value.is_integer() or value < 0:
+        if value is None or not math.isfinite(value) or not value.is_integer():
             raise CannotImport(
-                f"{self._path}, line {number}: the step ({self._columns[self._step]}) must be a "
-                f"whole number from 0 on, not {_quoted(text)}."
+                f"{self._path}, line {number}: the step ({self._columns[column]}) must be a "
+                f"whole number, not {_quoted(text)}."
             )
         run = line[self._run].strip() if self._run >= 0 else ""
-        # Through a double, a step above 2^53 would change: those are refused by the run.
+        # Through a double, a step above 2^53 would change: the run leaves those out.
         return run or self._default_run, int(value), self._moment(number, line)
 
     def _moment(self, number: int, line: list[str]) -> float:
@@ -246,6 +261,8 @@ class _Table:
         if not text:
             return self._written
         value = self._number(text)
+        if self._is_elapsed and value is not None and math.isfinite(value):
+            return value
         if value is None:
             try:
                 return datetime.fromisoformat(text).timestamp()
@@ -254,7 +271,11 @@ class _Table:
                     f"{self._path}, line {number}: {_quoted(text)} is no time: write seconds since "
                     "1970, or 2026-01-31 14:02:11."
                 ) from None
-        return value / 1000 if abs(value) > _MILLISECONDS else value
+        moment = seconds_of(value)
+        if moment is None:
+            text = "Times that are no dates are replaced by that of the file."
+            self._remarks += [text] * (text not in self._remarks)
+        return self._written if moment is None else moment
 
     def _add_point(self, run: str, series: str, step: int, time: float, value: float) -> None:
         found = self._runs.get(run)
@@ -279,7 +300,30 @@ class _Table:
             "number."
         )
 
-    def _remark_of_ranges(self) -> None:
+    def _read_wandb_header(self) -> None:
+        """Find run and series of each column, which is named `RUN - SERIES`."""
+        columns = self._columns
+        stepped = {
+            name.removesuffix(_WANDB_STEP): place
+            for place, name in enumerate(columns)
+            if name.endswith(_WANDB_STEP)
+        }
+        runs = sorted(stepped, key=len, reverse=True)
+        for place, column in enumerate(columns[1:], 1):
+            match = _WANDB_COLUMN.fullmatch(column)
+            if not match or match[3] or place in stepped.values():
+                continue
+            run = next((each for each in runs if column.startswith(f"{each} - ")), match[1])
+            self._values[place] = run, column.removeprefix(f"{run} - ")
+        first = columns[0].casefold()
+        if first in _WANDB_TIMES:
+            self._is_elapsed = first in _WANDB_ELAPSED
+            if lacking := sorted({run for run, _ in self._values.values()} - stepped.keys()):
+                raise CannotImport(
+                    f"{self._path} tells times ({columns[0]}) and no steps: it has no column "
+                    f"{lacking[0] + _WANDB_STEP!r}. Export it from W&B with the step as its X axis."
+                )
+            self._steps_of = stepped
         if any(column.endswith(("__MIN", "__MAX")) for column in self._columns):
             self._remarks.append("The columns __MIN and __MAX of W&B are left out.")
 
@@ -295,7 +339,7 @@ def _is_tensorboard(lower: dict[str, str]) -> bool:
 def _is_wandb(columns: Sequence[str]) -> bool:
     return (
         len(columns) > 1
-        and columns[0].casefold() in _WANDB_STEPS
+        and columns[0].casefold() in (*_STEP_NAMES, *_WANDB_TIMES)
         and all(_WANDB_COLUMN.fullmatch(column) for column in columns[1:])
     )
 

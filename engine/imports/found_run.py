@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ from engine.spec.metric_direction import Direction
 LARGEST_STEP = 2**53
 """Steps are drawn as doubles."""
 
+UNDRAWABLE_STEP = "a step below 0 or above 2^53, which cannot be drawn"
+
 MOST_POINTS = 50_000_000
 """Points of one import: about 1.2 GB of memory while it is read."""
 
@@ -23,6 +26,10 @@ MOST_SETTINGS = 1_000
 MOST_RUNS = 1_000
 LONGEST_NAME = 300
 LONGEST_SETTING = 2_000
+_MOST_NAMED = 5
+_UNITS = (1.0, 1e3, 1e6, 1e9)
+_LARGEST_MOMENT = 1e11
+"""Seconds until the year 5138. The units are so far apart that each date has one of them."""
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that were read, and of all. It may raise to cancel."""
@@ -44,13 +51,16 @@ class Columns:
         self.times.append(time)
         self.values.append(value)
 
-    def drop_from(self, step: int) -> None:
-        """Leave out the points from `step` on."""
-        kept = [place for place, each in enumerate(self.steps) if each < step]
-        if len(kept) < len(self.steps):
+    def drop_from(self, step: int, end: int) -> int:
+        """Leave out those of the first `end` points that are at `step` or later; return how many
+        these are."""
+        kept = [place for place, each in enumerate(self.steps) if each < step or place >= end]
+        dropped = len(self.steps) - len(kept)
+        if dropped:
             for name in ("steps", "times", "values"):
                 column = getattr(self, name)
                 setattr(self, name, array(column.typecode, [column[place] for place in kept]))
+        return dropped
 
     def sorted(self) -> tuple[list[int], list[float], list[float]]:
         """Return steps, times and values by ascending step; equal ones keep their order."""
@@ -105,17 +115,20 @@ class FoundRun:
         self.remarks: list[str] = []
         """What is left out, in sentences."""
 
+        self._left_out: dict[str, Counter[str]] = {}
+        """How much is left out of each series, by what it has."""
+
     def add(self, series: str, step: int, time: float, value: float) -> None:
-        """Add a point. Raises CannotImport."""
+        """Add a point; one at a step that cannot be drawn is left out, and counted. Raises
+        CannotImport."""
+        if not 0 <= step <= LARGEST_STEP:
+            self.leave_out(UNDRAWABLE_STEP, series)
+            return
         columns = self.series.get(series)
         if columns is None:
             if len(self.series) >= MOST_SERIES:
                 raise CannotImport(f"{self.source} has more than {MOST_SERIES:,} series.")
             columns = self.series[series] = Columns()
-        if not 0 <= step <= LARGEST_STEP:
-            raise CannotImport(f"{self.source} has a point of {series!r} at the step {step}.")
-        if not math.isfinite(time):
-            raise CannotImport(f"{self.source} has a point of {series!r} at the time {time}.")
         columns.add(step, time, value)
 
     def set(self, name: str, value: Setting) -> None:
@@ -132,10 +145,39 @@ class FoundRun:
         if text not in self.remarks:
             self.remarks.append(text)
 
+    def leave_out(self, what: str, series: str, count: int = 1) -> None:
+        """Count what is left out of a series because of `what` it has."""
+        self._left_out.setdefault(what, Counter())[series] += count
+
+    def finish(self) -> None:
+        """Say what was left out."""
+        for what, counts in self._left_out.items():
+            named = [f"{series} ({count:,})" for series, count in counts.most_common(_MOST_NAMED)]
+            more = len(counts) - len(named)
+            further = f" and of {more:,} more series" if more else ""
+            self.remark(f"{counts.total():,} left out with {what}: {', '.join(named)}{further}.")
+        self._left_out.clear()
+
+    def end_at(self, moment: float) -> None:
+        """Shift the times, which tell how long the run lasted, so that the last is `moment`."""
+        last = max((max(each.times) for each in self.series.values()), default=0.0)
+        for each in self.series.values():
+            each.times = array("d", [moment - last + time for time in each.times])
+
     @property
     def points(self) -> int:
         """The number of points."""
         return sum(len(columns.steps) for columns in self.series.values())
+
+
+def seconds_of(moment: float) -> float | None:
+    """Return seconds since 1970 of a moment in s, ms, us or ns; None if it is no such moment."""
+    if not math.isfinite(moment):
+        return None
+    for unit in _UNITS:
+        if abs(moment / unit) < _LARGEST_MOMENT:
+            return moment / unit
+    return None
 
 
 def readable(name: str) -> str:

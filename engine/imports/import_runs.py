@@ -41,13 +41,18 @@ def import_runs(
     """Make runs of event files, of folders with logs, and of CSV files.
 
     `columns` says what the columns of a CSV file mean, `origin` what the runs say of the path from
-    which they came. Raises CannotImport: then nothing was imported, and so it is if `progress`
-    raises.
+    which they came. A log or table that cannot be read is named among the remarks, and the others
+    are imported. Raises CannotImport: then nothing was imported, and so it is if `progress` raises.
     """
     paths.remove_staged(LEFTOVER_SECONDS)
     staged: list[Path] = []
     try:
-        found = _merged(run for source in sources for run in _read(source, columns, progress))
+        problems: list[str] = []
+        found = _merged(
+            run for source in sources for run in _read(source, columns, progress, problems)
+        )
+        if not found:
+            raise CannotImport(_first(problems))
         if len(found) > MOST_RUNS:
             raise CannotImport(
                 f"These are {len(found):,} runs: import at most {MOST_RUNS:,} at once."
@@ -63,7 +68,8 @@ def import_runs(
         for run in found:
             run.source = origin(run.source)
             staged.append(new_runs.stage(run, tick))
-        return Imported(_adopt(staged), points, _remarks(found))
+        refused = [_first(problems)] if problems else []
+        return Imported(_adopt(staged), points, [*refused, *_remarks(found)])
     except OSError as error:
         raise CannotImport(_why(error)) from error
     except sqlite3.Error as error:
@@ -86,7 +92,10 @@ def _adopt(staged: Sequence[Path]) -> list[str]:
     return [folder.name for folder in runs]
 
 
-def _read(source: Path, columns: ColumnNames | None, progress: Progress) -> Iterable[FoundRun]:
+def _read(
+    source: Path, columns: ColumnNames | None, progress: Progress, problems: list[str]
+) -> Iterable[FoundRun]:
+    """Yield the runs of a source; add a sentence to `problems` for each part that has none."""
     source = source.absolute()
     if not source.exists():
         raise CannotImport(f"There is no file or folder {source}.")
@@ -95,26 +104,26 @@ def _read(source: Path, columns: ColumnNames | None, progress: Progress) -> Iter
     def tell(path: Path) -> Callable[[int, int], None]:
         return lambda done, total: progress(path.name, done, total)
 
+    logs: dict[Path, list[Path]] = {}
     if source.is_dir():
         logs, tables = _content(source)
-        for folder, files in logs.items():
-            relative = folder.relative_to(source).as_posix()
-            name = source.name if relative == "." else relative
-            yield _with_points(tensorboard_logs.read_log(name, files, folder, tell(folder)))
-        problems = []
-        for path in tables:
-            try:
-                yield from csv_tables.read_csv(path, names, tell(path))
-            except CannotImport as error:  # all files at fault are named at once
-                problems.append(str(error))
-        if problems:
-            raise CannotImport(_first(problems))
     elif tensorboard_logs.is_event_file(source):
-        name = source.parent.name
-        yield _with_points(tensorboard_logs.read_log(name, [source], source, tell(source)))
+        logs, tables = {source: [source]}, []
     else:
         _check_table(source)
-        yield from csv_tables.read_csv(source, names, tell(source))
+        tables = [source]
+    for place, files in logs.items():
+        relative = place.relative_to(source).as_posix()
+        name = relative if relative != "." else (source if source.is_dir() else source.parent).name
+        try:
+            yield _with_points(tensorboard_logs.read_log(name, files, place, tell(place)))
+        except (CannotImport, OSError) as error:  # all that are at fault are named at once
+            problems.append(_why(error))
+    for table in tables:
+        try:
+            yield from csv_tables.read_csv(table, names, tell(table))
+        except (CannotImport, OSError) as error:
+            problems.append(_why(error))
 
 
 def files_of(source: Path) -> list[Path]:
@@ -195,6 +204,8 @@ def _remarks(runs: Sequence[FoundRun]) -> list[str]:
     return [f"{run.name}: {text}" for run in runs for text in run.remarks]
 
 
-def _why(error: OSError) -> str:
+def _why(error: CannotImport | OSError) -> str:
+    if isinstance(error, CannotImport):
+        return str(error)
     where = f"{error.filename}: " if error.filename else ""
     return f"The import has failed: {where}{short_reason(error)}."

@@ -17,12 +17,15 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from engine.exports.tensorboard_events import EXACT_VALUE, METRIC_DIRECTIONS
 from engine.imports.event_records import DamagedRecord
 from engine.imports.found_run import (
+    LARGEST_STEP,
     LONGEST_NAME,
     MOST_SERIES,
+    UNDRAWABLE_STEP,
     FoundHistogram,
     FoundImage,
     FoundRun,
     readable,
+    seconds_of,
 )
 from engine.spec.field_info import Setting
 from engine.spec.metric_direction import DIRECTIONS
@@ -38,8 +41,17 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _NUMBERS = {
     types_pb2.DT_FLOAT: ("f", "float_val"),
     types_pb2.DT_DOUBLE: ("d", "double_val"),
+    types_pb2.DT_HALF: ("e", "half_val"),
+    types_pb2.DT_BFLOAT16: ("H", "half_val"),
+    types_pb2.DT_INT8: ("b", "int_val"),
+    types_pb2.DT_INT16: ("h", "int_val"),
     types_pb2.DT_INT32: ("i", "int_val"),
     types_pb2.DT_INT64: ("q", "int64_val"),
+    types_pb2.DT_UINT8: ("B", "int_val"),
+    types_pb2.DT_UINT16: ("H", "int_val"),
+    types_pb2.DT_UINT32: ("I", "uint32_val"),
+    types_pb2.DT_UINT64: ("Q", "uint64_val"),
+    types_pb2.DT_BOOL: ("?", "bool_val"),
 }
 """By type of a tensor: the letter of its packed numbers, and the field of those that are not."""
 
@@ -49,6 +61,11 @@ class LogReader:
 
     def __init__(self, run: FoundRun) -> None:
         self._run = run
+        self._is_ours = self._has_started = False
+        self._before_file: dict[str, int] = {}
+        """How many points of each series the files before this one held."""
+
+        self._written = 0.0
         self._plugins: dict[str, str] = {}
         """By tag: only the first value of a tag names its plugin."""
 
@@ -56,20 +73,34 @@ class LogReader:
         self._left_out: dict[str, None] = {}
         self.points = 0
 
+    def begin_file(self, written: float, *, is_ours: bool) -> None:
+        """Go on with the next file. `written`: when it was written, in seconds since 1970.
+
+        A file of ours tells readers to drop points of its own; in another one, the first start of
+        a session drops only those of earlier files.
+        """
+        self._written, self._is_ours, self._has_started = written, is_ours, is_ours
+        self._before_file = {name: len(each.steps) for name, each in self._run.series.items()}
+
     def read(self, event: Event) -> None:
         """Add one event. Raises DamagedRecord and CannotImport."""
         if event.session_log.status == SessionLog.START:
             self._drop_from(event.step)
+        time = seconds_of(event.wall_time)
+        if time is None:
+            self._run.remark("Times that are no dates are replaced by that of the file.")
+            time = self._written
         for value in event.summary.value:
-            self._read_value(value, event.step, event.wall_time)
+            self._read_value(value, event.step, time)
 
     def finish(self) -> None:
         """Say what was left out."""
+        self._run.finish()
         if self._left_out:
             names = list(self._left_out)
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
             shown = ", ".join(names[:5])
-            self._run.remark(f"Neither points, images nor histograms, left out: {shown}{more}.")
+            self._run.remark(f"No single numbers, images or histograms, left out: {shown}{more}.")
 
     def _read_value(self, value: Summary.Value, step: int, time: float) -> None:
         tag = readable(value.tag)
@@ -126,7 +157,8 @@ class LogReader:
                 f"Images after the first {MOST_IMAGE_BYTES // 2**20} MiB are left out."
             )
             return
-        if step < 0:
+        if not 0 <= step <= LARGEST_STEP:
+            self._run.leave_out(UNDRAWABLE_STEP, tag)
             return
         self._image_bytes += len(png)
         width, height = struct.unpack(">II", png[16:24])
@@ -144,16 +176,23 @@ class LogReader:
                 [a + b for a, b in zip(counts[::2], counts[1::2], strict=True)],
             )
         is_whole = bool(counts) and all(a <= b for a, b in itertools.pairwise(edges))
-        if is_whole and step >= 0:
-            self._run.histograms.append(FoundHistogram(tag, step, time, edges, counts))
+        if not is_whole:
+            self._run.leave_out("a histogram without bins", tag)
+        elif not 0 <= step <= LARGEST_STEP:
+            self._run.leave_out(UNDRAWABLE_STEP, tag)
         else:
-            self._run.remark(f"Histograms without bins are left out: {tag}.")
+            self._run.histograms.append(FoundHistogram(tag, step, time, edges, counts))
 
     def _drop_from(self, step: int) -> None:
         """A program has begun again at `step`: what it has written from there on is void."""
         run = self._run
-        for columns in run.series.values():
-            columns.drop_from(step)
+        for name, columns in run.series.items():
+            end = len(columns.steps) if self._has_started else self._before_file.get(name, 0)
+            if (dropped := columns.drop_from(step, end)) and not self._is_ours:
+                run.leave_out("a step that a later session trained again", name, dropped)
+        is_again, self._has_started = self._has_started or bool(self._before_file), True
+        if not is_again:
+            return
         run.images = [each for each in run.images if each.step < step]
         run.histograms = [each for each in run.histograms if each.step < step]
         self._image_bytes = sum(len(each.png) for each in run.images)
@@ -195,12 +234,20 @@ def _numbers(tensor: TensorProto) -> list[float]:
     if tensor.dtype not in _NUMBERS:
         return []
     letter, field = _NUMBERS[tensor.dtype]
-    if not tensor.tensor_content:
+    packed = tensor.tensor_content
+    if not packed and field != "half_val":
         return [float(each) for each in getattr(tensor, field)]
-    count, rest = divmod(len(tensor.tensor_content), struct.calcsize(letter))
+    if not packed:  # the bits of 16-bit floats, as whole numbers
+        packed = b"".join(struct.pack("<H", bits & 0xFFFF) for bits in tensor.half_val)
+    count, rest = divmod(len(packed), struct.calcsize(letter))
     if rest:
         raise DamagedRecord("a tensor has a part of a number")
-    return [float(each) for each in struct.unpack(f"<{count}{letter}", tensor.tensor_content)]
+    numbers = struct.unpack(f"<{count}{letter}", packed)
+    if tensor.dtype == types_pb2.DT_BFLOAT16:  # the upper half of a 32-bit float
+        numbers = struct.unpack(
+            f"<{count}f", struct.pack(f"<{count}I", *(n << 16 for n in numbers))
+        )
+    return [float(each) for each in numbers]
 
 
 def _legacy_histogram(histogram: HistogramProto) -> tuple[list[float], list[float]]:

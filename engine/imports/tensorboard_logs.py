@@ -13,6 +13,7 @@ MOST_FILES = 20_000
 
 _DEEPEST = 20
 _MARK = "tfevents"
+_OUR_SUFFIX = ".traindeck"
 _RECORDS_PER_TICK = 2000
 
 
@@ -56,6 +57,8 @@ def read_log(name: str, files: list[Path], source: Path, progress: Progress) -> 
     before = 0
     for path in files:
         with open_regular(path, follow_links=True) as file:
+            written = os.fstat(file.fileno()).st_mtime
+            reader.begin_file(written, is_ours=path.suffix == _OUR_SUFFIX)
             try:
                 for number, event in enumerate(records(file)):
                     reader.read(event)

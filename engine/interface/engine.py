@@ -504,7 +504,8 @@ class Engine(Protocol):
     def import_runs(
         self, number: int, sources: Sequence[ImportSource], columns: ColumnNames, progress: Progress
     ) -> ImportedRuns:
-        """Make runs of the files in a temporary folder: of all or of none. Raises CannotImport."""
+        """Make runs of the files in a temporary folder, and say which cannot be read. Raises
+        CannotImport: then of none."""
 
     @offered(PIECE_SECONDS)
     def make_folder(self, files: Sequence[OfferedFile] = ()) -> TemporaryFolder:

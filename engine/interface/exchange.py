@@ -61,10 +61,11 @@ def import_from(
     columns: ColumnNames,
     progress: Callable[[str, int, int], None],
 ) -> ImportedRuns:
-    """Make runs of files of this machine: of all or of none; to another machine they are sent.
+    """Make runs of files of this machine, and say which cannot be read; to another machine they
+    are sent.
 
     `progress` gets a few words, what is done, and the total. Raises CannotImport, UploadFailed,
-    NoAnswer.
+    NoAnswer: then of none.
     """
     if not engine.machine:
         done = import_runs(sources, columns, progress)

@@ -461,7 +461,7 @@ class LocalEngine(Engine):
         except CannotImport as error:
             raise CannotImport(told(str(error))) from error
         titles = [client.get_run(run).title for run in done.run_ids]
-        return ImportedRuns(done.run_ids, titles, done.points, done.remarks)
+        return ImportedRuns(done.run_ids, titles, done.points, list(map(told, done.remarks)))
 
     def make_folder(self, files: Sequence[OfferedFile] = ()) -> TemporaryFolder:
         number, folder = self._folders.make(files)

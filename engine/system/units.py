@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 GIB = 2**30
 LARGEST_SHARE = 1.0 + 1e-6
 """Of a part of 1, which rounding may lift above it; a larger value was logged in percent."""
 
+UNKNOWN = "–"
 _PREFIXES = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -52,24 +54,30 @@ def time_of_day(moment: float, *, milliseconds: bool = False) -> str:
 
     `moment` counts seconds since the epoch, here and in the functions below.
     """
-    text = time.strftime("%H:%M:%S", time.localtime(moment))
-    return f"{text}.{int(moment % 1 * 1000):03}" if milliseconds else text
+    text = local_text("%H:%M:%S", moment)
+    return f"{text}.{int(moment % 1 * 1000):03}" if milliseconds and text != UNKNOWN else text
 
 
 def date_and_time(moment: float) -> str:
     """Return the local date and time such as `2026-01-31 14:02:11`."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    return local_text("%Y-%m-%d %H:%M:%S", moment)
 
 
 def date_or_time(moment: float) -> str:
     """Return the local date and time to the minute; only the time if `moment` is today."""
-    then, now = time.localtime(moment), time.localtime()
-    return time.strftime("%H:%M" if then[:3] == now[:3] else "%Y-%m-%d %H:%M", then)
+    return date_and_minute(moment).removeprefix(time.strftime("%Y-%m-%d "))
+
+
+def date_and_minute(moment: float) -> str:
+    """Return the local date and time such as `2026-01-31 14:02`."""
+    return local_text("%Y-%m-%d %H:%M", moment)
 
 
 def ago(moment: float, now: float | None = None) -> str:
     """Return how long ago `moment` was, such as `2 min ago`; of another day, its local date."""
     now = time.time() if now is None else now
+    if not math.isfinite(moment):
+        return UNKNOWN
     minutes = int(max(0.0, now - moment) // 60)
     if minutes < 1:
         return "just now"
@@ -77,7 +85,27 @@ def ago(moment: float, now: float | None = None) -> str:
         return f"{minutes} min ago"
     if minutes < 24 * 60:
         return f"{minutes // 60} h ago"
-    return time.strftime("%Y-%m-%d", time.localtime(moment))
+    return local_text("%Y-%m-%d", moment)
+
+
+def local_time(moment: float) -> time.struct_time | None:
+    """Return the local date and time; None if no calendar has it, such as one in nanoseconds."""
+    try:
+        return time.localtime(moment)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def local_text(form: str, moment: float) -> str:
+    """Return the local date and time in a form of `time.strftime`."""
+    local = local_time(moment)
+    return time.strftime(form, local) if local else UNKNOWN
+
+
+def utc_offset(moment: float) -> int:
+    """Return by how many seconds the local time is ahead of UTC."""
+    local = local_time(moment)
+    return local.tm_gmtoff if local else 0
 
 
 def _parts(seconds: float) -> tuple[int, int, int]:

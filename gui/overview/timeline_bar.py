@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -213,8 +212,8 @@ class TimelineBar(QWidget):
         painter.setPen(QColor(theme.muted))
         right = -100.0
         for moment, has_date in self._ticks():
-            text = time.strftime("%d %b %H:%M" if has_date else _clock(self._scale()),
-                                 time.localtime(moment))  # fmt: skip
+            form = "%d %b %H:%M" if has_date else _clock(self._scale())
+            text = units.local_text(form, moment)
             width = metrics.horizontalAdvance(text)
             left = min(max(0.0, self._x(moment)), self.width() - width)
             if left < right + 12:
@@ -232,7 +231,7 @@ class TimelineBar(QWidget):
         found: list[tuple[float, bool]] = []
         for block in self._blocks:
             found.append((block.begin, spans_days))
-            offset = time.localtime(block.begin).tm_gmtoff or 0
+            offset = units.utc_offset(block.begin)
             moment = (block.begin + offset) // step * step + step - offset
             count = 0
             while moment < block.end and count < 200:

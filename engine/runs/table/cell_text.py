@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
 
 from engine.runs.table.columns import Kind, Value, number_of
 from engine.system import units
@@ -26,7 +25,7 @@ def cell_text(value: Value, kind: Kind) -> str:
     if number is None:
         return " ".join(str(value).split())
     if kind is Kind.DATE:
-        return datetime.fromtimestamp(number).strftime("%Y-%m-%d %H:%M")
+        return units.date_and_minute(number)
     if kind is Kind.DURATION:
         return units.steady_duration(number)
     return number_text(number)

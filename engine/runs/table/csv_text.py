@@ -44,10 +44,16 @@ def _cell(value: Value, kind: Kind) -> str:
         case bool():
             return "true" if value else "false"
         case int() | float():
-            if kind is Kind.DATE:
-                return datetime.fromtimestamp(value, UTC).isoformat(timespec="milliseconds")
-            return repr(value)
+            return _date(value) if kind is Kind.DATE else repr(value)
         case tuple():
             return safe(", ".join(value))
         case _:
             return safe(value)
+
+
+def _date(moment: float) -> str:
+    """Return the date in ISO 8601; the number itself where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return repr(moment)

@@ -36,3 +36,10 @@ def test_a_wall_clock_counts_from_midnight_and_says_the_day(
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_an_axis_of_any_width_has_few_ticks_with_labels() -> None:
+    every = time_ticks.spacing(1.76e18, 5)
+    found = time_ticks.ticks(0.0, 1.76e18, every, wall=True)
+    assert len(found) <= 6
+    assert all(time_ticks.clock(tick, every) for tick in found)

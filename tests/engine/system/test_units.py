@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
+
+import pytest
 
 from engine.system import units
 
@@ -47,3 +50,16 @@ def test_moments_are_local() -> None:
         time.strftime("%H:%M", time.localtime(now)),
         time.strftime("%Y-%m-%d %H:%M", time.localtime(now)),  # midnight has just passed
     )
+
+
+@pytest.mark.parametrize("moment", [1.76e18, -1e300, math.inf, math.nan])
+def test_moments_that_no_calendar_has_have_a_text(moment: float) -> None:
+    texts = {
+        units.time_of_day(moment, milliseconds=True),
+        units.date_and_time(moment),
+        units.date_or_time(moment),
+        units.date_and_minute(moment),
+    }
+    assert texts == {units.UNKNOWN}
+    assert units.utc_offset(moment) == 0
+    assert units.ago(moment, 0.0)
