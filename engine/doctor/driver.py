@@ -81,7 +81,8 @@ def _card(gpu: GpuFacts) -> Check:
             "or its slot is faulty."
         )
         return Check(gpu.label, False, text, remedy)
-    text = f"{gpu.described}, {byte_size(gpu.memory)}, {gpu.uuid}"
+    memory = byte_size(gpu.memory) if gpu.memory else "memory that its driver does not count"
+    text = f"{gpu.described}, {memory}, {gpu.uuid}"
     if gpu.is_divided and not gpu.slices:
         remedy = (
             f"Make slices (`sudo nvidia-smi mig -i {gpu.index} -cgi ... -C`), or switch MIG off "

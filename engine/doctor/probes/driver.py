@@ -36,7 +36,7 @@ def _gpu(index: int) -> dict[str, Any]:
         found["uuid"] = pynvml.nvmlDeviceGetUUID(handle)
         found["name"] = pynvml.nvmlDeviceGetName(handle)
         found["capability"] = list(pynvml.nvmlDeviceGetCudaComputeCapability(handle))
-        found["memory"] = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+        found["memory"] = _memory(handle)
     except pynvml.NVMLError as error:
         found["problem"], found["problem_text"] = type(error).__name__, str(error)
         return found
@@ -45,6 +45,14 @@ def _gpu(index: int) -> dict[str, Any]:
     if found["is_divided"]:
         found["slices"] = _slices(handle)
     return found
+
+
+def _memory(handle: Any) -> int:
+    """Return the bytes of a card; 0 for one that shares the memory of the machine."""
+    try:
+        return int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+    except pynvml.NVMLError_NotSupported:
+        return 0
 
 
 def _slices(handle: Any) -> list[dict[str, str]]:

@@ -31,7 +31,27 @@ _REASONS = (
 _KNOWN = pynvml.nvmlClocksEventReasonGpuIdle | sum(bit for bit, _ in _REASONS)
 """Idle is one of the driver's reasons, but it slows no work down, so it has no text."""
 
-_UNKNOWN_STATE = 32
+_MOST_BYTES = 2**50
+_POSSIBLE = {
+    "memory_reserved": (0, _MOST_BYTES),
+    "utilisation": (0, 100),
+    "temperature": (-60, 200),
+    "temperature_slowdown": (1, 200),
+    "power": (0, 20_000),
+    "power_limit": (1, 20_000),
+    "clock": (0, 50_000),
+    "memory_clock": (0, 50_000),
+    "fan": (0, 300),
+    "performance_state": (0, 15),
+    "ecc_corrected": (0, 2**48),
+    "ecc_uncorrected": (0, 2**48),
+    "pcie_sent": (0, 2**48),
+    "pcie_received": (0, 2**48),
+    "nvlink_sent": (0, 2**48),
+    "nvlink_received": (0, 2**48),
+}
+"""The lowest and the highest value of a field: drivers answer 2^32 - 1 or 511 degrees for what they
+do not know."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +78,10 @@ class Answers:
     """Why there is no value, by the name of the field."""
 
     def put(self, name: str, value: Any) -> None:
-        """Store a value, or the reason of a NoValue."""
+        """Store a value, or the reason of a NoValue; one that cannot be is none."""
+        low, high = _POSSIBLE.get(name, (None, None))
+        if low is not None and not isinstance(value, NoValue) and not low <= value <= high:
+            value = NoValue(f"the driver says {value:,}, which cannot be")
         if isinstance(value, NoValue):
             self.values.pop(name, None)
             self.silent[name] = str(value)
@@ -115,6 +138,10 @@ def _memory(driver: Any, handle: Any) -> Sequence[Any]:
         reserved: Any = NoValue("this version of the driver counts it as used")
     else:
         reserved = int(memory.reserved)
+    if not memory.total:
+        raise NoValue("the driver does not count it: the card shares the memory of the machine")
+    if not max(memory.used, memory.free) <= memory.total <= _MOST_BYTES:
+        raise NoValue(f"the driver says {memory.used:,} of {memory.total:,} B, which cannot be")
     return int(memory.total), int(memory.used), int(memory.free), reserved
 
 
@@ -134,13 +161,6 @@ def _temperature(driver: Any, handle: Any) -> float:
 
 def _clock(kind: int) -> Callable[[Any, Any], float]:
     return lambda driver, handle: float(driver.nvmlDeviceGetClockInfo(handle, kind))
-
-
-def _performance_state(driver: Any, handle: Any) -> int:
-    state = int(driver.nvmlDeviceGetPerformanceState(handle))
-    if state == _UNKNOWN_STATE:
-        raise NoValue("the driver does not know it")
-    return state
 
 
 def _throttle_reasons(driver: Any, handle: Any) -> tuple[str, ...]:
@@ -179,7 +199,7 @@ EVERY_SECOND = (
 EVERY_5_SECONDS = (
     _single("power_limit", lambda driver, gpu: driver.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000),
     _single("fan", lambda driver, gpu: float(driver.nvmlDeviceGetFanSpeed(gpu))),
-    _single("performance_state", _performance_state),
+    _single("performance_state", lambda driver, gpu: driver.nvmlDeviceGetPerformanceState(gpu)),
     _single("throttle_reasons", _throttle_reasons),
     _single("ecc_corrected", _ecc(pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED)),
     _single("ecc_uncorrected", _ecc(pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)),

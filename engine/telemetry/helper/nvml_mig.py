@@ -44,4 +44,4 @@ def _memory(driver: Any, part: Any) -> tuple[int | None, int | None]:
         raise
     except (*NO_VALUE, pynvml.NVMLError):
         return None, None  # another program may remove a slice at any time
-    return int(memory.total), int(memory.used)
+    return (int(memory.total), int(memory.used)) if memory.total else (None, None)

@@ -19,6 +19,7 @@ from tests.support.fake_nvml import (
     LIB_RM_VERSION_MISMATCH,
     NEVER,
     NO_PERMISSION,
+    NOT_SUPPORTED,
     FakeNvml,
 )
 from tests.support.sentences import sentence
@@ -52,8 +53,11 @@ def test_each_card_of_the_driver_has_a_line_also_a_lost_a_divided_and_a_withheld
     empty = double.add_gpu("GPU-4", pci_bus="00000000:C3:00.0")
     double.divide(empty, "1g.10gb", most=0)
     double.fail(double.add_gpu("GPU-5", pci_bus="00000000:C4:00.0"), "*", NO_PERMISSION)
+    shared = double.add_gpu("GPU-6", pci_bus="00000000:C5:00.0")
+    double.fail(shared, "nvmlDeviceGetMemoryInfo", NOT_SUPPORTED)
     examination = Examination()
     found = named(list(driver_checks(examination.driver, {})))
+    assert found["GPU 5"].ok
     assert found["driver"].sentence == sentence("nvidia-driver-for-cuda-up")
     assert found["GPU 0"].ok
     assert f"sm_90), 80.0 GiB, {FIRST}" in found["GPU 0"].sentence
@@ -67,7 +71,7 @@ def test_each_card_of_the_driver_has_a_line_also_a_lost_a_divided_and_a_withheld
     assert found["GPU 4"].ok is None
     assert "withholds it" in found["GPU 4"].sentence
     slices = [f"MIG-{divided}-{index}" for index in range(2)]
-    assert examination.given.uuids == (FIRST, *slices)
+    assert examination.given.uuids == (FIRST, *slices, shared)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from tests.support.nvml_on_demand import NvmlOnDemand
 from tests.support.sentences import sentence
 
 GIB = 2**30
+MEMORY = {"memory_total", "memory_used", "memory_free", "memory_reserved"}
 RATES = ("pcie_sent", "pcie_received", "nvlink_sent", "nvlink_received")
 
 
@@ -92,9 +93,7 @@ def test_a_field_without_a_value_has_a_reason_and_costs_no_other(
         assert row.silent.pop(name) == reason
         assert row.lost is None
         also = {other for other, function in FUNCTIONS.items() if function == FUNCTIONS[name]}
-        also |= (
-            {"memory_total", "memory_free", "memory_reserved"} if "memory_used" in also else set()
-        )
+        also |= MEMORY if "memory_used" in also else set()
         assert set(row.silent) == also - {name}
         for other in set(FUNCTIONS) - also:
             assert getattr(row, other) is not None, other
@@ -134,13 +133,35 @@ def test_throttle_reasons_are_words(fake_nvml: FakeNvml, nvml: NvmlOnDemand) -> 
     assert {bits: rows[f"GPU-{bits}"].throttle_reasons for bits in words} == words
 
 
-def test_a_performance_state_that_the_driver_does_not_know_is_not_a_state(
-    two_gpus: FakeNvml, nvml: NvmlOnDemand
+@pytest.mark.parametrize(
+    ("function", "answer", "fields"),
+    [
+        ("UtilizationRates", (2**32 - 1, 0), {"utilisation"}),
+        ("PowerUsage", (2**32 - 1,), {"power"}),
+        ("EnforcedPowerLimit", (2**32 - 1,), {"power_limit"}),
+        ("EnforcedPowerLimit", (0,), {"power_limit"}),
+        ("TemperatureV", (511,), {"temperature"}),
+        ("TemperatureThreshold:1", (2**32 - 1,), {"temperature_slowdown"}),
+        ("ClockInfo:1", (2**32 - 1,), {"clock"}),
+        ("ClockInfo:2", (2**32 - 1,), {"memory_clock"}),
+        ("FanSpeed", (2**32 - 1,), {"fan"}),
+        ("PerformanceState", (32,), {"performance_state"}),
+        ("TotalEccErrors:0:0", (2**63 - 1,), {"ecc_corrected"}),
+        ("MemoryInfo_v2", (0, 0, 0, 0), MEMORY),
+        ("MemoryInfo_v2", (GIB, 0, GIB, 2**63 - 1), MEMORY),
+        ("MemoryInfo_v2", (80 * GIB, 2**62, 50 * GIB, 30 * GIB), {"memory_reserved"}),
+    ],
+)
+def test_a_value_that_cannot_be_is_none(
+    two_gpus: FakeNvml,
+    nvml: NvmlOnDemand,
+    function: str,
+    answer: tuple[int, ...],
+    fields: set[str],
 ) -> None:
-    two_gpus.answer("gpu1", "nvmlDeviceGetPerformanceState", 32)
+    two_gpus.answer("gpu1", f"nvmlDeviceGet{function}", *answer)
     row = nvml.rows(0)[FIRST]
-    assert row.performance_state is None
-    assert row.silent == {"performance_state": sentence("driver-does-not-know")}
+    assert {name for name in row.silent if getattr(row, name) is None} == fields
 
 
 def test_what_changes_slowly_is_asked_every_5_s_and_what_never_changes_once(
