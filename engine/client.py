@@ -246,17 +246,24 @@ def _supervisor_process(run_id: str) -> process_tree.Identity | None:
     return find_module(_SUPERVISOR, str(paths.run_folder(run_id)))
 
 
-def start(spec: RunSpec, tags: Iterable[str] = (), planning: Planning | None = None) -> str:
+def start(
+    spec: RunSpec,
+    tags: Iterable[str] = (),
+    planning: Planning | None = None,
+    copied_in: Path | None = None,
+) -> str:
     """Start a run and return its id as soon as its supervisor runs; `tags` go to its notes.
 
-    `planning`: what was measured before it, of which the run keeps a copy. The run continues when
+    `planning`: what was measured before it, of which the run keeps a copy. `copied_in`: a folder
+    with the copy of the recipe to train; None: the recipe as it is now. The run continues when
     this process ends. Raises CannotStart.
     """
-    found = check(spec)
+    copy = recipe_copy.recipe_of_run(copied_in, spec) if copied_in else None
+    found = check(spec, copy)
     if found:
         raise CannotStart(found)
     spec, secrets = without_secrets(spec)
-    recipe = catalog.recipe_of(spec)
+    recipe = copy or catalog.recipe_of(spec)
     folder = None
     try:
         folder = paths.create_run_folder()

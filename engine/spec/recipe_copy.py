@@ -43,12 +43,14 @@ class CopiedCode(NamedTuple):
 
 
 def write_copy(folder: Path, recipe: RecipeInfo) -> None:
-    """Copy the file of `recipe` and the modules beside it that it imports, into a new run folder,
-    which the caller syncs. A program that is not written in Python is not copied. Raises OSError.
+    """Copy `recipe` and the modules beside it that it imports into a new folder, which the caller
+    syncs: the file, or the copy that it is of already. A program that is not written in Python is
+    not copied. Raises OSError.
     """
     if not is_copied(recipe):
         return
-    _write(folder, _source(recipe), RECIPE, MODULES, sync=False)
+    code = read_copy(Path(recipe.copy).parent) if recipe.copy else _source(recipe)
+    _write(folder, code, RECIPE, MODULES, sync=False)
 
 
 def is_copied(recipe: RecipeInfo) -> bool:

@@ -18,10 +18,13 @@ from filelock import FileLock, Timeout
 
 from engine import client
 from engine.messages.commands import Stop
+from engine.messages.events import RecipeVersion
 from engine.runs.run_info import NoSuchRun, RunInfo
 from engine.runs.run_notes import TRIAL_TAG, UnreadableNotes, number_in, read_notes
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import RunReader
+from engine.spec.recipe_copy import older_copies
+from engine.spec.run_spec import FIELDS, RunSpec
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import grid_point
 from engine.sweeps.study import (
@@ -50,6 +53,19 @@ MOST_RESUMES = 3
 _DATA_SETS = ("train/", "validation/")
 MOST_REFUSALS = 3
 """Trials in turn that cannot be started, or have no such metric, after which the sweep ends."""
+
+
+_DECIDING = ("Training", "Optimizer", "Early stopping and limits")
+_DECISIVE = (
+    *("recipe", "strategy", "settings", "precision", "on_nan"),
+    *(
+        name
+        for name, field in FIELDS.items()
+        # The supervisor itself may accumulate more, which gives the same result.
+        if field.group in _DECIDING and name != "accumulation"
+    ),
+)
+"""Fields that decide what a run of a sweep results in."""
 
 
 class NoValue(Exception):
@@ -188,7 +204,8 @@ class Driver:
         trial.set_user_attr(SLOT, slot)
         spec = self._sweep.spec_of(values, slot)
         try:
-            run_id = client.start(spec, [tag_of(self._folder.name), f"{TRIAL_TAG}{trial.number}"])
+            tags = [tag_of(self._folder.name), f"{TRIAL_TAG}{trial.number}"]
+            run_id = client.start(spec, tags, copied_in=self._folder)
         except client.CannotStart as error:
             if self._has_started and trial.user_attrs.get(REASON):
                 self._fail(trial.number, str(error))  # for a second time, and others start
@@ -221,6 +238,10 @@ class Driver:
         except NoSuchRun:
             self._end(number)
             self._fail(number, "Its run was deleted.")
+            return
+        if changes := self._changes(number, info):
+            self._end(number)
+            self._fail(number, f"No trial any more: its run was resumed with other {changes}.")
             return
         if info.state.is_over:
             self._settle(number, info, is_stopping=is_stopping)
@@ -281,14 +302,23 @@ class Driver:
         try:
             if not client.get_run(run_id).state.is_over:
                 return
-            if client.get_run(run_id).state is RunState.FINISHED:
+            info = client.get_run(run_id)
+            if info.state is RunState.FINISHED or self._changes(number, info):
                 return
             if done > MOST_RESUMES:
                 raise client.CommandFailed("Its run was interrupted again and again.")
-            client.resume(run_id)
+            client.resume(run_id, recipe=RecipeVersion.AS_IT_WAS)
         except (client.CannotStart, client.CommandFailed, NoSuchRun) as error:
             self._end(number)
             self._fail(number, str(error))
+
+    def _changes(self, number: int, info: RunInfo) -> str:
+        """Return what of a run is no longer as its trial began; empty: nothing that decides."""
+        begun = self._sweep.spec_of(self._trial(number).params, 0)
+        found = [each for each in _DECISIVE if _text(begun, each) != _text(info.spec, each)]
+        if older_copies(info.folder):
+            found.append("recipe")
+        return ", ".join(found)
 
     def _stop(self, number: int) -> None:
         if number in self._asked_to_stop:
@@ -346,6 +376,11 @@ class Driver:
 
         frozen = self._study.get_trials(deepcopy=False)[number]
         return optuna.trial.Trial(self._study, frozen._trial_id)
+
+
+def _text(spec: RunSpec, field: str) -> str:
+    value = getattr(spec, field)
+    return repr(sorted(value.items()) if field == "settings" else value)
 
 
 def main(folder: Path) -> int:

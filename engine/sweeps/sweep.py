@@ -18,7 +18,9 @@ from engine.files.regular_file import read_regular, read_toml
 from engine.processes import presence
 from engine.processes.process import start_module
 from engine.runs.run_notes import SWEEP_TAG
+from engine.spec import catalog
 from engine.spec.field_info import Setting
+from engine.spec.recipe_copy import write_copy
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.spec.spec_fields import LARGEST
 from engine.spec.spec_file import migrate_spec
@@ -159,7 +161,7 @@ def folders() -> list[Path]:
 
 
 def create(sweep: Sweep) -> Path:
-    """Write a new sweep, and return its folder. Raises OSError."""
+    """Write a new sweep with a copy of its recipe, and return its folder. Raises OSError."""
     parent = paths.private_folder(FOLDER)
     number = max((int(each.name) for each in folders()), default=0)
     while True:
@@ -170,6 +172,7 @@ def create(sweep: Sweep) -> Path:
         except FileExistsError:
             continue
         break
+    write_copy(folder, catalog.recipe_of(sweep.base))
     write_atomically(
         folder / FILE_NAME, tomli_w.dumps(msgspec.to_builtins(sweep)), mode=0o600, sync=True
     )

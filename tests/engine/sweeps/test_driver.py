@@ -15,14 +15,23 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
 from engine import client
+from engine.messages.events import RecipeVersion
 from engine.processes.process import PROJECT
 from engine.runs.run_info import NoSuchRun
 from engine.runs.run_state import RunState
 from engine.runs.store.run_store import RunStore
+from engine.spec.recipe_copy import (
+    CopiedCode,
+    has_copy,
+    read_copy,
+    recipe_of_run,
+    write_copy,
+)
 from engine.spec.run_spec import RunSpec
 from engine.sweeps import driver as drivers
 from engine.sweeps import sweep as sweeps
@@ -50,6 +59,7 @@ class Runs:
         self.ends: dict[str, RunState] = {}
         self.refused: set[int] = set()
         self.resumed: list[str] = []
+        self.folders: dict[str, Path] = {}
         self.most_at_once = 0
         self.on_start: Callable[[str], None] = lambda run_id: None
         for name in ("start", "get_run", "resume", "send"):
@@ -59,7 +69,8 @@ class Runs:
         monkeypatch.setattr(Driver, "_values", lambda driver, info: [(1, info.spec.learning_rate)])
         monkeypatch.setattr(Driver, "_runs_by_trial", lambda driver: self.by_trial())
 
-    def start(self, spec: RunSpec, tags: Iterable[str]) -> str:
+    def start(self, spec: RunSpec, tags: Iterable[str], copied_in: Path) -> str:
+        assert has_copy(copied_in)
         tags = list(tags)
         if int(tags[1].removeprefix("trial-")) in self.refused:
             raise client.CannotStart([client.Problem("devices", "There is no such device.")])
@@ -76,9 +87,16 @@ class Runs:
         self.looks[run_id] += 1
         is_over = self.looks[run_id] > 3
         state = self.ends.get(run_id, RunState.FINISHED) if is_over else RunState.RUNNING
-        return SimpleNamespace(state=state, spec=self.specs[run_id], reason="It broke.", id=run_id)
+        return SimpleNamespace(
+            state=state,
+            spec=self.specs[run_id],
+            reason="It broke.",
+            id=run_id,
+            folder=self.folders.get(run_id, Path("none")),
+        )
 
-    def resume(self, run_id: str) -> None:
+    def resume(self, run_id: str, recipe: RecipeVersion) -> None:
+        assert recipe is RecipeVersion.AS_IT_WAS
         self.resumed.append(run_id)
         self.looks[run_id] = 0
         self.ends.pop(run_id, None)
@@ -168,6 +186,56 @@ def test_an_interrupted_run_is_resumed_and_counted_once(runs: Runs) -> None:
     assert runs.resumed == ["2"]
     assert [each.state for each in trials] == ["finished"] * 5
     assert len(runs.specs) == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_trial"),
+    [
+        ({"learning_rate": 7.0}, False),
+        ({"settings": {"width": 7}}, False),
+        ({"epochs": 70}, False),
+        ({"devices": ("cpu:1",), "name": "mine", "accumulation": 2, "keep_checkpoints": 9}, True),
+    ],
+)
+def test_a_run_that_was_resumed_with_other_settings_is_no_trial_any_more(
+    runs: Runs, changes: dict[str, Any], is_trial: bool
+) -> None:
+    folder = new(trials=3)
+    runs.on_start = lambda run_id: (folder / STOP).touch() if run_id == "2" else None
+    drive(folder)
+    (folder / STOP).unlink()
+    runs.specs["2"] = msgspec.structs.replace(runs.specs["2"], **changes)
+    trials = drive(folder)
+    second = "finished" if is_trial else "failed"
+    assert [each.state for each in trials] == ["finished", second, "finished"]
+    assert (trials[1].reason == "") is is_trial
+    assert all(name in trials[1].reason for name in changes) is not is_trial
+    assert ("2" in runs.resumed) is is_trial
+
+
+def test_a_run_that_was_resumed_with_another_recipe_is_no_trial_any_more(
+    runs: Runs, tmp_path: Path
+) -> None:
+    runs.folders["2"] = tmp_path
+    (tmp_path / "recipe.before-2.py").touch()
+    trials = drive(new(trials=3))
+    assert [each.state for each in trials] == ["finished", "failed", "finished"]
+    assert "recipe" in trials[1].reason
+
+
+def test_all_trials_train_the_recipe_as_it_was_when_the_sweep_began(tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.py"
+    (tmp_path / "net.py").write_text("WIDTH = 1\n")
+    text = "from net import WIDTH\ndef model(): ...\ndef datasets(): ...\ndef loss(o, t): ...\n"
+    recipe.write_text(text)
+    base = RunSpec(recipe=str(recipe), strategy="torch/single", devices=("cpu:0",))
+    folder = new(base=base)
+    recipe.write_text("an edit")
+    (tmp_path / "net.py").unlink()
+    run = tmp_path / "run"
+    run.mkdir()
+    write_copy(run, recipe_of_run(folder, base))
+    assert read_copy(run) == CopiedCode(text.encode(), {"net.py": b"WIDTH = 1\n"})
 
 
 def reason(folder: Path) -> str:
