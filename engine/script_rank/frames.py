@@ -14,6 +14,8 @@ import msgspec
 
 LARGEST_FRAME = 16 * 2**20
 _LENGTH = struct.Struct(">I")
+_SURROGATE = "\\ud"
+"""How JSON of the script begins a half of a character, and one that is no text alone."""
 
 
 class _Frame(msgspec.Struct, frozen=True, tag_field="kind"):
@@ -27,6 +29,10 @@ class Hello(_Frame, frozen=True, tag="hello"):
     pid: int
     python: str = ""
     argv: tuple[str, ...] = ()
+
+
+class Ended(_Frame, frozen=True, tag="ended"):
+    """The process ends, and has sent everything."""
 
 
 class Calls(_Frame, frozen=True, tag="calls"):
@@ -190,6 +196,7 @@ class Memory(_Frame, frozen=True, tag="memory"):
 
 Frame = (
     Hello
+    | Ended
     | Calls
     | Versions
     | NewPoints
@@ -226,10 +233,25 @@ def read_frame(connection: socket.socket) -> Frame:
     content = _read(connection, length)
     try:
         # Not msgspec: it refuses the NaN and Infinity that Python's json writes.
-        frame: Frame = msgspec.convert(json.loads(content), Frame)
+        text = content.decode(errors="replace")
+        sent = json.loads(text)
+        frame: Frame = msgspec.convert(_encodable(sent) if _SURROGATE in text else sent, Frame)
         return frame
-    except (ValueError, RecursionError) as error:
+    except (ValueError, OverflowError, RecursionError) as error:
         raise BadFrame(f"{error}") from error
+
+
+def _encodable(sent: Any) -> Any:
+    """Return what was sent with the escapes of characters that no text in UTF-8 can have."""
+    match sent:
+        case str():
+            return sent.encode(errors="backslashreplace").decode()
+        case list():
+            return [_encodable(each) for each in sent]
+        case dict():
+            return {_encodable(name): _encodable(value) for name, value in sent.items()}
+        case _:
+            return sent
 
 
 def encode_frame(frame: dict[str, Any]) -> bytes:

@@ -122,7 +122,12 @@ class Link:
 
     def leads(self, connection: Connection, frame: Frame) -> bool:
         """Return whether `connection` is the leader; the first one that trains becomes it."""
-        if self.leader is None and (
+        leader = self.leader
+        if leader is not None and leader.hello.pid == connection.hello.pid:
+            if isinstance(frame, Hello):  # it has connected anew
+                self.leader = connection
+            return True
+        if leader is None and (
             isinstance(frame, Calls | Saved) or (isinstance(frame, NewPoints) and frame.step > 0)
         ):
             self.leader = connection

@@ -30,6 +30,7 @@ from engine.script_rank.frames import (
     CacheFreed,
     Calls,
     Doing,
+    Ended,
     Epoch,
     Failed,
     Frame,
@@ -72,7 +73,15 @@ SILENT_SECONDS = 15.0
 """Time after the start until it is said that no Python of the command has connected."""
 
 LAST_FRAMES_SECONDS = 3.0
-"""Time for the last frames to arrive after the command has ended."""
+"""Time without a frame of the command, after its end, until no more are expected."""
+
+LAST_FRAMES_AT_MOST = 60.0
+"""What the command has left may go on and send for ever."""
+
+CUT_OFF = (
+    "Process {pid} of the command ended before it had sent everything that it captured: figures "
+    "after step {step} may be missing."
+)
 
 LEFTOVER_SECONDS = 2.0
 
@@ -122,6 +131,12 @@ class Rank:
         self._paused = False
         self._signalled = ""
         self._failed: Failed | LossNotFinite | None = None
+        self._farewells: set[int] = set()
+        """Processes that have sent everything."""
+
+        self._cut_off = ""
+        """A sentence about one that has not."""
+
         self._versions: dict[str, str] = {}
         self.is_ended_now = False
         """Whether the supervisor has ended this rank at once."""
@@ -192,15 +207,20 @@ class Rank:
 
     def _read_last_frames(self) -> None:
         """Handle what the command has sent before it ended, for a limited time."""
+        last = time.monotonic() + LAST_FRAMES_AT_MOST
         deadline = time.monotonic() + LAST_FRAMES_SECONDS
-        while time.monotonic() < deadline:
+        while time.monotonic() < min(last, deadline):
             is_open = self._link.has_unread or self._checkpoints.is_waiting
             if not is_open and self._inbox.empty():
                 return
             item = self._next()
+            if item is not None:
+                deadline = time.monotonic() + LAST_FRAMES_SECONDS
             if isinstance(item, Received | Closed | NewFigures):
                 self._handle(item)
             self._checkpoints.look()
+        if self._link.leader is not None:
+            self._note_cut(self._link.leader)
 
     def _tick(self) -> None:
         waited = time.monotonic() - self._started
@@ -320,9 +340,18 @@ class Rank:
             case NewFigures():
                 self._last_resort.add(item.figures, self._heard())
             case Closed(connection):
+                self._note_cut(connection)
                 self._link.ended(connection)
             case Received(connection, frame):
                 self._receive(connection, frame)
+
+    def _note_cut(self, connection: Connection) -> None:
+        """Note whether figures may be missing: the process that reports them said no goodbye."""
+        pid = connection.hello.pid
+        others = [each for each in self._link.connections if each is not connection]
+        has_another = pid in (each.hello.pid for each in others)
+        if self._link.leader is connection and not has_another and pid not in self._farewells:
+            self._cut_off = CUT_OFF.format(pid=pid, step=self._reports.step)
 
     def _receive(self, connection: Connection, frame: Frame) -> None:
         reports = self._reports
@@ -330,6 +359,9 @@ class Rank:
         match frame:
             case Hello():
                 self._has_connected = True
+                self._farewells.discard(connection.hello.pid)
+            case Ended():
+                self._farewells.add(connection.hello.pid)
             case Versions(versions):
                 self._versions |= {name[:100]: text[:100] for name, text in versions.items()}
                 reports.begin(self._versions)
@@ -417,6 +449,8 @@ class Rank:
                 failure_of_exit(session.rank, self._name, code, self._child.tail, self._owns)
             )
             return code
+        if self._cut_off and not was_asked:
+            self._reports.say(self._cut_off)
         with contextlib.suppress(OSError):
             self._exchange.note("ended")
         if session.rank == 0:

@@ -186,10 +186,21 @@ class EventSender:
             if message is None and self._closing:
                 return
             try:
-                self._channel.send(message or self._sign_of_life())
+                self._send(message or self._sign_of_life())
             except CLOSED:
                 return  # the thread that reads commands ends this process
             self._taken += message is not None
+
+    def _send(self, message: Message) -> None:
+        try:
+            self._channel.send(message)
+        except UnicodeEncodeError:  # a name or a text of the user's program is none
+            text = "Something with a name that is no valid UTF-8 was left out: rename it."
+            notice = Notice(text, self._rank)
+            with self._changed:
+                if self._sent and self._sent[-1].event is message:
+                    self._sent[-1] = NumberedEvent(self._count, time.time(), notice)
+            self._channel.send(notice)
 
     def _next(self) -> Message | None:
         """Take the oldest message, and keep it if it is an event; None if none waits."""

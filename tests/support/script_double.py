@@ -5,6 +5,8 @@ Scripts of tests import it by its path; it imports nothing of the project.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import os
 import socket
@@ -17,7 +19,8 @@ from typing import Any
 class Link:
     """A connection to the process of the rank, which answers a stop, a checkpoint and a pause."""
 
-    def __init__(self) -> None:
+    def __init__(self, pid: int = 0) -> None:
+        """`pid`: of the process that it seems to be; 0: this one."""
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(os.environ["TRAINDECK_LINK"])
         self._read = b""
@@ -26,7 +29,12 @@ class Link:
         self.run = Path(os.environ["TRAINDECK_RUN_FOLDER"])
         self.schedule: dict[str, Any] = {}
         key = os.environ["TRAINDECK_LINK_KEY"]
-        self.send("hello", key=key, pid=os.getpid(), python="3", argv=[])
+        self.send("hello", key=key, pid=pid or os.getpid(), python="3", argv=[])
+        atexit.register(self._say_goodbye)
+
+    def _say_goodbye(self) -> None:
+        with contextlib.suppress(OSError):
+            self.send("ended")
 
     def send(self, kind: str, **frame: Any) -> None:
         content = json.dumps({"kind": kind, **frame}).encode()

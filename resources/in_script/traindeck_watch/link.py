@@ -12,7 +12,10 @@ import threading
 from typing import Any
 
 LARGEST_FRAME = 16 * 2**20
-_SEND_SECONDS = 10.0
+_CONNECT_SECONDS = 10.0
+_MOST_CONNECTIONS = 50
+"""Of one process: what breaks more often is broken by the script, again and again."""
+
 _HEADER = struct.Struct(">I")
 
 Frame = dict[str, Any]
@@ -27,14 +30,33 @@ def identity_of(descriptor: int) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def _framed(frame: Frame) -> bytes:
+    body = json.dumps(frame, separators=(",", ":")).encode()
+    return _HEADER.pack(len(body)) + body
+
+
+def _hello() -> Frame:
+    return {
+        "kind": "hello",
+        "key": os.environ.get("TRAINDECK_LINK_KEY", ""),
+        "pid": os.getpid(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "argv": [str(word) for word in getattr(sys, "argv", [])],
+    }
+
+
 class Link:
-    """Sends and receives frames. After an error it is closed, and everything is dropped."""
+    """Sends and receives frames. It waits as long as the other side reads nothing, and connects anew
+    when the connection breaks; it is closed once nobody listens any more."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
         self._lock = threading.Lock()
         self._received = bytearray()
         self._identity: tuple[int, int] | None = None
+        self._connections = 0
+        self.waits = False
+        """Whether a frame is being sent; while the other side is halted, for long."""
 
     @property
     def is_open(self) -> bool:
@@ -43,45 +65,53 @@ class Link:
 
     def connect(self) -> bool:
         """Connect and say hello. Returns whether that worked."""
+        with self._lock:
+            return self._connect()
+
+    def _connect(self) -> bool:
+        self._connections += 1
+        if self._connections > _MOST_CONNECTIONS:
+            return False
         path = os.environ.get("TRAINDECK_LINK", "")
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.settimeout(_SEND_SECONDS)
+            connection.settimeout(_CONNECT_SECONDS)
             connection.connect(path)
+            connection.settimeout(None)
+            connection.sendall(_framed(_hello()))
         except OSError:
             connection.close()
             return False
         self._socket = connection
         self._identity = identity_of(connection.fileno())
         self._received.clear()
-        return self.send(
-            {
-                "kind": "hello",
-                "key": os.environ.get("TRAINDECK_LINK_KEY", ""),
-                "pid": os.getpid(),
-                "python": ".".join(map(str, sys.version_info[:3])),
-                "argv": list(getattr(sys, "argv", [])),
-            }
-        )
+        return True
 
     def send(self, frame: Frame) -> bool:
         """Send one frame, whole. Returns False if it is lost. Any thread may call this."""
         try:
-            body = json.dumps(frame, separators=(",", ":")).encode("utf-8", "backslashreplace")
-        except (TypeError, ValueError):
+            framed = _framed(frame)
+        except (TypeError, ValueError, RecursionError):
             return False
-        if len(body) > LARGEST_FRAME:
+        if len(framed) > LARGEST_FRAME:
             return False
         self._renew()
         with self._lock:
-            connection = self._socket
-            if connection is None:
+            if self._socket is None:
                 return False
+            self.waits = True
             try:
-                connection.sendall(_HEADER.pack(len(body)) + body)
-            except OSError:
-                self._close()
-                return False
+                return self._send(framed) or (self._connect() and self._send(framed))
+            finally:
+                self.waits = False
+
+    def _send(self, framed: bytes) -> bool:
+        assert self._socket is not None
+        try:
+            self._socket.sendall(framed)
+        except OSError:  # it is broken: the script wrote to it, or nobody listens any more
+            self._close()
+            return False
         return True
 
     def _renew(self) -> bool:
@@ -90,7 +120,7 @@ class Link:
             if self._socket is None or self._is_ours():
                 return False
             self._close()
-        self.connect()
+            self._connect()
         return True
 
     def receive(self, seconds: float) -> list[Frame]:
@@ -100,7 +130,9 @@ class Link:
         if connection is None:
             return []
         try:
-            if not select.select([connection], [], [], seconds)[0]:
+            polled = select.poll()  # `select` takes no descriptor above 1023
+            polled.register(connection, select.POLLIN)
+            if not polled.poll(seconds * 1000):
                 return []
             if self._renew():
                 return []
@@ -108,7 +140,9 @@ class Link:
         except (OSError, ValueError):
             data = b""
         if not data:
-            self.close()
+            with self._lock:
+                self._close()
+                self._connect()
             return []
         self._received += data
         return self._complete()

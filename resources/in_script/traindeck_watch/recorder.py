@@ -15,8 +15,12 @@ from typing import Any
 
 from traindeck_watch.link import Frame, Link
 
-LARGEST_PENDING = 50_000
-"""Points that wait at most. Only a thread that cannot keep up loses some, and says so."""
+LARGEST_PENDING = 500_000
+"""Entries that wait at most. Only a thread that cannot keep up loses some, and says so."""
+
+POINTS_OF_A_FRAME = 20_000
+FIRST_GAP_SECONDS = 30.0
+"""Time between the first two notices of points that were left out; then it doubles."""
 
 Value = Any
 Fetch = Callable[[list[Any]], "list[float | None]"]
@@ -50,27 +54,42 @@ class Recorder:
         self._notice = notice
         self._pending: collections.deque[Point | StepFigures | Frame | Later] = collections.deque()
         self._flushing = threading.Lock()
+        self._left_out = 0
+        """Entries that found no room, and points and frames that could not be sent."""
+
+        self._tell_at, self._tell_seconds = 0.0, FIRST_GAP_SECONDS
+
         self.fetch: Fetch | None = None
         """Turns tensors into numbers, in bulk; set when a framework is loaded."""
 
     def record(self, series: str, step: int, value: Value) -> None:
         """Keep a point. Costs about a microsecond."""
-        if len(self._pending) < LARGEST_PENDING:
-            self._pending.append((series, step, time.time(), value))
-        else:
-            self._notice("Some points were left out: they came faster than they could be sent.")
+        self._keep((series, step, time.time(), value))
 
     def record_step(self, figures: StepFigures) -> None:
         """Keep both figures of a step at once."""
-        if len(self._pending) < LARGEST_PENDING:
-            self._pending.append(figures)
-        else:
-            self._notice("Some points were left out: they came faster than they could be sent.")
+        self._keep(figures)
 
     def put(self, frame: Frame | Later) -> None:
         """Keep a frame, to be sent after the points that came before it."""
+        self._keep(frame)
+
+    def _keep(self, entry: Point | StepFigures | Frame | Later) -> None:
         if len(self._pending) < LARGEST_PENDING:
-            self._pending.append(frame)
+            self._pending.append(entry)
+        else:
+            self._left_out += 1
+
+    def tell_left_out(self) -> None:
+        """Say how many are missing since it was said last."""
+        if count := self._left_out:
+            self._left_out = 0
+            self._tell_at = time.monotonic() + self._tell_seconds
+            self._tell_seconds *= 2
+            self._notice(
+                f"{count} figures up to here were left out: they came faster than they could be "
+                "sent, or were too large."
+            )
 
     @property
     def has_pending(self) -> bool:
@@ -85,6 +104,9 @@ class Recorder:
             since = time.time() - time.monotonic()
             for _ in range(len(self._pending)):
                 entry = self._pending.popleft()
+                if len(points) >= POINTS_OF_A_FRAME:
+                    self._send_points(points, progress)
+                    points, sent = [], True
                 if isinstance(entry, tuple):
                     if len(entry) == 4:
                         points.append(entry)
@@ -99,10 +121,12 @@ class Recorder:
                     self._send_points(points, progress)
                     points, sent = [], True
                 frame = entry if isinstance(entry, dict) else entry()
-                if frame is not None:
-                    self._link.send(frame)
+                if frame is not None and not self._link.send(frame):
+                    self._left_out += 1
             if points or (progress and not sent):
                 self._send_points(points, progress)
+        if time.monotonic() >= self._tell_at:
+            self.tell_left_out()
 
     def _send_points(self, points: list[Point], progress: Frame) -> None:
         columns: dict[str, tuple[list[int], list[float], list[float]]] = {}
@@ -117,7 +141,8 @@ class Recorder:
             column[2].append(when)
         rows = [[series, *column] for series, column in columns.items()]
         if rows or progress:
-            self._link.send({"kind": "points", "points": rows, **progress})
+            sent = self._link.send({"kind": "points", "points": rows, **progress})
+            self._left_out += 0 if sent else len(points)
 
     def _numbers(self, points: list[Point]) -> list[float | None]:
         numbers: list[float | None] = []

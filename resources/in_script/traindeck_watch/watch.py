@@ -27,6 +27,9 @@ FLUSH_SECONDS = 0.2
 MEMORY_SECONDS = 2.0
 _FAREWELL_SECONDS = 5.0
 _QUICK_FAREWELL_SECONDS = 1.0
+_UNREAD_SECONDS = 60.0
+"""Time at the end of the script for a process of the rank that is halted, and reads nothing."""
+
 _WENT_ON_SECONDS = 5.0
 _LARGEST_TEXT = 16_000
 _IN_TURN = "The command trains several times, in one process after another: "
@@ -299,11 +302,17 @@ class Watch:
         if isinstance(error, BaseException):
             self.failed(error)
         if self._thread is not None:
+            deadline = time.monotonic() + _UNREAD_SECONDS
             self._thread.join(seconds)
+            while self._thread.is_alive() and self.link.waits and time.monotonic() < deadline:
+                self._thread.join(1.0)
             if self._thread.is_alive():
                 return  # it waits for a device; what it holds cannot be sent twice
         if self.link.is_open:
             self.flush()
+            self.recorder.tell_left_out()
+            self.flush()
+            self.link.send({"kind": "ended"})
             self.link.close()
 
     def _forget_after_fork(self) -> None:

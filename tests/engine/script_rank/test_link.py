@@ -68,6 +68,20 @@ def test_nonsense_is_left_out_and_the_rest_arrives(link: Link, inbox: queue.Queu
         assert isinstance(inbox.get(timeout=60), Closed), "where the next frame begins is unknown"
 
 
+def test_no_text_of_a_script_is_one_that_cannot_be_stored(
+    link: Link, inbox: queue.Queue[Any]
+) -> None:
+    with connected(link) as client:
+        client.sendall(framed({"kind": "points", "points": [["\ud800x \U0001f600", [1], [1], []]]}))
+        client.sendall(framed({"kind": "points", "points": [["a", [1], [10**400], []]]}))
+        client.sendall(framed(b'{"kind": "notice", "text": "\xed\xa0\x80"}'))
+        assert isinstance(inbox.get(timeout=60).frame, Hello)
+        points, said = (inbox.get(timeout=60).frame for _ in range(2))
+    [(name, *_)] = points.points
+    assert name == "\\ud800x \U0001f600"
+    assert said.text.encode()
+
+
 def test_without_the_key_there_is_no_connection(link: Link, inbox: queue.Queue[Any]) -> None:
     with connected(link, key="wrong") as client:
         assert client.recv(1) == b""
@@ -83,7 +97,15 @@ def test_the_first_that_trains_leads(link: Link, inbox: queue.Queue[Any]) -> Non
     assert link.leads(second, NewPoints(step=1))
     assert not link.leads(first, NewPoints(step=5))
     assert link.addressee is second
+    again = connected(link, pid=2)
+    anew = inbox.get(timeout=60)
+    assert link.leads(anew.connection, anew.frame), "it has connected once more"
+    assert link.leads(second, NewPoints(step=2))
+    assert link.addressee is anew.connection
     link.ended(second)
+    assert not link.leads(first, NewPoints(step=5))
+    link.ended(anew.connection)
     assert link.leads(first, NewPoints(step=5))
+    again.close()
     one.close()
     two.close()

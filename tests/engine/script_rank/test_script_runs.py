@@ -312,6 +312,24 @@ def test_how_a_script_has_failed(
     assert failure.where == (f"{scripts.folder}/{where}" if where else "")
 
 
+def test_a_process_that_ends_before_it_has_sent_everything_is_named(scripts: Scripts) -> None:
+    info = scripts.run(
+        """
+        import os
+        from script_double import Link
+        link = Link(1)  # the watch of this process says goodbye
+        link.train(loss=0.5)
+        if os.fork() == 0:
+            os._exit(0)  # it has said nothing, and reports nothing
+        os.wait()
+        os._exit(0)
+        """
+    )
+    assert info.state is RunState.FINISHED
+    [notice] = [each for each in events(info) if isinstance(each, Notice)]
+    assert "step 1 " in notice.text
+
+
 def test_an_exception_that_a_watched_python_reports(scripts: Scripts) -> None:
     info = scripts.run(
         """
@@ -739,7 +757,7 @@ def test_one_shell_script_may_run_several_pythons(scripts: Scripts) -> None:
     )
     (scripts.folder / "fit.py").write_text(
         DOUBLE
-        + "import pathlib, time\nfrom script_double import Link\nlink = Link()\nother = Link()\n"
+        + "import pathlib, time\nfrom script_double import Link\nlink = Link()\nother = Link(1)\n"
         + "for _ in range(3): link.train(loss=1.0)\n"
         + "def wait(name):\n    while not pathlib.Path(name).exists(): time.sleep(0.01)\n"
         + "wait('leads')\nother.step = 50\nother.train(loss=9.0)\n"

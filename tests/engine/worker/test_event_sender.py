@@ -57,6 +57,17 @@ def receive_all(supervisor: Channel, sender: EventSender, last: Message) -> list
             return received
 
 
+def test_a_text_that_cannot_be_sent_ends_nothing(channels: tuple[Channel, Channel]) -> None:
+    worker, supervisor = channels
+    sender = EventSender(worker, 0)
+    sender.put(losses([0.5]))
+    sender.put(Metrics(1.0, 2.0, [Points("\ud800", [1], [1.0])]))
+    sender.put(Notice("last"))
+    first, second, *_ = receive_all(supervisor, sender, Notice("last"))
+    assert (first, type(second)) == (losses([0.5]), Notice)
+    assert [type(each.event) for each in sender.unrecorded()] == [Metrics, Notice, Notice]
+
+
 def test_events_arrive_in_the_order_in_which_they_were_put(
     channels: tuple[Channel, Channel],
 ) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from traindeck_watch import recorder
 from traindeck_watch.recorder import Recorder, Summed
@@ -67,9 +68,36 @@ def test_too_many_points_are_left_out_and_a_person_is_told(monkeypatch):
     record = Recorder(link, notices.append)
     for step in range(5):
         record.record("a", step, 1.0)
+    record.put({"kind": "notice"})
     record.flush({})
     assert link.frames[0]["points"][0][1] == [0, 1, 2]
+    assert [re.findall(r"\d+", text) for text in notices] == [["3"]]
+    for step in range(5, 9):
+        record.record("a", step, 1.0)
+    record.flush({})
+    assert len(notices) == 1, "not with each flush"
+    record.tell_left_out()
     assert len(notices) == 2
+
+
+def test_many_points_are_sent_in_frames_that_the_other_side_takes(monkeypatch):
+    monkeypatch.setattr(recorder, "POINTS_OF_A_FRAME", 2)
+    link, notices = Sent(), []
+    record = Recorder(link, notices.append)
+    for step in range(5):
+        record.record("a", step, 1.0)
+    record.flush({"step": 5})
+    assert [frame["points"][0][1] for frame in link.frames] == [[0, 1], [2, 3], [4]]
+
+
+def test_what_cannot_be_sent_is_told():
+    link, notices = Sent(), []
+    link.send = lambda frame: False
+    record = Recorder(link, notices.append)
+    record.record("a", 1, 1.0)
+    record.put({"kind": "image", "png": "too large"})
+    record.flush({})
+    assert [re.findall(r"\d+", text) for text in notices] == [["2"]]
 
 
 def test_a_device_that_fails_costs_the_figures_only():
