@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import main
@@ -20,12 +19,10 @@ from engine.runs import run_info
 from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.runs.store.store_reader import RunReader
 from engine.spec.spec_file import FILE_NAME as SPEC
-from gui.app import AppController
 from gui.bridge.files.settings_file import open_settings
-from gui.style.theme import ThemeController
-from tests.gui.conftest import Record, record, wait_for_runs
+from tests.gui.conftest import OpenApp, Record, open_app, record
 
-__all__ = ["record"]
+__all__ = ["open_app", "record"]
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "an empty spec": lambda folder: (folder / SPEC).write_text(""),
@@ -61,26 +58,6 @@ def damaged(record: Record) -> Callable[[str], Path]:
         return folder
 
     return make
-
-
-@pytest.fixture
-def app(
-    qapp: QApplication, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], AppController]]:
-    """Opens the window."""
-    monkeypatch.setattr("gui.bridge.telemetry_reader.TelemetryReader.start", lambda self: None)
-    made: list[AppController] = []
-
-    def make() -> AppController:
-        made.append(AppController(ThemeController(qapp)))
-        made[-1].window.show()
-        wait_for_runs(made[-1], qtbot)
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.shut_down()
-        each.window.close()
 
 
 @pytest.mark.parametrize("how", DAMAGE)
@@ -125,10 +102,10 @@ def test_the_command_line_lists_a_damaged_run(
 
 @pytest.mark.parametrize("how", ["a spec of noise", "a store of noise"])
 def test_the_window_opens_lists_a_damaged_run_and_shows_the_others(
-    how: str, damaged: Callable[[str], Path], app: Callable[[], AppController], qtbot: QtBot
+    how: str, damaged: Callable[[str], Path], open_app: OpenApp, qtbot: QtBot
 ) -> None:
     damaged(how)
-    window = app()
+    window = open_app()
     history = window.run_list
     rows = [history.model().index(row, 0) for row in range(3)]
     assert [row.data().rpartition("#")[2] for row in rows] == ["3", "1", "2"]
@@ -143,12 +120,12 @@ def test_the_window_opens_lists_a_damaged_run_and_shows_the_others(
 
 
 def test_damaged_settings_of_the_window_are_set_aside(
-    traindeck_home: Path, app: Callable[[], AppController]
+    traindeck_home: Path, open_app: OpenApp
 ) -> None:
     traindeck_home.mkdir()
     settings = traindeck_home / "window.ini"
     settings.write_bytes(b"[General]\ntheme=light\n\0\xff\xfe\n")
-    window = app()
+    window = open_app()
     assert "renamed to window.ini.bad" in window.window.statusBar().currentMessage()
     assert (traindeck_home / "window.ini.bad").read_bytes().startswith(b"[General]\ntheme=light")
     window.settings.setValue("theme", "dark")
@@ -160,14 +137,12 @@ def test_damaged_settings_of_the_window_are_set_aside(
     assert again.status() is QSettings.Status.NoError
 
 
-def test_settings_of_the_wrong_type_are_ignored(
-    traindeck_home: Path, app: Callable[[], AppController]
-) -> None:
+def test_settings_of_the_wrong_type_are_ignored(traindeck_home: Path, open_app: OpenApp) -> None:
     traindeck_home.mkdir()
     (traindeck_home / "window.ini").write_text(
         "[General]\ntheme=1, 2, 3\n[window]\ngeometry=@ByteArray(\\x1\\xd9)\nstate=@Point(3 4)\n"
     )
-    assert app().window.isVisible()
+    assert open_app().window.isVisible()
 
 
 def test_a_column_of_another_type_is_a_damaged_store(damaged: Callable[[str], Path]) -> None:
