@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,6 @@ from engine.environments.creation import CreationFailed, Stage
 from engine.environments.needs import FRAMEWORKS, ON_GPUS, TITLES
 from engine.environments.registry import CannotChange, Environment
 from engine.files.disk_errors import short_reason
-from engine.files.regular_file import open_regular
 from engine.interface.values import NoAnswer, NotConnected
 from engine.runs.run_info import RunInfo
 from engine.spec.recipe_file import RecipeInfo
@@ -126,10 +125,6 @@ class WorkerChecks:
         return found
 
 
-_Make = Callable[[str, Sequence[str], str], Environment]
-"""Gets the name, the requirements, and the framework that it trains from then on."""
-
-
 class EnvironmentMaker(QObject):
     """Makes one environment at a time, here or on another machine, in a thread of its own."""
 
@@ -144,8 +139,7 @@ class EnvironmentMaker(QObject):
 
     cancelled = Signal()
 
-    def __init__(self, machines: Machines | None = None, parent: QObject | None = None) -> None:
-        """`machines`: the other ones; None: there are none."""
+    def __init__(self, machines: Machines, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._machines = machines
         self._thread: threading.Thread | None = None
@@ -160,7 +154,7 @@ class EnvironmentMaker(QObject):
         """The framework whose recipes it was to train from then on; empty: none."""
 
         self._output = ""
-        """The end of what pip has printed on another machine."""
+        """The end of what pip has printed."""
 
         for signal in (self.made, self.failed, self.cancelled):
             signal.connect(self._ended)
@@ -180,9 +174,8 @@ class EnvironmentMaker(QObject):
         self.name, self.machine, self.default_for = name, machine, default_for
         self._output = ""
         self._cancel.clear()
-        make = self._make_there if machine else self._make_here
         self._thread = threading.Thread(
-            target=self._make, args=(make, name, requirements, default_for), name="environment"
+            target=self._make, args=(name, requirements, default_for), name="environment"
         )
         self._thread.start()
 
@@ -198,21 +191,18 @@ class EnvironmentMaker(QObject):
 
     def log(self) -> str:
         """Return the end of what pip has printed; empty if there is nothing."""
-        if self.machine:
-            return self._output
-        try:
-            with open_regular(creation.log_file(self.name)) as file:
-                size = file.seek(0, 2)
-                file.seek(max(0, size - _MOST_LOG))
-                return file.read().decode("utf-8", "replace")
-        except OSError:
-            return ""
+        return self._output
 
-    def _make(self, make: _Make, name: str, requirements: Sequence[str], default_for: str) -> None:
+    def _make(self, name: str, requirements: Sequence[str], default_for: str) -> None:
         try:
-            made = make(name, requirements, default_for)
+            engine = self._machines.engine(self.machine)
+            made = engine.make_environment(
+                name, requirements, default_for, self._take_part, self._cancel
+            )
         except Cancelled:
             self.cancelled.emit()
+        except NotConnected:
+            self.failed.emit(self._loss())
         except (CannotChange, CreationFailed, NoAnswer) as error:
             self.failed.emit(str(error))
         except OSError as error:
@@ -223,31 +213,14 @@ class EnvironmentMaker(QObject):
         else:
             self.made.emit(made)
 
-    def _make_here(self, name: str, requirements: Sequence[str], default_for: str) -> Environment:
-        return creation.create(
-            name,
-            requirements,
-            default_for=default_for,
-            report=self.progressed.emit,
-            is_cancelled=self._cancel.is_set,
+    def _loss(self) -> str:
+        """Return what a connection that has ended means, in sentences."""
+        status = self._machines.status(self.machine)
+        text = (
+            f"There is no connection to {self.machine} any more: an environment that was not "
+            "ready yet is deleted there, at the latest by the next command `env` there."
         )
-
-    def _make_there(self, name: str, requirements: Sequence[str], default_for: str) -> Environment:
-        assert self._machines is not None
-        engine = self._machines.engine(self.machine)
-        try:
-            return engine.make_environment(
-                name, requirements, default_for, self._take_part, self._cancel
-            )
-        except NotConnected as error:
-            status = self._machines.status(self.machine)
-            text = (
-                f"There is no connection to {self.machine} any more: an environment that was "
-                "not ready yet is deleted there, at the latest by the next command `env` "
-                "there."
-            )
-            why = status.sentence if status else ""
-            raise NoAnswer(f"{text} {why}".rstrip()) from error
+        return f"{text} {status.sentence if status else ''}".rstrip()
 
     def _take_part(self, part: CreationPart) -> None:
         self._output = f"{self._output}{part.output}"[-_MOST_LOG:]

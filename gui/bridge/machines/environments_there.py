@@ -43,9 +43,9 @@ class EnvironmentsThere(QObject):
     """`problems` knows more, or asks again."""
 
     def __init__(self, background: Background | None = None, parent: QObject | None = None) -> None:
-        """`background`: asks the machines; None: no machine is asked."""
+        """`background`: asks the machines; None: there is only this one."""
         super().__init__(parent)
-        self._background = background
+        self._background = background or Background(self)
         self.machine = ""
         """Empty: this machine, which is not asked."""
 
@@ -61,13 +61,12 @@ class EnvironmentsThere(QObject):
         self._asked: set[_Asked] = set()
         """What need not be asked again."""
 
-        if background is not None:
-            background.machines.status_changed.connect(self._connection_changed)
+        self._background.machines.status_changed.connect(self._connection_changed)
 
     @property
-    def machines(self) -> Machines | None:
-        """The other machines; None: none is asked."""
-        return self._background.machines if self._background is not None else None
+    def machines(self) -> Machines:
+        """Those that are asked."""
+        return self._background.machines
 
     @property
     def environments(self) -> list[Environment] | None:
@@ -101,7 +100,7 @@ class EnvironmentsThere(QObject):
     def ask_of(self, machine: str) -> None:
         """Read the list of a machine again."""
         background = self._background
-        if background is None or not background.machines.is_connected(machine):
+        if not background.machines.is_connected(machine):
             return  # it is asked when it is connected
         number = self._numbers[machine] = self._numbers.get(machine, 0) + 1
 
@@ -134,13 +133,13 @@ class EnvironmentsThere(QObject):
             text = f"{self.machine} has not said yet which Pythons it has."
             return [Problem("interpreter", text)]
         asked = (spec.recipe, recipe.framework, spec.strategy, spec.interpreter, spec.devices)
-        if asked not in self._asked and self._background is not None:
+        if asked not in self._asked:
             self._asked.add(asked)
-            self._check(self._background, spec, asked)
+            self._check(spec, asked)
         return self._found.get(asked, [])
 
-    def _check(self, background: Background, spec: RunSpec, asked: _Asked) -> None:
-        machine, known = self.machine, self._found
+    def _check(self, spec: RunSpec, asked: _Asked) -> None:
+        machine, known, background = self.machine, self._found, self._background
 
         def work() -> list[Problem]:
             from engine.interface.recipes import send_recipe

@@ -44,6 +44,7 @@ class Creation:
         name: str,
         requirements: Sequence[str],
         *,
+        base: str,
         default_for: str,
         report: Callable[[Stage], None],
         is_cancelled: Callable[[], bool],
