@@ -39,7 +39,8 @@ from engine.pytorch.samples.names import NamesBatch
 from engine.pytorch.snapshot import Snapshot
 from engine.pytorch.torch_strategy import OneProcess, TorchStrategy
 from engine.pytorch.training_data import DataFacts, TrainingData
-from engine.pytorch.trial import Trial, check_shared_tensors, plan_notices
+from engine.pytorch.trial import Trial, check_shared_tensors, listed, plan_notices
+from engine.pytorch.unsaved_state import UnsavedState
 from engine.pytorch.weight_average import WeightAverage
 from engine.runs.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
@@ -145,6 +146,8 @@ class TorchTrainer:
         self._average: WeightAverage | None = None
         if averaged:
             self._average = WeightAverage(self._parallel.module, averaged, self._parallel.reshard)
+        self._unsaved, self._told_unsaved = UnsavedState(self._parallel.recipe_model()), False
+        self._notice = notice
         # From here on every rank draws different random numbers: dropout must differ.
         _seed(spec.seed + session.rank)
         self._validation = data.validation_sets(self._parallel)
@@ -332,6 +335,7 @@ class TorchTrainer:
         state = {
             "scaler": self._precision.scaler.state_dict(),
             "data": self._train.state(),
+            "unsaved": self._changed_unsaved(),
             **self._parallel.rank_state(),
         }
         if self._recipe.carries_state:
@@ -357,7 +361,21 @@ class TorchTrainer:
                 self._precision.scaler.load_state_dict(scaler)
             self._train.load_state(state.pop("data", {}))  # older checkpoints have none
             self._restore_carried(state.pop("carried", None), state.pop("carried by", None))
+            self._unsaved.restore(state.pop("unsaved", {}))
             self._parallel.load_rank_state(state)
+        elif (first := folder / "rank0.pt").exists():
+            self._unsaved.restore(training_state.rank_state(first).get("unsaved", {}))
+
+    def _changed_unsaved(self) -> dict[str, Any]:
+        """Return what the model has changed beside its state_dict, and say so once."""
+        found = self._unsaved.changed()
+        if found and not self._told_unsaved and self._rank.number == 0:
+            self._told_unsaved = True
+            self._notice(
+                "The model changes what its state_dict() leaves out: checkpoints keep "
+                f"{listed([*found])} beside it."
+            )
+        return found
 
     def free_devices(self) -> None:
         self._parallel.free_devices()
@@ -664,6 +682,7 @@ class TorchTrainer:
         plain = {
             "a scheduler of the recipe": self._shared_state(),
             "what step() of the recipe carries": {"carried": self._carried_on_host()},
+            "what the model changes beside its state_dict": self._unsaved.changed(),
         }
         training_state.check_saving(
             self._parallel.module,

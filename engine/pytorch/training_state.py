@@ -215,11 +215,20 @@ def restore_rank_state(path: Path, devices: Sequence[torch.device]) -> State:
 
     Never runs code. Raises CheckpointMisfit when `save_rank_state` did not write the file.
     """
-    content = _loaded(path)
     try:
-        set_random_state(content["random"], devices)
-        state: State = content["own"]
+        set_random_state(_loaded(path)["random"], devices)
+    except CheckpointMisfit:
+        raise
     except Exception as error:
+        raise _not_ours(path) from error
+    return rank_state(path)
+
+
+def rank_state(path: Path) -> State:
+    """Return the `state` that `save_rank_state` wrote. Never runs code. Raises CheckpointMisfit."""
+    try:
+        state: State = _loaded(path)["own"]
+    except KeyError as error:
         raise _not_ours(path) from error
     return state
 

@@ -87,14 +87,14 @@ def check_shared_tensors(model: Any, strategy: str, devices: Sequence[torch.devi
     tied, overlapping = shared_tensors(model)
     if overlapping and (devices[0].type != "cpu" or strategy in ("torch/fsdp", "torch/pipeline")):
         raise TrainingFailed(
-            f"The parameters {_listed(overlapping[0])} are different parameters in one memory, and "
+            f"The parameters {listed(overlapping[0])} are different parameters in one memory, and "
             f"{strategy} on {devices[0].type} gives each a memory of its own: make them one "
             "parameter (self.head.weight = self.embedding.weight)."
         )
     if not tied:
         return ""
     return (
-        f"{_listed(tied[0])} {'is' if len(tied[0]) == 1 else 'are'} one parameter (tied weights): "
+        f"{listed(tied[0])} {'is' if len(tied[0]) == 1 else 'are'} one parameter (tied weights): "
         "it is trained once, and saved under each name."
     )
 
@@ -118,7 +118,7 @@ def plan_notices(plans: Mapping[str, OptimizerPlan], module: nn.Module) -> Itera
     left = [n for n, p in module.named_parameters() if p.requires_grad and id(p) not in updated]
     if left:
         yield (
-            f"No optimizer updates {_listed(left)}. If that is meant, freeze "
+            f"No optimizer updates {listed(left)}. If that is meant, freeze "
             f"{'it' if len(left) == 1 else 'them'} with requires_grad_(False)."
         )
 
@@ -223,7 +223,7 @@ class Trial:
         if names := self.without_gradients(parameters):
             of = f" in the step of the optimizer {optimizer}" if optimizer else ""
             self._notice(
-                f"{_listed(names)} got no gradient{of}: the loss does not depend on "
+                f"{listed(names)} got no gradient{of}: the loss does not depend on "
                 f"{'it' if len(names) == 1 else 'them'}. If that is meant, freeze "
                 f"{'it' if len(names) == 1 else 'them'} with requires_grad_(False)."
             )
@@ -315,7 +315,8 @@ def _no_metrics(outputs: Any, targets: Any) -> dict[str, Value]:
     return {}
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
     shown = ", ".join(names[:MOST_NAMES])
     more = len(names) - MOST_NAMES
     return f"{shown} and {more} more" if more > 0 else shown
