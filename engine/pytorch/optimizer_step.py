@@ -20,6 +20,9 @@ from engine.training.errors import TrainingFailed
 
 _log = logging.getLogger(__name__)
 
+_CLIP_MARGIN = 1e-6
+"""As PyTorch's clipping has it."""
+
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -153,19 +156,33 @@ class OptimizerStep:
         spec = self._spec
         if spec.clip_norm > 0 or spec.gradient_norm or self._skips_nan_steps:
             self._scaler.unscale_(self.optimizer)
-            metrics["gradient_norm"] = norm = self._gradient_norm()
+            gradients, sparse = self._gradients()
+            norm = self._parallel.gradient_norm([*gradients, *sparse])
+            metrics["gradient_norm"] = norm
             if self._skips_nan_steps and not self._is_finite(loss, norm):
                 self._restore_running_statistics()
                 self._scaler.update()
                 return
             if spec.clip_norm > 0:
-                nn.utils.clip_grads_with_norm_(self.parameters, spec.clip_norm, norm)
+                dense = [p for p in self.parameters if p.grad is not None and not p.grad.is_sparse]
+                nn.utils.clip_grads_with_norm_(dense, spec.clip_norm, norm)
+                for values in sparse:
+                    values.mul_((spec.clip_norm / (norm + _CLIP_MARGIN)).clamp(max=1.0))
         self._scaler.step(self.optimizer)
         self._scaler.update()
 
-    def _gradient_norm(self) -> torch.Tensor:
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        return self._parallel.gradient_norm(gradients)
+    def _gradients(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """Return the dense gradients, and the values of the sparse ones with each index once."""
+        dense, sparse = [], []
+        for parameter in self.parameters:
+            if parameter.grad is None:
+                continue
+            if parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.coalesce()
+                sparse.append(parameter.grad._values())
+            else:
+                dense.append(parameter.grad)
+        return dense, sparse
 
     def _is_finite(self, loss: torch.Tensor, norm: torch.Tensor) -> bool:
         """Return whether loss and gradients are finite on every rank (an all-reduce)."""

@@ -136,14 +136,17 @@ def grid_point(ranges: Mapping[str, Range], number: int) -> dict[str, Setting]:
 _MOST_IN_GRID = 1000
 
 
-def _interval(info: FieldInfo, low_text: str, high_text: str, *, log: bool) -> Interval:
+def _interval(info: FieldInfo, low_text: str, high_text: str, *, log: bool) -> Interval | float:
     if info.type not in ("int", "float"):
         raise UnusableRange(f"{info.name} is no number: name its values, with commas between them.")
     low, high = _value(info, low_text), _value(info, high_text)
     assert not isinstance(low, str)
     assert not isinstance(high, str)
-    if low >= high:
-        raise UnusableRange(f"{info.name}={low_text}..{high_text} is empty: the first is smaller.")
+    if low == high:
+        return low
+    if low > high:
+        text = f"{info.name}={low_text}..{high_text} is empty"
+        raise UnusableRange(f"{text}: the first must be the smaller.")
     if log and low <= 0:
         raise UnusableRange(f"{info.name}: a logarithmic range begins above 0, not at {low:g}.")
     return Interval(low, high, log, info.type == "int")

@@ -26,6 +26,7 @@ from engine.runs.run_info import RunInfo
 from engine.runs.series_names import series_title
 from engine.spec.metric_direction import best_as_shown, lower_is_better, merged_overrides
 from engine.system import units
+from engine.system.natural_order import natural_key
 
 MOST_RUNS = 60
 """Runs of one report: with more of them, colours and dashes would not tell them apart."""
@@ -211,7 +212,7 @@ def _of_several(runs: Sequence[ReportRun]) -> Iterable[Wanted]:
     """Return one plot for each series: those of devices and ranks mean another one in each run."""
     names = {name for run in runs for name in run.figures if not is_of_machine(name)}
     places = {name: plots.place_of(name) for name in sorted(names)}
-    for name in sorted(names, key=lambda name: (places[name].rank, name)):
+    for name in sorted(names, key=lambda name: (places[name].rank, natural_key(name))):
         place = places[name]
         is_ours = name.startswith(("train/", "validation/"))
         title = series_title(name) if is_ours else place.title

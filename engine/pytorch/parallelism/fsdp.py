@@ -16,6 +16,7 @@ from torch.distributed.tensor import DTensor
 from engine.pytorch.parallel import Rank, WholeModel
 from engine.pytorch.precision import MIXED
 from engine.pytorch.stopwatch import Stopwatch
+from engine.training.errors import TrainingFailed
 
 MIN_UNIT_PARAMETERS = 2**20
 """A block with fewer parameters is gathered together with the module that contains it."""
@@ -29,6 +30,11 @@ class FSDPModel(WholeModel):
 
     def __init__(self, module: nn.Module, rank: Rank, *, has_step: bool = False) -> None:
         """`has_step`: the recipe's step calls `module`, or only parts of it."""
+        if sparse := _sparse(module):
+            raise TrainingFailed(
+                f"torch/fsdp cannot shard the sparse gradients of {sparse}: let it have "
+                "sparse=False, or choose torch/ddp."
+            )
         units = _units(module)
         super().__init__(module, rank, units)
         self.can_repeat_steps = False  # what it has gathered is not known after a failure
@@ -83,6 +89,14 @@ class FSDPModel(WholeModel):
     def gradient_norm(self, gradients: list[torch.Tensor]) -> torch.Tensor:
         norm = nn.utils.get_total_norm(gradients)
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+
+def _sparse(module: nn.Module) -> str:
+    """Return the name of an embedding with sparse gradients; empty: there is none."""
+    for name, part in module.named_modules():
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.sparse:
+            return name or type(part).__name__
+    return ""
 
 
 class _TimedCollective:

@@ -16,6 +16,7 @@ from engine.spec.field_info import Setting
 from engine.spec.metric_direction import lower_is_better, merged_overrides
 from engine.spec.recipe_file import script_name
 from engine.spec.run_spec import FIELDS
+from engine.system.natural_order import natural_key
 
 Value = bool | int | float | str | tuple[str, ...] | None
 """What stands in a cell; None: nothing."""
@@ -113,7 +114,7 @@ def columns_of(
     `device_names` are shown in the place of device ids.
     """
     found = [*_run_columns(device_names), *_group_columns(infos), *_setting_columns()]
-    settings = sorted({name for info in infos for name in own_settings(info)})
+    settings = sorted({name for info in infos for name in own_settings(info)}, key=natural_key)
     found += [
         Column(SETTINGS + name, name, Kind.SETTING, Part.RECIPE, partial(_recipe_setting, name))
         for name in settings
@@ -126,14 +127,14 @@ def columns_of(
     ]
     directions = merged_overrides({tuple(d.items()): d for d in _directions(infos)}.values())
     taken = {folded(column.name) for column in found} | ALIASES.keys()
-    for name in sorted({name for info in infos for name in info.status.metrics}):
+    for name in sorted({name for info in infos for name in info.status.metrics}, key=natural_key):
         lower = lower_is_better(name, directions)
         read = partial(_last, name)
         # What scripts log as `epoch` or `lr` must not hide the column of all runs.
         is_taken = folded(name) in taken or name.startswith((SETTINGS, OPTION, METRIC, "best("))
         unique = METRIC + name if is_taken else name
         found.append(Column(unique, name, Kind.NUMBER, Part.LAST, read, lower, name))
-    for name in sorted({name for info in infos for name in info.best}):
+    for name in sorted({name for info in infos for name in info.best}, key=natural_key):
         lower = lower_is_better(name, directions)
         read = partial(_best, name)
         title = f"Best {name}"

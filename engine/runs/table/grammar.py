@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 LONGEST = 4000
 """Characters of an expression."""
 
+_SHOWN = 100
+"""Characters before and behind the place of an error."""
+
 _GRAMMAR = r"""
 ?start: any
 ?any: all | all (_OR all)+ -> any_of
@@ -49,14 +52,20 @@ class FilterError(Exception):
 
     def __init__(self, sentence: str, begin: int, end: int) -> None:
         """The characters from `begin` to before `end` are at fault."""
-        super().__init__(sentence)
+        cut = f"{sentence[:_SHOWN]} ... {sentence[-_SHOWN:]}"
+        super().__init__(cut if len(sentence) > 3 * _SHOWN else sentence)
         self.begin = begin
         self.end = max(end, begin + 1)
 
     def pointing(self, text: str) -> str:
         """Return the line of `text` with a line of marks below the place."""
-        marks = " " * self.begin + "^" * (max(1, min(self.end, len(text)) - self.begin))
-        return f"{text}\n{marks}"
+        first = max(0, self.begin - _SHOWN)
+        shown = text[first : self.begin + _SHOWN]
+        before = "..." if first else ""
+        after = "..." if first + len(shown) < len(text) else ""
+        count = min(self.end, first + len(shown)) - self.begin
+        marks = " " * (len(before) + self.begin - first) + "^" * max(1, count)
+        return f"{before}{shown}{after}\n{marks}"
 
 
 def parsed(text: str) -> Tree[Token]:

@@ -34,10 +34,10 @@ def date(text: str, begin: int) -> tuple[float, float]:
     """Return the first and the last moment of a day, or a moment twice. Raises FilterError."""
     try:
         first = datetime.fromisoformat(text)
-    except ValueError:
+        last = first if "T" in text else first + timedelta(days=1)
+        return first.timestamp(), last.timestamp()
+    except (ValueError, OverflowError):
         raise FilterError(f"{text} is no date.", begin, begin + len(text)) from None
-    last = first if "T" in text else first + timedelta(days=1)
-    return first.timestamp(), last.timestamp()
 
 
 def day(now: float, days_before: int = 0) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from PySide6.QtCore import QPointF
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from engine.system.natural_order import natural_key
 from gui.plots.data.ranges import union
 from gui.plots.data.series_style import PlotKind
 from gui.plots.panel.toolbar import PlotToolbar
@@ -18,6 +19,8 @@ from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.style.theme import Theme
 from gui.widgets.panel_settings import PanelSettings
+
+PlaceOfPlot = tuple[int, bool, tuple[tuple[int, str], ...]]
 
 
 class PlotPanel(QWidget):
@@ -151,9 +154,9 @@ class PlotPanel(QWidget):
         self._plots.clear()
         self._plots.update((kind, plots[kind]) for kind in sorted(plots, key=self._sort_key))
 
-    def _sort_key(self, kind: PlotKind) -> tuple[int, bool, str]:
+    def _sort_key(self, kind: PlotKind) -> PlaceOfPlot:
         """The place of a plot in the natural order; subclasses override this."""
-        return kind.rank, False, kind.title
+        return kind.rank, False, natural_key(kind.title)
 
     def _has_use(self, kind: PlotKind) -> bool:
         """Whether a plot tells anything now; subclasses override this. One that does not is neither

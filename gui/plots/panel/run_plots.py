@@ -14,6 +14,7 @@ from engine.runs.run_state import STEP_SECONDS
 from engine.runs.series_names import is_machine_memory
 from engine.runs.store.store_reader import StoredEvent
 from engine.runs.store.stored_points import StoredPoints
+from engine.system.natural_order import natural_key
 from gui.plots.data.headlines import Headlines
 from gui.plots.data.run_timeline import Marker, RunTimeline
 from gui.plots.data.series_style import (
@@ -34,7 +35,7 @@ from gui.plots.data.series_style import (
 )
 from gui.plots.data.share_scale import ShareScale
 from gui.plots.data.step_breakdown import Parts, StepBreakdown
-from gui.plots.panel.plot_panel import PlotPanel
+from gui.plots.panel.plot_panel import PlaceOfPlot, PlotPanel
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.style.device_labels import DeviceLabel
@@ -251,7 +252,7 @@ class RunPlots(PlotPanel):
         if self._waiting:
             self._turn.start()
 
-    def _place_of_series(self, series: str) -> tuple[int, bool, str]:
+    def _place_of_series(self, series: str) -> PlaceOfPlot:
         style = style_of(series, self._metric_directions)
         assert style is not None, "what has no plot does not wait for one"
         return self._sort_key(style.plot)
@@ -341,8 +342,8 @@ class RunPlots(PlotPanel):
             self._sort()
             self.visibility.refresh()
 
-    def _sort_key(self, kind: PlotKind) -> tuple[int, bool, str]:
-        return kind.rank, kind != self._main, kind.title
+    def _sort_key(self, kind: PlotKind) -> PlaceOfPlot:
+        return kind.rank, kind != self._main, natural_key(kind.title)
 
     def _has_use(self, kind: PlotKind) -> bool:
         """A plot without points has none beside those that have some: of the devices once the run

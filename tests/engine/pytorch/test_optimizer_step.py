@@ -177,3 +177,31 @@ def test_what_a_batch_left_out_did_to_running_statistics_is_undone() -> None:
         training.model.weight.grad = torch.ones(1, 1)
         training.update.apply(0, TOTAL, torch.tensor(loss))
         assert training.model.mean.tolist() == [left, left]
+
+
+@pytest.mark.parametrize("changes", [{"clip_norm": 0.5}, {"gradient_norm": True}])
+def test_sparse_gradients_have_the_norm_of_dense_ones_and_are_clipped_alike(
+    changes: dict[str, Any],
+) -> None:
+    def trained(*, sparse: bool) -> tuple[list[float], torch.Tensor]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Embedding(5, 3, sparse=sparse), nn.Linear(3, 1))
+        options: dict[str, Any] = {"learning_rate": 0.1, "optimizer": "sgd"} | changes
+        spec = RunSpec(recipe="r", strategy="torch/single", devices=("cpu:0",), **options)
+        rank = Rank(0, 1, (torch.device("cpu"),), SingleProcess(), spec)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        update = OptimizerStep(
+            optimizer, WholeModel(model, rank), SingleProcess(), Precision("fp32", "cpu"), spec
+        )
+        norms = []
+        for step in range(3):
+            update.begin()
+            loss = model(torch.tensor([1, 1, 4])).square().sum() * 9
+            loss.backward()
+            norms.append(float(update.apply(step, TOTAL, loss.detach())["gradient_norm"]))
+        return norms, torch.cat([each.detach().flatten() for each in model.parameters()])
+
+    norms, weights = trained(sparse=True)
+    expected, of_dense = trained(sparse=False)
+    assert norms == pytest.approx(expected)
+    assert torch.allclose(weights, of_dense)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from torch import nn
 
+from engine.pytorch.parallel import Rank
 from engine.pytorch.parallelism import fsdp
+from engine.pytorch.process_group import SingleProcess
+from engine.spec.run_spec import RunSpec
+from engine.training.errors import TrainingFailed
 
 
 class Network(nn.Module):
@@ -50,3 +55,11 @@ def test_a_block_with_a_tied_weight_is_gathered_with_the_rest(
     assert names(model) == ["blocks.1.2", "blocks.1.0", "blocks.1", "blocks.0", ""]
     model.blocks[0][2].weight = model.blocks[1][2].weight
     assert names(model) == ["blocks.1.0", "blocks.0.0", ""]
+
+
+def test_sparse_gradients_are_refused_by_name_before_anything_is_sharded() -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.EmbeddingBag(3, 2, sparse=True))
+    spec = RunSpec(recipe="r", strategy="torch/fsdp", devices=())
+    rank = Rank(0, 2, (torch.device("cpu"),), SingleProcess(), spec)
+    with pytest.raises(TrainingFailed, match="gradients of 1"):
+        fsdp.FSDPModel(model, rank)

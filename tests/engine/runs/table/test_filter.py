@@ -242,3 +242,18 @@ def test_a_secret_of_a_command_is_no_column() -> None:
     assert not [name for name in columns_of(RUNS) if "api" in name]
     command = columns_of(RUNS)["command"].read(RUNS[3])
     assert command == "train.py --lr 0.5 --depth=3 opt.name=sgd --fast --api-key=***"
+
+
+def test_a_long_filter_is_shown_around_the_place_alone() -> None:
+    text = f"epochs = 1 and {'x' * 3000} ) {'y' * 500}"
+    with pytest.raises(FilterError) as raised:
+        passing(text)
+    line, marks = raised.value.pointing(text).splitlines()
+    assert line[marks.index("^")] == ")"
+    assert max(len(line), len(str(raised.value))) < 400
+
+
+@pytest.mark.parametrize("date", ["9999-12-31", "0001-01-01", "2026-02-30"])
+def test_a_date_that_no_calendar_has_is_refused(date: str) -> None:
+    with pytest.raises(FilterError, match="is no date"):
+        passing(f"started > {date}")
