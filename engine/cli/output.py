@@ -6,13 +6,15 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Any
 
 import msgspec
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from engine.interface.values import RunDetails
@@ -24,6 +26,9 @@ from engine.system import units
 
 _WIDTH_OF_A_PIPE = 200
 """Characters per line without a terminal; large, so that no table in a file is cut."""
+
+_MOST_LAID_OUT = 500
+"""Lines of a table that is fitted to the width of the terminal."""
 
 STATE_STYLES = {
     RunState.RUNNING: "green",
@@ -114,6 +119,37 @@ def _console(stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else _WIDTH_OF_A_PIPE
     return _SafeConsole(stderr=stderr, width=width, markup=False, highlight=False, emoji=False)
+
+
+def empty_table(*titles: str) -> Table:
+    """Return a table that has these columns and no row."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    return table
+
+
+def show_table(titles: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    """Print a table; a long one without colours and without folding what is too wide, because Rich
+    takes a millisecond for each line."""
+    if len(rows) <= _MOST_LAID_OUT:
+        table = empty_table(*titles)
+        for row in rows:
+            table.add_row(*row)
+        out().print(table)
+        return
+    columns = [
+        _padded([str(cell).replace("\n", " ") for cell in column])
+        for column in zip(titles, *rows, strict=True)
+    ]
+    lines = ["  ".join(line).rstrip() + "\n" for line in zip(*columns, strict=True)]
+    sys.stdout.write(printable("".join(lines)))
+
+
+def _padded(cells: Sequence[str]) -> list[str]:
+    lengths = [len(each) if each.isascii() else cell_len(each) for each in cells]
+    width = max(lengths)
+    return [each + " " * (width - length) for each, length in zip(cells, lengths, strict=True)]
 
 
 def print_json(value: object) -> None:

@@ -57,7 +57,7 @@ from engine.planning.results import News
 from engine.runs import checkpoint_files, device_queue, run_overview, trash
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_follower import RunNews
-from engine.runs.run_index import RunIndex
+from engine.runs.run_index import RunIndex, is_settled
 from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import ChangedNotes, change_notes
 from engine.runs.run_overview import RunOverview
@@ -205,8 +205,9 @@ class LocalEngine(Engine):
 
     def list_runs(self) -> RunsNews:
         index = RunIndex()
-        index.runs()  # it asks all silent supervisors at the same time
-        infos = index.runs(ANSWER_SECONDS)
+        infos = index.runs()  # it asks all silent supervisors at the same time
+        if not all(map(is_settled, infos)):
+            infos = index.runs(ANSWER_SECONDS)
         unreadable = [
             each._replace(reason=client.unreadable_reason(each.id, each.reason))
             for each in index.unreadable

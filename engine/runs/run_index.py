@@ -138,7 +138,7 @@ class RunIndex:
     def _is_unfinished(self, run_id: str) -> bool:
         """Whether a run is active or not readable yet."""
         known = self._known.get(run_id)
-        return not _is_settled(known.info) if known else run_id not in self._damaged
+        return not is_settled(known.info) if known else run_id not in self._damaged
 
     def _update(self, run_ids: Iterable[str], gone: Sequence[str], patience: float = 0.0) -> bool:
         """Read the runs whose files have changed; return whether any run has changed.
@@ -150,7 +150,7 @@ class RunIndex:
             stamp = _file_stamp(f"{runs}/{run_id}")
             before = self._known.get(run_id)
             is_same = before is not None and before.stamp == stamp
-            if before is not None and is_same and _is_settled(before.info):
+            if before is not None and is_same and is_settled(before.info):
                 continue
             damaged = self._damaged.get(run_id)
             begin = time.monotonic()
@@ -168,7 +168,7 @@ class RunIndex:
                     )
                     found = found._replace(best=best, origin=origin)
                     self._known[run_id] = _Known(stamp, found)
-                    if _is_settled(found):
+                    if is_settled(found):
                         over[run_id] = self._known[run_id]
                 case UnreadableRun():
                     until = begin + RARITY * (time.monotonic() - begin)
@@ -184,7 +184,7 @@ class RunIndex:
         self.unreadable = [self._damaged[each].run for each in self._ids if each in self._damaged]
 
 
-def _is_settled(info: RunInfo) -> bool:
+def is_settled(info: RunInfo) -> bool:
     """Whether the run changes only when its files do."""
     return info.state.is_over and info.is_recorded and not info.has_orphans
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from rich.table import Table
 from rich.text import Text
 
 from engine.cli.commands.run_query import RunQuery, print_table, select
@@ -15,6 +14,7 @@ from engine.cli.output import (
     STATE_STYLES,
     Exit,
     Refused,
+    empty_table,
     err,
     format_bytes,
     format_number,
@@ -23,6 +23,7 @@ from engine.cli.output import (
     out,
     print_json,
     run_as_json,
+    show_table,
 )
 from engine.cluster.member import Member
 from engine.interface.engine import Engine
@@ -66,26 +67,29 @@ def runs(engine: Engine, query: RunQuery = _EVERY_RUN, *, json: bool) -> Exit:
         start = call("train --recipe digits", engine.machine)
         out().print(f"There is no run yet: `{start}` starts one.")
         return Exit.DONE
-    table = _table("id", "state", "name", "strategy", "devices", "epoch", "train loss", "started")
+    titles = ("id", "state", "name", "strategy", "devices", "epoch", "train loss", "started")
+    rows: list[tuple[str | Text, ...]] = []
     for info in found:
         if isinstance(info, UnreadableRun):
-            table.add_row(info.id, Text("unreadable", "bold red"))
+            rows.append((info.id, Text("unreadable", "bold red"), *[""] * (len(titles) - 2)))
             err().print(info.reason, soft_wrap=True)
             continue
         loss = info.status.metrics.get("train/loss")
-        table.add_row(
-            info.id,
-            Text(str(info.state), STATE_STYLES.get(info.state, "")),
-            info.name,
-            info.spec.strategy,
-            ", ".join(info.spec.devices),
-            _epoch(info),
-            "–" if loss is None else format_number(loss),
-            format_time(info.status.started),
+        rows.append(
+            (
+                info.id,
+                Text(str(info.state), STATE_STYLES.get(info.state, "")),
+                info.name,
+                info.spec.strategy,
+                ", ".join(info.spec.devices),
+                _epoch(info),
+                "–" if loss is None else format_number(loss),
+                format_time(info.status.started),
+            )
         )
         if trouble := info.status.troubles.get(SUPERVISOR):
             err().print(f"Run {info.id}: {trouble}", soft_wrap=True)
-    out().print(table)
+    show_table(titles, rows)
     return Exit.DONE
 
 
@@ -141,7 +145,7 @@ def devices(engine: Engine, *, json: bool) -> Exit:
 
 
 def _print_devices(devices: Iterable[DeviceSnapshot], machine: str = "") -> None:
-    table = _table("device", "name", "memory", "used", "busy", "temp.", "power", "UUID")
+    table = empty_table("device", "name", "memory", "used", "busy", "temp.", "power", "UUID")
     for device in devices:
         table.add_row(*_device_cells(device, machine))
     out().print(table)
@@ -183,7 +187,7 @@ def strategies(engine: Engine, *, json: bool) -> Exit:
             ]
         )
         return Exit.DONE
-    table = _table("name", "title", "needs", "trains", "runs here")
+    table = empty_table("name", "title", "needs", "trains", "runs here")
     for strategy, why_not in rows:
         trains = ", ".join(sorted(strategy.recipe_frameworks))
         runs_here = f"no: {why_not}" if why_not else "yes"
@@ -198,7 +202,7 @@ def recipes(*, json: bool) -> Exit:
     if json:
         print_json([msgspec.structs.asdict(recipe) for recipe in found])
         return Exit.DONE
-    table = _table("name", "framework", "epochs", "batch size", "settings", "about")
+    table = empty_table("name", "framework", "epochs", "batch size", "settings", "about")
     for recipe in found:
         settings = ", ".join(f"{field.name}={field.default}" for field in recipe.fields)
         table.add_row(
@@ -229,10 +233,3 @@ def _device_cells(device: DeviceSnapshot, machine: str) -> list[str]:
         "–" if device.power is None else f"{device.power:.0f} W",
         uuid,
     ]
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table

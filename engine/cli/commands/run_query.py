@@ -6,9 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from rich.table import Table
-
-from engine.cli.output import Refused, out, printable
+from engine.cli.output import Refused, printable, show_table
 from engine.client import RunInfo
 from engine.runs.table.arrangement import Order, sorted_runs
 from engine.runs.table.cell_text import cell_text
@@ -69,12 +67,8 @@ def print_table(infos: Sequence[RunInfo], every: Sequence[RunInfo], query: RunQu
         text = csv_of(infos, chosen)
         print(printable(text) if sys.stdout.isatty() else text, end="")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in chosen:
-        table.add_column(column.name, overflow="fold")
-    for info in infos:
-        table.add_row(*(cell_text(column.read(info), column.kind) for column in chosen))
-    out().print(table)
+    rows = [[cell_text(column.read(info), column.kind) for column in chosen] for info in infos]
+    show_table([column.name for column in chosen], rows)
 
 
 def _find(name: str, columns: Mapping[str, Column], option: str) -> Column:
