@@ -7,7 +7,7 @@ import difflib
 import re
 import shlex
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from importlib.util import decode_source
 from itertools import chain, takewhile
 from operator import methodcaller
@@ -57,7 +57,7 @@ MODULES = "modules"
 to the recipe's own folder."""
 
 _ENGINE_ARGUMENTS = {
-    *("outputs", "targets", "parameters", "learning_rate", "model", "count"),
+    *("outputs", "targets", "parameters", "learning_rate", "model"),
     *("batch", "carried", "named_parameters", "epoch", "total_steps", "steps_per_epoch"),
 }
 """Arguments that the engine passes; they are not settings."""
@@ -281,11 +281,12 @@ def _describe(code: RecipeCode, info: RecipeInfo) -> RecipeInfo:
     meanings = {name: _callable(code.meanings(name), name) for name in FUNCTIONS}
     fields: dict[str, FieldInfo] = {}
     functions = [each for found in meanings.values() for each in found]
+    reserved = _ENGINE_ARGUMENTS | ({"count"} if meanings["stages"] else set())
     places: dict[str, str] = {}
     for function in functions:
         if not isinstance(function, Function):
             continue
-        for field in _fields_of(function):
+        for field in _fields_of(function, reserved):
             first = fields.setdefault(field.name, field)
             place = places.setdefault(field.name, _place(function))
             if (first.type, first.default) != (field.type, field.default):
@@ -430,7 +431,7 @@ def _mentions_sequential(tree: ast.Module) -> bool:
     )
 
 
-def _fields_of(function: Function) -> list[FieldInfo]:
+def _fields_of(function: Function, reserved: Set[str]) -> list[FieldInfo]:
     arguments = function.arguments
     positional = arguments.posonlyargs + arguments.args
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
@@ -440,7 +441,7 @@ def _fields_of(function: Function) -> list[FieldInfo]:
     found = []
     for argument, default in (*left, *by_keyword):
         value = function.bound.get(argument.arg, default)
-        if value is not None and argument.arg not in _ENGINE_ARGUMENTS:
+        if value is not None and argument.arg not in reserved:
             field = _field(argument, value, _argument_doc(function.doc, argument.arg))
             found += [field] if field else []
     return found

@@ -135,6 +135,12 @@ def test_arguments_with_simple_defaults_are_settings(
     assert fields(folder, arguments) == expected
 
 
+def test_count_is_a_setting_unless_stages_gets_it(folder: Path) -> None:
+    text = "import torch\ndef model(): ...\ndef datasets(count=35): ...\n"
+    assert [field.name for field in read(folder, text).fields] == ["count"]
+    assert not read(folder, f"{text}def stages(model, count): ...\n").fields
+
+
 def test_a_setting_of_two_functions_is_one_setting(folder: Path) -> None:
     info = read(folder, "import torch\ndef model(size=8): ...\ndef datasets(size=8): ...")
     assert [field.name for field in info.fields] == ["size"]
