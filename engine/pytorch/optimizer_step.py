@@ -169,7 +169,15 @@ class OptimizerStep:
                 for values in sparse:
                     values.mul_((spec.clip_norm / (norm + _CLIP_MARGIN)).clamp(max=1.0))
         self._scaler.step(self.optimizer)
+        if not self._scaler.is_enabled():
+            return
+        # A number of the scale would wait for the device. It becomes smaller if the update was
+        # left out.
+        scale = self._scaler._scale
+        before = scale.clone() if scale is not None else None
         self._scaler.update()
+        if before is not None:
+            metrics["skipped_updates"] = (self._scaler._scale < before).float()
 
     def _gradients(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Return the dense gradients, and the values of the sparse ones with each index once."""

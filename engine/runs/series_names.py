@@ -15,6 +15,7 @@ _OWN = {
     STEP_SECONDS: "step time",
     "train/learning_rate": "learning rate",
     "train/gradient_norm": "gradient norm",
+    "train/skipped_updates": "skipped updates",
 }
 """Series that are no metrics: there is one of each in a run."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -39,6 +40,16 @@ _EVERY_RUN = RunQuery()
 
 def runs(engine: Engine, query: RunQuery = _EVERY_RUN, *, json: bool) -> Exit:
     """List the runs that `query` chooses; without one, every run, newest first. Raises Refused."""
+    was_enabled = gc.isenabled()
+    gc.disable()  # of tens of thousands of runs none becomes garbage: it takes half of the time
+    try:
+        return _runs(engine, query, json=json)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _runs(engine: Engine, query: RunQuery, *, json: bool) -> Exit:
     if json and query.has_columns:
         option = "--csv" if query.csv else "--columns"
         raise Refused(f"{option} chooses another form than --json: leave out one of the two.")

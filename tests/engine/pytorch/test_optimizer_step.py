@@ -162,6 +162,14 @@ def test_a_step_that_is_not_finite_can_be_left_out(
     assert training.weight == pytest.approx(0.95), "and the next one counts"
 
 
+def test_an_update_that_fp16_leaves_out_is_told() -> None:
+    training = Training(precision="fp16")
+    assert float(training.step(math.inf)["skipped_updates"]) == 1.0
+    assert training.weight == 1.0
+    assert float(training.step(0.0)["skipped_updates"]) == 0.0
+    assert "skipped_updates" not in Training().step(1.0)
+
+
 def test_a_finite_step_is_never_left_out() -> None:
     training = Training(on_nan="skip")
     training.step(2.0)
