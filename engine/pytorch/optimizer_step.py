@@ -171,13 +171,11 @@ class OptimizerStep:
         self._scaler.step(self.optimizer)
         if not self._scaler.is_enabled():
             return
-        # A number of the scale would wait for the device. It becomes smaller if the update was
-        # left out.
-        scale = self._scaler._scale
+        scale = self._scaler._scale  # as a number it would wait for the device
         before = scale.clone() if scale is not None else None
         self._scaler.update()
-        if before is not None:
-            metrics["skipped_updates"] = (self._scaler._scale < before).float()
+        if scale is not None and before is not None:  # updated in place: it shrinks after a skip
+            metrics["skipped_updates"] = (scale < before).float()
 
     def _gradients(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Return the dense gradients, and the values of the sparse ones with each index once."""
