@@ -63,8 +63,10 @@ def is_python(word: str) -> bool:
     return os.sep not in word and _PYTHON.fullmatch(word) is not None
 
 
-def script_of(command: Sequence[str], folder: Path) -> Path:
+def script_of(command: Sequence[str], folder: Path, programs: str | None = None) -> Path:
     """Return the file that stands for `command`, which is started in `folder`.
+
+    Programs without a folder are looked up in `programs` (default: `$PATH`).
 
     The script or the module in its own file; the first `.py` file among the arguments of a
     launcher; otherwise the program, which is Python for code or a module of a package that is
@@ -88,7 +90,7 @@ def script_of(command: Sequence[str], folder: Path) -> Path:
                 if word.endswith(".py") and (folder / word).is_file():
                     return folder / word
             if os.sep not in first and not path.is_file():
-                return Path(shutil.which(first) or path)
+                return Path(shutil.which(first, path=programs) or path)
             return path
         case _:
             return Path(sys.executable) if command else folder
@@ -117,8 +119,9 @@ def python_options_without_us(command: Sequence[str]) -> list[str]:
 
 
 def search_path(environment: Mapping[str, str]) -> str:
-    """Return where programs of a command are looked up."""
-    return environment.get("PATH", os.defpath)
+    """Return where programs of a command are looked up: at last, beside Traindeck's Python."""
+    beside = os.path.dirname(sys.executable)  # noqa: PTH120
+    return os.pathsep.join([environment.get("PATH", os.defpath), beside])
 
 
 def _is_path_of_python(word: str) -> bool:

@@ -16,6 +16,9 @@ MOST_BYTES = 8 * 2**20
 """Limits of what is kept of one recipe's modules. What exceeds them is left out."""
 
 
+PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
+
+
 def local_modules(
     recipe: Path, source: bytes, left_out: list[str] | None = None
 ) -> dict[str, bytes]:
@@ -178,9 +181,31 @@ def files_of(folder: Path, name: str) -> Iterator[tuple[Path, str]]:
         return
 
 
+def is_installed(file: Path, below: Path) -> bool:
+    """Whether a file below a folder is of an installed package: in an environment, or put there by
+    `pip install --target`, whose records name it."""
+    if not PACKAGE_FOLDERS.isdisjoint(file.parts):
+        return True
+    for folder in file.parents:
+        if not folder.is_relative_to(below):
+            return False
+        name = file.relative_to(folder).as_posix()
+        if any(_lists(record, name) for record in folder.glob("*.dist-info/RECORD")):
+            return True
+    return False
+
+
+def _lists(record: Path, name: str) -> bool:
+    try:
+        lines = record.read_text().splitlines()
+    except (OSError, ValueError):
+        return False
+    return any(line.startswith((f"{name},", f'"{name}",')) for line in lines)
+
+
 def _is_foreign(folder: Path) -> bool:
     """Whether the folder holds installed packages: such as a virtual environment."""
-    return folder.name in ("site-packages", "dist-packages") or (folder / "pyvenv.cfg").exists()
+    return folder.name in PACKAGE_FOLDERS or (folder / "pyvenv.cfg").exists()
 
 
 def _is_source(stem: Path) -> bool:

@@ -18,7 +18,7 @@ import msgspec
 
 from engine.files.regular_file import read_regular
 from engine.spec.field_info import FieldInfo, Setting
-from engine.spec.local_modules import local_modules
+from engine.spec.local_modules import is_installed, local_modules
 from engine.spec.metric_direction import Direction, bare_name
 from engine.spec.recipe_names import (
     MODULES_OF_LIBRARIES,
@@ -138,7 +138,7 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
         """
         recipe = Path(self.path)
         is_beside = not self.builtin and file.is_relative_to(recipe.parent)
-        return file == recipe or (is_beside and "site-packages" not in file.parts)
+        return file == recipe or (is_beside and not is_installed(file, recipe.parent))
 
 
 def read_recipe(path: Path, *, builtin: bool = False, copy: Path | None = None) -> RecipeInfo:

@@ -71,7 +71,9 @@ def script_spec(
     words = tuple(command)
     if words and is_python(words[0]) and not interpreter:
         interpreter = shutil.which(words[0]) or ""
-    script = Path(os.path.abspath(script_of(words, folder)))  # noqa: PTH100  # links stay
+    programs = search_path(activated(os.environ | dict(variables or {}), interpreter))
+    found = script_of(words, folder, programs)
+    script = Path(os.path.abspath(found))  # noqa: PTH100  # links stay
     recipe = read_script(script)
     if not name and script == Path(sys.executable) and "-m" in words[:-1]:
         name = words[words.index("-m") + 1]

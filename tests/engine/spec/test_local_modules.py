@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from engine.spec import local_modules as module
-from engine.spec.local_modules import local_modules, module_name
+from engine.spec.local_modules import is_installed, local_modules, module_name
+
+
+def test_what_pip_puts_into_any_folder_is_installed(tmp_path: Path) -> None:
+    (tmp_path / "libs" / "net-1.0.dist-info").mkdir(parents=True)
+    record = tmp_path / "libs" / "net-1.0.dist-info" / "RECORD"
+    record.write_text("net/__init__.py,sha256=x,0\nnet/loss.py,,\n")
+    assert is_installed(tmp_path / "libs" / "net" / "loss.py", tmp_path)
+    assert not is_installed(tmp_path / "libs" / "mine" / "loss.py", tmp_path)
+    assert not is_installed(tmp_path / "net" / "loss.py", tmp_path)
+    assert is_installed(tmp_path / "venv" / "site-packages" / "a.py", tmp_path)
 
 
 def make(folder: Path, **files: str) -> None:
