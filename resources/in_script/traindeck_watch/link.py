@@ -46,8 +46,8 @@ def _hello() -> Frame:
 
 
 class Link:
-    """Sends and receives frames. It waits as long as the other side reads nothing, and connects anew
-    when the connection breaks; it is closed once nobody listens any more."""
+    """Sends and receives frames. It waits as long as the other side reads nothing, and connects
+    anew when the connection breaks; it is closed once nobody listens any more."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None

@@ -29,7 +29,7 @@ class Printed:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._pieces: collections.deque[tuple[Any, int, str]] = collections.deque(
+        self._pieces: collections.deque[tuple[Any, int | None, str]] = collections.deque(
             maxlen=LARGEST_PENDING
         )
         self._begun: dict[Any, tuple[str, int]] = {}
@@ -52,7 +52,7 @@ class Printed:
         def noted(text: str) -> Any:
             written = write(text)
             if watch.sends:
-                note((key, watch.step, text))
+                note((key, watch.step if watch.trains else None, text))
             return written
 
         return noted
@@ -60,8 +60,10 @@ class Printed:
     def send(self) -> None:
         """Send the lines that are complete. Called by the thread."""
         pieces, lines = self._pieces, []
+        present = self._watch.present_step if pieces else 0
         while pieces:
-            lines += self._completed(*pieces.popleft())
+            key, step, text = pieces.popleft()
+            lines += self._completed(key, present if step is None else step, text)
         if self._watch.is_silent:
             return
         for begin in range(0, len(lines), LINES_OF_A_FRAME):

@@ -234,6 +234,12 @@ class TorchHooks:
             return "The steps of a compiled optimizer are not seen: each backward counts as one."
         return ""
 
+    def count_waiting(self) -> None:
+        """At the end: losses of a short run without an optimizer are steps, too."""
+        waiting = len(self.losses) > 1 and not self._begun and not self.steps_by_hand
+        if waiting and not objects_of(self._torch.optim.Optimizer):
+            self._count_by_hand()
+
     def _kept(self, loss: Tensor) -> Tensor | float | None:
         """A copy on the same device; of what a GradScaler has scaled, of the unscaled loss."""
         for reference, unscaled in self._scaled:
@@ -521,6 +527,7 @@ def patch_torch(torch: ModuleType, watch: Watch) -> None:
     watch.recorder.fetch = hooks.fetch
     watch.savers.append(hooks.save)
     watch.finishers.append(hooks.release_early)
+    watch.finishers.append(watch.guard(hooks.count_waiting, "the losses"))
     watch.polls.append(watch.guard(_Polls(watch, hooks).look, "the loaders of the script"))
     watch.memory = functools.partial(_memory, torch)
     watch.emptiers.append(functools.partial(_empty_cache, torch))
@@ -700,12 +707,47 @@ def patch_graphs(module: ModuleType, watch: Watch) -> None:
 # loaders
 
 
+class Pass:
+    """One iteration of a loader. It is an epoch once a step follows a batch of it."""
+
+    def __init__(self, loader: Any, iterator: Any, length: int | None, evaluates: bool) -> None:
+        """`length`: the samples of this rank; None: they are not known. `evaluates`: the model does
+        not train now, so that only a second step shows that it is trained in this mode."""
+        self.loader, self.iterator = weakref.ref(loader), weakref.ref(iterator)
+        self.batch_size: int | None = loader.batch_size or getattr(
+            loader.batch_sampler, "batch_size", None
+        )
+        self.steps_until_sure = 2 if evaluates else 1
+        self.batches = self.samples = 0
+        self._left = length
+
+    def took(self, batch: Any) -> int:
+        """The script gets a batch; return its samples. The last one may have fewer."""
+        self.batches += 1
+        size = self.batch_size or 0
+        if self._left is None or not size:
+            size = _rows(batch) or size
+        else:
+            size = min(size, self._left)
+            self._left -= size
+        self.samples += size
+        return size
+
+
 class Loading:
     """The loader that feeds the training now."""
 
     def __init__(self) -> None:
         self.loader: Any = lambda: None
-        self.iterator: Any = lambda: None
+        self.present: Pass | None = None
+        """The pass whose batches train."""
+
+        self.begun: Pass | None = None
+        """A pass that has begun since, which may be a validation."""
+
+        self.newest: Any = None
+        """The pass that gave a batch last."""
+
         self.epochs = 0
         self.batch_size: int | None = None
         self.first_step = 0
@@ -720,26 +762,40 @@ class Loading:
         self.trained = 0
         """Those of them that the steps that are done have had: the next batch may be there."""
 
-        self._left: int | None = None
-        """Samples that are left of the epoch; None: a stream does not tell."""
+        self.shortest: int | None = None
+        """Batches of an epoch that the script has ended before the loader did."""
 
-    def begin_epoch(self, loader: Any, iterator: Any, length: int | None) -> None:
-        """An epoch of `length` samples of this rank begins; None: it is not known."""
-        self.iterator = weakref.ref(iterator)
+    def took(self, iterator: Any, batch: Any) -> None:
+        """The script gets a batch of an iteration."""
+        for each in (self.begun, self.present):  # workers that persist have one iterator for all
+            if each is not None and each.iterator() is iterator:
+                self.newest = each
+                size = each.took(batch)
+                if each is self.present:
+                    self.batches += 1
+                    self.samples += size
+                return
+
+    def stepped(self, step: int) -> bool:
+        """A step is done, `step` before it: return whether it shows that an epoch has begun."""
+        begun = self.begun
+        if begun is None or self.newest is not begun:
+            return False
+        begun.steps_until_sure -= 1
+        if begun.steps_until_sure > 0:
+            return False
+        loader, before = begun.loader(), self.present
+        if loader is not None and self.loader() is not loader:
+            self.loader = begun.loader
+            self.first_step, self.batches, self.shortest = step, 0, None
+        elif before is not None:
+            self.shortest = before.batches
+        self.present, self.begun = begun, None
         self.epochs += 1
-        self.batch_size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
-        self._left = length
-
-    def took(self, batch: Any) -> None:
-        """The training gets a batch. The last one of an epoch may have fewer samples."""
-        self.batches += 1
-        size = self.batch_size or 0
-        if self._left is None or not size:
-            size = _rows(batch) or size
-        else:
-            size = min(size, self._left)
-            self._left -= size
-        self.samples += size
+        self.batch_size = begun.batch_size
+        self.batches += begun.batches
+        self.samples += begun.samples
+        return True
 
 
 def patch_data_loader(module: ModuleType, watch: Watch) -> None:
@@ -756,15 +812,12 @@ def patch_data_loader(module: ModuleType, watch: Watch) -> None:
             if watch.trains:
                 watch.doing("validation")
             return
-        if loading.loader() is not self:
-            loading.loader = weakref.ref(self)
-            if not watch.trains:
-                loading.epochs = 0
-            loading.first_step, loading.batches = watch.step, 0
-        loading.begin_epoch(self, iterator, _samples_per_epoch(self, torch))
-        watch.throughput.goes_on()
-        if not watch.epoch_is_told:
-            watch.epoch = loading.epochs
+        evaluates = watch.throughput.is_evaluating
+        loading.begun = Pass(self, iterator, _samples_per_epoch(self, torch), evaluates)
+        if not evaluates:
+            watch.throughput.goes_on()
+        elif watch.trains:
+            watch.doing("validation")
 
     quietly = watch.guard(note, "a DataLoader")
 
@@ -782,8 +835,7 @@ def patch_data_loader(module: ModuleType, watch: Watch) -> None:
     @functools.wraps(next_original)
     def next_batch(self: Any) -> Any:
         batch = next_original(self)
-        if loading.iterator() is self:
-            took(batch)
+        took(self, batch)
         return batch
 
     base.__next__ = next_batch
@@ -864,9 +916,12 @@ class _Polls:
             batches = len(loader)
         except TypeError:
             batches = 0  # a stream
+        if loading.shortest:
+            batches = min(batches, loading.shortest) or loading.shortest
+        is_known = batches and not watch.epoch_is_told
         watch.plan(
             batch_size=watch.batch_size,
-            steps_per_epoch=-(-batches // per_step) if batches else None,
+            steps_per_epoch=-(-batches // per_step) if is_known else None,
         )
 
 

@@ -24,7 +24,7 @@ _NEVER = frozenset(
         "pip", "venv", "ensurepip", "virtualenv", "uv", "conda", "setuptools", "build",
         "compileall", "py_compile", "ninja", "cmake", "pytest", "tensorboard", "wandb", "jupyter",
         "torch._inductor.compile_worker", "torch._inductor.compile_worker.__main__",
-        "torch._inductor.autotune_process", "triton", "ipykernel_launcher", "nvitop", "gpustat",
+        "torch._inductor.autotune_process", "triton", "nvitop", "gpustat",
     }
 )  # fmt: skip
 _DIGITS = 20
@@ -105,6 +105,15 @@ def steps_before(claim: int) -> int:
     try:
         return int(os.pread(claim, _DIGITS, 0) or b"0")
     except (OSError, ValueError):
+        return 0
+
+
+def steps_of_others() -> int:
+    """Return the steps that a process with the claim has noted, or the last one that had it."""
+    try:
+        with open(os.environ.get(LINK_VARIABLE, "") + ".trains", "rb") as file:  # noqa: PTH123
+            return steps_before(file.fileno())
+    except OSError:
         return 0
 
 

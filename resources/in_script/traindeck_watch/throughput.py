@@ -67,6 +67,11 @@ class Throughput:
         """The script calls `eval` of a model."""
         self._evaluated = (id(model), time.monotonic())
 
+    @property
+    def is_evaluating(self) -> bool:
+        """Whether a model was set to `eval`, and not to `train` or to gradients since."""
+        return self._evaluated[0] != 0
+
     def trains(self, model: Any) -> None:
         """The script calls `train` of a model: if it was evaluated until now, and not trained in
         this mode, that time was a validation between two steps."""

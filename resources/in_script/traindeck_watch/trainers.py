@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import sys
@@ -153,7 +154,7 @@ def patch_transformers(module: ModuleType, watch: Watch) -> None:
         if watch.batch_size:
             watch.throughput.add(samples_of_step(args, state, handler, watch.batch_size))
         if state.epoch is not None and not watch.calls_are_used:
-            watch.epoch = int(state.epoch) + 1
+            watch.epoch = max(1, math.ceil(state.epoch - 1e-6))  # the one of the step that is done
         if state_of_stop["asked"]:
             control.should_training_stop = True
             if str(getattr(args, "save_strategy", "no")).split(".")[-1].lower() != "no":

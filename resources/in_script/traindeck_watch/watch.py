@@ -32,6 +32,10 @@ _UNREAD_SECONDS = 60.0
 
 _WENT_ON_SECONDS = 5.0
 _LARGEST_TEXT = 16_000
+_AT_ONCE = (
+    "Several processes of the command train at the same time, each by itself: the steps and curves "
+    "are those of the first one."
+)
 _IN_TURN = "The command trains several times, in one process after another: "
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -185,6 +189,8 @@ class Watch:
         self._claim = role.claim_training()
         if self._claim is None:
             self.is_silent = True
+            if self.link.is_open or self.link.connect():
+                self.notice(_AT_ONCE)
             return
         self._claim_is = identity_of(self._claim)
         self.trains = True
@@ -344,8 +350,11 @@ class Watch:
         if self.calls_are_used:
             return
         self.step += 1
-        if self.loading is not None:
-            self.loading.trained = self.loading.samples
+        if (loading := self.loading) is not None:
+            begins = loading.begun is not None and loading.stepped(self.step - 1)
+            if begins and not self.epoch_is_told:
+                self.epoch = loading.epochs
+            loading.trained = loading.samples
         self.throughput.stepped(at=at)
         if self._doing and self._doing != "training":
             self.doing("training")
@@ -393,9 +402,11 @@ class Watch:
 
     @property
     def present_step(self) -> int:
-        """The step that figures without one belong to: the last one done, or the one that level 1
-        is computing."""
-        return self.step + 1 if self.calls_are_used else self.step
+        """The step that figures without one belong to: the last one done, also of a process that
+        this one has started, or the one that level 1 is computing."""
+        if self.calls_are_used:
+            return self.step + 1
+        return self.step if self.trains else max(self.step, role.steps_of_others())
 
     def plan(self, **known: int | None) -> None:
         """Tell what is known of the training; a name that is None stays as it was."""
@@ -420,6 +431,11 @@ class Watch:
         ]
         versions = outline.library_versions()
         self.recorder.put({"kind": "outline", "rows": rows, "versions": versions})
+
+    @property
+    def sees_steps(self) -> bool:
+        """Whether steps are counted: in this process, or in one that it has started."""
+        return self.trains or self.calls_are_used or self.present_step > 0
 
     def doing(self, what: str) -> None:
         """Tell what the script does now, such as validation."""
@@ -623,7 +639,6 @@ def _catches_interrupt(frame: FrameType | None) -> bool:
     return False
 
 
-_OUR_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # noqa: PTH100, PTH120
 _CHECKPOINT_FOLDER = re.compile(r"checkpoint-\d+")
 
 
@@ -658,15 +673,12 @@ def _where_now(name: str, inode: int | None) -> str:
 
 def _where(trace: TracebackType | None) -> str:
     """The innermost line of the user's own code; of any code if there is none."""
+    from traindeck_watch.libraries import is_library
+
     own = last = ""
     for frame, line in traceback.walk_tb(trace):
         file = frame.f_code.co_filename
         last = f"{file}:{line}"
-        if not file.startswith("<") and not _is_library(file):
+        if not file.startswith("<") and not is_library(file):
             own = last
     return own or last
-
-
-def _is_library(file: str) -> bool:
-    libraries = (_OUR_FOLDER, sys.prefix + "/lib/python", sys.base_prefix + "/lib/python")
-    return "site-packages" in file or "dist-packages" in file or file.startswith(libraries)

@@ -13,6 +13,7 @@ from importlib.abc import Loader
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from traindeck_watch.libraries import is_library
 from traindeck_watch.loggers.hooks import keep
 from traindeck_watch.loggers.wandb_logger import define_metric, keep_all
 
@@ -25,7 +26,7 @@ _CAUGHT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 def spec_of(name: str, watch: Watch) -> importlib.machinery.ModuleSpec | None:
     """The double's spec, or None where the import may fail as it would without us."""
     frame = _importer()
-    if frame is None or _is_library(frame) or _expects_failure(frame):
+    if frame is None or is_library(frame.f_code.co_filename) or _expects_failure(frame):
         return None
     watch.notice(f"{name} is not installed. What the script gives to it is kept here.")
     return importlib.machinery.ModuleSpec(name, _DoubleLoader(watch), is_package=True)
@@ -45,15 +46,6 @@ def _importer() -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
-
-
-def _is_library(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
-    return (
-        "site-packages" in file
-        or "dist-packages" in file
-        or file.startswith((sys.base_prefix + "/lib/python", sys.prefix + "/lib/python"))
-    )
 
 
 def _expects_failure(frame: FrameType) -> bool:
@@ -219,8 +211,8 @@ def _make_wandb(module: ModuleType, watch: Watch) -> None:
         def __bool__(self) -> bool:
             return True
 
-        def log(self, data: Any, step: Any = None, *_: Any, **__: Any) -> None:
-            watch.guard(keep_all, "wandb")(watch, data, step)
+        def log(self, data: Any, step: Any = None, commit: Any = None, *_: Any, **__: Any) -> None:
+            watch.guard(keep_all, "wandb")(watch, data, step, commit)
             self.step = self.step + 1 if step is None else int(step)
 
         def define_metric(self, name: Any, step_metric: Any = None, *_: Any, **__: Any) -> Any:

@@ -6,6 +6,7 @@ Each call goes on to the logger as before. A series keeps the name and the step 
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -38,7 +39,7 @@ _PICTURES = ("Image", "TrackioImage")
 
 def keep(watch: Watch, name: Any, value: Any, step: Any = None, caption: str = "") -> None:
     """Keep whatever a script has logged: a number, a picture, a histogram, or a dict of these."""
-    name, at = _own_name(str(name)), step_of(watch, step)
+    name, at = _own_name(str(name)), step_of(watch, step, str(name))
     if isinstance(value, (bool, int, float)):
         watch.record(name, float(value), at)
     elif isinstance(value, Mapping):
@@ -58,10 +59,31 @@ def keep(watch: Watch, name: Any, value: Any, step: Any = None, caption: str = "
         _keep_array(watch, name, value, at)
 
 
-def step_of(watch: Watch, step: Any) -> int:
-    """The step that the script gave, or that of the training."""
+_calls: dict[str, int] = {}
+"""Series or loggers -> their next step, where nothing counts steps."""
+
+
+def next_call(key: str) -> int:
+    """The number of this call, from 0."""
+    number = _calls[key] = _calls.get(key, -1) + 1
+    return number
+
+
+def step_of(watch: Watch, step: Any, key: str) -> int:
+    """The step that the script gave, or that of the training; without one, the number of the call
+    for this series. So is one that has shown fractions: no two points may become one."""
     number = None if step is None else as_number(step)
-    return watch.present_step if number is None else int(number)
+    if number is None:
+        return watch.present_step if watch.sees_steps else next_call(key)
+    if not math.isfinite(number) or number != int(number) or key in _fractional:
+        _fractional.add(key)
+        return next_call(key)
+    _calls[key] = int(number)
+    return int(number)
+
+
+_fractional: set[str] = set()
+"""Series, or metrics that are steps, with values that are no whole numbers."""
 
 
 def _kind(value: Any) -> str:
@@ -155,24 +177,28 @@ def patch_tensorboard(module: ModuleType, watch: Watch) -> None:
         self: Any, tag: Any, img_tensor: Any, global_step: Any = None, walltime: Any = None,
         dataformats: str = "CHW", **_: Any,
     ) -> None:  # fmt: skip
-        media.image(watch, str(tag), step_of(watch, global_step), img_tensor, layout=dataformats)
+        media.image(
+            watch, str(tag), step_of(watch, global_step, str(tag)), img_tensor, layout=dataformats
+        )
 
     def images(
         self: Any, tag: Any, img_tensor: Any, global_step: Any = None, walltime: Any = None,
         dataformats: str = "NCHW", **_: Any,
     ) -> None:  # fmt: skip
-        media.image(watch, str(tag), step_of(watch, global_step), img_tensor, layout=dataformats)
+        media.image(
+            watch, str(tag), step_of(watch, global_step, str(tag)), img_tensor, layout=dataformats
+        )
 
     def figure(
         self: Any, tag: Any, figure: Any, global_step: Any = None, *_: Any, **__: Any
     ) -> None:
         for one in figure if isinstance(figure, list) else [figure]:
-            media.image(watch, str(tag), step_of(watch, global_step), one)
+            media.image(watch, str(tag), step_of(watch, global_step, str(tag)), one)
 
     def histogram(
         self: Any, tag: Any, values: Any, global_step: Any = None, *_: Any, **__: Any
     ) -> None:
-        media.histogram(watch, str(tag), step_of(watch, global_step), values)
+        media.histogram(watch, str(tag), step_of(watch, global_step, str(tag)), values)
 
     writer = module.SummaryWriter
     taps = {
@@ -198,7 +224,7 @@ def _eager(watch: Watch, data: Any) -> Any:
     return read()
 
 
-def _tf_step(watch: Watch, step: Any) -> int:
+def _tf_step(watch: Watch, step: Any, name: Any) -> int:
     if step is None:
         tensorflow = sys.modules.get("tensorflow")
         try:
@@ -206,7 +232,7 @@ def _tf_step(watch: Watch, step: Any) -> int:
         except Exception:
             step = None
     read = getattr(step, "numpy", None)
-    return step_of(watch, read() if read is not None else step)
+    return step_of(watch, read() if read is not None else step, str(name))
 
 
 def _from_keras(watch: Watch, name: Any) -> bool:
@@ -221,7 +247,7 @@ def patch_tf_scalar(module: ModuleType, watch: Watch) -> None:
         if not _from_keras(watch, name):
             value = _eager(watch, data)
             if value is not None:
-                keep(watch, name, value, _tf_step(watch, step))
+                keep(watch, name, value, _tf_step(watch, step, name))
 
     tap(watch, module, "scalar", note, "tf.summary")
 
@@ -235,7 +261,7 @@ def patch_tf_image(module: ModuleType, watch: Watch) -> None:
         value = _eager(watch, data)
         if value is not None:
             shown = value[: int(max_outputs)]
-            media.image(watch, str(name), _tf_step(watch, step), shown, layout="NHWC")
+            media.image(watch, str(name), _tf_step(watch, step, name), shown, layout="NHWC")
 
     tap(watch, module, "image", note, "tf.summary")
 
@@ -246,7 +272,7 @@ def patch_tf_histogram(module: ModuleType, watch: Watch) -> None:
     def note(name: Any, data: Any, step: Any = None, *_: Any, **__: Any) -> None:
         value = _eager(watch, data)
         if value is not None:
-            media.histogram(watch, str(name), _tf_step(watch, step), value)
+            media.histogram(watch, str(name), _tf_step(watch, step, name), value)
 
     tap(watch, module, "histogram", note, "tf.summary")
 
@@ -258,8 +284,9 @@ def patch_trackio(module: ModuleType, watch: Watch) -> None:
     """After the module of trackio's Run."""
 
     def note(self: Any, metrics: Any, step: Any = None, *_: Any, **__: Any) -> None:
+        at = step_of(watch, step, "trackio.log")
         for name, value in metrics.items():
-            keep(watch, name, value, step)
+            keep(watch, name, value, at)
 
     tap(watch, module.Run, "log", note, "trackio")
 
@@ -277,7 +304,8 @@ def patch_mlflow(module: ModuleType, watch: Watch) -> None:
     def image(
         image: Any, artifact_file: Any = None, key: Any = None, step: Any = None, *_: Any, **__: Any
     ) -> None:
-        media.image(watch, str(key or artifact_file), step_of(watch, step), image)
+        series = str(key or artifact_file)
+        media.image(watch, series, step_of(watch, step, series), image)
 
     def figure(figure: Any, artifact_file: Any, *_: Any, **__: Any) -> None:
         if hasattr(figure, "savefig"):

@@ -9,7 +9,7 @@ import os
 from types import ModuleType
 from typing import Any
 
-from traindeck_watch.loggers.hooks import keep, tap
+from traindeck_watch.loggers.hooks import keep, step_of, tap
 from traindeck_watch.watch import Watch
 
 _MODE = "WANDB_MODE"
@@ -90,7 +90,7 @@ def _tap_disabled(module: ModuleType, run: Any, watch: Watch) -> None:
         return
 
     def tapped(data: Any = None, step: int | None = None, *args: Any, **kwargs: Any) -> Any:
-        watch.guard(_keep_all, "wandb")(watch, run, data, step)
+        watch.guard(_log, "wandb")(watch, data, step, *args, **kwargs)
         return log(data, step, *args, **kwargs)
 
     run.log = tapped
@@ -109,32 +109,44 @@ def define_metric(name: Any, step_metric: Any) -> None:
         _step_metrics[str(name)] = str(step_name)
 
 
-def _step_for(name: str, data: Any, step: Any) -> Any:
+def _step_metric(name: str, data: Any) -> str:
+    """The metric whose value in `data` is the step of a series; empty: none."""
     found = _step_metrics.get(name)
     if found is None:
         fitting = [p for p in _step_metrics if p.endswith("*") and name.startswith(p[:-1])]
         found = _step_metrics[max(fitting, key=len)] if fitting else None
-    if found is not None and found != name and found in data:
-        return data[found]
-    return step
+    return found if found is not None and found != name and found in data else ""
 
 
-def keep_all(watch: Watch, data: Any, step: Any) -> None:
-    """Keep everything of one `wandb.log`."""
-    if isinstance(data, dict):
-        for name, value in list(data.items()):
-            keep(watch, name, value, _step_for(str(name), data, step))
+_open_step: list[int] = []
+"""The step of `log(..., commit=False)`, to which the next call belongs too."""
 
 
-def _keep_all(watch: Watch, run: Any, data: Any, step: Any) -> None:
-    keep_all(watch, data, step)
+def keep_all(watch: Watch, data: Any, step: Any, commit: Any = None) -> None:
+    """Keep everything of one `wandb.log`. Each call without a step is the next one there."""
+    if not isinstance(data, dict):
+        return
+    at = _open_step[0] if step is None and _open_step else step_of(watch, step, "wandb.log")
+    _open_step.clear()
+    if commit is False:
+        _open_step.append(at)
+    by_metric: dict[str, int] = {}
+    for name, value in list(data.items()):
+        metric = _step_metric(str(name), data)
+        if metric and metric not in by_metric:
+            by_metric[metric] = step_of(watch, data[metric], f"step {metric}")
+        keep(watch, name, value, by_metric.get(metric, at))
+
+
+def _log(watch: Watch, data: Any, step: Any = None, commit: Any = None, *_: Any, **__: Any) -> None:
+    keep_all(watch, data, step, commit)
 
 
 def patch_run(module: ModuleType, watch: Watch) -> None:
     """After the module of wandb's Run."""
 
-    def log(self: Any, data: Any, step: Any = None, *_: Any, **__: Any) -> None:
-        keep_all(watch, data, step)
+    def log(self: Any, data: Any, step: Any = None, commit: Any = None, *_: Any, **__: Any) -> None:
+        keep_all(watch, data, step, commit)
 
     def define(self: Any, name: Any, step_metric: Any = None, *_: Any, **__: Any) -> None:
         define_metric(name, step_metric)

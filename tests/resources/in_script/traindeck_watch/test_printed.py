@@ -11,7 +11,8 @@ from traindeck_watch.printed import Printed
 
 class WatchDouble:
     def __init__(self):
-        self.step, self.sends, self.is_silent = 3, True, False
+        self.step, self.sends, self.is_silent, self.trains = 3, True, False, True
+        self.present_step = 40
         self.frames = []
         self.recorder = self
 

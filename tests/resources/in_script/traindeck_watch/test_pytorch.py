@@ -170,6 +170,36 @@ def test_the_steps_of_trainings_in_turn_are_counted_on(listener, tmp_path):
     assert sentence("steps-of-each-begin-anew") in listener.notices[-1]
 
 
+AT_ONCE = """
+import os, time
+import traindeck_watch
+watch = traindeck_watch.current()
+watch.start_thread()
+inner, outer = os.pipe(), os.pipe()
+for wait, tell in ((inner[0], outer[1]), (outer[0], inner[1])):
+    if os.fork() == 0:
+        watch.count_step()
+        os.write(tell, b"x")
+        os.read(wait, 1)  # both train now
+        os._exit(0)
+for _ in range(2):
+    os.wait()
+watch.record("late", 1.0)
+print("Test loss: 0.5")
+"""
+
+
+def test_two_that_train_at_once_are_named_and_their_parent_knows_their_steps(listener, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(AT_ONCE)
+    finished(listener.start(str(script)))
+    [notice] = listener.notices
+    assert "at the same time" in notice
+    assert listener.values("late") == [1.0]
+    assert listener.series["late"] == [(1, 1.0)]
+    assert listener.of_kind("printed")[-1]["lines"] == [["Test loss: 0.5", 1]]
+
+
 def test_values_of_a_gpu_are_fetched_on_one_stream_of_its_own():
     """PyTorch has 32 streams, which it gives in turn: a new one would be the script's some day."""
     made, used = [], []

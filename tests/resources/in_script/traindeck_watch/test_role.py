@@ -31,6 +31,7 @@ def role_of(monkeypatch, *words, watched=False):
         (["/env/bin/torchrun", "train.py"], Role.LAUNCHER),
         (["-m", "torch.distributed.run", "train.py"], Role.LAUNCHER),
         (["/env/bin/accelerate", "launch", "train.py"], Role.LAUNCHER),
+        (["-m", "ipykernel_launcher", "-f", "kernel.json"], Role.MAIN),
         (["-m", "pip", "install", "x"], Role.NONE),
         (["/env/bin/pip", "install", "x"], Role.NONE),
         (["-mpip", "list"], Role.NONE),
@@ -54,8 +55,11 @@ def test_nothing_is_watched_without_a_link(monkeypatch):
 
 def test_one_process_at_a_time_trains(monkeypatch, tmp_path):
     monkeypatch.setenv("TRAINDECK_LINK", str(tmp_path / "link"))
+    assert role.steps_of_others() == 0
     claim = role.claim_training()
     assert claim is not None
+    role.note_steps(claim, 7)
+    assert role.steps_of_others() == 7
     assert role.claim_training() is None
     role.os.close(claim)
     again = role.claim_training()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from traindeck_watch import keras_training, throughput
-from traindeck_watch.pytorch import Loading, TorchHooks, _patch_save, patch_modes
+from traindeck_watch.pytorch import Loading, Pass, TorchHooks, _patch_save, patch_modes
 from traindeck_watch.throughput import Throughput
 from traindeck_watch.trainers import samples_of_step
 from traindeck_watch.watch import Watch
@@ -173,15 +173,16 @@ def test_torch_saves_in_the_thread_that_trains_only() -> None:
 
 
 def test_the_next_batch_that_is_there_already_counts_for_no_step(clock: Clock) -> None:
-    loading, iterator = Loading(), Data()
+    loading, iterator, loader = Loading(), Data(), Loader(32)
     watch: Any = SimpleNamespace(loading=loading, throughput=Throughput(), step=0, _doing="")
+    watch.epoch_is_told = False
     watch._started_training, watch.calls_are_used = True, False
     watch.throughput.counted = lambda: loading.trained
     rates = []
     for _ in range(3):
-        loading.begin_epoch(Loader(32), iterator, 325)
+        loading.begun = Pass(loader, iterator, 325, False)
         for batch in range(11):
-            loading.took(None)
+            loading.took(iterator, None)
             clock.now += 0.03
             if batch in (4, 8):  # in the middle of a step
                 rates.append(watch.throughput.look(watch.step))
@@ -191,6 +192,7 @@ def test_the_next_batch_that_is_there_already_counts_for_no_step(clock: Clock) -
     known = [rate for rate in rates if rate is not None]
     assert len(known) > 5
     assert all(325 / 11 / 0.05 * 0.75 < rate < 641 for rate in known), known
+    assert watch.epoch == 3
 
 
 def test_without_known_samples_there_is_the_time_of_a_step_only(clock: Clock) -> None:
@@ -274,20 +276,68 @@ class Tensor:
 def test_a_loader_tells_the_samples_of_each_batch(
     size: int, length: int, batches: int, samples: int
 ) -> None:
-    loading, iterator = Loading(), Data()
+    loading, iterator, loader = Loading(), Data(), Loader(size)
     for epoch in (1, 2):
-        loading.begin_epoch(Loader(size), iterator, length)
-        for _ in range(batches):
-            loading.took([Tensor(3)])
+        loading.begun = Pass(loader, iterator, length, False)
+        for step in range(batches):
+            loading.took(iterator, [Tensor(3)])
+            assert loading.stepped(step) == (step == 0)
         assert (loading.samples, loading.batches) == (epoch * samples, epoch * batches)
 
 
 def test_of_a_stream_the_batches_themselves_are_counted() -> None:
-    loading, iterator = Loading(), Data()
-    loading.begin_epoch(Loader(32), iterator, None)
+    loading, iterator, loader = Loading(), Data(), Loader(32)
+    loading.begun = Pass(loader, iterator, None, False)
     for batch in ([Tensor(32), Tensor(1)], {"x": (Tensor(7),)}, "what has no shape"):
-        loading.took(batch)
+        loading.took(iterator, batch)
+    loading.stepped(0)
     assert loading.samples == 32 + 7 + 32
+
+
+def train(
+    loading: Loading, loader: Loader, batches: int, *, steps: bool = True, evaluates: bool = False
+) -> None:
+    """Iterate over a loader, with a step after each batch or without."""
+    iterator = Data()
+    loading.begun = Pass(loader, iterator, 96, evaluates)
+    for number in range(batches):
+        loading.took(iterator, None)
+        if steps:
+            loading.stepped(number)
+
+
+def test_a_loop_over_a_loader_without_a_step_is_no_epoch() -> None:
+    """Whatever it is: a validation that turns gradients off within its loop, or statistics."""
+    loading, data, held = Loading(), Loader(32), Loader(32)
+    train(loading, data, 3, steps=False)
+    for _ in range(2):
+        train(loading, data, 3)
+        train(loading, held, 3, steps=False, evaluates=True)
+    assert (loading.epochs, loading.samples) == (2, 192)
+    assert loading.loader() is data
+
+
+def test_the_step_after_a_validation_is_that_of_a_batch_from_before_it() -> None:
+    """As with a loader that is read ahead."""
+    loading, data, held = Loading(), Loader(32), Loader(32)
+    train(loading, data, 2)
+    train(loading, held, 3, steps=False, evaluates=True)
+    loading.stepped(2)
+    assert (loading.epochs, loading.samples) == (1, 64)
+
+
+def test_a_model_that_trains_in_eval_mode_is_seen_at_its_second_step() -> None:
+    loading, data = Loading(), Loader(32)
+    train(loading, data, 3, evaluates=True)
+    assert (loading.epochs, loading.samples) == (1, 96)
+
+
+def test_an_epoch_that_the_script_ends_early_is_as_long_as_it_was() -> None:
+    loading, data = Loading(), Loader(32)
+    train(loading, data, 2)
+    assert loading.shortest is None
+    train(loading, data, 2)
+    assert loading.shortest == 2
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from traindeck_watch.loggers import hooks, wandb_logger
 
 from tests.support.script_listener import ScriptListener, finished
 
@@ -119,6 +120,58 @@ def test_what_a_script_logs_is_kept_once_and_goes_on_to_its_logger(listener, tmp
     assert (histogram["series"], histogram["step"], sum(histogram["counts"])) == ("h", 5, 2.0)
     [notice] = listener.notices
     assert "stays on this machine" in notice
+
+
+class Watched:
+    """The part of the watch that keeps figures."""
+
+    by_calls, is_silent = (), False
+
+    def __init__(self, step=0):
+        self.sees_steps, self.present_step = step > 0, step
+        self.points = []
+
+    def record(self, name, value, step):
+        self.points.append((name, step, value))
+
+    def steps(self, name):
+        return [step for each, step, _ in self.points if each == name]
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    for name, empty in (("_calls", {}), ("_fractional", set())):
+        monkeypatch.setattr(hooks, name, empty)
+    for name, empty in (("_open_step", []), ("_step_metrics", {})):
+        monkeypatch.setattr(wandb_logger, name, empty)
+
+
+@pytest.mark.usefixtures("calls")
+def test_without_steps_of_a_training_each_call_of_wandb_is_the_next_one():
+    watch = Watched()
+    for _ in range(2):
+        wandb_logger.keep_all(watch, {"a": 1, "b": 2}, None)
+    wandb_logger.keep_all(watch, {"c": 1}, None, commit=False)
+    wandb_logger.keep_all(watch, {"d": 1}, None)
+    wandb_logger.keep_all(watch, {"a": 1}, 10)
+    wandb_logger.keep_all(watch, {"a": 1}, None)
+    assert (watch.steps("a"), watch.steps("b")) == ([0, 1, 10, 11], [0, 1])
+    assert watch.steps("c") == watch.steps("d") == [2]
+    trains = Watched(7)
+    wandb_logger.keep_all(trains, {"a": 1}, None)
+    assert trains.steps("a") == [7]
+
+
+@pytest.mark.usefixtures("calls")
+def test_steps_with_fractions_keep_their_points_apart():
+    wandb_logger.define_metric("*", "epoch")
+    watch = Watched(7)
+    for number in range(6):
+        wandb_logger.keep_all(watch, {"a": number, "b": 1, "epoch": number / 4}, None)
+        hooks.keep(watch, "other", 1.0, number / 4)
+        hooks.keep(watch, "large", 1.0, 3_000_000_000 * number)
+    assert watch.steps("a") == watch.steps("b") == watch.steps("other") == [0, 1, 2, 3, 4, 5]
+    assert watch.steps("large") == [3_000_000_000 * number for number in range(6)]
 
 
 @pytest.mark.parametrize("variable", ["WANDB_MODE", "WANDB_API_KEY"])
