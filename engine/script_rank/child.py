@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from engine.processes import children, process_tree
 from engine.processes.process import ON_POSIX, start_time
+from engine.script_rank.output_figures import OutputFigures
 
 PIPE_BYTES = 2**20
 """Size of the pipe of the output, where the system allows it: a print waits for no disk."""
@@ -33,13 +35,13 @@ class Child:
         folder: Path,
         environment: Mapping[str, str],
         *,
-        read: Callable[[bytes], None],
+        figures: OutputFigures | None,
         ended: Callable[[int], None],
     ) -> None:
         """Start the command. Raises OSError.
 
-        `read` is called from a thread with each piece of the output, after it was written to this
-        process's own output; `ended` from another one with the exit code, or -n for the signal n.
+        A thread gives `figures` each piece of the output, after it was written to this process's
+        own output; another one calls `ended` with the exit code, or -n for the signal n.
         """
         self._process = children.start(
             words,
@@ -60,7 +62,7 @@ class Child:
         """Bytes of output so far."""
 
         self._tail = bytearray()
-        self._read = read
+        self._figures = figures
         self._reader = threading.Thread(target=self._copy_output, daemon=True, name="output")
         self._reader.start()
         threading.Thread(target=self._wait, args=(ended,), daemon=True, name="child").start()
@@ -113,7 +115,7 @@ class Child:
         pipe = self._process.stdout
         assert pipe is not None
         _enlarge(pipe.fileno())
-        while piece := os.read(pipe.fileno(), READ_AT_ONCE):
+        while piece := self._next_piece(pipe.fileno()):
             left = piece
             with contextlib.suppress(OSError):  # the script must not wait for its log
                 while left:
@@ -121,7 +123,15 @@ class Child:
             self.bytes_read += len(piece)
             self._tail += piece
             del self._tail[:-TAIL_BYTES]
-            self._read(piece)
+            if self._figures is not None:
+                self._figures.add(piece)
+
+    def _next_piece(self, pipe: int) -> bytes:
+        """Wait for output; read figures of earlier pieces as long as there is none."""
+        while self._figures is not None and not select.select([pipe], [], [], 0)[0]:
+            if not self._figures.read_piece():
+                break
+        return os.read(pipe, READ_AT_ONCE)
 
 
 def _enlarge(pipe: int) -> None:

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from engine.messages.merged_metrics import LARGEST_STEP
+from engine.script_rank.printed_numbers import NUMBER, NumberReader, without_groups
+
 LONGEST_LINE = 2000
 """Characters; longer lines are data, and not for people."""
 
@@ -15,28 +18,48 @@ MOST_OF_A_LINE = 16
 MOST_SERIES = 100
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f]")
-_NUMBER = r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)\b"
 _FIGURE = re.compile(
     rf"(?<![\w./-])([A-Za-z][A-Za-z0-9_/@.-]*(?: [A-Za-z][A-Za-z0-9_/@-]*){{0,2}})"
-    rf"[\"']?\s*(?:[:=]\s*|\s+)\(?({_NUMBER})\s*(%)?(?![\w.]|:\d|/\d|-\d)",
+    rf"[\"']?\s*(?:[:=]\s*|\s+)\(?({NUMBER})\s*(%)?(?![\w.]|,\d|:\d|/\d|-\d| \d{{3}},\d)",
     re.IGNORECASE,
 )
 """A name of up to three words, then a number that begins no time, date or fraction."""
 
 _COUNT = re.compile(
-    r"(?<![\w.])(?:global[ _]step|step|iter(?:ation)?|it)s?\s*[:=#]?\s*\[?\s*(\d+)(?![\w.]*\.\d)",
+    r"(?:(?<![\w.])(?:global[ _]step|step|iter(?:ation)?|it)s?[\"']?\s*[:=#]?\s*\[?\s*"
+    r"|^\[(?=\d+\]\s))"
+    r"(\d+(?:[.,]\d+)*)(?![\d.]|,\d)|^(\d+):\s+learn:",
     re.IGNORECASE,
 )
+"""A step by its name, or as LightGBM, XGBoost and CatBoost begin a line."""
+
 _EPOCH = re.compile(r"(?<![\w.])epoch\s*[:=#]?\s*\[?\s*(\d+)", re.IGNORECASE)
+_ANY_NUMBER = re.compile(rf"(?<![\w.,])(?:{NUMBER})", re.IGNORECASE)
+_TELLS = re.compile(r"\d|nan|inf", re.IGNORECASE)
+_OWNER = re.compile(r"(\w)'s (?=[a-z])")
+"""In the lines of LightGBM: `valid_0's auc`."""
+
+_SETTINGS = re.compile(
+    r"^\W*(?:\w+\()?(?:Namespace|args|arguments|config|configuration|options|settings|hparams|hyper-?parameters|parameters|params)\b",
+    re.IGNORECASE,
+)
+"""The beginning of a line with settings, none of which is a figure."""
+
+_SET_NUMBER = re.compile(r"^(\d+)[ _-]")
+_LEARN = {"learn": "train", "test": "test"}
 _WANTED = re.compile(
-    r"loss|acc(?!um|ess|oun|el)|error|err$|perplexity|ppl|nll|bpc|bpb|elbo|mse|mae|rmse|psnr|ssim|fid|auc|f1|bleu"
-    r"|rouge|wer|cer|iou|map|dice|precision|recall|score|reward|return|lr$|learning[ _]rate"
-    r"|grad[ _]?norm|norm$|top[ -]?[15]|r2|kl",
+    r"loss|acc(?!um|ess|oun|el|ord)|error|err$|perplexity|ppl|nll|bpc|bpb|elbo|mse|mae|rmse|psnr|ssim|auc|auroc"
+    r"|auprc|f1|bleu|rouge|(?<![a-z])(?:fid|wer|cer|m?iou|m?map|m?dice|kl|r2)(?![a-z])|precision|recall"
+    r"|score|reward|return|lr$|learning[ _]rate|grad[ _]?norm|norm$|top[ -]?[15]",
     re.IGNORECASE,
 )
 """Names of what is measured in a training; times, sizes and counts are no curves."""
 
-_NOT_WANTED = re.compile(r"time|eta|elapsed|size|batch|worker|device|count|number|num_|/s$", re.I)
+_NOT_WANTED = re.compile(
+    r"time|eta|elapsed|size|batch|worker|device|count|number|num_|/s$|weight|scale|thresh?|clip|coef"
+    r"|target|patience|decay|smooth|interval|every|freq|warmup|seed|^(?:max|min)_",
+    re.I,
+)
 _GROUP = r"(val(?:id(?:ation)?)?|eval(?:uation)?|dev|test(?:ing)?|train(?:ing)?)"
 _PREFIX = re.compile(rf"^{_GROUP}[ _/.-]+", re.I)
 _SUFFIX = re.compile(rf"(?:[ _]on)?[ _/.-]+{_GROUP}$", re.I)
@@ -85,6 +108,7 @@ class FigureReader:
         self._rest = ""
         self._lines = 0
         self._last: dict[str, int] = {}
+        self._numbers = NumberReader()
         self.epoch = 0
         """The last epoch that a line named."""
 
@@ -94,37 +118,63 @@ class FigureReader:
         *lines, self._rest = re.split(r"[\r\n]+", text)
         self._rest = self._rest[-2 * LONGEST_LINE :]
         for line in lines:
-            if line and len(line) <= LONGEST_LINE and not _MESSAGE.match(line):
+            if len(line) <= LONGEST_LINE and _TELLS.search(line) and not _MESSAGE.match(line):
                 yield from self._figures(_ESCAPES.sub("", line), line)
 
     def _figures(self, line: str, raw: str) -> Iterator[Figure]:
+        line = without_groups(line)
         if epoch := _EPOCH.search(line):
-            self.epoch = min(int(epoch[1]), 2**31)
-        found = {}
-        begins = _LINE.match(line)
-        group = _group(begins[1]) if begins else "train"
-        for name, number, percent in _FIGURE.findall(line)[:MOST_OF_A_LINE]:
-            if series := series_name(name, group):
-                found[series] = float(number) / (100 if percent else 1)
+            self.epoch = min(int(epoch[1]), LARGEST_STEP)
+        self._numbers.begin_line(_ANY_NUMBER.findall(line))
+        found = self._values(line)
         if not found:
             return
         self._lines += 1
-        count = _COUNT.search(line)
+        count = self._count(line)
         shared = Line(line_key(raw)) if any(map(is_of_validation, found)) else None
         for series, value in found.items():
             if series not in self._last and len(self._last) >= MOST_SERIES:
                 continue
             last = self._last.get(series, -1)
-            step = min(int(count[1]), 2**31) if count else self._lines
+            step = self._lines if count is None else count
             step = step if step > last else last + 1
             self._last[series] = step
             yield Figure(series, step, value, shared)
+
+    def _values(self, line: str) -> dict[str, float]:
+        """Return the values of a line by their series."""
+        if _SETTINGS.match(line):
+            return {}
+        line = _OWNER.sub(r"\1 ", line)
+        begins = _LINE.match(line)
+        group = _group(begins[1]) if begins else "train"
+        found: dict[str, float] = {}
+        sets: dict[str, float] = {}
+        for name, number, percent in _FIGURE.findall(line)[:MOST_OF_A_LINE]:
+            value = self._numbers.value(number)
+            if value is None:
+                continue
+            if series := series_name(name, group):
+                found[series] = value / (100 if percent else 1)
+            elif (set_name := _set_name(name)) and "." in number:
+                sets[f"{set_name}/metric"] = value / (100 if percent else 1)
+        # A set alone is the name of a figure where several are compared: `Train: 0.9, Val: 0.8`.
+        return found | sets if len(sets) > 1 else found
+
+    def _count(self, line: str) -> int | None:
+        """Return the step that a line names."""
+        found = _COUNT.search(line)
+        value = self._numbers.value(found[1] or found[2]) if found else None
+        if value is None or not value.is_integer() or value > LARGEST_STEP:
+            return None
+        return int(value)
 
 
 class RepeatedFigures:
     """Holds back what only settings look like: printed once or twice, with one and the same value.
 
-    What is held back until the output ends is shown then.
+    What is held back until the output ends is shown then, unless it came before the figures that
+    were shown, as settings do.
     """
 
     def __init__(self) -> None:
@@ -132,16 +182,23 @@ class RepeatedFigures:
         self._first: dict[str, float] = {}
         self._shown: set[str] = set()
         self._waiting: list[Figure] = []
+        self._place = self._begun = 0
+        self._first_place: dict[str, int] = {}
+        self._last_place: dict[str, int] = {}
 
     def take(self, figures: list[Figure], *, final: bool) -> list[Figure]:
         """Return what may be shown of `figures` and of those before. `final`: all of them."""
         for series, _, value, _ in figures:
             self._counts[series] += 1
+            self._place += 1
+            self._first_place.setdefault(series, self._place)
+            self._last_place[series] = self._place
             if self._counts[series] > 2 or value != self._first.setdefault(series, value):
                 self._shown.add(series)
+                self._begun = min(self._begun or self._place, self._first_place[series])
         found = [*self._waiting, *figures]
         if final:
-            return found
+            return [each for each in found if self._last_place[each.series] >= self._begun]
         self._waiting = [figure for figure in found if figure.series not in self._shown]
         return [figure for figure in found if figure.series in self._shown]
 
@@ -156,11 +213,20 @@ def series_name(name: str, group: str = "train") -> str:
     if (found := _PREFIX.match(name)) or (found := _SUFFIX.search(name)):
         group = _group(found[1])
         name = name[: found.start()] + name[found.end() :]
+        if numbered := _SET_NUMBER.match(name):  # `valid_1 auc`: one of several sets
+            suffix = "" if numbered[1] == "0" else f"_{numbered[1]}"
+            name = name[numbered.end() :] + suffix
     name = _without_fillers(name)
     if not _WANTED.search(name) or _NOT_WANTED.search(name):
         return ""
     name = name.lower()
     return f"{group}/{_NAMES.get(name, name.replace(' ', '_'))}"
+
+
+def _set_name(name: str) -> str:
+    """Return the set that a name alone means, such as `validation` for `Val`; empty: none."""
+    name = _without_fillers(name.strip(" ._/-")).lower()
+    return _LEARN.get(name) or (_group(name) if re.fullmatch(_GROUP, name) else "")
 
 
 def is_of_validation(series: str) -> bool:

@@ -25,7 +25,7 @@ LOADED_SECONDS = 60.0
 PATIENCE_STEPS = 5
 """That time in steps, for a command that makes steps."""
 
-MOST_KEPT = 20_000
+MOST_KEPT = 200_000
 MOST_ALIKE = 1000
 """Lines with one and the same text that wait at most."""
 
@@ -77,6 +77,9 @@ class LastResort:
         self._notes: defaultdict[str, deque[int]] = defaultdict(_few)
         """Steps of lines that have not come yet, in the same way."""
 
+        self.is_full = False
+        """Whether figures found no room."""
+
         self._since = 0.0
         self._is_sure = False
         self._repeated = RepeatedFigures()
@@ -85,13 +88,14 @@ class LastResort:
         """Keep the figures of new lines."""
         if not self._kept:
             self._since = self._clock()
-        if len(self._kept) < MOST_KEPT:
-            now = self._clock()
-            found = [_Kept(figure, heard.step, now) for figure in figures]
-            self._kept += found
-            for line in dict.fromkeys(kept.figure.line for kept in found):
-                if line is not None:
-                    self._expect(line)
+        now = self._clock()
+        found = [_Kept(figure, heard.step, now) for figure in figures]
+        self.is_full |= len(self._kept) + len(found) > MOST_KEPT
+        del found[MOST_KEPT - len(self._kept) :]
+        self._kept += found
+        for line in dict.fromkeys(kept.figure.line for kept in found):
+            if line is not None:
+                self._expect(line)
 
     def printed(self, lines: Iterable[tuple[str, int]]) -> None:
         """Take notes of the script: lines that it has written, each with its step."""

@@ -48,18 +48,24 @@ class Launch(NamedTuple):
     """What is added to the command because it goes on."""
 
     first_step: int
+    had_steps: bool
+    """Whether the curves of earlier attempts are those of steps, and none of printed lines."""
+
     checkpoint: str
     """Name of the checkpoint of ours from which it goes on; empty: of none."""
 
 
 def launch_of(environment: Mapping[str, str], rank: int, ranks: int) -> Launch:
     """Return what the supervisor has put into `environment`."""
-    words, first_step = json.loads(environment.get(names.CONTINUATION) or "[[], 0]")
+    words, first_step, had_steps = json.loads(
+        environment.get(names.CONTINUATION) or "[[], 0, false]"
+    )
     return Launch(
         Exchange(Path(environment[names.EXCHANGE]), rank, ranks),
         [int(port) for port in environment.get(names.PORTS, "").split(",") if port],
         words,
         first_step,
+        had_steps,
         environment.get(names.RESUME, ""),
     )
 

@@ -25,7 +25,6 @@ from engine.processes.process_tree import Identity, is_alive
 from engine.script_rank.checkpoints import Checkpoints
 from engine.script_rank.child import Child
 from engine.script_rank.failures import failure_of_exit, reported_failure
-from engine.script_rank.figures import Figure, FigureReader
 from engine.script_rank.frames import (
     CacheFreed,
     Calls,
@@ -54,9 +53,11 @@ from engine.script_rank.frames import (
 from engine.script_rank.last_resort import Heard, LastResort
 from engine.script_rank.launch import Launch, environment_of, words_of, working_folder
 from engine.script_rank.link import MOST_UNREAD, Closed, Connection, Link, Received
+from engine.script_rank.output_figures import OutputFigures
 from engine.script_rank.reports import Reports
 from engine.script_rank.script_strategy import ScriptStrategy
 from engine.script_rank.stop import SIGNALS, StopStages
+from engine.spec.local_modules import is_installed
 from engine.training.command_mailbox import CommandFlags
 from engine.training.errors import LossNotFinite
 from engine.worker.failure_report import failure_report
@@ -72,11 +73,20 @@ READY_SECONDS = 10.0
 SILENT_SECONDS = 15.0
 """Time after the start until it is said that no Python of the command has connected."""
 
+NO_STEPS_SECONDS = 20.0
+"""Time after the start until it is said that the command has loaded no framework."""
+
 LAST_FRAMES_SECONDS = 3.0
 """Time without a frame of the command, after its end, until no more are expected."""
 
 LAST_FRAMES_AT_MOST = 60.0
 """What the command has left may go on and send for ever."""
+
+NO_STEPS = (
+    "{name} has loaded no framework whose steps Traindeck sees (PyTorch, Keras, TensorFlow). Until "
+    "it does, curves come from what it logs or prints, and it cannot be paused or save a "
+    "checkpoint when asked."
+)
 
 CUT_OFF = (
     "Process {pid} of the command ended before it had sent everything that it captured: figures "
@@ -92,6 +102,11 @@ UNWATCHED = (
 )
 
 
+TOO_FAST = (
+    "The command prints lines faster than their figures can be read: some of them are missing. "
+    "Print less, or log figures, for whole curves."
+)
+
 _CTRL_C = "KeyboardInterrupt"
 
 
@@ -99,12 +114,6 @@ class ChildEnded(NamedTuple):
     """The command has ended."""
 
     code: int
-
-
-class NewFigures(NamedTuple):
-    """Lines of output held figures."""
-
-    figures: list[Figure]
 
 
 class Rank:
@@ -121,10 +130,11 @@ class Rank:
         self._checkpoints = Checkpoints(session, self._exchange)
         self._link.greeting.append(self._checkpoints.schedule())
         self._stages = StopStages(spec.stop_seconds, self._enter_stage)
-        self._figures = FigureReader()
+        self._figures = OutputFigures()
         self._last_resort = LastResort()
         self._number = 0
         self._doing = ""
+        self._told_no_steps = False
         self._has_connected = False
         self._stopped_step: int | None = None
         self._stopped: Identity | None = None
@@ -156,7 +166,7 @@ class Rank:
                 launch,
                 self._link.key,
             ),
-            read=self._read_output if spec.output_figures and not session.rank else _ignore,
+            figures=self._figures if spec.output_figures and not session.rank else None,
             ended=lambda code: self._inbox.put(ChildEnded(code)),
         )
 
@@ -216,7 +226,7 @@ class Rank:
             item = self._next()
             if item is not None:
                 deadline = time.monotonic() + LAST_FRAMES_SECONDS
-            if isinstance(item, Received | Closed | NewFigures):
+            if isinstance(item, Received | Closed):
                 self._handle(item)
             self._checkpoints.look()
         if self._link.leader is not None:
@@ -229,6 +239,10 @@ class Rank:
         if not self._has_connected and waited > SILENT_SECONDS:
             self._has_connected = True  # told once
             self._reports.say(UNWATCHED.format(name=self._name))
+        if waited > NO_STEPS_SECONDS and not self._told_no_steps:
+            self._told_no_steps = True
+            if not self._versions and self._link.connections and not self._link.leader:
+                self._reports.say(NO_STEPS.format(name=self._name))
         self._handle_commands()
         self._checkpoints.look()
         if self._session.rank == 0:
@@ -310,16 +324,13 @@ class Rank:
             self._signalled = stage
             self._child.signal(SIGNALS[stage])
 
-    def _read_output(self, piece: bytes) -> None:
-        """Note the figures of the output, in the thread that reads it."""
-        if found := list(self._figures.read(piece)):
-            with contextlib.suppress(queue.Full):  # the output must not wait for them
-                self._inbox.put_nowait(NewFigures(found))
-
     def _tell_figures(self, *, final: bool = False) -> None:
         """Report the figures of the output that the script does not report otherwise."""
-        if final and self._session.spec.output_figures:  # a line without an end
-            self._last_resort.add(self._figures.read(b"\n"), self._heard())
+        if final:
+            self._figures.finish()
+        self._last_resort.add(self._figures.take(), self._heard())
+        if not self._reports.logs and (self._figures.misses or self._last_resort.is_full):
+            self._reports.say(TOO_FAST)
         if found := self._last_resort.take(self._heard(), final=final):
             epoch = 0 if self._reports.captures else self._figures.epoch
             self._check(lambda: self._reports.figures(found, epoch))
@@ -331,14 +342,12 @@ class Rank:
             step=reports.step,
             has_stepped=reports.has_stepped,
             step_seconds=reports.step_seconds,
-            losses=reports.captures,
+            losses=reports.captures or self._launch.had_steps,
             logs=reports.logs,
         )
 
-    def _handle(self, item: Received | Closed | NewFigures) -> None:
+    def _handle(self, item: Received | Closed) -> None:
         match item:
-            case NewFigures():
-                self._last_resort.add(item.figures, self._heard())
             case Closed(connection):
                 self._note_cut(connection)
                 self._link.ended(connection)
@@ -457,7 +466,7 @@ class Rank:
             # A rank that has ended first must not let the others seem to hang: see `Deadlines`.
             while self._exchange.of_all("ended") is None and not session.is_orphaned:
                 time.sleep(TICK_SECONDS)
-            step = self._reports.step if self._stopped_step is None else self._stopped_step
+            step = self._reports.last_step if self._stopped_step is None else self._stopped_step
             # One that was asked may have ended by itself before it did what was asked.
             has_obeyed = self._stopped_step is not None or bool(self._signalled)
             completed = not was_asked or (code == 0 and not has_obeyed)
@@ -468,9 +477,5 @@ class Rank:
     def _owns(self, file: Path) -> bool:
         """Whether `file` is the user's code."""
         own = self._session.recipe.owns(file)
-        is_beside = file.is_relative_to(working_folder(self._session.spec))
-        return own or (is_beside and "site-packages" not in file.parts)
-
-
-def _ignore(piece: bytes) -> None:
-    """Read no figures."""
+        folder = working_folder(self._session.spec)
+        return own or (file.is_relative_to(folder) and not is_installed(file, folder))

@@ -86,6 +86,9 @@ class Reports:
         self.epochs_done = 0
         self.step_seconds = 0.0
         self._epoch = 0
+        self._printed_step = 0
+        """The last step of figures that were read from lines, where no step is seen."""
+
         self._told = (first_step, 0)
         self._speed = 0.0
         self._plan = Plan()
@@ -109,6 +112,11 @@ class Reports:
     def has_stepped(self) -> bool:
         """Whether the script has done an optimizer step in this attempt."""
         return self.step > self.first_step
+
+    @property
+    def last_step(self) -> int:
+        """The last step, also of a script whose steps are only those of its lines."""
+        return self.step if self.captures else max(self.step, self._printed_step)
 
     @property
     def plan(self) -> Plan:
@@ -168,7 +176,7 @@ class Reports:
         if 0 <= new.step <= LARGEST_STEP:
             self.step = max(self.step, new.step)
         if new.epoch is not None and 0 <= new.epoch <= LARGEST_STEP:
-            self._epoch = new.epoch
+            self._set_epoch(new.epoch)
         if new.step_seconds is not None and 0 <= new.step_seconds < math.inf:
             self.step_seconds = new.step_seconds
         self._progress(new.samples_per_second)
@@ -187,11 +195,18 @@ class Reports:
             points.values.append(value)
         if by_series:
             self._session.emit(Metrics(now, now, list(by_series.values())))
+            self._printed_step = max(self._printed_step, *map(_last, by_series.values()))
         if epoch > self._epoch:
-            self._epoch = epoch
+            self._set_epoch(epoch)
+        if by_series:
             self._progress(None)
         if "train/loss" in by_series:
             self._check_finite(by_series["train/loss"])
+
+    def _set_epoch(self, epoch: int) -> None:
+        is_first, self._epoch = not self._epoch, epoch
+        if is_first and epoch and self._plan.epochs and self.has_begun:
+            self._tell_plan()
 
     def epoch_ended(self, frame: Epoch) -> None:
         """Report the end of an epoch."""
@@ -291,9 +306,9 @@ class Reports:
         plan = self._plan
         self._session.emit(
             TrainingStarted(
-                step=self.step,
+                step=self.last_step,
                 steps_per_epoch=plan.steps_per_epoch or 0,
-                epochs=plan.epochs or 0,
+                epochs=(plan.epochs or 0) if self._epoch else 0,  # else nothing counts them
                 replicas=plan.replicas or self._session.world_size,
                 parameters=plan.parameters or 0,
                 total_steps=plan.total_steps or 0,
@@ -306,7 +321,7 @@ class Reports:
             return
         if samples_per_second is not None and 0 <= samples_per_second < math.inf:
             self._speed = samples_per_second
-        now = (self.step, self._epoch)
+        now = (self.last_step, self._epoch)
         if now in (self._told, (self.first_step, 0)):
             return  # it is no progress: see `engine.diagnosis.hang_watch`
         self._told = now
@@ -315,7 +330,7 @@ class Reports:
         self._session.emit(
             Progress(
                 epoch=self._epoch,
-                step=self.step,
+                step=self.last_step,
                 samples_per_second=self._speed,
                 step_seconds=self.step_seconds,
                 seconds_left=max(0, total - self.step) * self.step_seconds if total else 0.0,
@@ -369,6 +384,10 @@ class Reports:
                 self._session.emit(
                     Notice(f"The loss is not a finite number since step {step}.", self._rank)
                 )
+
+
+def _last(points: Points) -> int:
+    return points.steps[-1]
 
 
 def _name(series: str) -> str:

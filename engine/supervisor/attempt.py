@@ -147,6 +147,9 @@ class Attempt:
         self.has_stepped = False
         """Whether a step was done."""
 
+        self.sees_steps = self._script is None
+        """Whether the workers can act after a step: figures that a script prints are none."""
+
         self._stopped_before_training = False
         """Whether a stop began before the training did."""
 
@@ -199,7 +202,9 @@ class Attempt:
             self._early_stopping = self._early_stopping_so_far()
             extra[EARLY_STOPPING] = self._early_stopping.state
             if self._script:
-                extra |= self._script.environment(len(self._plan.workers), goes_on)
+                extra |= self._script.environment(
+                    len(self._plan.workers), goes_on, had_steps=self._store.status.step_seconds > 0
+                )
             else:
                 self._tell_of_versions()
             self._pool.start(extra)
@@ -542,6 +547,7 @@ class Attempt:
                 self._deadlines.ready(rank)
             case Progress(step=step):
                 self.has_stepped = True
+                self.sees_steps |= event.step_seconds > 0
                 self._step_bounds.report(step)
             case CheckpointSaved():
                 self._failed_checkpoint = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.messages.commands import Command, Pause, Resume, Stop
+from engine.messages.commands import Command, Pause, Resume, SaveCheckpoint, Stop
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
@@ -17,10 +17,12 @@ def refusal(
     *,
     accepts_commands: bool,
     training_ended: bool,
+    sees_steps: bool = True,
 ) -> str:
     """Return why `command` is refused, in a sentence for the user; empty if it is accepted.
 
-    `accepts_commands`: rank 0 is connected; `training_ended`: it has left its training loop.
+    `accepts_commands`: rank 0 is connected; `training_ended`: it has left its training loop;
+    `sees_steps`: it has done a step, after which a script could do what is asked.
     """
     if isinstance(command, Stop):
         return ""
@@ -28,6 +30,11 @@ def refusal(
         return "The run is ending: it takes no more commands."
     if text := _not_ready(status, accepts_commands=accepts_commands):
         return text
+    if not sees_steps and isinstance(command, Pause | SaveCheckpoint):
+        return (
+            "No step of the script has been seen so far, and this is done after a step: try again "
+            "once it trains, with a framework whose steps Traindeck sees."
+        )
     if isinstance(command, Pause):
         return _pause_refusal(command, status, spec, strategy)
     if isinstance(command, Resume) and status.state is not RunState.PAUSED:

@@ -31,17 +31,19 @@ class ScriptAttempt:
         """Return how the command goes on, by the spec and the files that the script has written."""
         return continuation(self._run_folder, self._spec)
 
-    def environment(self, ranks: int, how: Continuation) -> dict[str, str]:
+    def environment(
+        self, ranks: int, how: Continuation, *, had_steps: bool = False
+    ) -> dict[str, str]:
         """Make the folder of the ranks, and return the variables for their processes.
 
-        Raises OSError.
+        `had_steps`: earlier attempts had steps that were seen. Raises OSError.
         """
         self.remove()
         self._folder = private_folder()
         return {
             environment.EXCHANGE: str(self._folder),
             environment.PORTS: ",".join(map(str, free_ports(ranks))),
-            environment.CONTINUATION: json.dumps([how.words, how.first_step]),
+            environment.CONTINUATION: json.dumps([how.words, how.first_step, had_steps]),
         }
 
     def remove(self) -> None:

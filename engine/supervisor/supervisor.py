@@ -515,6 +515,7 @@ class Supervisor:
             self._plan.strategy,
             accepts_commands=self._attempt.accepts_commands,
             training_ended=self._attempt.training_ended is not None,
+            sees_steps=self._attempt.sees_steps,
         )
         if reason or not isinstance(command, Resume):
             return reason

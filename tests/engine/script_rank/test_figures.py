@@ -57,6 +57,39 @@ def read(text: str) -> dict[str, tuple[int, float]]:
                 "validation/loss": (1, 0.75),
             },
         ),
+        (
+            "[1]\ttraining's auc: 0.75\tvalid_0's auc: 0.5\tvalid_1's auc: 0.25",
+            {"train/auc": (1, 0.75), "validation/auc": (1, 0.5), "validation/auc_1": (1, 0.25)},
+        ),
+        (
+            "[7]\ttrain-rmse:0.5\teval-rmse:0.25",
+            {"train/rmse": (7, 0.5), "validation/rmse": (7, 0.25)},
+        ),
+        (
+            "4:\tlearn: 0.5\ttest: 0.25\tbest: 0.25 (4)\ttotal: 3.2ms\tremaining: 1s",
+            {"train/metric": (4, 0.5), "test/metric": (4, 0.25)},
+        ),
+        (
+            "Epoch: 003, Loss: 2.5, Train: 0.75, Val: 0.5, Test: 0.25",
+            {
+                "train/loss": (1, 2.5),
+                "train/metric": (1, 0.75),
+                "validation/metric": (1, 0.5),
+                "test/metric": (1, 0.25),
+            },
+        ),
+        ("Train: 60000, Val: 5000, Test: 10000", {}),
+        ("step 1,500 loss: 1,234.5", {"train/loss": (1500, 1234.5)}),
+        ("step 3000000000 loss: 0.5", {"train/loss": (3_000_000_000, 0.5)}),
+        (f"step {10**30} loss: 0.5", {"train/loss": (1, 0.5)}),
+        ("loss: 1 234,5", {}),
+        ("loss: 0.5,0.4", {}),
+        ("Namespace(lr=0.001, loss=0.5, score=3.0)", {}),
+        ("power: 0.9 loss_weight: 0.5 max_grad_norm: 1.0 label_smoothing_loss: 0.1", {}),
+        (
+            "mIoU: 0.5 mAP@0.5: 0.25 roc_auc 0.75",
+            {"train/miou": (1, 0.5), "train/map@0.5": (1, 0.25), "train/roc_auc": (1, 0.75)},
+        ),
         ("Gradient Accumulation steps = 4, access: 1", {}),
         ("\x1b[32mINFO loss 0.5\x1b[0m", {"train/loss": (1, 0.5)}),
         (
@@ -130,6 +163,20 @@ def test_what_looks_like_a_setting_waits_for_the_end():
     assert figures.take([setting, first], final=False) == []
     assert figures.take([again, second], final=False) == [first, second]
     assert figures.take([], final=True) == [setting, again]
+
+
+def test_what_is_printed_before_all_figures_and_never_again_is_a_setting() -> None:
+    figures = RepeatedFigures()
+    setting = Figure("train/learning_rate", 1, 0.1)
+    losses = [Figure("train/loss", step, 1 / step) for step in (2, 3)]
+    result = Figure("test/accuracy", 4, 0.9)
+    assert figures.take([setting, *losses], final=False) == losses
+    assert figures.take([result], final=True) == [result]
+
+
+def test_results_alone_are_no_settings() -> None:
+    result = Figure("test/accuracy", 4, 0.9)
+    assert RepeatedFigures().take([result], final=True) == [result]
 
 
 def test_a_figure_that_stays_the_same_is_shown_from_its_third_line_on():

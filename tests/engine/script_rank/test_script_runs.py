@@ -126,7 +126,7 @@ def test_a_script_without_a_change(scripts: Scripts, capsys: pytest.CaptureFixtu
         *("--lr", "0.1", "a b"),
         variables={"MINE": "yes"},
     )
-    assert (info.state, info.status.step) == (RunState.FINISHED, 0)
+    assert (info.state, info.status.step) == (RunState.FINISHED, 4)
     assert info.reason == sentence("command-has-ended-by-itself")
     first = f"['train.py', '--lr', '0.1', 'a b'] {scripts.folder} None yes\n"
     assert log(info).startswith(first)
@@ -713,6 +713,31 @@ def test_a_failed_script_is_restarted(scripts: Scripts) -> None:
         max_restarts=3,
     )
     assert (info.state, info.status.attempt) == (RunState.FINISHED, 3), info.reason
+
+
+def test_a_restart_that_fails_before_its_first_step_adds_no_figures_of_lines(
+    scripts: Scripts,
+) -> None:
+    info = scripts.run(
+        """
+        from pathlib import Path
+        from script_double import Link
+        print("Epoch 0 - loss: 0.0000", flush=True)
+        if Path("tried").exists():
+            sys.exit(6)
+        Path("tried").touch()
+        link = Link()
+        (scripts := Path("own.pt")).touch()
+        link.send("file", path=str(scripts.absolute()), step=3)
+        for _ in range(3):
+            link.train(loss=1.0)
+        sys.exit(5)
+        """,
+        max_restarts=1,
+        resume_arguments="--resume {latest}",
+    )
+    assert (info.state, info.status.attempt, info.status.step) == (RunState.FAILED, 2, 3)
+    assert curve(info, "train/loss") == ([1, 2, 3], [1.0, 1.0, 1.0])
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_if_asked(scripts: Scripts) -> None:

@@ -25,6 +25,7 @@ def refused(
     accepts_commands: bool = True,
     training_ended: bool = False,
     attempt: int = 1,
+    sees_steps: bool = True,
 ) -> str:
     return refusal(
         command,
@@ -33,6 +34,7 @@ def refused(
         catalog.strategy(strategy),
         accepts_commands=accepts_commands,
         training_ended=training_ended,
+        sees_steps=sees_steps,
     )
 
 
@@ -45,6 +47,12 @@ def test_a_run_that_trains_accepts_commands(command: Command) -> None:
     assert "lost its rank 0" in refused(command, accepts_commands=False)
     assert "is ending" in refused(command, RunState.STOPPING)
     assert "is ending" in refused(command, training_ended=True)
+
+
+def test_a_script_without_steps_cannot_do_what_is_done_after_one() -> None:
+    for command in (SaveCheckpoint(), Pause()):
+        assert "No step" in refused(command, sees_steps=False)
+    assert refused(Stop(), sees_steps=False) == ""
 
 
 @pytest.mark.parametrize("state", [RunState.STARTING, RunState.PAUSED, RunState.STOPPING])
