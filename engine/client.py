@@ -61,7 +61,13 @@ from engine.spec.device_names import all_on_cpu, machines_of
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.script_spec import command_problems, resumes_by_calls
-from engine.spec.spec_file import newer_settings, replaced_spec, without_secrets, write_spec
+from engine.spec.spec_file import (
+    newer_settings,
+    replaced_spec,
+    with_fingerprints,
+    without_secrets,
+    write_spec,
+)
 from engine.spec.validation import Problem, problems
 from engine.spec.worker_python import interpreter_problems
 from engine.system import paths
@@ -266,6 +272,7 @@ def start(
     recipe = copy or catalog.recipe_of(spec)
     folder = None
     try:
+        spec = with_fingerprints(spec, {**os.environ, **secrets})
         folder = paths.create_run_folder()
         write_spec(folder, spec, recipe)
         if ordered := ordered_tags(tags):
@@ -444,6 +451,7 @@ def _check_resume(
         assert chosen is not None
         raise CheckpointUnusable(run_id, chosen, str(error), watch) from error
     recipe = recipe or catalog.recipe_of(spec)
+    spec = with_fingerprints(spec, {**os.environ, **secrets})
     name = chosen.name if chosen else BEGINNING
     if is_own and checkpoint is None:
         name = OWN

@@ -384,8 +384,17 @@ def _add_variables(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a variable of the script's environment; may be given several times. Values that look "
-        "like secrets are not stored",
+        help="a variable of the script's environment; may be given several times. Without a value, "
+        "that of this terminal. Values are stored of CUDA_*, OMP_*, NCCL_* and the like only; others "
+        "are asked for at a resume",
+    )
+    parser.add_argument(
+        "--stored-var",
+        dest="stored_variables",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a variable like those of --var, whose value is stored with the run",
     )
     parser.add_argument(
         "--resume-with",

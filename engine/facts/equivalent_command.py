@@ -11,7 +11,7 @@ from engine.environments.needs import package_of
 from engine.environments.registry import OWN, UnreadableRegistry
 from engine.facts.settings import RECIPE_DEFAULTS
 from engine.scripts.command import script_of
-from engine.scripts.secrets import looks_secret, shown_words
+from engine.scripts.secrets import may_store
 from engine.spec import catalog
 from engine.spec.field_info import Setting
 from engine.spec.recipe_file import RecipeInfo
@@ -52,10 +52,11 @@ def run_arguments(spec: RunSpec, *, is_sent: bool = False) -> list[str]:
         arguments += _flag("env", spec.interpreter) if is_sent else _environment(spec.interpreter)
     if spec.name:
         arguments += _flag("name", spec.name)
-    stored, secrets = without_secrets(spec)
-    for name, value in stored.variables.items():
-        arguments += ["--var", f"{name}={value}"]
-    for name in dict.fromkeys((*stored.secret_variables, *secrets)):
+    spec, _ = without_secrets(spec)
+    for name, value in spec.variables.items():
+        flag = "--stored-var" if name in spec.stored_variables else "--var"
+        arguments += [flag, f"{name}={value}"]
+    for name in spec.secret_variables:
         arguments += ["--var", name]
     if spec.resume_arguments:
         arguments += _flag("resume-with", spec.resume_arguments)
@@ -66,7 +67,7 @@ def run_arguments(spec: RunSpec, *, is_sent: bool = False) -> list[str]:
             arguments += _option(name, getattr(spec, name))
     script = str(script_of(spec.command, folder)) if is_sent else ""
     words = [script if str(folder / word) == script else word for word in spec.command]
-    return [*arguments, "--", *shown_words(words)]
+    return [*arguments, "--", *words]
 
 
 def resume_command(
@@ -99,7 +100,9 @@ def resume_command(
         arguments += _flag("resume-with", after.resume_arguments)
     for name, text in after.variables.items():
         if before.variables.get(name) != text:
-            arguments += ["--var", name if looks_secret(name, text) else f"{name}={text}"]
+            is_stored = may_store(name, text, after.stored_variables)
+            flag = "--stored-var" if name in after.stored_variables else "--var"
+            arguments += [flag, f"{name}={text}" if is_stored else name]
     for name in FIELDS:
         if getattr(after, name) != getattr(before, name):
             arguments += _option(name, getattr(after, name))

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
 from engine.facts.git_command import Git, GitFailed, NoRepository
-from engine.facts.redaction import remote_address, without_secrets
+from engine.scripts.secrets import redacted
 
 SECONDS = 15.0
 """For all questions together; a status of a huge repository on a slow disk takes minutes."""
@@ -137,7 +138,7 @@ def git_state(
     except (FileNotFoundError, NoRepository):
         return None
     except (OSError, GitFailed) as error:
-        text = " ".join(without_secrets(str(error), values).split())[:500]
+        text = " ".join(redacted(str(error), values).split())[:500]
         facts["problem"] = text if text.endswith(".") else f"{text}."
     return Found(msgspec.convert(facts, GitState), diff)
 
@@ -148,7 +149,7 @@ def _commit(git: Git, secrets: Iterable[str]) -> Mapping[str, object]:
     return {
         "commit": commit,
         "branch": git.ask("symbolic-ref", "--short", "--quiet", "HEAD", fails=True).strip(),
-        "message": without_secrets(message, secrets)[:500],
+        "message": redacted(message, secrets)[:500],
         "committed": float(when) if when.isdecimal() else 0.0,
     }
 
@@ -205,7 +206,7 @@ def _diff(
     counts = [line.split("\t")[:2] for line in numbers.splitlines()]
     lines = [(int(added), int(removed)) for added, removed in counts if added.isdecimal()]
     shown = git.output(*_DIFF, "HEAD", "--", ".", *not_secret, *not_these, most=LARGEST_DIFF)
-    text = without_secrets(shown[:LARGEST_DIFF].decode("utf-8", "replace"), secrets)
+    text = redacted(shown[:LARGEST_DIFF].decode("utf-8", "replace"), secrets)
     facts = {
         "added": sum(added for added, _ in lines),
         "removed": sum(removed for _, removed in lines),
@@ -215,3 +216,15 @@ def _diff(
         "diff_leaves_out": list(filter(None, left_out.split("\0")))[:MOST_NAMES],
     }
     return facts, text
+
+
+def remote_address(url: str) -> str:
+    """Return the address of a git remote without user, password and query."""
+    if "://" not in url:
+        return url.rpartition("@")[2] if ":" in url else url  # git@host:path, or a folder
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    except ValueError:
+        return ""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from engine.facts import git_state, surroundings
-from engine.facts.redaction import secret_values
 from engine.facts.run_facts import AttemptFacts, write_attempt
+from engine.scripts.secrets import secret_values
 from engine.telemetry.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
@@ -108,8 +108,7 @@ class FactsRecorder:
         diff = ""
         write_attempt(self._run_folder, facts, diff)  # the run may end before git has answered
         if code.folder is not None:
-            named = [os.environ[name] for name in code.secrets if name in os.environ]
-            secrets = [*secret_values(os.environ), *named]
+            secrets = secret_values(os.environ, code.secrets)
             if found := git_state.git_state(code.folder, secrets, stop=self._ends):
                 facts, diff = msgspec.structs.replace(facts, git=found.state), found.diff
                 write_attempt(self._run_folder, facts, diff)

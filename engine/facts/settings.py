@@ -160,7 +160,9 @@ def _rows(run: Described) -> dict[str, _Row]:
         shown = HIDDEN if looks_secret(name, text) else text
         rows[f"variable {name}"] = _Row(name, VARIABLES, shown)
     for name in spec.secret_variables:
-        rows[f"variable {name}"] = _Row(name, VARIABLES, HIDDEN)
+        mark = spec.fingerprints.get(name)
+        shown = f"{HIDDEN} (fingerprint {mark})" if mark else HIDDEN
+        rows[f"variable {name}"] = _Row(name, VARIABLES, shown)
     return rows
 
 

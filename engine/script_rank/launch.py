@@ -16,6 +16,7 @@ from engine.runs import checkpoint_files
 from engine.script_rank.exchange import Exchange
 from engine.script_rank.script_strategy import ScriptStrategy
 from engine.scripts.command import command_words, search_path
+from engine.scripts.secrets import ARGUMENT, with_secrets
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec
 from engine.system.paths import stacks_file
@@ -80,7 +81,7 @@ def words_of(spec: RunSpec, launch: Launch) -> list[str]:
     interpreter = spec.interpreter or sys.executable
     given = activated(os.environ | spec.variables, spec.interpreter)
     found = command_words(spec.command, working_folder(spec), interpreter, search_path(given))
-    return [*found, *launch.words]
+    return [with_secrets(word, os.environ) for word in (*found, *launch.words)]
 
 
 def environment_of(
@@ -96,7 +97,7 @@ def environment_of(
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if name not in _LAUNCHER and name not in _OURS
+        if name not in _LAUNCHER and name not in _OURS and not name.startswith(ARGUMENT)
     }
     found = activated(inherited | spec.variables, spec.interpreter)
     modules = [entry for entry in found.get("PYTHONPATH", "").split(os.pathsep) if entry]

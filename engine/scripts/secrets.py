@@ -1,56 +1,280 @@
-"""Which environment variables and words of a command hold secrets, so that none is shown."""
+"""Secrets in variables, words of a command and texts: what is stored, and what is shown instead.
+
+Of a variable, the value is stored only if its name is on a list, or if the user says so. In words
+and texts, names and shapes of values are all that can be known: what is found there is taken out.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import itertools
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 HIDDEN = "***"
 """Stands in the place of a secret."""
 
-_SECRET_NAME = re.compile(
-    r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|API_?KEY|KEY|CREDENTIALS?|AUTH|COOKIE"
-    r"|DSN)(?:_|$)",
-    re.IGNORECASE,
+ARGUMENT = "ARGUMENT_"
+"""How the names of variables begin that hold secrets of a command: `--password x` is stored as
+`--password ${ARGUMENT_PASSWORD}`."""
+
+_STORABLE = re.compile(
+    r"(?:CUDA|CUDNN|CUBLAS|NCCL|NVIDIA|NVTE|GLOO|UCX|OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|NUMEXPR|ROCR|HIP"
+    r"|HSA|MIOPEN|XLA|TF|TORCH|TORCHINDUCTOR|TRITON|PYTORCH|KERAS|JAX|MALLOC|ACCELERATE|LC)_\w+"
+    r"|AUTOGRAPH_VERBOSITY|DISPLAY|HYDRA_FULL_ERROR|LANG|LANGUAGE|LD_LIBRARY_PATH|LOGLEVEL"
+    r"|LOG_LEVEL|MPLBACKEND|PATH|PYTHON(?:PATH|HASHSEED|UNBUFFERED|WARNINGS|FAULTHANDLER|OPTIMIZE"
+    r"|UTF8|IOENCODING|DONTWRITEBYTECODE)|SEED|TMPDIR|TOKENIZERS_PARALLELISM|TZ"
+    r"|(?:HF|TRANSFORMERS|HF_HUB|HF_DATASETS)_(?:HOME|CACHE|OFFLINE|VERBOSITY)"
+    r"|HF_HUB_(?:DISABLE|ENABLE)_\w+|WANDB_(?:MODE|DIR|PROJECT|ENTITY|DISABLED|SILENT)"
+    r"|CLEARML_OFFLINE_MODE|COMET_MODE|MLFLOW_EXPERIMENT_NAME",
 )
-_SECRET_VALUE = re.compile(
-    r"^(?:hf_|sk-|sk_|gh[opsu]_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|eyJ)[\w.=+/-]{12,}$"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-    r"|^\w[\w+.-]*://[^/\s:@]+:[^/\s@]+@"  # a password in an address
+
+_LEAST_SECRET = 8
+"""Characters: a shorter value, such as `yes`, would be found everywhere."""
+
+_CERTAIN = re.compile(
+    r"passw(?:or)?d|passphrase|passwort|kennwort|secret(?!ar)|credential|authori[sz]ation(?:_|$)"
+    r"|(?:api|access|private|signing|encryption|account|service|shared|ssh|auth|storage|master)_?key"
+    r"|conn(?:ection)?_?str(?:ing)?(?:_|$)|(?:access|auth|bearer|refresh|session|api)_?token"
+    r"|(?:database|db|redis|mongo(?:db)?|amqp|broker)_?ur[il]$"
+    r"|(?:^|_)(?:jwt|pat|pwd|dsn|creds?|cookies?|otp|totp|bearer)(?:_|$)|x_amz_(?:sig|cred)|^tf_token_"
 )
+_LIKELY = re.compile(r"(?:token|pass|pwd|pw|psw|auth|(?:^|_)(?:key|sas|sig|signature))$|_key_id$")
+"""Ends of names that also other things have."""
+
+_HARMLESS = re.compile(
+    r"^(?:old)?pwd$|_(?:file|path|dir|folder|name|env|length|len|size|count|type|limit)$|(?<!key)_id$"
+    r"|(?:^|_)(?:by|low|high|band|multi|single|one|two|three|forward|backward|num|n|max|min|per"
+    r"|first|second|com|encom|sur)_?pass$"
+    r"|(?:^|_)(?:pad|padding|eos|bos|unk|mask|cls|sep|special|start|end|max|min|num|n|image|audio"
+    r"|stop|new|next|prefix|by|per|begin|class|oov|blank|separator|patch|a|the|unexpected|invalid"
+    r"|first|last)_?token$"
+    r"|(?:^|_)(?:sort|image|label|data|target|input|output|text|metric|monitor|column|group|state"
+    r"|cache|batch|primary|foreign|feature|index|dict|prng|rng|query|score|join|public|reward)_?key$"
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+_SHAPES = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"(?:hf_|sk-|sk_|pk_live_|rk_live_|gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|ya29\."
+    r"|AKIA|ASIA|AIza|eyJ|SG\.|npm_|pypi-|dop_v1_|shpat_|r8_|gsk_|nvapi-|lsv2_|dapi|hvs\.|pul-"
+    r"|AGE-SECRET-KEY-|ATATT|EAAC|sl\.|dckr_pat_|wandb_v\d_)[\w.=+/-]{12,}"
+    r"|hooks\.slack\.com/services/[\w/]+"
+    r"|\d{8,10}:AA[\w-]{30,})"
+)
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(.*?)(?=-----END |\Z)", re.DOTALL)
+_IN_ADDRESS = re.compile(
+    r"\b[A-Za-z][\w+.-]*://(?:[^\s/:@'\"]*:(?!\d+[/\s])([^\s'\"]+)|([^\s/:@'\"]{16,}))@"
+)
+_SCHEME = re.compile(r"\b(?:Bearer|Basic|Token)\s+([\w.~+/=-]{8,})", re.IGNORECASE)
+_USER = re.compile(r"(?:^|\s)(?:-u|--user|--login|--userpwd|--proxy-user)[\s=][^\s:=]+:(\S+)")
+_NAMED = re.compile(
+    r"(?<![\w.-])-*(?P<name>[A-Za-z_][\w.-]*)(?:(?P<tight>=|\\?[\"']\s*[:=]\s*)|\s*[=:]\s*)"
+)
+_VALUE = re.compile(r"(?P<quote>\\?[\"'])?(?P<value>(?(quote)[^\"'\\]+|[^\s\"',;&|)}\]]+))")
+_OPTION = re.compile(r"(?:^|\s)--?(?P<name>[A-Za-z][\w.-]*)\s+(?=[^\s-])")
+_CODE = re.compile(
+    r"[A-Za-z_][\w.]*[(\[]|(?:self|cls|args|cfg|config|conf|os|opts?|options|params|settings)\.\w"
+    r"|(?:str|int|bool|bytes|None|Any|Optional)(?![\w-])|(?:Bearer|Basic|Token)\s"
+)
+_REFERENCE = re.compile(r"\$\{?\w+\}?$|\{[\w.]*\}$|\*\*\*$")
+_PLACE = re.compile(rf"\$\{{({ARGUMENT}\w+)\}}")
+
+
+class _Span(NamedTuple):
+    begin: int
+    end: int
+    name: str
+
+
+_Put = Callable[[str, str], str]
+"""Gets name and value of a secret, and returns what stands in its place."""
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether the variable `name` seems to hold a password, a key or a token."""
-    return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
+    """Whether the variable or option `name` seems to hold a password, a key or a token."""
+    return _is_secret_name(name, value) or bool(_spans(value))
 
 
-def shown_words(command: Sequence[str]) -> list[str]:
-    """Return the words of a command without passwords, keys and tokens: as it may be shown.
+def may_store(name: str, value: str, said: Container[str] = ()) -> bool:
+    """Whether the value of a variable may be stored: it is on the list, or the user has `said` so.
 
-    These are in words that look like one, and behind options such as `--api-key`.
+    The list is no leave for what looks like a secret, such as `TF_TOKEN_example`.
     """
-    found: list[str] = []
-    is_value = False
-    for word in command:
-        name, equals, value = word.partition("=")
-        option = name.lstrip("+-").replace("-", "_").rpartition(".")[2]
-        if looks_secret("", word) or (is_value and not word.startswith("-")):
-            found.append(HIDDEN)
-        elif equals and looks_secret(option, value):
-            found.append(f"{name}={HIDDEN}")
-        else:
-            found.append(word)
-        is_value = word.startswith("-") and not equals and looks_secret(option, "")
-    return found
+    return name in said or bool(_STORABLE.fullmatch(name) and not looks_secret(name, value))
 
 
-def split_secrets(variables: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_secrets(
+    variables: Mapping[str, str], said: Container[str] = ()
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return the variables that may be stored, and those that must not."""
-    secret = {name: value for name, value in variables.items() if looks_secret(name, value)}
-    return {name: value for name, value in variables.items() if name not in secret}, secret
+    stored = {name: value for name, value in variables.items() if may_store(name, value, said)}
+    return stored, {name: value for name, value in variables.items() if name not in stored}
 
 
 def missing_secrets(names: Iterable[str], environment: Mapping[str, str]) -> list[str]:
     """Return those of `names` that are not in `environment`."""
     return [name for name in names if name not in environment]
+
+
+def split_words(
+    words: Sequence[str], taken: Collection[str] = ()
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return a command with the names of variables in place of its secrets, and those variables.
+
+    `taken`: names that others have. `with_secrets` puts the values back.
+    """
+    found: dict[str, str] = {}
+
+    def place(name: str, value: str) -> str:
+        stem = ARGUMENT + (re.sub(r"\W+", "_", name).strip("_").upper() or "SECRET")
+        variable = stem
+        for number in itertools.count(2):
+            if found.get(variable, value) == value and variable not in taken:
+                break
+            variable = f"{stem}_{number}"
+        found[variable] = value
+        return f"${{{variable}}}"
+
+    return tuple(_replaced(words, place)), found
+
+
+def with_secrets(word: str, values: Mapping[str, str]) -> str:
+    """Return a stored word of a command with the values of the variables that it names."""
+    return _PLACE.sub(lambda match: values.get(match[1], match[0]), word)
+
+
+def shown_words(command: Sequence[str]) -> list[str]:
+    """Return the words of a command without passwords, keys and tokens: as it may be shown."""
+    return _replaced(command, lambda name, value: HIDDEN)
+
+
+def redacted(text: str, values: Iterable[str] = ()) -> str:
+    """Return `text` without what looks like a secret, and without the `values`, which are secret."""
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= _LEAST_SECRET:
+            text = text.replace(value, HIDDEN)
+    return _with_spans(text, _spans(text), lambda name, value: HIDDEN)
+
+
+def secret_values(environment: Mapping[str, str], names: Container[str] = ()) -> list[str]:
+    """Return the values of those variables that no text may hold: they seem to be a password, a key
+    or a token, or are among `names` and no path, which an error is unclear without."""
+    return [
+        value
+        for name, value in environment.items()
+        if looks_secret(name, value) or (name in names and not value.startswith("/"))
+    ]
+
+
+def fingerprint(key: bytes, name: str, value: str) -> str:
+    """Return what tells one value of a variable from another, and nothing else without `key`."""
+    return hmac.new(key, f"{name}\0{value}".encode(errors="replace"), hashlib.sha256).hexdigest()[
+        :8
+    ]
+
+
+def not_stored(mark: str | None) -> str:
+    """Return in words that a value is not stored; `mark`: its fingerprint, if it is known."""
+    return f"its value is not stored; fingerprint {mark}" if mark else "its value is not stored"
+
+
+def _is_secret_name(name: str, value: str) -> bool:
+    plain = _plain(name)
+    if _CERTAIN.search(plain) and not _HARMLESS.search(plain):
+        return not _is_switch(value)
+    is_likely = bool(_LIKELY.search(plain)) and not _HARMLESS.search(plain)
+    return is_likely and not _is_number(value) and not _is_switch(value)
+
+
+def _is_switch(value: str) -> bool:
+    return value.lower() in ("true", "false", "yes", "no", "on", "off", "none", "null")
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return len(value) < _LEAST_SECRET and math.isfinite(float(value))
+    except ValueError:
+        return False
+
+
+def _replaced(words: Sequence[str], put: _Put) -> list[str]:
+    found: list[str] = []
+    option = ""
+    """The one whose value the next word is."""
+    for word in words:
+        name, equals, value = word.partition("=")
+        is_named = bool(equals) and bool(_FLAG.fullmatch(name))
+        if option and not word.startswith("-") and _is_secret_name(option, word):
+            found.append(word if _REFERENCE.fullmatch(word) else put(option, word))
+        elif is_named and value and _is_secret_name(name, value):
+            found.append(word if _REFERENCE.fullmatch(value) else f"{name}={put(name, value)}")
+        else:
+            user = _PAIR.fullmatch(word) if option in _USERS else None
+            spans = [_Span(*user.span(1), "password")] if user else _spans(word)
+            found.append(_with_spans(word, spans, put))
+        option = word.lstrip("+-") if word.startswith("-") and not equals else ""
+    return found
+
+
+def _with_spans(text: str, spans: Iterable[_Span], put: _Put) -> str:
+    parts, end = [], 0
+    for span in spans:
+        parts += [text[end : span.begin], put(span.name, text[span.begin : span.end])]
+        end = span.end
+    return "".join([*parts, text[end:]])
+
+
+def _spans(text: str) -> list[_Span]:
+    """Return the places of secrets in `text`, in order and apart from each other."""
+    found = [_Span(*match.span(), "token") for match in _SHAPES.finditer(text)]
+    for pattern, name in _PATTERNS:
+        found += [
+            _Span(*match.span(match.lastindex or 0), name) for match in pattern.finditer(text)
+        ]
+    found += _named_spans(text)
+    apart: list[_Span] = []
+    for span in sorted(found):
+        if span.begin == span.end or _REFERENCE.fullmatch(text[span.begin : span.end]):
+            continue
+        if apart and span.begin < apart[-1].end:
+            apart[-1] = apart[-1]._replace(end=max(span.end, apart[-1].end))
+        else:
+            apart.append(span)
+    return apart
+
+
+def _named_spans(text: str) -> Iterator[_Span]:
+    """Yield values behind a name: `password=x`, `"apiKey": "x"`, `--token x`."""
+    for pattern in (_NAMED, _OPTION):
+        for match in pattern.finditer(text):
+            value = _VALUE.match(text, match.end())
+            if value is None or not _is_secret_name(match["name"], value["value"]):
+                continue
+            is_loose = pattern is _NAMED and not match["tight"] and not value["quote"]
+            if is_loose and not _CERTAIN.search(_plain(match["name"])):
+                continue
+            if value["quote"] or not _CODE.match(text, value.start("value")):
+                yield _Span(*value.span("value"), match["name"])
+
+
+def _plain(name: str) -> str:
+    """Return the end of a name as words: `a.model.apiKey2` is `model_api_key`."""
+    last = ".".join(name.lstrip("+-").split(".")[-2:])
+    return re.sub(r"_?\d+$", "", re.sub(r"\W+", "_", _CAMEL.sub("_", last)).lower())
+
+
+_PATTERNS = (
+    (_PRIVATE_KEY, "private_key"),
+    (_IN_ADDRESS, "password"),
+    (_SCHEME, "token"),
+    (_USER, "password"),
+)
+_USERS = ("u", "user", "login", "userpwd", "proxy-user")
+"""Options whose value is a user, perhaps with a password."""
+
+_PAIR = re.compile(r"[^\s:=/]+:([^\s/]+)")
+_FLAG = re.compile(r"[+-]*[A-Za-z_][\w.-]*")

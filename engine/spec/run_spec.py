@@ -38,10 +38,17 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Where the command runs, as an absolute path; empty: in the folder of the script."""
 
     variables: dict[str, str] = {}
-    """Environment variables of the command. Values that look like secrets are never here."""
+    """Environment variables of the command. Files hold only what `engine.scripts.secrets` lets."""
+
+    stored_variables: tuple[str, ...] = ()
+    """Names of variables whose values are stored because the user says so."""
 
     secret_variables: tuple[str, ...] = ()
-    """Names of variables whose values only the environment of the supervisor holds."""
+    """Names of variables whose values only the environment of the supervisor holds. The command
+    names those that stand for secrets among its words, such as `${ARGUMENT_PASSWORD}`."""
+
+    fingerprints: dict[str, str] = {}
+    """By the name of a secret variable, what tells its value from another one."""
 
     interpreter: str = ""
     """Path of the Python that runs the command; empty: the one of Traindeck."""

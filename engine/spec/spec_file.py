@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +14,13 @@ import msgspec
 from engine.environments.installed import installed_for, python_version_text
 from engine.files.atomic_file import sync_to_disk, write_atomically
 from engine.files.format_version import UNNUMBERED, FormatVersion
-from engine.files.regular_file import read_toml
+from engine.files.regular_file import LARGEST_TOML, read_regular, read_toml
 from engine.processes.process import command_output
-from engine.scripts.secrets import split_secrets
+from engine.scripts.secrets import fingerprint, split_secrets, split_words
 from engine.spec.recipe_copy import write_copy
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
+from engine.system import paths
 
 FILE_NAME = "spec.toml"
 FORMAT = FormatVersion(1, 1)
@@ -76,12 +78,42 @@ def _toml(document: dict[str, Any]) -> str:
 
 
 def without_secrets(spec: RunSpec) -> tuple[RunSpec, dict[str, str]]:
-    """Return `spec` as files may hold it, and the variables that look like secrets."""
-    stored, secret = split_secrets(spec.variables)
+    """Return `spec` as files may hold it, and the variables that they must not hold."""
+    stored, secret = split_secrets(spec.variables, spec.stored_variables)
+    taken = {*spec.variables, *spec.secret_variables}
+    command, in_command = split_words(spec.command, taken)
+    added, in_added = split_words((spec.resume_arguments,), taken | in_command.keys())
+    secret |= in_command | in_added
     if not secret:
         return spec, {}
-    names = tuple(dict.fromkeys((*spec.secret_variables, *secret)))
-    return msgspec.structs.replace(spec, variables=stored, secret_variables=names), secret
+    replaced = msgspec.structs.replace(
+        spec,
+        variables=stored,
+        secret_variables=tuple(dict.fromkeys((*spec.secret_variables, *secret))),
+        command=command,
+        resume_arguments=added[0],
+    )
+    return replaced, secret
+
+
+def with_fingerprints(spec: RunSpec, values: Mapping[str, str]) -> RunSpec:
+    """Return `spec` with the fingerprints of its secret variables, which are in `values`.
+
+    Their key never leaves the data folder. Raises OSError.
+    """
+    names = [name for name in spec.secret_variables if name in values]
+    if not names:
+        return spec
+    key = _fingerprint_key()
+    found = {name: fingerprint(key, name, values[name]) for name in names}
+    return msgspec.structs.replace(spec, fingerprints=spec.fingerprints | found)
+
+
+def _fingerprint_key() -> bytes:
+    file = paths.home() / "fingerprints.key"
+    if not file.exists():
+        write_atomically(file, secrets.token_bytes(32), mode=0o600)
+    return read_regular(file, LARGEST_TOML)
 
 
 @contextmanager

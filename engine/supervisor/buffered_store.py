@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sqlite3
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -23,6 +24,7 @@ from engine.messages.merged_metrics import MergedMetrics, count_points
 from engine.repair.kept_files import keep_files
 from engine.runs.run_state import RunStatus, fold
 from engine.runs.store.run_store import FILE_NAME, RunStore
+from engine.scripts.secrets import redacted, secret_values
 from engine.spec.recipe_copy import KeptFile
 from engine.supervisor.message_validation import SeriesLimit
 from engine.supervisor.store_backups import StoreBackups
@@ -79,18 +81,20 @@ _SENTENCES = ("text", "message", "reason", "details")
 """Fields of events in which people read."""
 
 
-def _with_names(event: _Told, names: Mapping[str, str]) -> _Told:
-    """Return `event` with `names` in the place of what a spec calls the devices."""
+def _for_people(event: _Told, names: Mapping[str, str], secrets: Collection[str]) -> _Told:
+    """Return `event` with `names` in the place of what a spec calls the devices, and without
+    `secrets` and what looks like one."""
     changed: dict[str, Any] = {}
     for field in _SENTENCES:
         before = said = getattr(event, field, None)
         if isinstance(said, str):
             for device, name in names.items():
                 said = said.replace(device, name)
+            said = redacted(said, secrets)
             if said != before:
                 changed[field] = said
     if isinstance(failure := getattr(event, "failure", None), Failure):
-        changed["failure"] = _with_names(failure, names)
+        changed["failure"] = _for_people(failure, names, secrets)
     return msgspec.structs.replace(event, **changed) if changed else event
 
 
@@ -125,6 +129,9 @@ class BufferedStore:
         self._when_durable: list[Callable[[], None]] = []
         self.status: RunStatus = store.status
         """The run's newest status, including the waiting entries."""
+
+        self.secrets = secret_values(os.environ)
+        """What no sentence may hold."""
 
         self.device_names: dict[str, str] = {}
         """What people call the devices, such as `GPU 0`, by their names in the spec."""
@@ -189,11 +196,11 @@ class BufferedStore:
         """Record `event`, which happened now or at `when`, and fold it into the status.
 
         Points of too many series are left out: see `SeriesLimit`. Its sentences name the devices
-        as people do.
+        as people do, and hold no secrets.
         """
         now = time.time() if when is None else when
         for admitted in self._series_limit.admit(event):
-            self._append(_with_names(admitted, self.device_names), now)
+            self._append(_for_people(admitted, self.device_names, self.secrets), now)
 
     def _append(self, event: Event, now: float) -> None:
         before = self.status.state

@@ -19,7 +19,7 @@ _ENTRIES = (
     *("runs", "trash", "presets", "templates", "logs"),
     *("queue.json", "queue.lock", "index.sqlite", "window.ini"),
     *("environments", "environments.json", "environments.lock"),
-    *("machines.toml", "machines.lock", "received", "planning"),
+    *("machines.toml", "machines.lock", "received", "planning", "fingerprints.key"),
     *("cluster.toml", "cluster-token", "cluster-node.json", "cluster.lock"),
     *("cluster-runs"),
 )

@@ -35,6 +35,9 @@ class ScriptOptions(NamedTuple):
     variables: Sequence[str]
     """Such as `WANDB_MODE=offline`."""
 
+    stored_variables: Sequence[str]
+    """The same, whose values are stored whatever their names."""
+
     folder: str | None
     name: str | None
     tags: Sequence[str]
@@ -105,7 +108,7 @@ def make_spec(engine: Engine, command: Sequence[str], options: ScriptOptions) ->
         interpreter=engine.find_interpreter(environment, "", folder) if environment else "",
     )
     changes: dict[str, Any] = {
-        "variables": variables_of(options.variables),
+        **variable_changes(spec, options.variables, options.stored_variables),
         "resume_arguments": options.resume_with or "",
         "output_figures": options.output_figures,
         "name": options.name or spec.name,
@@ -143,8 +146,20 @@ def tell_sent(machine: str, code: Code) -> None:
     err().print(text, soft_wrap=True)
 
 
-def variables_of(texts: Sequence[str]) -> dict[str, str]:
-    """Return the variables that `--var NAME=VALUE` gives; without a value, that of the environment.
+def variable_changes(
+    before: RunSpec, texts: Sequence[str], stored: Sequence[str]
+) -> dict[str, dict[str, str] | tuple[str, ...]]:
+    """Return what `--var` and `--stored-var` change of a spec. Raises Refused."""
+    given, kept = _variables_of(texts), _variables_of(stored)
+    names = [name for name in before.stored_variables if name not in given]
+    return {
+        "variables": before.variables | given | kept,
+        "stored_variables": tuple(dict.fromkeys([*names, *kept])),
+    }
+
+
+def _variables_of(texts: Sequence[str]) -> dict[str, str]:
+    """Return the variables that `NAME=VALUE` gives; without a value, that of the environment here.
 
     Raises Refused.
     """

@@ -27,7 +27,7 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import RunNotes
 from engine.runs.run_overview import RunOverview
 from engine.runs.run_state import accumulation_in_force
-from engine.scripts.secrets import shown_words
+from engine.scripts.secrets import not_stored, redacted, shown_words
 from engine.spec.run_spec import FIELDS
 
 _ALWAYS = ("batch_size", "epochs", "learning_rate", "seed")
@@ -117,9 +117,9 @@ def _add_script_rows(settings: Table, info: RunInfo, details: RunDetails) -> Non
     if details.python:
         settings.add_row("python", details.python)
     for name, value in spec.variables.items():
-        settings.add_row("variable", f"{name}={value}")
+        settings.add_row("variable", f"{name}={redacted(value)}")
     for name in spec.secret_variables:
-        settings.add_row("variable", f"{name} (its value is not stored)")
+        settings.add_row("variable", f"{name} ({not_stored(spec.fingerprints.get(name))})")
     settings.add_row("resuming", details.resuming)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from engine.cli.commands.script import tell_sent, variables_of
+from engine.cli.commands.script import tell_sent, variable_changes
 from engine.cli.devices import resolve_devices
 from engine.cli.follow import CtrlC, VerificationView, follow_started_run, print_detached
 from engine.cli.output import Exit, Refused, err, out
@@ -52,6 +52,7 @@ class RunOptions(NamedTuple):
     """The given fields of `engine.spec.run_spec.FIELDS`."""
 
     variables: Sequence[str] = ()
+    stored_variables: Sequence[str] = ()
     """Of a script, such as `WANDB_MODE=offline`."""
 
     resume_with: str | None = None
@@ -204,10 +205,10 @@ def _changed_spec(
         changes["name"] = options.name
     if options.environment is not None:
         changes["interpreter"] = _find_interpreter(engine, options.environment)
-    if (options.variables or options.resume_with is not None) and not before.is_script:
+    variables = [*options.variables, *options.stored_variables]
+    if (variables or options.resume_with is not None) and not before.is_script:
         raise Refused(f"--var and --resume-with are for scripts: run {info.id} trains a recipe.")
-    if options.variables:
-        changes["variables"] = before.variables | variables_of(options.variables)
+    changes |= variable_changes(before, options.variables, options.stored_variables)
     if options.resume_with is not None:
         changes["resume_arguments"] = options.resume_with
     if options.strategy is not None or options.settings:
@@ -251,7 +252,7 @@ def _resume_paused(
     names = ("checkpoint", "recipe", "strategy", "devices", "name", "resume_with", "environment")
     flags = [name for name in names if given[name] is not None]
     flags += [*options.fields, *["set"] * bool(options.settings), *["as-new-run"] * as_new]
-    flags += ["var"] * bool(options.variables)
+    flags += ["var"] * bool(options.variables or options.stored_variables)
     if flags:
         raise Refused(
             f"Run {info.id} is paused and goes on where it is: leave out "

@@ -6,8 +6,8 @@ import re
 
 from markupsafe import Markup
 
-from engine.facts.redaction import without_secrets
 from engine.processes.process import PROJECT
+from engine.scripts.secrets import redacted
 from engine.system import units
 
 _UNREADABLE = re.compile(
@@ -31,7 +31,7 @@ def rendered(template: str, **content: object) -> str:
     environment.filters |= {
         "duration": units.duration,
         "moment": moment,
-        "redacted": without_secrets,
+        "redacted": redacted,
         "size": units.byte_size,
     }
     return environment.get_template(template).render(**content)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from engine.exports.report.plots import place_of
 from engine.exports.report.report_run import ReportRun
-from engine.facts.redaction import without_secrets
 from engine.runs.run_state import TRAINING_LOSS
 from engine.runs.series_names import is_machine_memory, series_name
+from engine.scripts.secrets import redacted
 from engine.system import units
 
 _FRAMEWORKS = {"torch": "PyTorch", "tensorflow": "TensorFlow", "keras": "Keras", "numpy": "NumPy"}
@@ -76,7 +76,7 @@ def setting_cells(run: ReportRun) -> dict[str, str]:
     """Return the value of each setting by its title."""
     titles = [row.title for row in run.settings]
     return {
-        row.title if titles.count(row.title) == 1 else f"{row.title} ({row.name})": without_secrets(
+        row.title if titles.count(row.title) == 1 else f"{row.title} ({row.name})": redacted(
             row.value
         )
         for row in run.settings
@@ -143,7 +143,7 @@ def git(run: ReportRun) -> Iterator[tuple[str, str]]:
 
 
 def _filled(rows: dict[str, str]) -> Iterator[tuple[str, str]]:
-    return ((name, without_secrets(value)) for name, value in rows.items() if value)
+    return ((name, redacted(value)) for name, value in rows.items() if value)
 
 
 def _size(memory: int) -> str:

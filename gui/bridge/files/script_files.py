@@ -18,7 +18,7 @@ from engine.scripts.interpreters import (
     virtual_environments,
 )
 from engine.scripts.options import Option, read_options
-from engine.scripts.secrets import shown_words
+from engine.scripts.secrets import not_stored, shown_words
 from engine.spec import catalog, recipe_file
 from engine.spec.recipe_copy import recipe_of_run
 from engine.spec.recipe_file import RecipeInfo
@@ -148,7 +148,8 @@ def script_facts(info: RunInfo) -> ScriptFacts:
     own = by_calls(info)
     variables = [f"{name}={value}" for name, value in storable(spec).variables.items()]
     variables += [
-        f"{name}: not stored, from the environment" for name in storable(spec).secret_variables
+        f"{name}: {not_stored(spec.fingerprints.get(name))}"
+        for name in storable(spec).secret_variables
     ]
     if own:
         stopping = "Saves a checkpoint at the next step, and ends the script."
