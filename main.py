@@ -99,13 +99,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.exit(2, f"{error}\n")
     if not options.command:
         return _open_window(notice)
+    from engine.cli.calls import call_command
     from engine.cli.errors import report_errors
+    from engine.scripts.secrets import shown_words
 
     secret = getattr(options, "token", "")
-    _log.info(
-        "called with %s", [text.replace(secret, "…") if secret else text for text in arguments]
-    )
-    from engine.cli.calls import call_command
+    words = [text.replace(secret, "…") if secret else text for text in arguments]
+    _log.info("called with %s", shown_words(words))
 
     code = report_errors(lambda: call_command(options), json=Parser.prints_json)
     _log.info("exits with code %d", code)

@@ -272,8 +272,8 @@ def start(
     recipe = copy or catalog.recipe_of(spec)
     folder = None
     try:
-        spec = with_fingerprints(spec, {**os.environ, **secrets})
         folder = paths.create_run_folder()
+        spec = with_fingerprints(spec, {**os.environ, **secrets})
         write_spec(folder, spec, recipe)
         if ordered := ordered_tags(tags):
             write_notes(folder, RunNotes(tags=ordered))

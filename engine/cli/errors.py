@@ -23,6 +23,7 @@ from engine.client import CannotStart
 from engine.interface import values
 from engine.interface.failures import known_exceptions
 from engine.interface.local_watches import NoStore
+from engine.scripts.secrets import redacted, secret_values
 from engine.spec.validation import Problem
 
 
@@ -69,7 +70,8 @@ def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
 def _print_refusal(error: Exception, *, json: bool) -> int:
     found = error.problems if isinstance(error, CannotStart) else [Problem("", str(error))]
     if json:
-        print_json(refusal_as_json(found))
+        shown = [Problem(each.field, _without_secrets(each.text)) for each in found]
+        print_json(refusal_as_json(shown))
     return _print_error(str(error), Exit.REFUSED)
 
 
@@ -81,10 +83,14 @@ def _leave_output() -> None:
 def _print_end(state: str, text: str, code: int, *, json: bool) -> int:
     if json:
         with contextlib.suppress(OSError):  # it may be standard output that cannot be written
-            print_json(error_as_json(state, text))
+            print_json(error_as_json(state, _without_secrets(text)))
     return _print_error(text, code)
 
 
 def _print_error(text: str, code: int) -> int:
-    print(printable(text), file=sys.stderr)
+    print(printable(_without_secrets(text)), file=sys.stderr)
     return code
+
+
+def _without_secrets(text: str) -> str:
+    return redacted(text, secret_values(os.environ))

@@ -385,8 +385,8 @@ def _add_variables(parser: Parser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="a variable of the script's environment; may be given several times. Without a value, "
-        "that of this terminal. Values are stored of CUDA_*, OMP_*, NCCL_* and the like only; others "
-        "are asked for at a resume",
+        "that of this terminal. Only values of CUDA_*, OMP_*, NCCL_* and the like are stored; a "
+        "resume asks for others",
     )
     parser.add_argument(
         "--stored-var",

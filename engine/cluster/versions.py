@@ -9,7 +9,7 @@ import msgspec
 from engine.environments.installed import installed_for
 from engine.system.program import version
 
-RAY_NEEDED = "pip install 'traindeck[cluster]'"
+RAY_NEEDED = "`pip install -e '.[cluster]'` in the folder of Traindeck installs it"
 _TITLES = {
     "python": "Python",
     "ray": "Ray",

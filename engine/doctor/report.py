@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from engine.doctor.check import Check
+from engine.scripts.secrets import redacted, secret_values
 from engine.system.program import version
 from engine.system.units import date_and_time
 
@@ -70,7 +71,7 @@ def report_text(
         **(parts or {}),
     }
     text = "\n\n".join(f"## {title}\n{body.rstrip()}" for title, body in sections.items())
-    return discreet(text, environment) + "\n"
+    return discreet(redacted(text, secret_values(environment)), environment) + "\n"
 
 
 def discreet(text: str, environment: Mapping[str, str] | None = None) -> str:

@@ -172,12 +172,17 @@ def _of_recipe(spec: RunSpec, recipe: RecipeInfo | None) -> dict[str, _Row]:
         value = spec.settings.get(field.name, field.default)
         default = setting_text(field.default, field)
         rows[f"settings.{field.name}"] = _Row(
-            field.label or field.name, RECIPE, setting_text(value, field), default, field.doc
+            field.label or field.name, RECIPE, _shown(field.name, value, field), default, field.doc
         )
     for name, value in spec.settings.items():  # of a recipe that has changed since
         if f"settings.{name}" not in rows:
-            rows[f"settings.{name}"] = _Row(name, RECIPE, setting_text(value))
+            rows[f"settings.{name}"] = _Row(name, RECIPE, _shown(name, value))
     return rows
+
+
+def _shown(name: str, value: Setting | None, field: FieldInfo | None = None) -> str:
+    is_secret = isinstance(value, str) and value and looks_secret(name, value)
+    return HIDDEN if is_secret else setting_text(value, field)
 
 
 def _options(spec: RunSpec) -> dict[str, _Row]:

@@ -248,9 +248,9 @@ def _not_found(machine: RemoteMachine) -> str:
         )
     again = call(f"machines add {machine.name} {shlex.quote(machine.destination)} --start PATH")
     return (
-        f"Traindeck was not found on {machine.name}: install it there with `pip install "
-        f"{CONSOLE_SCRIPT}`. If it is installed, a login by SSH has another PATH than a terminal: "
-        f"name the program, `{again}`."
+        f"Traindeck was not found on {machine.name}: install it there from a checkout or a wheel "
+        "file, as here. If it is installed, a login by SSH has another PATH than a terminal: name "
+        f"the program, `{again}`."
     )
 
 

@@ -67,12 +67,12 @@ _SHAPES = re.compile(
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(.*?)(?=-----END |\Z)", re.DOTALL)
 _IN_ADDRESS = re.compile(
-    r"\b[A-Za-z][\w+.-]*://(?:[^\s/:@'\"]*:(?!\d+[/\s])([^\s'\"]+)|([^\s/:@'\"]{16,}))@"
+    r"(?<=://)(?:[^\s/:@'\"]{0,200}:(?!\d{1,5}/)([^\s'\"]{1,500})|([^\s/:@'\"]{16,500}))@"
 )
 _SCHEME = re.compile(r"\b(?:Bearer|Basic|Token)\s+([\w.~+/=-]{8,})", re.IGNORECASE)
 _USER = re.compile(r"(?:^|\s)(?:-u|--user|--login|--userpwd|--proxy-user)[\s=][^\s:=]+:(\S+)")
 _NAMED = re.compile(
-    r"(?<![\w.-])-*(?P<name>[A-Za-z_][\w.-]*)(?:(?P<tight>=|\\?[\"']\s*[:=]\s*)|\s*[=:]\s*)"
+    r"(?<![\w.-])(?:-D(?=\w)|-*)(?P<name>[A-Za-z_][\w.-]*)(?:(?P<tight>=|\\?[\"']\s*[:=]\s*)|\s*[=:]\s*)"
 )
 _VALUE = re.compile(r"(?P<quote>\\?[\"'])?(?P<value>(?(quote)[^\"'\\]+|[^\s\"',;&|)}\]]+))")
 _OPTION = re.compile(r"(?:^|\s)--?(?P<name>[A-Za-z][\w.-]*)\s+(?=[^\s-])")
@@ -80,6 +80,7 @@ _CODE = re.compile(
     r"[A-Za-z_][\w.]*[(\[]|(?:self|cls|args|cfg|config|conf|os|opts?|options|params|settings)\.\w"
     r"|(?:str|int|bool|bytes|None|Any|Optional)(?![\w-])|(?:Bearer|Basic|Token)\s"
 )
+_PLAIN_VALUE = re.compile(r"[/~].*|[\d.,eE+-]+|[a-z_./-]+|[A-Z_]+", re.DOTALL)
 _REFERENCE = re.compile(r"\$\{?\w+\}?$|\{[\w.]*\}$|\*\*\*$")
 _PLACE = re.compile(rf"\$\{{({ARGUMENT}\w+)\}}")
 
@@ -148,12 +149,19 @@ def with_secrets(word: str, values: Mapping[str, str]) -> str:
 
 
 def shown_words(command: Sequence[str]) -> list[str]:
-    """Return the words of a command without passwords, keys and tokens: as it may be shown."""
-    return _replaced(command, lambda name, value: HIDDEN)
+    """Return the words of a command without passwords, keys and tokens: as it may be shown.
+
+    Of variables that are given to a script, only the names.
+    """
+    given = [_GIVEN.sub(rf"\g<name>={HIDDEN}", word) for word in command]
+    for at, word in enumerate(command[1:], 1):
+        if command[at - 1] in ("--var", "--stored-var"):
+            given[at] = re.sub("=.*", f"={HIDDEN}", word, flags=re.DOTALL)
+    return _replaced(given, lambda name, value: HIDDEN)
 
 
 def redacted(text: str, values: Iterable[str] = ()) -> str:
-    """Return `text` without what looks like a secret, and without the `values`, which are secret."""
+    """Return `text` without what looks like a secret, and without the `values`, which are."""
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= _LEAST_SECRET:
             text = text.replace(value, HIDDEN)
@@ -162,11 +170,11 @@ def redacted(text: str, values: Iterable[str] = ()) -> str:
 
 def secret_values(environment: Mapping[str, str], names: Container[str] = ()) -> list[str]:
     """Return the values of those variables that no text may hold: they seem to be a password, a key
-    or a token, or are among `names` and no path, which an error is unclear without."""
+    or a token, or are among `names` and no path, number or word, which also other texts have."""
     return [
         value
         for name, value in environment.items()
-        if looks_secret(name, value) or (name in names and not value.startswith("/"))
+        if looks_secret(name, value) or (name in names and not _PLAIN_VALUE.fullmatch(value))
     ]
 
 
@@ -278,3 +286,4 @@ _USERS = ("u", "user", "login", "userpwd", "proxy-user")
 
 _PAIR = re.compile(r"[^\s:=/]+:([^\s/]+)")
 _FLAG = re.compile(r"[+-]*[A-Za-z_][\w.-]*")
+_GIVEN = re.compile(r"(?P<name>--(?:stored-)?var=\w+)=.*", re.DOTALL)

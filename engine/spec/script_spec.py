@@ -169,7 +169,7 @@ def _resume_problem(arguments: str) -> str:
         shlex.split(arguments)
     except ValueError as error:
         return f"The resume arguments {arguments!r} cannot be read: {error}."
-    for name in re.findall(r"\{(\w*)\}", arguments):
+    for name in re.findall(r"(?<!\$)\{(\w*)\}", arguments):
         if name != "latest":
             return f"The resume arguments know {{latest}} only, and not {{{name}}}."
     return ""

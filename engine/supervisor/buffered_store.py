@@ -130,7 +130,7 @@ class BufferedStore:
         self.status: RunStatus = store.status
         """The run's newest status, including the waiting entries."""
 
-        self.secrets = secret_values(os.environ)
+        self.secrets: list[str] = secret_values(os.environ)
         """What no sentence may hold."""
 
         self.device_names: dict[str, str] = {}

@@ -44,6 +44,7 @@ from engine.processes.process_tree import Identity
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import BEGINNING, OWN
 from engine.runs.run_state import RunState
+from engine.scripts.secrets import secret_values
 from engine.spec import catalog, recipe_copy, spec_file
 from engine.spec.device_names import machine_of, machines_of
 from engine.spec.recipe_file import RecipeInfo
@@ -126,6 +127,7 @@ class Supervisor:
         self._folder = folder
         self._spec = spec
         self._store = store
+        store.secrets = secret_values(os.environ, spec.secret_variables)
         self._inbox = inbox
         self._admission = admission
         self._wakefulness = SleepInhibitor(f"run {folder.name} trains")

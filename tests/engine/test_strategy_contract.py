@@ -52,7 +52,7 @@ def name_of(strategy: Strategy) -> str:
 def desk(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Iterator[Path]:
     """The data folder of a machine whose runs can use devices of `gpus`, a second Ray node on this
     machine."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
+    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[cluster]'")
     with two_machines(tmp_path_factory.mktemp("machines")) as (machine, _):
         yield machine.home
 

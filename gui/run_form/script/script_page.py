@@ -155,7 +155,7 @@ class ScriptPage(QWidget):
         """Show the command and the environment of `spec`, whose script is shown."""
         self.working_folder.set_value(spec.working_folder)
         self.interpreter.set_value(spec.interpreter)
-        self.variables.set_variables(spec.variables, spec.secret_variables)
+        self.variables.set_variables(spec.variables, spec.secret_variables, spec.stored_variables)
         self.resume_arguments.set_value(spec.resume_arguments)
         self.output_figures.set_value(spec.output_figures)
         program, words = split_command(spec.command)
@@ -175,6 +175,7 @@ class ScriptPage(QWidget):
             "working_folder": folder,
             "interpreter": self.interpreter.choice.interpreter(),
             "variables": variables,
+            "stored_variables": self.variables.stored_names(),
             "secret_variables": self.variables.secret_names(),
             "resume_arguments": str(self.resume_arguments.value_or_default()),
             "output_figures": bool(self.output_figures.value_or_default()),

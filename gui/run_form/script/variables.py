@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QHBoxLayout,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
-from engine.scripts.secrets import looks_secret
+from engine.scripts.secrets import looks_secret, may_store
 from gui.widgets.entry_fields import FieldNote, show_fault
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label
@@ -55,12 +62,18 @@ class VariablesField(QWidget):
         for row in self.rows:
             show_fault(row.name, text)
 
-    def set_variables(self, variables: Mapping[str, str], secret_names: Iterable[str]) -> None:
-        """Show `variables`, and the names of those whose values were not stored."""
+    def set_variables(
+        self,
+        variables: Mapping[str, str],
+        secret_names: Iterable[str],
+        stored_names: Iterable[str] = (),
+    ) -> None:
+        """Show `variables`, and the names of those whose values were not stored; `stored_names`:
+        those whose values are stored because the user says so."""
         for row in list(self.rows):
             self._remove(row, tell=False)
         for name, value in variables.items():
-            self._add(name, value)
+            self._add(name, value).stored.setChecked(name in stored_names)
         for name in secret_names:
             if name not in variables:
                 self._add(name, "")
@@ -73,6 +86,10 @@ class VariablesField(QWidget):
             for row in self.rows
             if row.name.text().strip() and (row.value.text() or not row.is_secret)
         }
+
+    def stored_names(self) -> tuple[str, ...]:
+        """Return the names of those whose values are stored because the user says so."""
+        return tuple(row.name.text().strip() for row in self.rows if row.stored.isChecked())
 
     def secret_names(self) -> tuple[str, ...]:
         """Return the names of secret variables without a value: their environment has it."""
@@ -114,12 +131,9 @@ class VariablesField(QWidget):
             self.changed.emit()
 
     def _update(self) -> None:
-        names = [row.name.text().strip() for row in self.rows if row.is_secret]
-        listed = ", ".join(names)
-        text = f"{listed}: looks like a secret, so the value is hidden, and not stored."
-        if len(names) > 1:
-            text = f"{listed}: look like secrets, so the values are hidden, and not stored."
-        self.note_label.set_note(text if names else "")
+        listed = ", ".join(row.name.text().strip() for row in self.rows if not row.is_stored)
+        text = f"Not stored with the run, and asked for at a resume: {listed}."
+        self.note_label.set_note(text if listed else "")
 
 
 class VariableRow(QWidget):
@@ -134,6 +148,9 @@ class VariableRow(QWidget):
         self.name.setPlaceholderText("NAME")
         self.name.setAccessibleName("Name of the variable")
         self.value.setPlaceholderText("value")
+        self.stored = QCheckBox("Store")
+        self.stored.setToolTip("Store the value with the run, although it may be a secret.")
+        self.stored.toggled.connect(self._text_changed)
         remove = IconButton("x", "Remove the variable", "Remove the variable")
         remove.clicked.connect(self.removed)
         layout = QHBoxLayout(self)
@@ -141,6 +158,7 @@ class VariableRow(QWidget):
         layout.setSpacing(3)
         layout.addWidget(self.name, 4)
         layout.addWidget(self.value, 5)
+        layout.addWidget(self.stored)
         layout.addWidget(remove)
         self._was_secret = bool(name) and not value
         for line in (self.name, self.value):
@@ -153,6 +171,13 @@ class VariableRow(QWidget):
         name = self.name.text().strip()
         return bool(name) and (self._was_secret or looks_secret(name, self.value.text()))
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the value is stored with the run; that of an empty row is not asked for."""
+        name = self.name.text().strip()
+        said = (name,) if self.stored.isChecked() else ()
+        return not name or (may_store(name, self.value.text(), said) and not self._was_secret)
+
     def _text_changed(self) -> None:
         self._show_secret()
         self.changed.emit()
@@ -160,4 +185,6 @@ class VariableRow(QWidget):
     def _show_secret(self) -> None:
         hidden, shown = QLineEdit.EchoMode.Password, QLineEdit.EchoMode.Normal
         self.value.setEchoMode(hidden if self.is_secret else shown)
-        self.value.setAccessibleName(f"Value of {self.name.text().strip()}")
+        name = self.name.text().strip()
+        self.value.setAccessibleName(f"Value of {name}")
+        self.stored.setVisible(bool(name) and not may_store(name, self.value.text()))

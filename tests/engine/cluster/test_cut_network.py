@@ -17,7 +17,7 @@ from tests.support.runs import wait_for as wait_for_run
 from tests.support.sentences import sentence
 from tests.support.slow_link import SlowLink
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[cluster]'")
 pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.nightly]
 
 

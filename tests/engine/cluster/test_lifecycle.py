@@ -15,7 +15,7 @@ from engine.cluster import lifecycle, membership
 from tests.support.cluster_machine import LONGEST, ClusterMachine, two_machines, wait_for
 from tests.support.sentences import sentence
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[cluster]'")
 pytestmark = pytest.mark.usefixtures("processes")
 
 Cluster = tuple[ClusterMachine, ClusterMachine]

@@ -8,7 +8,7 @@ import pytest
 
 from engine.cluster import member
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[cluster]'")
 
 
 def node(name: str, begun: int, *, alive: bool = False, reason: int = 2, of: str = "a") -> Any:

@@ -103,7 +103,7 @@ def test_names_that_no_machine_can_have(name: str) -> None:
 
 def test_without_ray_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "ray_version", lambda: "")
-    with pytest.raises(ClusterError, match=r"pip install 'traindeck\[cluster\]'"):
+    with pytest.raises(ClusterError, match=r"pip install -e '\.\[cluster\]'"):
         membership.members()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from engine.facts import git_command
 from engine.facts import git_state as module
-from engine.facts.git_state import GitState, git_state
+from engine.facts.git_state import GitState, git_state, remote_address
 from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -257,3 +257,18 @@ def test_the_end_of_the_run_ends_git(
     found = git_state(repository, stop=stop, seconds=SECONDS)
     assert found is not None
     assert "run ended" in found.state.problem
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://ada:secret@github.com/ada/vision.git", "https://github.com/ada/vision.git"),
+        ("https://token@host/x?access_token=abc", "https://host/x"),
+        ("git@github.com:ada/vision.git", "github.com:ada/vision.git"),
+        ("ssh://git@host:22/x.git", "ssh://host:22/x.git"),
+        ("/home/ada/vision", "/home/ada/vision"),
+        ("https://[broken", ""),
+    ],
+)
+def test_a_remote_has_no_credentials(url: str, shown: str) -> None:
+    assert remote_address(url) == shown

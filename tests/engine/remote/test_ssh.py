@@ -91,8 +91,8 @@ PROXY_ENDED = (
         ),
         (255, "a new sentence\n", sentence("could-not-connect-to-gpus-new"), False, False),
         (255, "", sentence("connection-to-gpus-broke"), False, False),
-        (127, "bash: traindeck: command not found", "pip install traindeck", True, False),
-        (126, "", "pip install traindeck", True, False),
+        (127, "bash: traindeck: command not found", "a wheel file, as here", True, False),
+        (126, "", "a wheel file, as here", True, False),
         (2, "There is no command 'serve' (choose from", "too old", True, False),
         (
             1,

@@ -68,7 +68,7 @@ def test_the_command_has_the_defaults_of_then_and_the_tags_but_no_secret(tmp_pat
         SPEC, recipe=str(script_file), strategy="script/single", command=("a.py", "--token", "x1")
     )
     found = run_overview(client.get_run(RecordedRun(script).id))
-    assert found.command.endswith("-- a.py --token '***'")
+    assert found.command.endswith("-- a.py --token '${ARGUMENT_TOKEN}'")
     assert not [row for row in found.settings if "x1" in row.value]
 
 

@@ -172,16 +172,24 @@ def test_the_settings_of_a_script_come_back_without_the_values_of_secrets(
         recipe=str(script),
         strategy="script/torchrun",
         settings={},
-        command=("train.py", "--lr", "0.1", "naïve \\ 'quoted'"),
+        command=("train.py", "--lr", "0.1", "naïve \\ 'quoted'", "--db=redis://:hush@host/0"),
         working_folder=str(tmp_path),
-        variables={"A": "1", "HF_TOKEN": "hush"},
+        variables={"A": "1", "OMP_NUM_THREADS": "2", "HF_TOKEN": "hush", "PLACE": "hush"},
+        stored_variables=("A",),
         secret_variables=("OTHER_KEY",),
         interpreter="/opt/python",
-        resume_arguments="--resume {latest}",
+        resume_arguments="--resume {latest} --password hush",
         output_figures=False,
     )
     write_spec(run, spec, catalog.recipe_of(spec))
-    stored = replace(spec, variables={"A": "1"}, secret_variables=("OTHER_KEY", "HF_TOKEN"))
+    places = ("ARGUMENT_PASSWORD", "ARGUMENT_PASSWORD_2")
+    stored = replace(
+        spec,
+        variables={"A": "1", "OMP_NUM_THREADS": "2"},
+        secret_variables=("OTHER_KEY", "HF_TOKEN", "PLACE", *places),
+        command=(*spec.command[:-1], f"--db=redis://:${{{places[0]}}}@host/0"),
+        resume_arguments=f"--resume {{latest}} --password ${{{places[1]}}}",
+    )
     assert read_spec(run) == stored
     with replaced_spec(run, replace(spec, name="other"), 2):
         pass

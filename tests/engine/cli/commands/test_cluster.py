@@ -54,7 +54,7 @@ def test_a_machine_in_no_cluster_is_told_how_to_begin_one(monkeypatch: pytest.Mo
 def test_without_ray_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "ray_version", lambda: "")
     for action in ("start", "join", "status", "stop"):
-        with pytest.raises(Refused, match=r"pip install 'traindeck\[cluster\]'"):
+        with pytest.raises(Refused, match=r"pip install -e '\.\[cluster\]'"):
             cluster(action, ClusterOptions(token="-", address="10.0.0.1:6379"))
 
 

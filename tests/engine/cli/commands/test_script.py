@@ -206,7 +206,8 @@ def test_the_equivalent_command_is_read_back_as_the_same_spec(
         name="it's $HOME",
         command=("calls.py", "--x", "a b", "--", "-y"),
         working_folder=str(folder),
-        variables={"A": "1 2", "SOME_TOKEN": "hush"},
+        variables={"A": "1 2", "TF_X": "3", "SOME_TOKEN": "hush"},
+        stored_variables=("A",),
         interpreter="/bin/sh",
         resume_arguments="--resume {latest}",
         output_figures=False,
@@ -226,7 +227,14 @@ def test_the_changes_of_a_resume(folder: Path) -> None:
         command=("train.py",),
         working_folder=str(folder),
     )
-    after = replace(before, resume_arguments="--resume {latest}", variables={"A": "1"})
+    variables = {"A": "1", "B": "hush", "TF_X": "3"}
+    after = replace(
+        before,
+        resume_arguments="--resume {latest}",
+        variables=variables,
+        stored_variables=("A",),
+    )
     assert shlex.split(resume_command("5", "", before, after))[2:] == [
-        *("resume", "5", "--resume-with=--resume {latest}", "--var", "A=1")
+        *("resume", "5", "--resume-with=--resume {latest}"),
+        *("--stored-var", "A=1", "--var", "B", "--var", "TF_X=3"),
     ]

@@ -41,7 +41,7 @@ from tests.support.runs import (
 )
 from tests.support.sentences import sentence
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[cluster]'")
 pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.nightly]
 
 Kind = TypeVar("Kind")

@@ -18,7 +18,7 @@ from tests.support.cluster_machine import ClusterMachine, two_machines
 from tests.support.runs import curve, events, logs, spec, train
 from tests.support.sentences import sentence
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'traindeck[cluster]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[cluster]'")
 pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.nightly]
 
 RECIPE = """

@@ -31,6 +31,7 @@ SCRIPT = RunSpec(
     strategy="script/single",
     devices=("cpu:0",),
     command=("train.py", "--name", 'ä "quoted" %s; [x]'),
+    stored_variables=("A",),
     variables={"A": "1", "API_TOKEN": "very secret"},
 )
 RECIPE = RunSpec(recipe="/home/me/train.py", strategy="torch/ddp", devices=("cpu:0",), epochs=9)

@@ -200,10 +200,13 @@ def test_secrets_are_hidden_and_said_not_to_be_stored(form: RunForm) -> None:
     secret.name.setText("WANDB_API_KEY")
     secret.value.setText("abc")
     assert secret.value.echoMode() is QLineEdit.EchoMode.Password
-    assert "not stored" in variables.note_label.text()
     assert "WANDB_API_KEY" in variables.note_label.text()
     spec = spec_of(form)
     assert spec.variables == {"WANDB_MODE": "offline", "WANDB_API_KEY": "abc"}
+    secret.stored.setChecked(True)
+    assert spec_of(form).stored_variables == ("WANDB_API_KEY",)
+    assert "WANDB_API_KEY" not in variables.note_label.text()
+    secret.stored.setChecked(False)
     secret.value.clear()
     assert spec_of(form).secret_variables == ("WANDB_API_KEY",)
     secret.name.setText("1 2")
