@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import secrets
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -55,6 +56,29 @@ def proposed_name(infos: Sequence[RunInfo], format: Format) -> str:
     """Return a name for the file or the folder, safe on every system."""
     stem = run_source.file_stem(infos[0]) if len(infos) == 1 else f"{len(infos)}-runs"
     return f"traindeck-{stem}.html" if format.is_file else f"traindeck-{stem}-{format}"
+
+
+def file_problem(name: str, format: Format, runs: Collection[str]) -> str:
+    """Return why an export of these runs has no file of this name, in a sentence; empty: it may.
+
+    Another machine says which files it has made, and its word is no name here.
+    """
+    match format:
+        case Format.CSV:
+            fits = name in (csv_files.POINTS, csv_files.RUNS)
+        case Format.PARQUET:
+            fits = name in (parquet_files.POINTS, parquet_files.RUNS)
+        case Format.TENSORBOARD:
+            found = _LIVE_LOG.fullmatch(name)
+            fits = found is not None and found["run"] in runs
+        case Format.HTML:
+            fits = True  # it gets the name that was chosen here
+    return "" if fits else f"{name!r} is no file of an export as {format}."
+
+
+_LIVE_LOG = re.compile(
+    r"(?P<run>\d+)(-[\w-]+)?/events\.out\.tfevents\.\d+\.\d+\.traindeck", re.ASCII
+)
 
 
 def refusal(infos: Sequence[RunInfo], format: Format) -> str:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.client import get_run
-from engine.exports.export_runs import CannotExport, Exported, Format, export
+from engine.exports.export_runs import CannotExport, Exported, Format, export, file_problem
 from engine.imports.csv_tables import ColumnNames
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import files_of, import_runs
 from engine.interface import uploads
 from engine.interface.engine import Engine, Progress
-from engine.interface.transfers import fetch_export
+from engine.interface.transfers import DownloadFailed, fetch_export
 from engine.interface.uploads import Outgoing
 from engine.interface.values import ImportedRuns, ImportSource, NoAnswer
 from engine.runs.run_info import RunInfo
@@ -24,7 +24,11 @@ from engine.runs.run_info import RunInfo
 def chosen_runs(engine: Engine, runs: Sequence[str]) -> list[RunInfo]:
     """Return these runs, each once; `all`, alone: every run. Raises NoSuchRun, CannotExport."""
     if list(runs) != ["all"]:
-        return [engine.get_run(run) for run in dict.fromkeys(runs)]
+        chosen = [engine.get_run(run) for run in dict.fromkeys(runs)]
+        for run, info in zip(dict.fromkeys(runs), chosen, strict=True):
+            if info.id.rpartition(":")[2] != run.rpartition(":")[2]:
+                raise NoAnswer(f"{engine.machine} was asked for run {run}, and sent {info.id!r}.")
+        return chosen
     found = [each for each in engine.list_runs().changed if isinstance(each, RunInfo)]
     if not found:
         raise CannotExport("There are no runs yet.")
@@ -46,8 +50,12 @@ def export_to(
     """
     if not engine.machine:
         return export(infos, format, target, progress)
-    found = engine.export_runs(tuple(info.id for info in infos), str(format), progress, cancelled)
+    numbers = tuple(info.id.rpartition(":")[2] for info in infos)
+    found = engine.export_runs(numbers, str(format), progress, cancelled)
     try:
+        for file in found.files:
+            if problem := file_problem(file.path, format, numbers):
+                raise DownloadFailed(f"{engine.machine} sends what was not asked for: {problem}")
         fetch_export(engine, found, target, progress, is_file=format.is_file)
     finally:
         with contextlib.suppress(NoAnswer):  # it is deleted when the connection ends

@@ -105,7 +105,7 @@ def decode_run(row: Packed, machine: str, run_id: str = "") -> RunInfo | Unreada
     """
     try:
         found = _decode_row(row)
-        if run_id and found.id != run_id:
+        if not is_run_number(found.id) or (run_id and found.id != run_id):
             raise ValueError(f"it is called {found.id[:50]!r}")
         if not (is_time(found.status.started) and is_time(found.status.updated)):
             raise ValueError("it was started or changed at no time that there is")

@@ -6,6 +6,7 @@ A checkpoint of this machine is copied in the same way.
 from __future__ import annotations
 
 import hashlib
+import importlib.machinery
 import secrets
 import shutil
 from collections import deque
@@ -25,6 +26,9 @@ from engine.interface.values import PIECE, Exported, NoAnswer, NotConnected, Off
 from engine.runs.checkpoint_files import MANIFEST, CheckpointInfo
 
 MOST_FILES = 100_000
+_PROGRAMS = (*importlib.machinery.all_suffixes(), ".pth")
+"""Ends of the names of files that a Python runs when they lie on its path."""
+
 AHEAD = 8
 """Pieces that are asked for before the first of them is here."""
 
@@ -91,6 +95,9 @@ def copy_checkpoint(engine: Engine, run: str, name: str, target: Path, progress:
     """Copy a checkpoint of a run to the new folder `target`; see `_fetch_all`."""
     with _readable(name):
         files = engine.offer_checkpoint(run, name)
+    for file in files:
+        if engine.machine and file.path.endswith(_PROGRAMS):
+            raise DownloadFailed(f"{file.path!r} is no file of a checkpoint: Python would run it.")
     read = partial(engine.read_checkpoint, run, name)
     _fetch_all(files, target, read, progress, is_file=False)
 

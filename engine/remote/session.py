@@ -206,6 +206,12 @@ class Session:
         """The bytes that were sent and received."""
         return self._writer.sent, self._reader.received
 
+    @property
+    def said_before(self) -> str:
+        """The end of what came before the remote Traindeck spoke, if it has not yet."""
+        errors, printed = bytes(self._errors[-1000:]), self._reader.unread(1000)
+        return (errors + b"\n" + printed).decode(errors="replace")
+
     def run(self, on_ready: Callable[[Hello], None]) -> None:
         """Read until the connection ends, which raises Broken or OtherProtocol.
 

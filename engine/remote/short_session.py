@@ -70,7 +70,7 @@ def open_session(machine: RemoteMachine) -> Iterator[tuple[Engine, Hello]]:
     try:
         seconds = LONGEST_TYPING if asking is Asking.TERMINAL else LONGEST_CONNECT
         if not spoken.wait(seconds):
-            raise NoAnswer(f"{machine.name} has not answered within {seconds:g} s.")
+            raise NoAnswer(ssh.explain_silence(machine, seconds, session.said_before).sentence)
         if not hellos:
             raise NoAnswer(failures[0])
         over = threading.Event()

@@ -51,11 +51,11 @@ class Failure(NamedTuple):
 class Asking(Enum):
     """Whom `ssh` may ask, such as for a password."""
 
-    NOBODY = ("BatchMode=yes",)
+    NOBODY = ("BatchMode=yes", "StrictHostKeyChecking=yes")
     WINDOW = ("NumberOfPasswordPrompts=1", "StrictHostKeyChecking=yes")
     """`engine.remote.askpass`. It accepts no host key, not even a new one."""
 
-    TERMINAL = ()
+    TERMINAL = ("StrictHostKeyChecking=ask",)
     """The terminal of this process, where it also shows new host keys."""
 
     @classmethod
@@ -104,12 +104,20 @@ def explain(
     if greeted:
         said = f" It said: {_last_line(errors)}" if errors.strip() else ""
         return Failure(f"The Traindeck on {name} has ended (exit code {exit_code}).{said}")
-    if exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
+    is_missing = "Command not found." in errors  # csh, which exits with 1
+    if is_missing or exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
         return Failure(_not_found(machine), is_lasting=True)
     if "There is no command" in errors:
         text = f"The Traindeck on {name} is too old to be watched from here: update it there."
         return Failure(text, is_lasting=True)
     said = _last_line(errors) or f"exit code {exit_code}"
+    if exit_code == 0:
+        return Failure(
+            f"A login on {name} ends without Traindeck's first word: something that it runs, such "
+            f"as a `.bashrc`, swallows the output or ends the shell, or `{machine.command}` is "
+            f"another program. It said: {said}",
+            is_lasting=True,
+        )
     return Failure(
         f"`{machine.command}` on {name} does not start Traindeck: {said}", is_lasting=True
     )
@@ -141,6 +149,17 @@ def explain_noise(machine: RemoteMachine, why: str) -> Failure:
         f"What {machine.name} sends is not Traindeck's: {why}. Something that a login there runs, "
         f"such as a `.bashrc`, prints it; or `{machine.command}` is another program.",
         is_lasting=True,
+    )
+
+
+def explain_silence(machine: RemoteMachine, seconds: float, said: str) -> Failure:
+    """Return that Traindeck there has not spoken for so long; `said`: what came instead."""
+    text = f"{machine.name} has not answered within {seconds:g} s"
+    if not said.strip():
+        return Failure(f"{text}: a login there waits, or swallows the output.")
+    return Failure(
+        f"{text}: a login there asks or waits, which something that it runs does, such as a "
+        f"`.bashrc`. It said last: {_last_line(said)}"
     )
 
 

@@ -82,6 +82,10 @@ class FrameReader:
         del self._buffer[: at + len(line)]
         return noise
 
+    def unread(self, most: int) -> bytes:
+        """Return the last `most` bytes that came and are no message yet. From any thread."""
+        return bytes(self._buffer[-most:])
+
     def read(self) -> bytes:
         """Wait for the next frame, and return its body. Raises EOFError, OSError, Garbled."""
         packed_size, size = _HEAD.unpack(self._take(_HEAD.size))

@@ -222,7 +222,8 @@ def _replaced(words: Sequence[str], put: _Put) -> list[str]:
             found.append(word if _REFERENCE.fullmatch(value) else f"{name}={put(name, value)}")
         else:
             user = _PAIR.fullmatch(word) if option in _USERS else None
-            spans = [_Span(*user.span(1), "password")] if user else _spans(word)
+            is_open = user is not None and not _REFERENCE.fullmatch(user[1])
+            spans = [_Span(*user.span(1), "password")] if user and is_open else _spans(word)
             found.append(_with_spans(word, spans, put))
         option = word.lstrip("+-") if word.startswith("-") and not equals else ""
     return found

@@ -65,8 +65,12 @@ def machines() -> list[RemoteMachine]:
         raise UnreadableMachines(
             f"the list of machines, {file}, cannot be read ({error}): mend or remove it"
         ) from error
+    names = [each.name for each in listed]
     for each in listed:  # a person may have edited it
-        if problem := machine_problem(each):
+        problem = machine_problem(each)
+        if names.count(each.name) > 1:
+            problem = f"two machines have the name {each.name}"
+        if problem:
             raise UnreadableMachines(
                 f"the list of machines, {file}, cannot be used ({problem.rstrip('.')}): mend it"
             )

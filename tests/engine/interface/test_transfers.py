@@ -218,3 +218,17 @@ def test_a_full_disk_here_is_a_sentence(
     with pytest.raises(DownloadFailed, match="cannot be written"):
         fetch(source, exported(source), target)
     assert leaves_nothing(tmp_path, target)
+
+
+@pytest.mark.parametrize("name", ["step-1/argparse.py", "x.so", "site.pth"])
+def test_a_program_is_no_part_of_a_checkpoint(name: str, tmp_path: Path) -> None:
+    class Other:
+        machine = "gpus"
+
+        def offer_checkpoint(self, run: str, checkpoint: str) -> list[OfferedFile]:
+            """As that of an engine."""
+            return [OfferedFile(name, 0, "")]
+
+    with pytest.raises(DownloadFailed, match="Python would run it"):
+        copy_checkpoint(cast(Engine, Other()), "1", "step-1", tmp_path / "to", lambda *_: None)
+    assert not (tmp_path / "to").exists()

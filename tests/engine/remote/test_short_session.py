@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from engine.interface.values import NotConnected
-from engine.remote import short_session
+from engine.interface.values import NoAnswer, NotConnected
+from engine.remote import short_session, ssh
+from engine.system.machines import RemoteMachine
 
 
 class Session:
@@ -52,3 +54,18 @@ def test_it_ends_with_the_errand() -> None:
     session = Session()
     short_session._keep_alive(session, over)  # type: ignore[arg-type]
     assert session.posted == []
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_question_of_a_login_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "ssh"
+    program.write_text("#!/bin/sh\nprintf 'Which environment? '\nread answer\n")
+    program.chmod(0o700)
+    monkeypatch.setenv(ssh.PROGRAM_VARIABLE, str(program))
+    monkeypatch.setattr(short_session, "LONGEST_CONNECT", 2.0)
+    machine = RemoteMachine(name="gpus", destination="gpus.lab")
+    with (
+        pytest.raises(NoAnswer, match="Which environment"),
+        short_session.open_session(machine),
+    ):
+        pass

@@ -19,6 +19,8 @@ def test_it_never_asks_nor_accepts_a_key_by_itself(monkeypatch: pytest.MonkeyPat
     assert quiet[0] == asking[0] == "ssh"
     assert "BatchMode=yes" in quiet
     assert "StrictHostKeyChecking=yes" in asking
+    assert "StrictHostKeyChecking=yes" in quiet
+    assert "StrictHostKeyChecking=ask" in serve_command(MACHINE, Asking.TERMINAL)
     assert quiet[-3:] == ["me@gpus.lab", "--", "traindeck serve NONCE"]
 
 
@@ -93,6 +95,8 @@ PROXY_ENDED = (
         (255, "", sentence("connection-to-gpus-broke"), False, False),
         (127, "bash: traindeck: command not found", "a wheel file, as here", True, False),
         (126, "", "a wheel file, as here", True, False),
+        (1, "traindeck: Command not found.\n", "a wheel file, as here", True, False),
+        (0, "Welcome.\n", "swallows the output", True, False),
         (2, "There is no command 'serve' (choose from", "too old", True, False),
         (
             1,
@@ -137,3 +141,9 @@ def test_another_protocol_says_which_side_is_older(major: int, older: str) -> No
     found = explain_protocol(MACHINE, Hello(major, 0, "3.0.0"))
     assert f"update the one on {older}" in found.sentence
     assert found.is_lasting
+
+
+def test_a_login_that_asks_is_named() -> None:
+    said = "last login: today\nWhich environment? "
+    assert "Which environment?" in ssh.explain_silence(MACHINE, 60.0, said).sentence
+    assert "swallows" in ssh.explain_silence(MACHINE, 60.0, "\n").sentence

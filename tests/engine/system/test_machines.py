@@ -81,3 +81,11 @@ def test_a_damaged_list_is_a_sentence_and_is_not_overwritten(
 )
 def test_a_run_of_a_machine_has_both_names(text: str, found: tuple[str, str]) -> None:
     assert machines.run_reference(text) == found
+
+
+def test_two_machines_of_one_name_are_refused(traindeck_home: Path) -> None:
+    machines.add(made())
+    file = traindeck_home / machines.FILE_NAME
+    file.write_text(file.read_text() * 2)
+    with pytest.raises(UnreadableMachines, match="two machines have the name gpus"):
+        machines.machines()
