@@ -29,7 +29,7 @@ from itertools import takewhile
 
 from engine.cli.parser import Parser, make_parser, print_refusal
 from engine.system.program import call, version
-from engine.system.streams import lossy_stream, open_closed_streams
+from engine.system.streams import lossy_stream, open_closed_streams, output_was_lost
 
 WITHOUT_DATA = ("record-gpus", "screenshots")
 """Commands that use no data of the user, and so leave the data folder alone."""
@@ -47,6 +47,9 @@ def entry() -> int:
     try:
         code = main()
         _keep_result()
+        if code == 0 and output_was_lost():
+            print("What was printed is lost: standard output is closed.", file=sys.stderr)
+            code = 1
     except KeyboardInterrupt:  # during the imports, which take half a second
         _keep_result()
         print("The command was interrupted.", file=sys.stderr)

@@ -618,7 +618,8 @@ def _unwritable(error: Exception) -> CannotStart:
         after = error.object[error.start :].partition("\n")[0]
         text = f"The settings hold text that is not valid UTF-8, {before + after!a}: rename it."
         return CannotStart([Problem("", text)])
-    return CannotStart([Problem("", f"The run folder cannot be written: {error}.")])
+    reason = str(error).rstrip(".")
+    return CannotStart([Problem("", f"The run folder cannot be written: {reason}.")])
 
 
 def send(run_id: str, command: Command) -> int:

@@ -20,11 +20,13 @@ from engine.cli.output import (
     refusal_as_json,
 )
 from engine.client import CannotStart
+from engine.files.ownership import NotPrivate
 from engine.interface import values
 from engine.interface.failures import known_exceptions
 from engine.interface.local_watches import NoStore
 from engine.scripts.secrets import redacted, secret_values
 from engine.spec.validation import Problem
+from engine.system.paths import UnusableHome
 
 
 def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
@@ -51,7 +53,8 @@ def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
         _leave_output()  # the reader has closed the pipe
         return Exit.FAILED
     except (sqlite3.Error, OSError) as error:
-        text = f"This could not be done: {error}."
+        is_sentence = isinstance(error, UnusableHome | NotPrivate)
+        text = str(error) if is_sentence else f"This could not be done: {error}."
         code = _print_end("failed", text, Exit.FAILED, json=json)
         try:
             sys.stdout.flush()

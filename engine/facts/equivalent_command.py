@@ -18,7 +18,7 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.spec.script_spec import DECIDED_BY_SCRIPT
 from engine.spec.spec_file import without_secrets
-from engine.system.program import program_words
+from engine.system.program import asked_from, program_words
 
 DEFAULT_RECIPE = "digits"
 DEFAULT_STRATEGY = "single"
@@ -30,12 +30,13 @@ def train_command(spec: RunSpec, tags: Sequence[str] = (), machine: str = "") ->
     It holds the devices, whose default depends on the machine, and all other non-default values.
     `machine`: another one, to which the recipe or script is sent.
     """
-    where = _flag("on", machine) if machine else []
+    program, asked = asked_from()
+    where = _flag("on", machine or asked) if machine or asked else []
     if spec.is_script:
         words = run_arguments(spec, is_sent=bool(machine))
-        return shlex.join([*program_words(), "run", *where, *_tags(tags), *words])
+        return shlex.join([*program, "run", *where, *_tags(tags), *words])
     words = train_arguments(spec, is_elsewhere=bool(machine))
-    return shlex.join([*program_words(), "train", *where, *words, *_tags(tags)])
+    return shlex.join([*program, "train", *where, *words, *_tags(tags)])
 
 
 def run_arguments(spec: RunSpec, *, is_sent: bool = False) -> list[str]:

@@ -10,7 +10,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from engine.files.atomic_file import write_atomically
 from engine.files.ownership import NotPrivate, is_trusted, make_private_folder
+from engine.files.regular_file import LARGEST_TOML, read_regular
 from engine.processes.process import absolute_folder
 from engine.system.folder_claim import claim
 
@@ -21,11 +23,14 @@ _ENTRIES = (
     *("environments", "environments.json", "environments.lock"),
     *("machines.toml", "machines.lock", "received", "planning", "fingerprints.key"),
     *("cluster.toml", "cluster-token", "cluster-node.json", "cluster.lock"),
-    *("cluster-runs"),
+    *("cluster-runs", "last-run"),
 )
 """What lies in the data folder; other files there are of no concern to us."""
 
 _STAGED = ".importing-"
+_LAST_NUMBER = "last-run"
+"""The file with the number of the newest run, which no other run gets when that one is gone."""
+
 _NUMBER = re.compile(r"[1-9]\d*", re.ASCII)
 
 
@@ -58,7 +63,7 @@ def prepare_home() -> str:
             f"The data folder {os.fsencode(folder)!r} has a name that is not valid UTF-8, so specs "
             f"and messages cannot name its files: set {HOME_VARIABLE} to another folder."
         ) from None
-    notice = make_private_folder(folder)
+    notice = _make_folder(folder)
     if host := claim(folder):
         raise UnusableHome(
             f"The data folder {folder} is in use on {host}, and two machines or containers must "
@@ -70,6 +75,8 @@ def prepare_home() -> str:
             status = entry.lstat()
         except FileNotFoundError:
             continue
+        if name in ("runs", "trash") and not entry.is_dir():
+            raise _no_folder(entry)
         if not is_trusted(status):
             raise NotPrivate(
                 f"{entry} belongs to another user, who could deceive you with it. "
@@ -85,8 +92,24 @@ def private_folder(name: str) -> Path:
     """
     prepare_home()
     folder = home() / name
-    make_private_folder(folder)
+    _make_folder(folder)
     return folder
+
+
+def _make_folder(folder: Path) -> str:
+    """Do what `make_private_folder` does. Raises UnusableHome too."""
+    try:
+        return make_private_folder(folder)
+    except (FileExistsError, NotADirectoryError):
+        raise _no_folder(folder) from None
+
+
+def _no_folder(folder: Path) -> UnusableHome:
+    found = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    return UnusableHome(
+        f"{folder} cannot be a folder for data, because {found} is none: remove it, or set "
+        f"{HOME_VARIABLE} to another folder."
+    )
 
 
 def runs_folder() -> Path:
@@ -119,6 +142,9 @@ def _new_number() -> Path:
     """Create the empty folder of a new run."""
     runs = private_folder("runs")
     taken = _numbered(runs) + _numbered(trash_folder())  # a run in the trash may be restored
+    last = home() / _LAST_NUMBER
+    with suppress(OSError, ValueError):
+        taken.append(str(int(read_regular(last, LARGEST_TOML))))
     number = max(map(int, taken), default=0)
     while True:
         number += 1
@@ -127,6 +153,8 @@ def _new_number() -> Path:
             folder.mkdir(mode=0o700)
         except FileExistsError:  # another process starts a run at this moment
             continue
+        with suppress(OSError):  # a full disk: the next number is that of the folders alone
+            write_atomically(last, f"{number}\n", mode=0o600)
         return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -38,6 +39,14 @@ def answer_to(program: str, machine: str) -> None:
     """
     global _asked_from
     _asked_from = program, machine
+
+
+def asked_from() -> tuple[list[str], str]:
+    """Return the words that start Traindeck where a person asks this, and what that person calls
+    this machine; an empty name: it is the same machine."""
+    if _asked_from is None:
+        return program_words(), ""
+    return shlex.split(_asked_from[0]), _asked_from[1]
 
 
 def call(arguments: str, machine: str = "") -> str:

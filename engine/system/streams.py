@@ -31,6 +31,21 @@ def lossy_stream(descriptor: int, encoding: str = "utf-8") -> io.TextIOWrapper:
     return io.TextIOWrapper(file, encoding, errors="backslashreplace", write_through=True)
 
 
+class _LostFile(io.FileIO):
+    """The null device in the place of a closed standard output, which knows what it got."""
+
+    has_lost = False
+
+    def write(self, data: Any) -> int:
+        _LostFile.has_lost = True
+        return super().write(data)
+
+
+def output_was_lost() -> bool:
+    """Whether something was printed although the caller has closed the standard output."""
+    return _LostFile.has_lost
+
+
 def end_with_input() -> None:
     """Get the signal of a closed terminal when standard input ends: whoever asked is gone."""
 
@@ -56,8 +71,12 @@ def open_closed_streams() -> None:
         if null != descriptor:
             os.dup2(null, descriptor)
             os.close(null)
-        mode = "w" if descriptor else "r"
-        stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+        if name == "stdout":
+            lost = _LostFile(descriptor, "w", closefd=False)
+            stream = io.TextIOWrapper(lost, "utf-8", write_through=True)
+        else:
+            mode = "w" if descriptor else "r"
+            stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)
 
 

@@ -14,6 +14,7 @@ from engine.environments import registry
 from engine.environments.registry import Environment
 from engine.facts.equivalent_command import train_command
 from engine.spec.run_spec import RunSpec
+from engine.system import program
 from main import main
 
 PLAIN = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
@@ -147,3 +148,11 @@ def test_a_script_that_is_sent_is_named_by_its_path_and_has_no_folder_there(
     assert "--folder" not in command
     assert "--env /there/python" in command
     assert "--env" not in train_command(replace(spec, interpreter=""), (), "gpus")
+
+
+def test_the_command_of_another_machine_is_that_of_the_asking_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(program, "_asked_from", ("python main.py", "gpus"))
+    words = shlex.split(train_command(PLAIN))
+    assert words[:5] == ["python", "main.py", "train", "--on", "gpus"]

@@ -85,7 +85,8 @@ def test_a_run_of_a_machine_has_both_names(text: str, found: tuple[str, str]) ->
 
 def test_two_machines_of_one_name_are_refused(traindeck_home: Path) -> None:
     machines.add(made())
+    machines.add(made("gpus2"))
     file = traindeck_home / machines.FILE_NAME
-    file.write_text(file.read_text() * 2)
+    file.write_text(file.read_text().replace("gpus2", "gpus"))
     with pytest.raises(UnreadableMachines, match="two machines have the name gpus"):
         machines.machines()

@@ -54,6 +54,27 @@ def test_the_next_number_follows_the_largest_and_leaves_gaps_alone(traindeck_hom
     assert paths.create_run_folder().name == "11"
 
 
+def test_the_number_of_a_run_that_is_gone_is_not_used_again(traindeck_home: Path) -> None:
+    first = paths.create_run_folder()
+    paths.create_run_folder().rename(traindeck_home / "elsewhere")
+    assert paths.create_run_folder().name == "3"
+    (traindeck_home / paths._LAST_NUMBER).write_text("no number")
+    assert (first.name, paths.create_run_folder().name) == ("1", "4")
+
+
+@pytest.mark.parametrize("name", ["", "runs", "trash", "below/it"])
+def test_a_file_in_the_place_of_a_folder_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "data"
+    monkeypatch.setenv(paths.HOME_VARIABLE, str(home / name if name == "below/it" else home))
+    file = home if name in ("", "below/it") else home / name
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    with pytest.raises(paths.UnusableHome, match=f"because {file} is none"):
+        paths.prepare_home()
+
+
 def test_a_number_that_another_process_takes_at_this_moment_is_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
