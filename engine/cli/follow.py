@@ -23,6 +23,7 @@ from engine.interface.engine import Engine
 from engine.interface.run_news import RunUpdate
 from engine.messages import commands
 from engine.processes.process import END_SIGNALS
+from engine.runs.run_info import DamagedRun
 from engine.runs.run_state import RunState
 from engine.system.program import call
 
@@ -192,6 +193,8 @@ def report_end(engine: Engine, run_id: str, last: RunUpdate | None, *, json: boo
     """
     try:
         info, details = engine.get_run(run_id), engine.read_details(run_id)
+    except DamagedRun as error:
+        raise NoAnswer(str(error)) from None
     except NoSuchRun:
         reason = last.status.reason if last is not None else ""
         text = f"The folder of run {run_id} was moved or deleted while it trained. {reason}"

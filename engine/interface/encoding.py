@@ -29,7 +29,7 @@ from engine.runs.run_follower import RunNews
 from engine.runs.run_info import RunInfo
 from engine.runs.settings_history import SettingsHistory
 from engine.runs.store.stored_points import StoredPoints
-from engine.spec.run_spec import RunSpec
+from engine.spec.run_spec import FIELDS, RunSpec
 
 
 class UnfitArgument(ValueError):
@@ -128,6 +128,10 @@ def checked_argument(kind: Any, value: Any, name: str, method: str) -> Any:
         setting = field.rpartition(".")[2]
         subject = f"The setting {setting}" if setting else f"What is given as {name}"
         is_of_run = kind in (RunSpec, RunSpec | None)
+        given = value.get(setting) if is_of_run and isinstance(value, dict) else None
+        is_number = setting in FIELDS and isinstance(given, int | float)
+        if is_number and (text := FIELDS[setting].problem(given)):  # as it is said here
+            raise UnfitArgument(text, field) from error
         raise UnfitArgument(
             f"{subject} does not fit: {what}.", field if is_of_run else ""
         ) from error

@@ -315,8 +315,18 @@ def _is_new(folder: Path) -> bool:
     return not times or time.time() - min(times) < LONGEST_START
 
 
+_BESIDE_STORE = ("run.sqlite-wal", "run.sqlite-shm", "run.backup.sqlite")
+"""What only a run has that had a store."""
+
+
 def _read_status(folder: Path) -> RunStatus:
     if not (folder / "run.sqlite").exists():
+        traces = [folder / name for name in _BESIDE_STORE if (folder / name).exists()]
+        if traces and not (folder / "run.sqlite").exists():  # it was not made just now
+            raise DamagedRun(
+                f"Run {folder.name} cannot be read: its store, run.sqlite, was deleted. "
+                f"`{call(f'fsck {folder.name} --repair')}` restores it if there is a backup."
+            )
         return RunStatus()
     try:
         with RunReader(folder) as reader:

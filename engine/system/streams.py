@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Any
+from typing import Any, TextIO
 
 from engine.files.disk_errors import disk_problem
 
@@ -73,7 +73,7 @@ def open_closed_streams() -> None:
             os.close(null)
         if name == "stdout":
             lost = _LostFile(descriptor, "w", closefd=False)
-            stream = io.TextIOWrapper(lost, "utf-8", write_through=True)
+            stream: TextIO = io.TextIOWrapper(lost, "utf-8", write_through=True)
         else:
             mode = "w" if descriptor else "r"
             stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
