@@ -129,9 +129,10 @@ def checked_argument(kind: Any, value: Any, name: str, method: str) -> Any:
         subject = f"The setting {setting}" if setting else f"What is given as {name}"
         is_of_run = kind in (RunSpec, RunSpec | None)
         given = value.get(setting) if is_of_run and isinstance(value, dict) else None
-        is_number = setting in FIELDS and isinstance(given, int | float)
-        if is_number and (text := FIELDS[setting].problem(given)):  # as it is said here
-            raise UnfitArgument(text, field) from error
+        if setting in FIELDS and isinstance(given, int | float):
+            text = FIELDS[setting].problem(given)
+            if text:  # as it is said here
+                raise UnfitArgument(text, field) from error
         raise UnfitArgument(
             f"{subject} does not fit: {what}.", field if is_of_run else ""
         ) from error

@@ -85,10 +85,10 @@ def _for_people(event: _Told, names: Mapping[str, str], secrets: Collection[str]
     """Return `event` with `names` in the place of what a spec calls the devices, and without
     `secrets` and what looks like one."""
     changed: dict[str, Any] = {}
-    for field in _SENTENCES:
+    for field in (*_SENTENCES, "log_tail"):
         before = said = getattr(event, field, None)
         if isinstance(said, str):
-            for device, name in names.items():
+            for device, name in names.items() if field in _SENTENCES else ():
                 said = said.replace(device, name)
             said = redacted(said, secrets)
             if said != before:

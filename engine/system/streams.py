@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Any, TextIO
+from typing import Any
 
 from engine.files.disk_errors import disk_problem
 
@@ -71,12 +71,9 @@ def open_closed_streams() -> None:
         if null != descriptor:
             os.dup2(null, descriptor)
             os.close(null)
-        if name == "stdout":
-            lost = _LostFile(descriptor, "w", closefd=False)
-            stream: TextIO = io.TextIOWrapper(lost, "utf-8", write_through=True)
-        else:
-            mode = "w" if descriptor else "r"
-            stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+        kind = _LostFile if name == "stdout" else io.FileIO
+        file = kind(descriptor, "w" if descriptor else "r", closefd=False)
+        stream: Any = io.TextIOWrapper(io.BufferedReader(file) if not descriptor else file, "utf-8")
         setattr(sys, name, stream)
 
 

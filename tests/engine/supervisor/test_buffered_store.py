@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from engine.files import file_sync
-from engine.messages.events import Paused, Progress
+from engine.messages.events import Failure, Notice, Paused, Progress, RunEnded
 from engine.runs.run_state import RunState
 from engine.runs.store.run_store import FILE_NAME, RunStore
 from engine.runs.store.store_reader import RunReader
@@ -252,3 +252,17 @@ def test_a_sync_that_fails_is_a_problem_of_the_disk_until_one_succeeds(
         wait_for("input/output error")
         assert losses_in(tmp_path) == [1.0], "readers see it already"
     wait_for("")
+
+
+def test_no_event_holds_a_secret(buffer: BufferedStore, tmp_path: Path) -> None:
+    hush = "Zq9-hunter2X"
+    buffer.secrets = [hush]
+    tail = f"connect {hush}\nredis://:{hush}other@host/0"
+    failure = Failure(0, "cpu:0", 1, "", f"No {hush}.", "a.py", tail, details=f"--token {hush}2")
+    for event in (Notice(f"It said password={hush}3."), RunEnded("failed", hush, failure=failure)):
+        buffer.append(event)
+    buffer.commit()
+    with RunReader(tmp_path) as reader:
+        events = reader.events_after(0)
+    assert len(events) >= 2
+    assert "hunter2X" not in repr(events)
