@@ -93,7 +93,10 @@ def explain(
     if _DISK_FULL.search(errors):
         return Failure(f"The disk of {name} is full: free some space there. {_last_line(errors)}")
     if exit_code is None:
-        return Failure(f"The connection to {name} was given up: {why}.")
+        text = f"The connection to {name} was given up: {why}."
+        if greeted or not errors.strip():
+            return Failure(text)
+        return Failure(f"{text} A login there asks or waits; it said last: {_last_line(errors)}")
     if exit_code < 0 and not errors.strip():
         return Failure(
             f"`ssh` was ended on this machine (signal {-exit_code}), and with it the connection to "

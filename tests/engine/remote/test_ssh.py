@@ -147,3 +147,5 @@ def test_a_login_that_asks_is_named() -> None:
     said = "last login: today\nWhich environment? "
     assert "Which environment?" in ssh.explain_silence(MACHINE, 60.0, said).sentence
     assert "swallows" in ssh.explain_silence(MACHINE, 60.0, "\n").sentence
+    given_up = explain(MACHINE, None, said, why="it took longer than 30 s", greeted=False)
+    assert "Which environment?" in given_up.sentence
