@@ -74,7 +74,9 @@ _USER = re.compile(r"(?:^|\s)(?:-u|--user|--login|--userpwd|--proxy-user)[\s=][^
 _NAMED = re.compile(
     r"(?<![\w.-])(?:-D(?=\w)|-*)(?P<name>[A-Za-z_][\w.-]*)(?:(?P<tight>=|\\?[\"']\s*[:=]\s*)|\s*[=:]\s*)"
 )
-_VALUE = re.compile(r"(?P<quote>\\?[\"'])?(?P<value>(?(quote)[^\"'\\]+|[^\s\"',;&|)}\]]+))")
+_VALUE = re.compile(
+    r"(?P<quote>\\?[\"'])?(?P<value>(?(quote)[^\"'\\]{1,9999}|[^\s\"',;&|)}\]]{1,9999}))"
+)
 _OPTION = re.compile(r"(?:^|\s)--?(?P<name>[A-Za-z][\w.-]*)\s+(?=[^\s-])")
 _CODE = re.compile(
     r"[A-Za-z_][\w.]*[(\[]|(?:self|cls|args|cfg|config|conf|os|opts?|options|params|settings)\.\w"
@@ -260,6 +262,8 @@ def _named_spans(text: str) -> Iterator[_Span]:
     """Yield values behind a name: `password=x`, `"apiKey": "x"`, `--token x`."""
     for pattern in (_NAMED, _OPTION):
         for match in pattern.finditer(text):
+            if not _is_secret_name(match["name"], HIDDEN):  # before the value, which may be long
+                continue
             value = _VALUE.match(text, match.end())
             if value is None or not _is_secret_name(match["name"], value["value"]):
                 continue
