@@ -20,9 +20,9 @@ from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.runs.store.store_reader import RunReader
 from engine.spec.spec_file import FILE_NAME as SPEC
 from gui.bridge.files.settings_file import open_settings
-from tests.gui.conftest import OpenApp, Record, open_app, record
+from tests.gui.conftest import OpenApp, Record, open_app, record, windows_end_with_their_test
 
-__all__ = ["open_app", "record"]
+__all__ = ["open_app", "record", "windows_end_with_their_test"]
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "an empty spec": lambda folder: (folder / SPEC).write_text(""),

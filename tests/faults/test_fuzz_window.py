@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication
 
 from engine import client
@@ -53,6 +54,7 @@ def form(qapp: QApplication) -> Iterator[RunForm]:
     made = RunForm()
     yield made
     made.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @fifteen_examples
@@ -87,6 +89,7 @@ def controls(qapp: QApplication) -> Iterator[RunControls]:
     made = RunControls(DARK)
     yield made
     made.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @sixty_examples

@@ -6,24 +6,17 @@ import msgspec
 import numpy as np
 import pytest
 from PySide6.QtCore import QSize
-from PySide6.QtGui import QColor, QIcon, QImage
+from PySide6.QtGui import QIcon
 
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.style.device_labels import device_labels
 from tests.gui.conftest import OpenApp
 from tests.gui.stored_points import stored_points
 from tests.support.device_states import cpu, eight_gpus, gpu, uuid
+from tests.support.pixels import colours
 
 STEPS = np.arange(10.0)
 SERIES = ("utilisation", "memory", "temperature", "power")
-
-
-def colours_of(image: QImage) -> set[str]:
-    return {
-        QColor(image.pixel(x, y)).name()
-        for x in range(image.width())
-        for y in range(image.height())
-    }
 
 
 @pytest.mark.parametrize("number", [0, 5])
@@ -38,11 +31,11 @@ def test_a_gpu_has_one_colour_and_one_number(open_app: OpenApp, number: int) -> 
         )
     colour, name = theme.curve(number), f"GPU {number}"
     app.devices.open_detail(device)
-    assert colour in colours_of(app.devices.row(device).grab().toImage())
+    assert colour in colours(app.devices.row(device).grab().toImage())
     assert app.devices.row(device).accessibleName().startswith(name)
     chip = app.form.devices.chips[device]
     chip.setChecked(True)
-    assert colour in colours_of(chip.grab().toImage())
+    assert colour in colours(chip.grab().toImage())
     assert chip.accessibleName().startswith(name)
     assert app.devices.detail.charts._colours[device] == number
     app.devices.detail.close()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.devices.device_list import DeviceList
 from gui.style.theme import DARK, palette
+from tests.support import pixels
 from tests.support.device_states import GIB
 
 
@@ -45,9 +45,4 @@ def snapshot(*devices: DeviceSnapshot, note: str = "") -> Snapshot:
 
 def colours(devices: DeviceList, id: str) -> set[str]:
     QApplication.processEvents()
-    image = devices.row(id).grab().toImage()
-    return {
-        QColor(image.pixel(x, y)).name()
-        for x in range(image.width())
-        for y in range(image.height())
-    }
+    return pixels.colours(devices.row(id).grab().toImage())

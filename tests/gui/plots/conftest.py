@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF
-from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
@@ -14,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from gui.plots.panel.run_plots import RunPlots
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.theme import DARK
+from tests.support.pixels import count_colour
 
 Inked = Callable[[QWidget, str], int]
 
@@ -45,16 +45,7 @@ def inked(qapp: QApplication) -> Inked:
 
     def count(widget: QWidget, colour: str) -> int:
         qapp.processEvents()
-        image, wanted = widget.grab().toImage(), QColor(colour)
-        return sum(
-            abs(pixel.red() - wanted.red())
-            + abs(pixel.green() - wanted.green())
-            + abs(pixel.blue() - wanted.blue())
-            < 24
-            for x in range(image.width())
-            for y in range(image.height())
-            for pixel in (image.pixelColor(x, y),)
-        )
+        return count_colour(widget.grab().toImage(), colour, less_than=24)
 
     return count
 

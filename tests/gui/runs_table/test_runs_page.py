@@ -27,6 +27,7 @@ from gui.runs_table.arrangement import GroupRow
 from gui.runs_table.runs_page import RunsPage, run_groups
 from gui.style.theme import DARK
 from tests.support.made_runs import made_run
+from tests.support.pixels import colours
 from tests.support.recorded_runs import record_epochs
 from tests.support.sentences import sentence
 
@@ -317,11 +318,7 @@ def test_the_current_row_has_the_background_on_which_its_texts_can_be_read(page:
     QApplication.processEvents()
     picture = page.table.viewport().grab().toImage()
     row = page.table.visualRect(page.table.runs.index(2, 0))
-    found = {
-        picture.pixelColor(x, y).name()
-        for x in range(picture.width())
-        for y in range(row.top() + 2, row.bottom() - 1)
-    }
+    found = colours(picture.copy(0, row.top() + 2, picture.width(), row.height() - 4))
     assert "#ff0000" not in found
     assert DARK.card in found
     last = page.table.runs.index(2, len(page.table.runs.columns) - 1)

@@ -12,6 +12,7 @@ from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.theme import DARK
 from tests.gui.plots.conftest import Inked, paint
 from tests.gui.stored_points import stored_points
+from tests.support.pixels import colours
 from tests.support.sentences import sentence
 
 STEPS = np.arange(0.0, 101.0)
@@ -39,9 +40,7 @@ def test_ticks_stand_on_the_axis_of_the_loss_only_and_hide_no_curve(
     assert inked(run_plots.plot("Device memory").canvas, DARK.ok) == 0
     image = loss.canvas.grab().toImage()
     bottom = loss.canvas.area.mapRectToScene(loss.canvas.area.rect()).bottom()
-    for y in range(int(bottom) - 8):
-        line = {image.pixelColor(x, y).name() for x in range(image.width())}
-        assert DARK.ok not in line
+    assert DARK.ok not in colours(image.copy(0, 0, image.width(), int(bottom) - 8))
 
 
 def test_what_is_kept_is_filled_what_is_deleted_hollow_and_the_best_a_star(
