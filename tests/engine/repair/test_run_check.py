@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -293,18 +294,28 @@ def test_in_a_damaged_store_all_that_can_be_read_is_saved(check: Check) -> None:
 NOTICES = [Notice(f"Notice {text}: {'x' * 100}") for text in range(300)]
 
 
-@pytest.fixture
-def large() -> Path:
+@pytest.fixture(scope="module")
+def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An ended run whose tables have pages that only lead to other pages."""
-    recorded = RecordedRun()
-    recorded.begin()
-    for first in range(0, 20_000, 1000):
-        recorded.add_points("train/loss", range(first, first + 1000), value=float(first))
-    for notice in NOTICES:
-        recorded.store.append(notice, 1.5)
-    recorded.add(RunEnded("stopped", "x"))
-    recorded.store.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(paths.HOME_VARIABLE, str(tmp_path_factory.mktemp("home")))
+        recorded = RecordedRun()
+        recorded.begin()
+        for first in range(0, 20_000, 1000):
+            recorded.add_points("train/loss", range(first, first + 1000), value=float(first))
+        for notice in NOTICES:
+            recorded.store.append(notice, 1.5)
+        recorded.add(RunEnded("stopped", "x"))
+        recorded.store.close()
     return recorded.folder
+
+
+@pytest.fixture
+def large(recorded_once: Path) -> Path:
+    """A copy of the large run, as run 1."""
+    folder = paths.create_run_folder()
+    shutil.copytree(recorded_once, folder, dirs_exist_ok=True)
+    return folder
 
 
 @pytest.mark.parametrize("table", ["point", "event", "series", "status", ""])
