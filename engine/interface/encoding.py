@@ -18,9 +18,10 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from engine.interface import packed_points, run_news
+from engine.interface import packed_points, run_curves, run_news
 from engine.interface.engine import Engine, Stream, Terms
 from engine.interface.packed_points import PackedPoints
+from engine.interface.run_curves import RunCurves, SentCurves
 from engine.interface.run_news import RunsNews, RunUpdate, SentNews, SentRuns, SentUpdate
 from engine.interface.value_encoding import encode, known_spec, plain, without_defaults
 from engine.interface.values import CheckpointName, Packed, is_time
@@ -206,6 +207,7 @@ _FORMS: dict[Any, _Form] = {
     RunUpdate: _Form(SentUpdate, run_news.pack_update, run_news.unpack_update),
     RunNews: _Form(SentNews, run_news.pack_news, run_news.unpack_news),
     RunsNews: _Form(SentRuns, run_news.pack_runs, run_news.unpack_runs),
+    RunCurves: _Form(SentCurves, run_curves.pack_curves, run_curves.unpack_curves),
     SettingsHistory: _Form(_StoredSettings, _pack_settings, _unpack_settings),
     list[CheckpointInfo]: _Form(
         list[tuple[CheckpointName, Manifest]],

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from engine.environments.registry import Environment
 from engine.imports.csv_tables import ColumnNames
+from engine.interface.run_curves import RunCurves
 from engine.interface.run_news import RunsNews, RunUpdate
 from engine.interface.sweep_news import SweepsNews
 from engine.interface.values import (
@@ -129,6 +130,12 @@ class Engine(Protocol):
 
     machine: str
     """Its name; empty: the machine of this process."""
+
+    most_points: int
+    """Points of a part of a curve that are worth their way here, about."""
+
+    questions_at_once: int
+    """Questions that are asked at a time: each waits for its way here, and not for a processor."""
 
     @offered()
     def ping(self) -> None:
@@ -300,6 +307,14 @@ class Engine(Protocol):
     @offered()
     def read_history(self, run: str, series: str, most: MostPoints) -> StoredPoints:
         """Return a whole series in about `most` points. Raises sqlite3.Error."""
+
+    @offered(START_SECONDS)
+    def read_curves(self, run: str, most: MostPoints, cursor: Packed = b"") -> RunCurves:
+        """Return the events and the curves that are compared, of the curves what is new.
+
+        A curve that is read whole has about `most` points. `cursor`: that of the last answer;
+        empty: all is new. Raises sqlite3.Error.
+        """
 
     @offered()
     def count_points(self, run: str) -> dict[str, int]:

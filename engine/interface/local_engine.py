@@ -22,6 +22,7 @@ from engine.files.regular_file import read_regular
 from engine.imports.csv_tables import ColumnNames
 from engine.interface import local_environments, local_runs, local_watches
 from engine.interface.engine import Engine, Progress, Stream
+from engine.interface.run_curves import RunCurves, read_curves
 from engine.interface.run_news import RunsNews, RunUpdate
 from engine.interface.sent_code import code_of_run, is_plain, is_plain_here, keep
 from engine.interface.sweep_news import SweepsNews
@@ -93,6 +94,11 @@ class LocalEngine(Engine):
     """The engine of the machine of this process; `close` deletes its temporary folders."""
 
     machine = ""
+    most_points = 64_000
+    """Above it, blocks of 16 points or more are read: at least 4000, which is two per pixel while a
+    plot 1000 pixels wide shows half of them."""
+
+    questions_at_once = 1
 
     def __init__(self) -> None:
         self._folders = TemporaryFolders()
@@ -227,6 +233,9 @@ class LocalEngine(Engine):
     def read_history(self, run: str, series: str, most: int) -> StoredPoints:
         with RunReader(_folder(run)) as reader:
             return reader.history(series, most)
+
+    def read_curves(self, run: str, most: int, cursor: bytes = b"") -> RunCurves:
+        return read_curves(_folder(run), most, cursor)
 
     def count_points(self, run: str) -> dict[str, int]:
         with RunReader(_folder(run)) as reader:

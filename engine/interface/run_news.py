@@ -169,7 +169,7 @@ class SentUpdate(msgspec.Struct, frozen=True):
 
 def pack_update(update: RunUpdate) -> SentUpdate:
     """Return an update for a message."""
-    return SentUpdate(update.status, update.state, _pack_events(update.events))
+    return SentUpdate(update.status, update.state, pack_events(update.events))
 
 
 def unpack_update(sent: SentUpdate, _: str) -> RunUpdate:
@@ -246,10 +246,11 @@ def unpack_news(sent: SentNews, machine: str) -> RunNews:
 def _pack_part(part: Sequence[StoredEvent] | Output) -> StoryPart:
     if isinstance(part, Output):
         return StoryPart(rank=part.rank, lines=list(part.lines), has_gaps=part.has_gaps)
-    return StoryPart(_pack_events(part))
+    return StoryPart(pack_events(part))
 
 
-def _pack_events(events: Sequence[StoredEvent]) -> list[tuple[int, float, Packed]]:
+def pack_events(events: Sequence[StoredEvent]) -> list[tuple[int, float, Packed]]:
+    """Return events for a message: number, time and event of each."""
     return [(each.seq, each.time, encode(each.event)) for each in events]
 
 

@@ -24,7 +24,6 @@ from engine.runs.run_index import RunIndex, newest_active
 from engine.runs.run_info import try_get_run
 from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
-from engine.system import paths
 from gui.bridge.background import Background, Reading
 from gui.bridge.files.run_recipes import RunRecipes
 from gui.bridge.machines.machines import place_of
@@ -190,7 +189,7 @@ class EngineClient(QObject):
 
     def has_run(self, run_id: str) -> bool:
         """Whether the run exists; see `Machines.has_run` for one of another machine."""
-        return self._machines.has_run(run_id) if place_of(run_id)[0] else paths.is_run(run_id)
+        return self._machines.has_run(run_id)
 
     def list_checkpoints(self, run_id: str) -> None:
         """Read the checkpoints of a run. Emits `checkpoints_listed`."""

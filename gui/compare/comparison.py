@@ -147,7 +147,7 @@ class Comparison(QWidget):
         for run_id in self._timelines:
             info = self._infos_by_id.get(run_id)
             is_old = info is not None and info.state.is_over and run_id in self._read_infos
-            if (is_old and self._read_infos[run_id] is info) or run_id in self._trouble:
+            if (is_old and self._read_infos[run_id] == info) or run_id in self._trouble:
                 continue
             wanted.append(run_id)
             self._read_infos[run_id] = info
@@ -224,6 +224,8 @@ class Comparison(QWidget):
         if run_id not in self._timelines:
             return
         self._read_once.add(run_id)
+        if news.is_late:
+            del self._read_infos[run_id]
         if news.trouble:
             self._trouble.add(run_id)
             self._report(run_id, news.trouble)

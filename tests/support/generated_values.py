@@ -50,6 +50,9 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         hints = get_type_hints(kind, include_extras=True)
         fields = {name: values_of(hints[name]) for name in kind.__struct_fields__}
         return st.builds(kind, **fields)
+    if isinstance(kind, type) and issubclass(kind, tuple):  # a NamedTuple
+        named = get_type_hints(kind, include_extras=True)
+        return st.builds(kind, **{name: values_of(hint) for name, hint in named.items()})
     simple: dict[Any, st.SearchStrategy[Any]] = {
         bool: st.booleans(),
         int: st.one_of(st.integers(-2, 5), WHOLE),

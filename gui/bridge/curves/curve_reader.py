@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.runs.best_metrics import BestFigure, best_figures
-from engine.runs.run_follower import Output, RunNews
-from engine.runs.run_info import RunInfo
-from engine.runs.store.store_follower import CurveUpdate, StoreFollower
+from engine.interface.values import NotConnected
+from engine.runs.best_metrics import BestFigure
+from engine.runs.run_info import NoSuchRun
+from engine.runs.store.store_follower import CurveUpdate
 from engine.runs.store.store_reader import StoredEvent
 from engine.spec.metric_direction import NO_OVERRIDES
-from engine.system import paths
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import Machines, place_of
-
-if TYPE_CHECKING:
-    from engine.remote.watched import RemoteFollow
+from gui.bridge.machines.machines import Machines
 
 _POINTS = ((8, 20_000), (200, 2_000))
 """Up to so many runs, each curve is read with about so many points; a zoom reads more of them."""
 
 _POINTS_OF_MANY = 250
-
-_FIRST_SECONDS, _CHECK_SECONDS = 20.0, 0.2
-"""Longest wait for the first curves of a run of another machine, while that is connected."""
 
 _RUNS_AT_ONCE = 16
 """Runs that are read before those that were read are drawn."""
@@ -51,159 +43,39 @@ class CurveNews(NamedTuple):
     trouble: str = ""
     """Why the run cannot be read, as a sentence; empty: it can."""
 
+    is_late: bool = False
+    """Whether it has to be asked for again, once its machine is connected."""
 
-class CurveReader(Protocol):
+
+class CurveReader:
     """Reads new events of a run, and new points of the series that can be compared."""
 
-    def begin(self, most: int) -> None:
-        """Ask for what `read` will return, and wait for nothing."""
+    def __init__(self, machines: Machines, run_id: str) -> None:
+        self._machines, self._run_id = machines, run_id
+        self._cursor = b""
 
     def read(self, most: int) -> CurveNews:
         """Return what is new since the last call.
 
         A curve that is read whole has about `most` points.
         """
-
-    def close(self) -> None:
-        """Read no more."""
-
-
-class OwnCurveReader(CurveReader):
-    """Reads a run of this machine; no file stays open."""
-
-    def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
-        self._directions: Mapping[str, str] = NO_OVERRIDES
-        self._follower = StoreFollower(paths.run_folder(run_id))
-
-    def begin(self, most: int) -> None:
-        pass
-
-    def read(self, most: int) -> CurveNews:
+        run_id = self._run_id
         try:
-            return self._news(most) if self._follower.open() else CurveNews(self._run_id)
-        except sqlite3.Error as error:
-            text = f"The curves of run {self._run_id} cannot be read: {error}."
-            return CurveNews(self._run_id, trouble=text)
-        finally:
-            self._follower.close()
-
-    def _news(self, most: int) -> CurveNews:
-        events = self._follower.new_events()
-        curves = list(self._follower.new_curves(is_compared, to_the_end=True, most=most))
-        best, reader = None, self._follower.reader
-        if reader and any(update.series.startswith("validation/") for update in curves):
-            self._directions = reader.status().metric_directions
-            best = best_figures(reader)
-        return CurveNews(self._run_id, curves, events, best, self._directions)
-
-    def close(self) -> None:
-        pass
-
-
-class RemoteCurveReader(CurveReader):
-    """Takes what the connection to another machine tells of a run.
-
-    A run that is over is followed until all of it has come: of hundreds that are compared, their
-    machine looks at those only that still change.
-    """
-
-    def __init__(self, machines: Machines, run_id: str) -> None:
-        self._machines, self._run_id = machines, run_id
-        self._machine = place_of(run_id)[0]
-        self._lock = threading.Lock()
-        self._curves: list[CurveUpdate] = []
-        self._events: list[StoredEvent] = []
-        self._trouble = ""
-        self._info: RunInfo | None = None
-        self._series: list[str] | None = None
-        self._missing: set[str] = set()
-        """Series without any point yet."""
-
-        self._is_there = threading.Event()
-        self._follow: RemoteFollow | None = None
-
-    def begin(self, most: int) -> None:
-        if self._follow is not None or self._is_known:
-            return
-        with self._lock:
-            self._info = self._series = None
-            self._is_there.clear()
-            self._follow = self._machines.follow(self._run_id, (), self._take, most)
-        self._show()
-
-    def read(self, most: int) -> CurveNews:
-        self.begin(most)
-        if self._follow is None:
-            if self._is_known:
-                return CurveNews(self._run_id)
-            why = "its machine is not connected"
-            return CurveNews(
-                self._run_id, trouble=f"The curves of run {self._run_id} cannot be read: {why}."
-            )
-        deadline = time.monotonic() + _FIRST_SECONDS
-        while self._machines.is_connected(self._machine) and time.monotonic() < deadline:
-            if self._is_there.wait(_CHECK_SECONDS):
-                break
-        with self._lock:
-            curves, self._curves = self._curves, []
-            events, self._events = self._events, []
-            info, trouble, is_whole = self._info, self._trouble, self._is_whole
-        if is_whole:
-            self.close()
-        directions = info.status.metric_directions if info else NO_OVERRIDES
-        best = self._machines.best(self._run_id) if curves else None
-        return CurveNews(self._run_id, curves, events, best, directions, trouble)
-
-    def close(self) -> None:
-        with self._lock:
-            follow, self._follow = self._follow, None
-        if follow is not None:
-            follow.close()
-
-    @property
-    def _is_whole(self) -> bool:
-        """Whether the run was over, and all of it has come: the state is told after all events."""
-        is_over = self._info is not None and self._info.state.is_over
-        return is_over and self._series is not None and not self._missing
-
-    @property
-    def _is_known(self) -> bool:
-        """Whether all has come, and the run was not resumed since then."""
-        now, info = self._machines.info(self._run_id), self._info
-        if now is None or info is None or not self._is_whole:
-            return False
-        return now.state.is_over and now.status.attempt == info.status.attempt
-
-    def _show(self) -> None:
-        """Ask for the points of the series that are known by now."""
-        with self._lock:
-            follow, series = self._follow, self._series
-        if follow is not None and series is not None:
-            follow.show(series, follow.most)
-
-    def _take(self, news: RunNews) -> None:
-        """Keep what is new; called in threads of the connection."""
-        with self._lock:
-            self._curves += news.curves
-            for part in news.story:
-                self._events += [] if isinstance(part, Output) else part
-            self._info, self._trouble = news.info or self._info, news.trouble
-            if news.series is not None:
-                known = set(self._series or ())
-                self._series = [each for each in news.series if is_compared(each)]
-                self._missing |= set(self._series) - known
-            self._missing -= {each.series for each in news.curves}
-            is_over = self._info is not None and self._info.state.is_over
-            is_there = self._is_whole or bool(news.curves and not is_over)
-        if news.series is not None:
-            self._show()
-        if is_there or news.trouble or self._series == []:
-            self._is_there.set()
+            engine, run = self._machines.engine_of(run_id)
+            found = engine.read_curves(run, most, self._cursor)
+        except NotConnected:
+            return CurveNews(run_id, is_late=True)
+        except NoSuchRun:
+            return CurveNews(run_id)  # the list of runs says so
+        except (OSError, ValueError, sqlite3.Error) as error:
+            text = f"The curves of run {run_id} cannot be read: {str(error).rstrip('.')}."
+            return CurveNews(run_id, trouble=text)
+        self._cursor = found.cursor
+        return CurveNews(run_id, found.curves, found.events, found.best, found.metric_directions)
 
 
 class CurveBatch(QObject):
-    """Reads the stores of the chosen runs on another thread."""
+    """Reads the curves of the chosen runs on other threads."""
 
     news = Signal(object)
     """list[CurveNews]: a part of the answer to `read`."""
@@ -222,10 +94,8 @@ class CurveBatch(QObject):
 
     def follow(self, run_ids: Iterable[str]) -> None:
         """Follow exactly these runs; a run that was not followed is read from its beginning."""
-        before = self._readers
-        self._readers = {each: before.get(each) or self._reader(each) for each in run_ids}
-        for run_id in before.keys() - self._readers.keys():
-            before[run_id].close()
+        before, machines = self._readers, self._background.machines
+        self._readers = {each: before.get(each) or CurveReader(machines, each) for each in run_ids}
         self._waiting = {each: None for each in self._waiting if each in self._readers}
 
     def read(self, run_ids: Iterable[str]) -> None:
@@ -234,11 +104,6 @@ class CurveBatch(QObject):
         self._waiting.update(dict.fromkeys(run_ids))
         if not self._reading:
             self._start()
-
-    def _reader(self, run_id: str) -> CurveReader:
-        if place_of(run_id)[0]:
-            return RemoteCurveReader(self._background.machines, run_id)
-        return OwnCurveReader(run_id)
 
     def _start(self) -> None:
         next_ids = list(islice(self._waiting, _RUNS_AT_ONCE))
@@ -249,12 +114,13 @@ class CurveBatch(QObject):
         if not readers:
             return
         count = len(self._readers)
+        machines = self._background.machines
         most = next((most for runs, most in _POINTS if count <= runs), _POINTS_OF_MANY)
 
         def work() -> list[tuple[CurveReader, CurveNews]]:
-            for reader in readers:
-                reader.begin(most)
-            return [(reader, reader.read(most)) for reader in readers]
+            with ThreadPoolExecutor(machines.questions_at_once(next_ids)) as pool:
+                found = pool.map(lambda reader: reader.read(most), readers)
+                return list(zip(readers, found, strict=True))
 
         self._background.run(work, self._report, self._fail)
 
@@ -266,8 +132,3 @@ class CurveBatch(QObject):
     def _fail(self, error: Exception) -> None:
         self._reading = 0
         raise error
-
-
-def is_compared(series: str) -> bool:
-    """Whether the comparison shows `series`: it does not show curves of devices or ranks."""
-    return not series.startswith(("device/", "rank/"))

@@ -17,20 +17,16 @@ from engine.runs.store.stored_points import StoredPoints
 from engine.sweeps.report import SweepReport
 from engine.sweeps.study import OVER
 from engine.sweeps.sweep import Sweep
-from engine.system import paths
 from gui.bridge.background import Background
-from gui.bridge.machines.machines import UNREADABLE, Machines, place_of
+from gui.bridge.machines.machines import UNREADABLE, Machines
 
 Array = npt.NDArray[np.float64]
 
 _POINTS = 300
 """Of one curve of the others, about."""
 
-_BEST_POINTS = 5000
-_BEST_POINTS_ELSEWHERE = 2000
+_BEST_POINTS = 4000
 _RUNS_AT_ONCE = 40
-_QUESTIONS_AT_ONCE = 8
-"""To another machine: each waits for its answer, which is far away, and not for a processor."""
 
 Line = tuple[Array, Array]
 """Steps, ascending, and finite values: float64 of shape (n,), at least one point."""
@@ -110,15 +106,12 @@ class SweepCurves(QObject):
         best = report.summary.best.run if report.summary.best else ""
         best_before = self._best if self._best and self._best[0] == best else None
         now = unread[:_RUNS_AT_ONCE]
-        machines, is_elsewhere = self._background.machines, bool(place_of(report.summary.sweep)[0])
+        machines = self._background.machines
 
         def work() -> tuple[Mapping[str, Line | None], SweepLines]:
             read = partial(_line, machines, sweep)
-            if is_elsewhere:
-                with ThreadPoolExecutor(_QUESTIONS_AT_ONCE) as pool:
-                    answers = list(pool.map(read, now, [runs[run] for run in now]))
-            else:
-                answers = [read(run, runs[run]) for run in now]
+            with ThreadPoolExecutor(machines.questions_at_once(now)) as pool:
+                answers = list(pool.map(read, now, [runs[run] for run in now]))
             found = {
                 run: answer
                 for run, answer in zip(now, answers, strict=True)
@@ -155,8 +148,6 @@ def _points(
     Raises NoAnswer.
     """
     engine, run = machines.engine_of(run_id)
-    if not (machines.has_run(run_id) if engine.machine else paths.is_run(run)):
-        return None
     try:
         series = sweep.series(engine.count_points(run), is_over=is_over)
         points = engine.read_history(run, series, most)
@@ -170,9 +161,8 @@ def _points(
 def _best(machines: Machines, sweep: Sweep, run_id: str) -> StoredPoints | None:
     if not run_id:
         return None
-    most = _BEST_POINTS_ELSEWHERE if place_of(run_id)[0] else _BEST_POINTS
     try:
-        return _points(machines, sweep, run_id, True, most)
+        return _points(machines, sweep, run_id, True, _BEST_POINTS)
     except NoAnswer:
         return None
 

@@ -12,14 +12,6 @@ from engine.runs.store.stored_points import StoredPoints
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import UNREADABLE, place_of
 
-MAX_POINTS = 64_000
-"""Maximum number of points of one read. Above it, blocks of 16 points or more are read: at least
-4000, which is two per pixel while a plot 1000 pixels wide shows half of them."""
-
-
-MAX_POINTS_ELSEWHERE = 4000
-"""The same for a run of another machine: about 20 kB."""
-
 _SAME = 0.1
 """Of another machine, a range is read again when an end has moved by this share of its width: a
 view that follows a training moves with every point."""
@@ -109,5 +101,5 @@ class ZoomReader(QObject):
 
     def _window(self, request: _ZoomRequest) -> StoredPoints:
         engine, run = self._background.machines.engine_of(request.run_id)
-        most = MAX_POINTS_ELSEWHERE if engine.machine else MAX_POINTS
-        return engine.read_window(run, request.series, request.first_step, request.last_step, most)
+        first, last = request.first_step, request.last_step
+        return engine.read_window(run, request.series, first, last, engine.most_points)

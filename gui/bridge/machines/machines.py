@@ -6,16 +6,16 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSettings, Signal
 
 from engine.interface.values import NoAnswer
-from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import NoSuchRun, RunInfo, UnreadableRun, get_run
 from engine.runs.run_state import RunState
+from engine.system import paths
 from engine.telemetry.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -268,9 +268,12 @@ class Machines(QObject):
         ]
 
     def has_run(self, run_id: str) -> bool:
-        """Whether a run of another machine exists; one that was not listed yet is taken to, while
+        """Whether a run exists; one of another machine that was not listed yet is taken to, while
         the window is connected to its machine or tries to be."""
-        link = self._links.get(place_of(run_id)[0])
+        name, number = place_of(run_id)
+        if not name:
+            return paths.is_run(number)
+        link = self._links.get(name)
         return link is not None and run_id not in link.deleted
 
     def engine(self, name: str) -> Engine:
@@ -291,6 +294,14 @@ class Machines(QObject):
         name, number = place_of(run_id)
         return self.engine(name), number
 
+    def questions_at_once(self, run_ids: Iterable[str]) -> int:
+        """Return how many of these runs are asked for at a time. For any thread."""
+        most = 1
+        for name in {place_of(each)[0] for each in run_ids}:
+            with contextlib.suppress(NoAnswer):
+                most = max(most, self.engine(name).questions_at_once)
+        return most
+
     def connection(self, name: str) -> Connection:
         """Return the connection to a machine. For any thread. Raises NoAnswer."""
         link = self._links.get(name)
@@ -308,16 +319,11 @@ class Machines(QObject):
         """Follow a run of another machine; None: that is not connected.
 
         A curve comes in about `most` points. `on_news` is called in other threads, until it is
-        closed. For any thread, as are `best` and `info`.
+        closed. For any thread, as is `info`.
         """
         name, number = place_of(run_id)
         link = self._links.get(name)
         return link.connection.follow(number, series, on_news, most=most) if link else None
-
-    def best(self, run_id: str) -> Mapping[str, BestFigure]:
-        """Return the best value of each validation metric of a run of another machine."""
-        found = self.info(run_id)
-        return found.best if found else {}
 
     def info(self, run_id: str) -> RunInfo | None:
         """Return the newest known state of a run of another machine; None: it is not listed."""

@@ -112,6 +112,24 @@ def test_a_run_is_followed_from_where_the_last_news_ended(engine: Engine, run: R
     assert not later.story
 
 
+def test_curves_that_are_compared_are_read_from_where_they_were_read_to(
+    engine: Engine, run: RecordedRun
+) -> None:
+    run.add_points("validation/loss", [1, 2])
+    run.add_points("device/cpu:0/load", [1])
+    found = engine.read_curves(run.id, 100)
+    assert [(each.series, each.replaces) for each in found.curves] == [("validation/loss", True)]
+    assert found.best is not None
+    assert found.best.keys() == {"validation/loss"}
+    assert found.events
+    run.add_points("validation/loss", [3])
+    later = engine.read_curves(run.id, 100, found.cursor)
+    (curve,) = later.curves
+    assert (list(curve.points.step), curve.replaces, list(later.events)) == ([3], False, [])
+    again = engine.read_curves(run.id, 100, b"of another version")
+    assert len(again.curves[0].points.step) == 3
+
+
 def test_the_runs_of_the_list_come_once_and_again_when_they_change(
     engine: Engine, run: RecordedRun
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.interface.encoding import decode_answer, methods
+from engine.interface.run_curves import SentCurves
 from engine.interface.run_news import (
     UNREADABLE,
     SentNews,
@@ -34,6 +35,13 @@ from tests.support.sentences import sentence
 def test_news_without_sense_raise_nothing_else(nonsense: SentNews) -> None:
     with contextlib.suppress(*UNREADABLE):
         decode_answer(methods()["follow"], encode(nonsense), "gpus")
+
+
+@sixty_examples
+@given(values_of(SentCurves))
+def test_curves_without_sense_raise_nothing_else(nonsense: SentCurves) -> None:
+    with contextlib.suppress(*UNREADABLE):
+        decode_answer(methods()["read_curves"], encode(nonsense), "gpus")
 
 
 @sixty_examples

@@ -14,9 +14,9 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.client import get_run
+from engine.interface.run_curves import is_compared
 from engine.runs.run_index import RunIndex
 from engine.runs.store.stored_points import StoredPoints
-from gui.bridge.curves.curve_reader import is_compared
 from gui.compare.comparison_plots import RunGroup, comparison_style
 from gui.compare.differences import figure_rows
 from gui.plots.data.x_axis import XKind, XScale

@@ -1,91 +1,70 @@
-"""The curves of a run of another machine in the comparison."""
+"""The curves of the compared runs: what is read of each, and when it is asked for again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-import numpy as np
 import pytest
-from msgspec.structs import replace
+from pytestqt.qtbot import QtBot
 
-from engine.runs.run_follower import RunNews
-from engine.runs.run_info import RunInfo, get_run
-from engine.runs.run_state import RunState
-from engine.runs.store.store_follower import CurveUpdate
-from engine.runs.store.stored_points import StoredPoints
-from gui.bridge.curves.curve_reader import CurveNews, RemoteCurveReader
+from engine.interface.engine import Engine
+from engine.interface.values import NoAnswer, NotConnected
+from gui.bridge.background import Background
+from gui.bridge.curves.curve_reader import CurveBatch, CurveNews, CurveReader
 from tests.support.recorded_runs import RecordedRun
 
 
-def points(*steps: int) -> StoredPoints:
-    values = np.array(steps, np.float64)
-    return StoredPoints(values, values, values, len(steps))
-
-
-class Followed:
-    """Stands in for the machines of the window, and for the run that is followed."""
-
-    def __init__(self, info: RunInfo) -> None:
-        self.state = info
-        self.tell: Callable[[RunNews], None] = lambda news: None
-        self.followed, self.shown = 0, ()
-        self.is_followed = False
-        self.most = 0
-
-    def follow(self, run_id: str, series: Sequence[str], tell: Any, most: int) -> Followed:
-        self.followed, self.tell, self.is_followed = self.followed + 1, tell, True
-        self.most = most
-        return self
-
-    def close(self) -> None:
-        self.is_followed = False
-
-    def show(self, series: Sequence[str], most: int) -> None:
-        self.shown = tuple(series)
-
-    def is_connected(self, name: str) -> bool:
-        return True
-
-    def best(self, run_id: str) -> dict[str, Any]:
-        return {}
-
-    def info(self, run_id: str) -> RunInfo:
-        return self.state
+@pytest.fixture
+def run() -> RecordedRun:
+    run = RecordedRun()
+    run.begin()
+    run.add_points("train/loss", range(3))
+    return run
 
 
 @pytest.fixture
-def machines() -> Followed:
-    run = RecordedRun()
-    run.begin()
+def background(qapp: object) -> Background:
+    return Background()
+
+
+def refuse(background: Background, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def engine_of(run_id: str) -> tuple[Engine, str]:
+        raise error
+
+    monkeypatch.setattr(background.machines, "engine_of", engine_of)
+
+
+def test_a_run_is_read_once_and_then_what_is_new(background: Background, run: RecordedRun) -> None:
+    reader = CurveReader(background.machines, run.id)
+    (curve,) = reader.read(100).curves
+    assert (curve.series, curve.replaces, len(curve.points.step)) == ("train/loss", True, 3)
+    run.add_points("train/loss", [3])
+    run.add_points("rank/0/step_time", [3])
+    (curve,) = reader.read(100).curves
+    assert (curve.replaces, list(curve.points.step)) == (False, [3])
+    assert not reader.read(100).curves
     run.store.close()
-    return Followed(get_run(run.id)._replace(state=RunState.FINISHED))
 
 
-def test_a_run_that_is_over_is_read_whole_and_watched_no_more(machines: Followed) -> None:
-    reader = RemoteCurveReader(machines, "gpus:1")  # type: ignore[arg-type]
-    reader.begin(100)
-    machines.tell(RunNews(info=machines.state, series=("train/loss", "rank/1/x", "validation/a")))
-    assert machines.shown == ("train/loss", "validation/a")
-    machines.tell(RunNews(curves=[CurveUpdate("train/loss", points(1), True)]))
-    machines.tell(RunNews(curves=[CurveUpdate("validation/a", points(2), True)]))
-    assert [each.series for each in reader.read(100).curves] == ["train/loss", "validation/a"]
-    assert not machines.is_followed
-    assert reader.read(100) == CurveNews("gpus:1")
-    assert machines.followed == 1
-    resumed = replace(machines.state.status, attempt=machines.state.status.attempt + 1)
-    machines.state = machines.state._replace(state=RunState.RUNNING, status=resumed)
-    reader.begin(100)
-    assert (machines.followed, machines.is_followed) == (2, True)
+def test_a_machine_that_is_not_connected_now_is_asked_again(
+    background: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = CurveReader(background.machines, "gpus:1")
+    refuse(background, NotConnected("gpus: There is no connection."), monkeypatch)
+    assert reader.read(100) == CurveNews("gpus:1", is_late=True)
+    refuse(background, NoAnswer("gpus is not connected."), monkeypatch)
+    assert reader.read(100).trouble.endswith("cannot be read: gpus is not connected.")
 
 
-def test_an_active_run_stays_watched(machines: Followed) -> None:
-    machines.state = machines.state._replace(state=RunState.RUNNING)
-    reader = RemoteCurveReader(machines, "gpus:1")  # type: ignore[arg-type]
-    reader.begin(100)
-    machines.tell(RunNews(info=machines.state, series=("train/loss",)))
-    machines.tell(RunNews(curves=[CurveUpdate("train/loss", points(1), True)]))
-    assert len(reader.read(100).curves) == 1
-    assert machines.is_followed
-    reader.close()
-    assert not machines.is_followed
+def test_what_was_read_of_a_run_that_is_compared_no_more_is_not_told(
+    background: Background, record: Callable[[], RecordedRun], qtbot: QtBot
+) -> None:
+    batch = CurveBatch(background)
+    for _ in range(2):
+        record().begin()
+    batch.follow(["1", "2"])
+    with qtbot.waitSignal(batch.news) as told:
+        batch.read(["1", "2"])
+        batch.follow(["2"])
+    assert [each.run_id for each in told.args[0]] == ["2"]
+    background.finish()

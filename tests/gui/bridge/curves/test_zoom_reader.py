@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
 
+from engine.interface.engine import Engine
+from engine.interface.local_engine import LocalEngine
+from engine.remote.remote_engine import remote_engine
 from engine.runs.store.stored_points import StoredPoints
 from gui.bridge.background import Background
-from gui.bridge.curves.zoom_reader import MAX_POINTS, MAX_POINTS_ELSEWHERE, ZoomReader
+from gui.bridge.curves.zoom_reader import ZoomReader
 
 NOTHING = StoredPoints(np.empty(0), np.empty(0), np.empty(0), 0)
 
@@ -33,18 +36,20 @@ class Reads(Background):
 def reads(qapp: object, monkeypatch: pytest.MonkeyPatch) -> Reads:
     found = Reads()
 
-    class Engine:
-        def __init__(self, machine: str) -> None:
-            self.machine = machine
+    def read_window(run: str, series: str, first: float, last: float, most: int) -> StoredPoints:
+        assert run == "1"
+        found.asked.append((first, last, most))
+        return NOTHING
 
-        def read_window(
-            self, run: str, series: str, first: float, last: float, most: int
-        ) -> StoredPoints:
-            assert run == "1"
-            found.asked.append((first, last, most))
-            return NOTHING
+    def engine(name: str) -> Engine:
+        def call(_: object, given: Mapping[str, Any]) -> StoredPoints:
+            return read_window(*given.values())
 
-    monkeypatch.setattr(found.machines, "engine", Engine)
+        return remote_engine(name, call) if name else here
+
+    here = LocalEngine()
+    monkeypatch.setattr(here, "read_window", read_window)
+    monkeypatch.setattr(found.machines, "engine", engine)
     return found
 
 
@@ -53,12 +58,12 @@ def test_a_view_that_follows_a_run_elsewhere_reads_only_when_it_has_moved(reads:
     reader.watch("gpus:1")
     for last in range(1000, 1100, 10):
         reader.request("train/loss", 0.0, float(last))
-    assert reads.asked == [(0.0, 1000.0, MAX_POINTS_ELSEWHERE)]
+    assert reads.asked == [(0.0, 1000.0, 4000)]
     reader.request("train/loss", 0.0, 1100.0)
     reader.request("validation/loss", 0.0, 1100.0)
     assert len(reads.asked) == 3
     reader.request("train/loss", 500.0, 600.0)
-    assert reads.asked[-1] == (500.0, 600.0, MAX_POINTS_ELSEWHERE)
+    assert reads.asked[-1] == (500.0, 600.0, 4000)
 
 
 def test_of_this_machine_every_range_is_read(reads: Reads) -> None:
@@ -66,7 +71,7 @@ def test_of_this_machine_every_range_is_read(reads: Reads) -> None:
     reader.watch("1")
     for last in (1000.0, 1010.0):
         reader.request("train/loss", 0.0, last)
-    assert reads.asked == [(0.0, 1000.0, MAX_POINTS), (0.0, 1010.0, MAX_POINTS)]
+    assert reads.asked == [(0.0, 1000.0, 64_000), (0.0, 1010.0, 64_000)]
 
 
 def test_a_run_that_was_deleted_meanwhile_is_told(qtbot: QtBot) -> None:
