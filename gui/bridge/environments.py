@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.environments import creation, needs, registry
+from engine.environments import needs
 from engine.environments.creation import CreationFailed, Stage
 from engine.environments.needs import FRAMEWORKS, ON_GPUS, TITLES
 from engine.environments.registry import CannotChange, Environment
@@ -50,36 +50,16 @@ class Choice(NamedTuple):
     """Such as `tensorflow-gpu · Python 3.12.4`."""
 
 
-def choices(chosen: str) -> tuple[list[Choice], str]:
-    """Return Traindeck's own Python, the named environments, and the Python `chosen` if it is none
-    of them; and a sentence if the list cannot be read."""
+def choices(machine: str, found: Sequence[Environment], chosen: str) -> list[Choice]:
+    """Return Traindeck's own Python on a machine (empty: this one), the environments that were
+    `found` there, and the Python `chosen` if it is none of them."""
     version = ".".join(map(str, sys.version_info[:3]))
-    found = {"": Choice("", f"Traindeck's own · Python {version}")}
-    problem = ""
-    try:
-        for each in registry.environments():
-            found[each.python] = Choice(each.python, _title(each))
-    except OSError as error:
-        problem = f"{str(error)[:1].upper()}{str(error)[1:]}."
-    found.setdefault(chosen, Choice(chosen, chosen))
-    return list(found.values()), problem
-
-
-def choices_there(machine: str, found: Sequence[Environment], chosen: str) -> list[Choice]:
-    """Return the same for another machine, which has `found` these environments."""
-    listed = {"": Choice("", f"Traindeck's own on {machine}")}
+    own = f"Traindeck's own on {machine}" if machine else f"Traindeck's own · Python {version}"
+    listed = {"": Choice("", own)}
     for each in found:
         listed[each.python] = Choice(each.python, _title(each))
     listed.setdefault(chosen, Choice(chosen, chosen))
     return list(listed.values())
-
-
-def default_for(framework: str) -> str:
-    """Return the Python that trains recipes of `framework`; empty: the one of Traindeck."""
-    try:
-        return registry.default_interpreter(framework)
-    except OSError:
-        return ""  # `choices` says why
 
 
 def package_of(strategy: Strategy) -> str:
@@ -95,16 +75,6 @@ def framework_title(framework: str) -> str:
 def requirement_of(framework: str) -> str:
     """Return what is installed into a new environment for `framework` on GPUs."""
     return ON_GPUS.get(framework) or FRAMEWORKS[framework][0]
-
-
-def suggested_name(framework: str, found: Sequence[Environment] | None = None) -> str:
-    """Return a free name for a new environment. `found`: those of another machine."""
-    try:
-        return creation.suggested_name(
-            framework, registry.environments() if found is None else found
-        )
-    except OSError:
-        return framework
 
 
 class WorkerChecks:

@@ -1,4 +1,4 @@
-"""The Pythons of the other machines, for the form, and why one cannot train there."""
+"""The Pythons of the machine of the form, and why one of another machine cannot train."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from PySide6.QtCore import QObject, Signal
 
 from engine.client import CannotStart
+from engine.environments import registry
 from engine.environments.registry import Environment
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
@@ -34,7 +35,8 @@ class _Listed(NamedTuple):
 
 
 class EnvironmentsThere(QObject):
-    """Asks each machine when it is connected, so that its list is known when it is chosen."""
+    """Asks each machine when it is connected, so that its list is known when it is chosen; the list
+    of this machine is a file, which is read at once."""
 
     listed = Signal()
     """The list of the chosen machine is another one, or there is a reason why there is none."""
@@ -47,7 +49,7 @@ class EnvironmentsThere(QObject):
         super().__init__(parent)
         self._background = background or Background(self)
         self.machine = ""
-        """Empty: this machine, which is not asked."""
+        """Empty: this machine."""
 
         self._lists: dict[str, _Listed] = {}
         self._numbers: dict[str, int] = {}
@@ -70,18 +72,21 @@ class EnvironmentsThere(QObject):
 
     @property
     def environments(self) -> list[Environment] | None:
-        """Those that the chosen machine has named; None: it has not answered yet."""
-        known = self._lists.get(self.machine)
+        """Those of the chosen machine; None: it has not answered yet."""
+        known = self._known()
         return None if known is None else known.environments
 
     @property
     def problem(self) -> str:
         """Why they are not known, in a sentence."""
-        known = self._lists.get(self.machine)
+        known = self._known()
         return "" if known is None else known.problem
 
+    def _known(self) -> _Listed | None:
+        return self._lists.get(self.machine) if self.machine else _listed_here()
+
     def follow(self, machine: str) -> None:
-        """Choose another machine; empty: none."""
+        """Choose a machine; empty: this one."""
         self.machine, self._found = machine, {}
         self.ask()
 
@@ -122,7 +127,8 @@ class EnvironmentsThere(QObject):
         background.run(work, take, fail)
 
     def default_for(self, framework: str) -> str:
-        """Return the Python that trains recipes of `framework` there; empty: Traindeck's own."""
+        """Return the Python that trains recipes of `framework` on the chosen machine; empty:
+        Traindeck's own."""
         found = self.environments or ()
         return next((each.python for each in found if framework in each.default_for), "")
 
@@ -175,3 +181,10 @@ class EnvironmentsThere(QObject):
         elif machine not in self._connected:
             self._connected.add(machine)
             self.ask_of(machine)
+
+
+def _listed_here() -> _Listed:
+    try:
+        return _Listed(registry.environments())
+    except OSError as error:
+        return _Listed([], f"{str(error)[:1].upper()}{str(error)[1:]}.")

@@ -10,14 +10,13 @@ from engine.spec import catalog
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import problems
-from gui.bridge.environments import default_for
 
 
 def race_entrants(
     spec: RunSpec,
     recipe: RecipeInfo,
     known_gpus: Collection[str],
-    default_python: Callable[[str], str] = default_for,
+    default_python: Callable[[str], str],
     *,
     all_strategies: bool,
     batch_sizes: Sequence[int] = (),

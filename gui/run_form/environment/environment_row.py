@@ -14,16 +14,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.environments.creation import Stage
+from engine.environments.creation import Stage, suggested_name
 from engine.environments.registry import Environment
 from gui.bridge.environments import (
     EnvironmentMaker,
     choices,
-    choices_there,
-    default_for,
     folder_of,
     framework_title,
-    suggested_name,
 )
 from gui.bridge.files.script_files import interpreter_in
 from gui.bridge.machines.environments_there import EnvironmentsThere
@@ -44,7 +41,7 @@ class EnvironmentRow(QWidget):
     """A sentence for the status bar."""
 
     def __init__(self, there: EnvironmentsThere, parent: QWidget | None = None) -> None:
-        """`there`: those of the other machine that is chosen, if one is."""
+        """`there`: those of the chosen machine."""
         super().__init__(parent)
         self._there = there
         self.label = Label("P&ython")
@@ -99,10 +96,8 @@ class EnvironmentRow(QWidget):
         return self.default_python(self._framework)
 
     def default_python(self, framework: str) -> str:
-        """Return the Python that trains recipes of `framework` on the chosen machine; empty: the
-        one of Traindeck."""
-        there = self._there
-        return (there.default_for if there.machine else default_for)(framework)
+        """See `EnvironmentsThere.default_for`."""
+        return self._there.default_for(framework)
 
     def is_listed(self, interpreter: str) -> bool:
         """Whether the machine that is chosen has named this Python, or it is chosen."""
@@ -137,11 +132,7 @@ class EnvironmentRow(QWidget):
     def refresh(self) -> None:
         """List the environments as they are now."""
         chosen, there = self.interpreter(), self._there
-        if there.machine:
-            found = choices_there(there.machine, there.environments or (), chosen)
-            problem = there.problem
-        else:
-            found, problem = choices(chosen)
+        found, problem = choices(there.machine, there.environments or (), chosen), there.problem
         self.note.set_note(f"⚠ {problem}" if problem else "")
         self._listed = [each.interpreter for each in found]
         self.combo.clear()
@@ -167,7 +158,7 @@ class EnvironmentRow(QWidget):
         """Offer to make an environment in which TensorFlow uses GPUs, on a machine that has named
         those that it has."""
         self.offer.setText(f"Make an environment for {framework_title(self._framework)} on GPUs…")
-        is_known = not self._there.machine or self._there.environments is not None
+        is_known = self._there.environments is not None
         self.offer.setVisible(is_shown and is_known and not self.maker.is_making)
 
     def make(self) -> None:
@@ -177,8 +168,7 @@ class EnvironmentRow(QWidget):
         if not self.maker.is_making:
             if self._dialog is not None:
                 self._dialog.deleteLater()
-            found = there.environments or () if there.machine else None
-            name = suggested_name(self._framework, found)
+            name = suggested_name(self._framework, there.environments or ())
             self._dialog = MakingDialog(
                 self.maker, self._framework, name, self.window(), there.machine
             )
@@ -252,8 +242,7 @@ class EnvironmentRow(QWidget):
         machine = self.maker.machine
         if machine == self._there.machine:
             self._chosen[self._framework] = environment.python
-        if machine:
-            self._there.ask_of(machine)
+        self._there.ask_of(machine)
         self.refresh()
         said = [f"The environment {self._place()} is made."]
         wanted = self.maker.default_for

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLineEdit, QVBoxLayout, 
 
 from engine.environments.registry import Environment as KnownEnvironment
 from engine.spec.field_info import FieldInfo, Setting
-from gui.bridge.environments import choices_there
+from gui.bridge.environments import choices
 from gui.bridge.files.script_files import Environment, environment_of, environments, interpreter_in
 from gui.widgets.entry_fields import Combo, Editor, Field
 from gui.widgets.icon_button import IconButton
@@ -114,8 +114,8 @@ class InterpreterChoice(Combo):
 
     def _list(self, before: str) -> None:
         if self._machine:
-            choices = choices_there(self._machine, self._found_there, before)
-            found = [Environment(*each) for each in choices]
+            listed = choices(self._machine, self._found_there, before)
+            found = [Environment(*each) for each in listed]
         else:
             found = environments(self._script) if self._script else []
             if before and all(each.interpreter != before for each in found):
