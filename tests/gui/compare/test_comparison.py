@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.client import get_run
 from engine.interface.run_curves import is_compared
+from engine.interface.values import NotConnected
 from engine.runs.run_index import RunIndex
 from engine.runs.store.stored_points import StoredPoints
 from gui.compare.comparison_plots import RunGroup, comparison_style
@@ -311,3 +312,17 @@ def test_zoom_points_are_read_in_the_background(view: View, qtbot: QtBot) -> Non
     curve.set_zoom_points = found.append  # type: ignore[method-assign]
     qtbot.waitUntil(lambda: bool(found))
     assert list(found[0].step) == [10.0, 20.0, 30.0]
+
+
+def test_a_run_whose_machine_was_not_connected_is_read_when_it_is(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def engine_of(run_id: str) -> Any:
+        raise NotConnected("gpus: There is no connection.")
+
+    record_epochs("finished", (0.5, 0.4))
+    with monkeypatch.context() as broken:
+        broken.setattr(view.comparison._background.machines, "engine_of", engine_of)
+        view.compare("1")
+        assert not view.comparison.plots.plots()
+    assert set(curves(view, "Val loss")) == {"1"}
