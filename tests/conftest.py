@@ -175,16 +175,6 @@ def qtbot(qapp: QApplication, request: pytest.FixtureRequest) -> QtBot:
     return PatientBot(request)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def windows_end_with_their_module() -> Iterator[None]:
-    """A change of theme dresses every widget there is: all later tests would pay for these."""
-    yield
-    if "PySide6.QtWidgets" in sys.modules:
-        from tests.support.windows import end_windows
-
-        end_windows()
-
-
 @pytest.fixture(autouse=True)
 def all_gpus_are_given(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made-up GPUs are not those that a shell or a job may have limited; real ones are."""

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, Qt
+from PySide6.QtGui import QPalette
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.spec.run_spec import RunSpec
@@ -26,7 +27,6 @@ from gui.bridge.telemetry_reader import TelemetryReader
 from gui.style.theme import ThemeController
 from tests.support.device_states import cpu
 from tests.support.recorded_runs import RecordedRun
-from tests.support.windows import end_menus
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
 
@@ -46,6 +46,7 @@ def window_of_module(home: Path, *devices: DeviceSnapshot) -> Iterator[AppContro
         controller.window.close()
         controller.shut_down()
         controller.window.deleteLater()
+    end_windows()
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +76,23 @@ def windows_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[None
     if QApplication.keyboardModifiers() != Qt.KeyboardModifier.NoModifier:
         QTest.keyClick(QWidget(), Qt.Key.Key_Escape)  # Ctrl is no longer held, for the next test
     if "opened" not in request.fixturenames:
-        end_menus()
+        end_windows()
+
+
+def end_windows() -> None:
+    """Delete what is to be deleted, and forget the theme.
+
+    A change of theme dresses every widget there is, so the tests would grow slower and slower. The
+    menus of pyqtgraph's plots have no parent that deletes them.
+    """
+    app = QCoreApplication.instance()
+    for widget in QApplication.topLevelWidgets():
+        if isinstance(widget, QMenu):
+            widget.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    if isinstance(app, QApplication) and app.styleSheet():
+        app.setStyleSheet("")  # the theme of this test is not the next one's
+        app.setPalette(QPalette())
 
 
 @pytest.fixture(autouse=True)
