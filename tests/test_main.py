@@ -94,10 +94,10 @@ def test_the_command_line_logs_into_the_data_folder_when_asked(traindeck_home: P
     assert "exits with code 0" in text
 
 
-def test_a_data_folder_that_cannot_be_written_does_not_stop_a_command(
+def test_a_log_that_cannot_be_written_does_not_stop_a_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path / "file"))
+    (tmp_path / "logs").write_text("")
+    monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path))
     assert main(["runs", "--log-level", "debug"]) == 0
     assert capsys.readouterr().err.startswith("No log is written: ")

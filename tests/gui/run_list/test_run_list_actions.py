@@ -174,7 +174,7 @@ def test_restorable_runs_are_restored_and_the_rest_is_reported(room: Room, qtbot
     with qtbot.waitSignal(room.actions.failed) as said:
         room.panel.undo_bar.undo.click()
     assert said.args == [sentence("run-is-not-in-trash-any")]
-    assert room.listed() == ["2", "1"]
+    assert room.listed() == ["3", "1"]
 
 
 def test_notes_on_a_missing_run_are_refused_with_a_sentence(room: Room, qtbot: QtBot) -> None:

@@ -95,7 +95,7 @@ def test_the_details_have_the_command_and_no_secret(bar: ScriptBar, run: RunInfo
     text = shown(dialog)
     for part in (
         "python train.py --lr 0.1", str(Path(run.spec.recipe).parent), "WANDB_MODE=offline",
-        "WANDB_API_KEY: not stored", "wandb <b>is</b> watched.", "Ctrl-C",
+        "WANDB_API_KEY: its value is not stored", "wandb <b>is</b> watched.", "Ctrl-C",
     ):  # fmt: skip
         assert part in text
     assert "very secret" not in text
