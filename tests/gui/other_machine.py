@@ -44,6 +44,7 @@ def as_before(app: AppController, qtbot: QtBot) -> Iterator[None]:
         machines.remove("gpus")
     app.machines.read_again()
     delete_folder(paths.home() / "runs")
+    (paths.home() / "last-run").unlink(missing_ok=True)
     app.form.heading.kind.recipe.setChecked(True)
     app.form.environment.combo.setCurrentIndex(0)
     app.form.load(SPEC)

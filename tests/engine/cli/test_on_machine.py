@@ -313,7 +313,7 @@ def test_files_of_this_machine_are_imported_there(
     assert json.loads(capfd.readouterr().out) == {"runs": ["1"], "points": 2, "remarks": []}
     assert run_info.runs() == [], "nothing was imported here"
     (folder / "c.csv").write_text("step,loss\nx,y\n")
-    assert main(["import", str(folder), "--on", HOST]) == 2
+    assert main(["import", str(folder / "c.csv"), "--on", HOST]) == 2
     assert f"{folder}/c.csv" in capfd.readouterr().err, "the file is called as it is here"
     assert not list(temporary.iterdir())
     monkeypatch.setenv("TRAINDECK_HOME", str(there))

@@ -71,7 +71,7 @@ def test_each_card_of_the_driver_has_a_line_also_a_lost_a_divided_and_a_withheld
     assert found["GPU 4"].ok is None
     assert "withholds it" in found["GPU 4"].sentence
     slices = [f"MIG-{divided}-{index}" for index in range(2)]
-    assert examination.given.uuids == (FIRST, *slices, shared)
+    assert examination.given.uuids == (FIRST, *slices, "GPU-6")
 
 
 @pytest.mark.parametrize(
