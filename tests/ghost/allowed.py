@@ -23,7 +23,8 @@ def _has_unfused_optimizer(trial: Trial) -> bool:
 
 
 def _curves(trial: Trial) -> int:
-    return 2 if trial.clip_norm or trial.fields.get("on_nan") == "skip" else 1
+    has_norm = bool(trial.clip_norm) or trial.fields.get("on_nan") == "skip"
+    return 1 + has_norm + (trial.precision == "fp16")  # its updates that were left out
 
 
 def _has_outputs(trial: Trial) -> bool:
