@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -352,6 +353,31 @@ def resume_as_new(
         shutil.rmtree(folder, ignore_errors=True)
         raise _unwritable(error) from error
     return folder.name
+
+
+def start_replay(folder: Path, saved: Path | None, attempt: int, spec: RunSpec) -> str:
+    """Train again in this data folder what a run did after its checkpoint `saved`; return the id.
+
+    `folder`: of the run, which may be in another data folder; it does not change, and may train.
+    `saved`: None: from the beginning. `attempt`: the one whose copy of the recipe is trained, with
+    the settings `spec`. Raises CannotStart, OSError, sqlite3.Error, CheckpointDamaged.
+    """
+    if saved is None:
+        with tempfile.TemporaryDirectory() as copied:
+            recipe_copy.copy_of_attempt_to(folder, Path(copied), attempt)
+            has_copy = recipe_copy.has_copy(Path(copied))
+            return start(spec, copied_in=Path(copied) if has_copy else None)
+    checkpoint_files.verify(saved)
+    new = copy_run(folder, saved, attempt)
+    recipe = recipe_copy.recipe_of_run(new, spec)
+    if found := check(spec, recipe):
+        raise CannotStart(found)
+    how = _Resumption(
+        new / checkpoint_files.FOLDER / saved.name, spec, recipe, RecipeVersion.AS_IT_WAS, "",
+        saved.name, {},
+    )  # fmt: skip
+    _start_attempt(get_run(new.name), how)
+    return new.name
 
 
 def resume_meaning(info: RunInfo, spec: RunSpec | None = None) -> str:

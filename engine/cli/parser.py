@@ -225,6 +225,14 @@ def _add_runs(add: _Add, json: Parser, there: Parser, run: Parser) -> None:
     stop = add("stop", "active_run:stop", "save, then end a run", run, there)
     stop.add_argument("--now", action="store_true", help="end it at once, without saving")
     add("checkpoint", "active_run:checkpoint", "save a checkpoint now", run, there)
+    about = "train a step of a run again, and say whether it is the same"
+    replayed = add("replay", "planning.replay:replay", about, run, json, there)
+    replayed.add_argument(
+        "--step",
+        metavar="N",
+        default="auto",
+        help="its number, or 'auto': the one that looks wrong (default: auto)",
+    )
     about = "list the checkpoints, or copy one"
     copied = add("checkpoints", "checkpoints:checkpoints", about, run, json, there)
     copied.add_argument(

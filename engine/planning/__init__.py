@@ -1,1 +1,1 @@
-"""What is measured before a run, in short runs by real workers, and what follows from it."""
+"""What is measured before a run, and steps of a run that are trained again."""

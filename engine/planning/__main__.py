@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable
@@ -18,7 +19,7 @@ import msgspec
 
 from engine.client import CannotStart
 from engine.doctor.examination import Pythons
-from engine.planning import preflight, race, recipe_check, strategy_trials
+from engine.planning import preflight, race, recipe_check, replay, strategy_trials
 from engine.planning.device_claim import DevicesInUse
 from engine.planning.memory import batch_search, memory_estimate
 from engine.planning.requests import (
@@ -28,12 +29,14 @@ from engine.planning.requests import (
     AskMemory,
     AskPreflight,
     AskRace,
+    AskReplay,
     AskTrials,
     Refusal,
     Request,
 )
 from engine.planning.results import News, Result
 from engine.processes.process import END_SIGNALS
+from engine.runs.run_info import NoSuchRun
 from engine.spec.catalog import UnknownName
 from engine.system.cancelled import Cancelled
 
@@ -59,10 +62,14 @@ def main() -> int:
     threading.Thread(target=_watch_input, args=(is_ending,), daemon=True).start()
     try:
         tell(_result(request, tell, is_ending.is_set))
-    except (race.CannotRace, DevicesInUse, CannotStart, UnknownName) as error:
+    except (
+        race.CannotRace, replay.CannotReplay, DevicesInUse, CannotStart, NoSuchRun, UnknownName,
+    ) as error:  # fmt: skip
         tell(Refusal(str(error)))
     except Cancelled:  # a prediction needs all its runs
         tell(Refusal("It was stopped."))
+    except sqlite3.Error as error:
+        tell(Refusal(f"The run cannot be read: {error}."))
     except OSError as error:
         tell(Refusal(f"Nothing can be measured: {error}."))
     return 0
@@ -89,6 +96,8 @@ def _result(
             return batch_search.search(spec, limit_mib, tell, is_cancelled)
         case AskCheck(spec, seconds):
             return recipe_check.check_recipe(spec, seconds, is_cancelled)
+        case AskReplay(run, step):
+            return replay.replay(run, step, tell, is_cancelled)
         case AskTrials(gpus, torch, tensorflow):
             pythons = Pythons(torch, tensorflow)
             return strategy_trials.try_strategies(gpus, pythons, tell, is_cancelled)

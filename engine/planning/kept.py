@@ -20,6 +20,7 @@ from engine.planning.results import (
     MemoryEstimate,
     Preflight,
     Race,
+    Replay,
     Result,
     StrategyTrials,
 )
@@ -179,6 +180,8 @@ def summary(result: Result) -> str:
             return result.text or result.problem
         case CheckResult():
             return result.problem
+        case Replay():
+            return result.sentence
         case StrategyTrials(trials):
             failed = sum(each.check.ok is False for each in trials)
             return f"{len(trials)} trials of strategies, of which {failed} failed."

@@ -68,7 +68,17 @@ class AskTrials(msgspec.Struct, frozen=True, tag="trials"):
     machine: str = ""
 
 
-Request = AskRace | AskPreflight | AskMemory | AskBatch | AskCheck | AskTrials
+class AskReplay(msgspec.Struct, frozen=True, tag="replay"):
+    """Train a step of a run again, with those since the checkpoint before it."""
+
+    run: str
+    step: int = 0
+    """0: the one that looks wrong."""
+
+    machine: str = ""
+
+
+Request = AskReplay | AskRace | AskPreflight | AskMemory | AskBatch | AskCheck | AskTrials
 
 
 def specs_of(request: Request) -> tuple[RunSpec, ...]:
@@ -76,7 +86,7 @@ def specs_of(request: Request) -> tuple[RunSpec, ...]:
     match request:
         case AskRace(entrants=entrants):
             return entrants
-        case AskTrials():
+        case AskTrials() | AskReplay():
             return ()
         case _:
             return (request.spec,)
@@ -87,7 +97,7 @@ def about(request: Request, change: Callable[[RunSpec], RunSpec]) -> Request:
     match request:
         case AskRace(entrants=entrants):
             return replace(request, entrants=tuple(map(change, entrants)))
-        case AskTrials():
+        case AskTrials() | AskReplay():
             return request
         case _:
             return replace(request, spec=change(request.spec))

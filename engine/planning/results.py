@@ -222,7 +222,53 @@ class StrategyTrials(msgspec.Struct, frozen=True, tag="trials"):
     trials: tuple[StrategyTrial, ...]
 
 
-Result = Race | Preflight | MemoryEstimate | BatchSearch | CheckResult | StrategyTrials
+class Difference(msgspec.Struct, frozen=True):
+    """The first value of a replay that is not the recorded one."""
+
+    step: int
+    series: str
+    """Such as `loss`."""
+
+    recorded: str
+    """As Python writes the number; JSON has none for NaN and infinity."""
+
+    replayed: str
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True, tag="replay"):
+    """A step of a run that was trained again, with those since the checkpoint before it."""
+
+    run: str
+    step: int
+    begin: int
+    """The step after which the replay began."""
+
+    checkpoint: str
+    """Its name; empty: the replay began with the run."""
+
+    equal: int
+    """Steps whose values all are equal bit for bit."""
+
+    difference: Difference | None = None
+    reasons: tuple[str, ...] = ()
+    """Why there may be a difference, a sentence each."""
+
+    seconds: float = 0.0
+
+    @property
+    def sentence(self) -> str:
+        """How the replayed steps compare with the recorded ones."""
+        steps = self.step - self.begin
+        text = f"{self.equal:,} of {steps:,} step{'s' * (steps != 1)} are equal bit for bit"
+        if (found := self.difference) is None:
+            return f"{text}."
+        return (
+            f"{text}. The first difference is in {found.series} at step {found.step:,}: "
+            f"{found.recorded} was recorded, {found.replayed} was replayed."
+        )
+
+
+Result = Replay | Race | Preflight | MemoryEstimate | BatchSearch | CheckResult | StrategyTrials
 
 
 class Doing(msgspec.Struct, frozen=True, tag="doing"):

@@ -70,7 +70,7 @@ _NOT_SCARCE = "This machine had memory left."
 
 _CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS")
 
-_WITHOUT_TRACES = {
+WITHOUT_TRACES = {
     "max_restarts": 0,
     "on_disk_full": "stop",
     "on_oom": "stop",
@@ -182,6 +182,8 @@ def short_run(
     training_seconds: float = math.inf,
     measuring_seconds: float = 0.0,
     is_cancelled: Callable[[], bool] = lambda: False,
+    progress: Callable[[int], None] = lambda step: None,
+    start: Callable[[RunSpec], str] = lambda spec: client.start(spec),
 ) -> ShortRun:
     """Train `steps` optimizer steps with `spec` and return what was measured.
 
@@ -189,19 +191,20 @@ def short_run(
     if there are `measuring_seconds`, its ranks then measure (`engine.training.measuring`), and no
     other short run may be started meanwhile. The caller gives it a data folder
     (`own_data_folder`). A run that takes longer than `seconds` is ended, and what it showed
-    until then counts if it did a step. Raises Cancelled, after the workers were told to end.
+    until then counts if it did a step. `progress` gets the step now and then; `start` starts the
+    run and returns its id. Raises Cancelled, after the workers were told to end.
     """
-    asked = msgspec.structs.replace(spec, steps=steps or spec.steps, **_WITHOUT_TRACES)
+    asked = msgspec.structs.replace(spec, steps=steps or spec.steps, **WITHOUT_TRACES)
     if math.isfinite(training_seconds):  # it measures after it was asked to stop
         asked = msgspec.structs.replace(asked, stop_seconds=max(1.0, seconds))
     begun, clock = time.time(), time.monotonic()
     watch = MemoryWatch()
     try:
         with _asked_to_measure(measuring_seconds):
-            run_id = client.start(asked)
+            run_id = start(asked)
     except client.CannotStart as error:
         return ShortRun(spec=spec, problem=str(error))
-    late = _wait(run_id, clock + seconds, training_seconds, watch, is_cancelled)
+    late = _wait(run_id, clock + seconds, training_seconds, watch, is_cancelled, progress)
     run, was_scarce = client.get_run(run_id), watch.was_scarce
     return _figures(run, spec, begun, time.monotonic() - clock, late, was_scarce=was_scarce)
 
@@ -233,6 +236,7 @@ def _wait(
     training_seconds: float,
     watch: MemoryWatch,
     is_cancelled: Callable[[], bool],
+    progress: Callable[[int], None],
 ) -> _Late | None:
     """Wait for the end of a run. Return what is known of one that was ended because it was late.
 
@@ -254,6 +258,7 @@ def _wait(
             _send(run_id, Stop(now=True))
         if run.status.step:
             stepped = min(stepped, now)
+            progress(run.status.step)
         if not has_trained and now > stepped + training_seconds:
             has_trained = True
             _send(run_id, Stop())

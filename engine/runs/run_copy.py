@@ -24,11 +24,12 @@ from engine.spec import recipe_copy, spec_file
 from engine.system import paths
 
 
-def copy_run(folder: Path, saved: Path) -> Path:
-    """Create a new run folder from an ended run in `folder` and its checkpoint `saved`.
+def copy_run(folder: Path, saved: Path, trained_by: int | None = None) -> Path:
+    """Create a new run folder from a run in `folder` and its checkpoint `saved`.
 
     The copy has this checkpoint, and the curves, events and settings up to it, but no logs. Its
-    state is `starting`. On OSError or sqlite3.Error the copy is deleted.
+    state is `starting`. `trained_by`: the number of a later attempt, whose recipe and settings the
+    copy gets instead. On OSError or sqlite3.Error the copy is deleted.
     """
     new = paths.create_run_folder()
     try:
@@ -36,9 +37,15 @@ def copy_run(folder: Path, saved: Path) -> Path:
             saved, new / checkpoint_files.FOLDER / saved.name, copy_function=_link_or_copy
         )
         attempt = _copy_store(folder, new, checkpoint_files.read_manifest(saved).position)
-        if recipe_copy.has_copy(folder):
-            recipe_copy.copy_to(folder, new, attempt)
-        _copy_specs(folder, new, attempt)
+        if trained_by is not None:
+            recipe_copy.copy_of_attempt_to(folder, new, trained_by)
+            shutil.copyfile(
+                spec_file.spec_of_attempt(folder, trained_by), new / spec_file.FILE_NAME
+            )
+        else:
+            if recipe_copy.has_copy(folder):
+                recipe_copy.copy_to(folder, new, attempt)
+            _copy_specs(folder, new, attempt)
         sync_tree(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
@@ -98,11 +105,7 @@ def _saved_at(folder: Path, step: int) -> int:
 
 def _copy_specs(folder: Path, new: Path, attempt: int) -> None:
     """Copy the specs of the attempts up to number `attempt`; the last becomes `spec.toml`."""
-    older = spec_file.older_specs(folder)
-    last = folder / spec_file.FILE_NAME
-    for number in sorted(older, reverse=True):
-        if number > attempt:
-            last = older[number]
-        else:
-            shutil.copyfile(older[number], new / older[number].name)
-    shutil.copyfile(last, new / spec_file.FILE_NAME)
+    for number, older in spec_file.older_specs(folder).items():
+        if number <= attempt:
+            shutil.copyfile(older, new / older.name)
+    shutil.copyfile(spec_file.spec_of_attempt(folder, attempt), new / spec_file.FILE_NAME)

@@ -187,6 +187,24 @@ def copy_to(folder: Path, new: Path, attempt: int) -> None:
             return  # it is the one that the attempt `attempt` trained
 
 
+def code_of_attempt(folder: Path, attempt: int) -> CopiedCode:
+    """Return the copy in `folder` that attempt number `attempt` trained. Raises OSError."""
+    for number, recipe in older_copies(folder).items():
+        if number > attempt:
+            modules = _read_modules(folder / _modules_before(number))
+            return CopiedCode(read_regular(recipe, LARGEST_RECIPE), modules)
+    return read_copy(folder)
+
+
+def copy_of_attempt_to(folder: Path, new: Path, attempt: int) -> None:
+    """Give the folder `new` the copy in `folder` that attempt number `attempt` trained, if any.
+
+    Raises OSError.
+    """
+    if has_copy(folder):
+        _write(new, code_of_attempt(folder, attempt), RECIPE, MODULES, sync=False)
+
+
 def older_copies(folder: Path) -> dict[int, Path]:
     """Return the files of the earlier recipes of a run, by the attempt that replaced them.
 

@@ -169,6 +169,12 @@ def older_specs(folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
+def spec_of_attempt(folder: Path, attempt: int) -> Path:
+    """Return the file with the settings of attempt number `attempt`."""
+    later = [path for number, path in older_specs(folder).items() if number > attempt]
+    return later[0] if later else folder / FILE_NAME
+
+
 def read_spec(folder: Path) -> RunSpec:
     """Return the spec of the run in `folder`. Raises UnreadableSpec."""
     try:

@@ -28,6 +28,7 @@ from engine.training.kernel_faults import kernel_fault
 from engine.training.measuring import measure_if_asked
 from engine.training.pace import MOST_STEPS, Pace
 from engine.training.protocols import UNKNOWN, DoneSteps, Session, Trainer, emit_once
+from engine.training.replay import last_replayed_step
 from engine.training.reporter import Reporter
 from engine.training.step_boundary import StepBoundary
 
@@ -62,6 +63,7 @@ class Loop:
         trainer.goes_on = self._early_end.goes_on
         self._early_stopping = EarlyStopping.of_worker(session.spec, session.metric_directions)
         self._has_validated = False
+        self._replayed_to = last_replayed_step()
         self._end_reason = ""
         self._unread: DoneSteps | None = None
         """The last steps, while the device computes them; `_position` is the one after them."""
@@ -103,7 +105,13 @@ class Loop:
         )
         completed = True
         while not (self._end_reason or self._is_over()):
-            if not (self._train_epoch() and self._validate()):
+            if not self._train_epoch():
+                completed = False
+                break
+            if self._is_replayed():
+                emit_once(self._session, TrainingEnded(self._position.step, completed))
+                return
+            if not self._validate():
                 completed = False
                 break
         if not measure_if_asked(trainer, self._session):
@@ -116,6 +124,10 @@ class Loop:
                 break
         emit_once(self._session, TrainingEnded(self._position.step, completed, self._end_reason))
         self._saver.save_unrecorded(self._position)
+
+    def _is_replayed(self) -> bool:
+        """Whether this run repeats another one, and has done the last step of that."""
+        return 0 < self._replayed_to <= self._position.step
 
     def _is_over(self) -> bool:
         spec, has_validated = self._session.spec, self._has_validated
@@ -178,7 +190,7 @@ class Loop:
 
     def _steps_left(self) -> int:
         """Return the steps until the end of the epoch or of the run, or many if it is not known."""
-        position, steps = self._position, self._session.spec.steps
+        position, steps = self._position, self._replayed_to or self._session.spec.steps
         size = self._trainer.steps_per_epoch
         left = size - position.batch if size else MOST_STEPS
         return min(left, max(0, steps - position.step)) if steps else left

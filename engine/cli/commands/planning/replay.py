@@ -1,0 +1,49 @@
+"""`replay`: trains a step of a run again, and says whether it is the same."""
+
+from __future__ import annotations
+
+import msgspec
+from rich.status import Status
+
+from engine.cli.follow import CtrlC
+from engine.cli.measuring import measure
+from engine.cli.output import Exit, Refused, err, out, print_json
+from engine.interface.engine import Engine
+from engine.planning.requests import AskReplay
+from engine.planning.results import Doing, News, Replay
+
+AUTO = "auto"
+"""In place of a step: the one that looks wrong."""
+
+
+def replay(engine: Engine, run_id: str, step: str, *, json: bool) -> Exit:
+    """Train a step of a run again, and compare every value; Ctrl-C ends it.
+
+    The exit code says whether all steps are equal. Raises Refused, Interrupted, NoAnswer.
+    """
+    wanted = _step(step)
+    with CtrlC() as ctrl_c, Status("", console=err()) as status:
+
+        def show(news: News) -> None:
+            if isinstance(news, Doing):
+                status.update(news.text)
+
+        found, _ = measure(engine, AskReplay(run_id, wanted), Replay, show, ctrl_c)
+    if json:
+        print_json(msgspec.to_builtins(found))
+    else:
+        origin = f"checkpoint {found.checkpoint}" if found.checkpoint else "the beginning"
+        out().print(
+            f"Step {found.step:,} of run {run_id}, from {origin}: {found.sentence}", soft_wrap=True
+        )
+        for reason in found.reasons:
+            out().print(reason, soft_wrap=True)
+    return Exit.FAILED if found.difference else Exit.DONE
+
+
+def _step(text: str) -> int:
+    if text == AUTO:
+        return 0
+    if text.isascii() and text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise Refused(f"--step {text}: a step is a number from 1, or `{AUTO}`.")

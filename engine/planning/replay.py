@@ -1,0 +1,309 @@
+"""Replays steps of a run: short workers train them again, and their values are compared."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from engine import client
+from engine.client import CannotStart
+from engine.messages.events import Event, WorkerReady
+from engine.planning.device_claim import claimed_devices
+from engine.planning.own_data_folder import own_data_folder
+from engine.planning.results import Difference, Doing, News, Replay
+from engine.planning.short_run import WITHOUT_TRACES, ShortRun, short_run
+from engine.runs import checkpoint_files
+from engine.runs.checkpoint_files import CheckpointDamaged
+from engine.runs.run_info import RunInfo
+from engine.runs.run_state import STEP_SECONDS, THROUGHPUT
+from engine.runs.step_origin import NoOrigin, StepOrigin, attempts_of, step_origin
+from engine.runs.store.store_reader import RunReader, StoredEvent
+from engine.runs.store.stored_points import StoredPoints
+from engine.spec import presets, recipe_copy
+from engine.spec.device_names import all_on_cpu, machine_of
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import spec_of_attempt
+from engine.training.replay import REPLAY_TO
+
+MOST_COMPARED = 2_000_000
+"""Points of a series that one replay compares."""
+
+_TRAIN = "train/"
+_TIMES = (THROUGHPUT, STEP_SECONDS)
+_SUSPECTS = ("train/loss", "train/gradient_norm")
+_BEFORE = 50
+"""Steps before one, from whose values its own is judged."""
+
+Floats = NDArray[np.float64]
+
+
+class CannotReplay(Exception):
+    """The step cannot be trained again; the text is a sentence that says why."""
+
+
+def replay(
+    run: str,
+    step: int,
+    tell: Callable[[News], None] = lambda news: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Replay:
+    """Train `step` of a run again, with all steps since the nearest earlier checkpoint.
+
+    0: the step that looks wrong. The run does not change, and may train meanwhile. Raises
+    NoSuchRun, CannotReplay, DevicesInUse, Cancelled, sqlite3.Error.
+    """
+    begun = time.monotonic()
+    info = client.get_run(run)
+    _check(info)
+    with RunReader(info.folder) as reader:
+        events = _events(reader)
+        wanted = step or suspicious_step(reader)
+        last = reader.step_at("train/loss", reader.counts().get("train/loss", 0) - 1)
+        if not 0 < wanted <= last:
+            known = f"it has recorded steps 1 to {last:,}" if last > 0 else "it has recorded none"
+            raise CannotReplay(f"Run {run} has no step {wanted:,}: {known}.")
+        origin = _origin(info, wanted, events)
+        recorded = _values(reader, origin.step, wanted)
+    spec = _replayed_spec(info.folder, origin.attempt)
+    steps = wanted - origin.step
+
+    def progress(now: int) -> None:
+        done = min(steps, max(0, now - origin.step))
+        tell(Doing(f"replaying {done:,} of {steps:,} steps", done, steps))
+
+    progress(origin.step)
+    start = partial(_start, info.folder, origin)
+    with _claimed(info), own_data_folder("replay", **{REPLAY_TO: str(wanted)}):
+        done = short_run(
+            spec, seconds=math.inf, is_cancelled=is_cancelled, progress=progress, start=start
+        )
+        progress(wanted)
+        replayed, versions = _replayed(done, origin.step, wanted)
+    equal, difference = _compare(recorded, replayed, origin.step, wanted)
+    return Replay(
+        run=run,
+        step=wanted,
+        begin=origin.step,
+        checkpoint=origin.checkpoint.name if origin.checkpoint else "",
+        equal=equal,
+        difference=difference,
+        reasons=_reasons(difference, origin, spec, _versions(events, origin.attempt), versions),
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _check(info: RunInfo) -> None:
+    """Raise CannotReplay if no step of the run can be trained again."""
+    if info.spec.is_imported:
+        raise CannotReplay(f"Run {info.id} was imported and never trained here: it has no replay.")
+    if info.spec.is_script:
+        raise CannotReplay(
+            f"Run {info.id} is of a script, and only the script knows how to do a step again: "
+            "a recipe can be replayed."
+        )
+    if elsewhere := next(filter(None, map(machine_of, info.spec.devices)), ""):
+        raise CannotReplay(
+            f"Run {info.id} trains on {elsewhere} too: runs over several machines have no replay."
+        )
+
+
+def _origin(info: RunInfo, step: int, events: Iterable[Event]) -> StepOrigin:
+    def trains_alike(one: int, other: int) -> bool:
+        before, after = (_replayed_spec(info.folder, each) for each in (one, other))
+        return before == after and _code(info.folder, one) == _code(info.folder, other)
+
+    try:
+        return step_origin(step, attempts_of(events), _intact(info.folder, step), trains_alike)
+    except NoOrigin as error:
+        raise CannotReplay(f"Step {step:,} of run {info.id} has no replay: {error}") from error
+
+
+def _intact(folder: Path, step: int) -> Iterator[tuple[int, Path]]:
+    """Yield the newest intact checkpoint before `step`, with its step, if there is one."""
+    for saved, path in reversed(checkpoint_files.folders(folder).items()):
+        if saved >= step:
+            continue
+        try:
+            checkpoint_files.verify(path)
+        except CheckpointDamaged:
+            continue
+        yield saved, path
+        return
+
+
+def _code(folder: Path, attempt: int) -> Any:
+    has_copy = recipe_copy.has_copy(folder)
+    return recipe_copy.code_of_attempt(folder, attempt) if has_copy else None
+
+
+def _replayed_spec(folder: Path, attempt: int) -> RunSpec:
+    """Return the settings of an attempt as far as they decide what its steps compute."""
+    spec = replace(presets.read(spec_of_attempt(folder, attempt)), **WITHOUT_TRACES)
+    on_nan = "continue" if spec.on_nan == "stop" else spec.on_nan
+    kept = RunSpec(recipe="", strategy="", devices=())
+    return replace(
+        spec,
+        on_nan=on_nan,
+        keep_checkpoints=kept.keep_checkpoints,
+        keep_awake=kept.keep_awake,
+        time_limit_minutes=0.0,
+        energy_limit_wh=0.0,
+        patience=kept.patience,
+        min_delta=kept.min_delta,
+        name="",
+    )
+
+
+def _start(folder: Path, origin: StepOrigin, spec: RunSpec) -> str:
+    try:
+        return client.start_replay(folder, origin.checkpoint, origin.attempt, spec)
+    except (OSError, sqlite3.Error, CheckpointDamaged) as error:
+        raise CannotReplay(f"The run cannot be copied to be replayed: {error}.") from error
+    except CannotStart as error:
+        raise CannotReplay(f"The step cannot be trained again: {error}") from error
+
+
+def _claimed(info: RunInfo) -> AbstractContextManager[None]:
+    """Hold the GPUs that a run has used; while it trains, it shares them with its replay."""
+    is_held = not info.state.is_over or all_on_cpu(info.spec.devices)
+    return nullcontext() if is_held else claimed_devices(info.spec.devices)
+
+
+def _replayed(
+    run: ShortRun, begin: int, step: int
+) -> tuple[dict[str, StoredPoints], dict[str, str]]:
+    """Return what the replay has recorded, and the versions of its packages."""
+    if run.problem:
+        where = f" ({run.where})" if run.where else ""
+        raise CannotReplay(f"The replay has failed{where}: {run.problem}")
+    [info] = client.runs()
+    with RunReader(info.folder) as reader:
+        events = _events(reader)
+        return _values(reader, begin, step), _versions(events, attempts_of(events)[-1].attempt)
+
+
+def _events(reader: RunReader) -> list[Event]:
+    found: list[StoredEvent] = []
+    while more := reader.events_after(found[-1].seq if found else 0):
+        found += more
+    return [stored.event for stored in found]
+
+
+def _values(reader: RunReader, begin: int, step: int) -> dict[str, StoredPoints]:
+    """Return what is recorded of each step after `begin`, up to `step`, by series."""
+    found = {}
+    for series in reader.counts():
+        if series.startswith(_TRAIN) and series not in _TIMES:
+            points = reader.window(series, begin + 1, step, MOST_COMPARED)
+            inside = (points.step > begin) & (points.step <= step)
+            if inside.any():
+                found[series] = StoredPoints(
+                    points.step[inside], points.time[inside], points.value[inside], 0
+                )
+    return found
+
+
+def _versions(events: Iterable[Event], attempt: int) -> dict[str, str]:
+    """Return the versions of packages with which an attempt has trained."""
+    found, number = dict[str, str](), 0
+    for event in events:
+        number = getattr(event, "attempt", number)
+        if isinstance(event, WorkerReady) and number == attempt:
+            found |= event.versions
+    return found
+
+
+def _compare(
+    recorded: Mapping[str, StoredPoints], replayed: Mapping[str, StoredPoints], begin: int, end: int
+) -> tuple[int, Difference | None]:
+    """Return how many steps are equal bit for bit, and the first difference."""
+    differs = np.zeros(end - begin, dtype=bool)
+    first: Difference | None = None
+    for series, points in recorded.items():
+        ours = _by_step(points, begin, end)
+        again = _by_step(replayed[series], begin, end) if series in replayed else ours * math.nan
+        same = ours.view(np.int64) == again.view(np.int64)
+        unlike = ~(same | (np.isnan(ours) & np.isnan(again)))
+        differs |= unlike
+        if unlike.any():
+            at = int(unlike.argmax())
+            if first is None or begin + 1 + at < first.step:
+                name = series.removeprefix(_TRAIN)
+                first = Difference(
+                    begin + 1 + at, name, repr(float(ours[at])), repr(float(again[at]))
+                )
+    return int((~differs).sum()), first
+
+
+def _by_step(points: StoredPoints, begin: int, end: int) -> Floats:
+    """Return the value of each step after `begin`; NaN where there is none."""
+    values = np.full(end - begin, math.nan)
+    values[points.step.astype(np.int64) - begin - 1] = points.value
+    return values
+
+
+def _reasons(
+    difference: Difference | None,
+    origin: StepOrigin,
+    spec: RunSpec,
+    then: Mapping[str, str],
+    now: Mapping[str, str],
+) -> tuple[str, ...]:
+    """Return why the replay may differ, in sentences."""
+    if difference is None:
+        return ()
+    found = [
+        f"It was trained with {name} {then[name]}, and replayed with {now[name]}."
+        for name in sorted(then.keys() & now.keys())
+        if then[name] != now[name]
+    ]
+    if not all_on_cpu(spec.devices) and not spec.deterministic:
+        found.append("On GPUs, only a run with Deterministic computes the same bits again.")
+    if difference.step == origin.step + 1:
+        found.append("The first step differs already: the data may have changed since.")
+    return tuple(found)
+
+
+def suspicious_step(reader: RunReader) -> int:
+    """Return the first step with a value that is not finite, or else the largest outlier.
+
+    An outlier is judged by the median of the steps before it, and by their distance from that.
+    Raises CannotReplay if the run is too short to have one.
+    """
+    best, at = -math.inf, 0
+    for series in _SUSPECTS:
+        before = np.empty(0)
+        for points in reader.batches(series):
+            odd = ~np.isfinite(points.value)
+            if odd.any():
+                return int(points.step[odd.argmax()])
+            values = np.concatenate([before, points.value])
+            steps = points.step[len(points.step) - max(0, len(values) - _BEFORE) :]
+            before = values[-_BEFORE:]
+            if not len(steps):
+                continue
+            scores = _outliers(values)
+            if (score := float(scores.max())) > best:
+                best, at = score, int(steps[int(scores.argmax())])
+    if not at:
+        raise CannotReplay("The run is too short to say which step looks wrong: name a step.")
+    return at
+
+
+def _outliers(values: Floats) -> Floats:
+    """Return how far each value after the first `_BEFORE` lies from those before it."""
+    windows = np.lib.stride_tricks.sliding_window_view(values[:-1], _BEFORE)
+    middle = np.median(windows, axis=1)
+    spread = np.median(np.abs(windows - middle[:, None]), axis=1)
+    scores: Floats = (values[_BEFORE:] - middle) / (1e-6 + 1.4826 * spread)
+    return scores
