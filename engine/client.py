@@ -359,15 +359,14 @@ def start_replay(folder: Path, saved: Path | None, attempt: int, spec: RunSpec) 
     """Train again in this data folder what a run did after its checkpoint `saved`; return the id.
 
     `folder`: of the run, which may be in another data folder; it does not change, and may train.
-    `saved`: None: from the beginning. `attempt`: the one whose copy of the recipe is trained, with
-    the settings `spec`. Raises CannotStart, OSError, sqlite3.Error, CheckpointDamaged.
+    `saved` is intact; None: from the beginning. `attempt`: the one whose copy of the recipe is
+    trained, with the settings `spec`. Raises CannotStart, OSError, sqlite3.Error.
     """
     if saved is None:
         with tempfile.TemporaryDirectory() as copied:
             recipe_copy.copy_of_attempt_to(folder, Path(copied), attempt)
             has_copy = recipe_copy.has_copy(Path(copied))
             return start(spec, copied_in=Path(copied) if has_copy else None)
-    checkpoint_files.verify(saved)
     new = copy_run(folder, saved, attempt)
     recipe = recipe_copy.recipe_of_run(new, spec)
     if found := check(spec, recipe):

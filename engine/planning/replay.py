@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import Difference, Doing, News, Replay
 from engine.planning.short_run import WITHOUT_TRACES, ShortRun, short_run
 from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import CheckpointDamaged
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import STEP_SECONDS, THROUGHPUT
 from engine.runs.step_origin import NoOrigin, StepOrigin, attempts_of, step_origin
@@ -31,12 +30,10 @@ from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.runs.store.stored_points import StoredPoints
 from engine.spec import presets, recipe_copy
 from engine.spec.device_names import all_on_cpu, machine_of
+from engine.spec.presets import UnreadablePreset
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import spec_of_attempt
-from engine.training.replay import REPLAY_TO
-
-MOST_COMPARED = 2_000_000
-"""Points of a series that one replay compares."""
+from engine.training.run_length import REPLAY_TO
 
 _TRAIN = "train/"
 _TIMES = (THROUGHPUT, STEP_SECONDS)
@@ -122,23 +119,11 @@ def _origin(info: RunInfo, step: int, events: Iterable[Event]) -> StepOrigin:
         before, after = (_replayed_spec(info.folder, each) for each in (one, other))
         return before == after and _code(info.folder, one) == _code(info.folder, other)
 
+    saved = checkpoint_files.newest_intact(info.folder, step)
     try:
-        return step_origin(step, attempts_of(events), _intact(info.folder, step), trains_alike)
+        return step_origin(step, attempts_of(events), saved, trains_alike)
     except NoOrigin as error:
         raise CannotReplay(f"Step {step:,} of run {info.id} has no replay: {error}") from error
-
-
-def _intact(folder: Path, step: int) -> Iterator[tuple[int, Path]]:
-    """Yield the newest intact checkpoint before `step`, with its step, if there is one."""
-    for saved, path in reversed(checkpoint_files.folders(folder).items()):
-        if saved >= step:
-            continue
-        try:
-            checkpoint_files.verify(path)
-        except CheckpointDamaged:
-            continue
-        yield saved, path
-        return
 
 
 def _code(folder: Path, attempt: int) -> Any:
@@ -148,7 +133,11 @@ def _code(folder: Path, attempt: int) -> Any:
 
 def _replayed_spec(folder: Path, attempt: int) -> RunSpec:
     """Return the settings of an attempt as far as they decide what its steps compute."""
-    spec = replace(presets.read(spec_of_attempt(folder, attempt)), **WITHOUT_TRACES)
+    try:
+        read = presets.read(spec_of_attempt(folder, attempt))
+    except UnreadablePreset as error:
+        raise CannotReplay(f"The settings of attempt {attempt} cannot be read: {error}") from error
+    spec = replace(read, **WITHOUT_TRACES)
     on_nan = "continue" if spec.on_nan == "stop" else spec.on_nan
     kept = RunSpec(recipe="", strategy="", devices=())
     return replace(
@@ -167,7 +156,7 @@ def _replayed_spec(folder: Path, attempt: int) -> RunSpec:
 def _start(folder: Path, origin: StepOrigin, spec: RunSpec) -> str:
     try:
         return client.start_replay(folder, origin.checkpoint, origin.attempt, spec)
-    except (OSError, sqlite3.Error, CheckpointDamaged) as error:
+    except (OSError, sqlite3.Error) as error:
         raise CannotReplay(f"The run cannot be copied to be replayed: {error}.") from error
     except CannotStart as error:
         raise CannotReplay(f"The step cannot be trained again: {error}") from error
@@ -204,7 +193,7 @@ def _values(reader: RunReader, begin: int, step: int) -> dict[str, StoredPoints]
     found = {}
     for series in reader.counts():
         if series.startswith(_TRAIN) and series not in _TIMES:
-            points = reader.window(series, begin + 1, step, MOST_COMPARED)
+            points = reader.window(series, begin + 1, step, step - begin + 2)
             inside = (points.step > begin) & (points.step <= step)
             if inside.any():
                 found[series] = StoredPoints(

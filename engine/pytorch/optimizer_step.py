@@ -161,7 +161,7 @@ class OptimizerStep:
             metrics["gradient_norm"] = norm
             if self._skips_nan_steps and not self._is_finite(loss, norm):
                 self._restore_running_statistics()
-                self._scaler.update()
+                self._update_scale(metrics, is_left_out=True)
                 return
             if spec.clip_norm > 0:
                 dense = [p for p in self.parameters if p.grad is not None and not p.grad.is_sparse]
@@ -169,13 +169,18 @@ class OptimizerStep:
                 for values in sparse:
                     values.mul_((spec.clip_norm / (norm + _CLIP_MARGIN)).clamp(max=1.0))
         self._scaler.step(self.optimizer)
+        self._update_scale(metrics)
+
+    def _update_scale(self, metrics: dict[str, Any], *, is_left_out: bool = False) -> None:
+        """Update the scale of fp16's losses, and add to `metrics` whether the step is left out."""
         if not self._scaler.is_enabled():
             return
         scale = self._scaler._scale  # as a number it would wait for the device
-        before = scale.clone() if scale is not None else None
-        self._scaler.update()
-        if scale is not None and before is not None:  # updated in place: it shrinks after a skip
-            metrics["skipped_updates"] = (scale < before).float()
+        assert scale is not None, "the loss of this step was scaled"
+        before = scale.clone()
+        self._scaler.update()  # in place: the scale shrinks after a step that it has left out
+        skipped = torch.ones_like(scale) if is_left_out else (scale < before).float()
+        metrics["skipped_updates"] = skipped
 
     def _gradients(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Return the dense gradients, and the values of the sparse ones with each index once."""

@@ -215,19 +215,22 @@ def restore_rank_state(path: Path, devices: Sequence[torch.device]) -> State:
 
     Never runs code. Raises CheckpointMisfit when `save_rank_state` did not write the file.
     """
+    content = _loaded(path)
     try:
-        set_random_state(_loaded(path)["random"], devices)
-    except CheckpointMisfit:
-        raise
+        set_random_state(content["random"], devices)
     except Exception as error:
         raise _not_ours(path) from error
-    return rank_state(path)
+    return _own_state(content, path)
 
 
 def rank_state(path: Path) -> State:
     """Return the `state` that `save_rank_state` wrote. Never runs code. Raises CheckpointMisfit."""
+    return _own_state(_loaded(path), path)
+
+
+def _own_state(content: State, path: Path) -> State:
     try:
-        state: State = _loaded(path)["own"]
+        state: State = content["own"]
     except KeyError as error:
         raise _not_ours(path) from error
     return state

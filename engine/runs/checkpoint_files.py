@@ -352,17 +352,29 @@ def _is_intact(folder: Path, name: str, record: FileRecord, count: Callable[[int
 
 
 def newest_intact_before(folder: Path, watch: Watch | None = None) -> Path | None:
-    """Return the newest checkpoint before `folder` whose checksums are all correct.
+    """Return the newest checkpoint before `folder` whose checksums are all correct; see
+    `newest_intact`."""
+    run_folder = folder.parent.parent
+    step = next(saved for saved, each in folders(run_folder).items() if each == folder)
+    found = newest_intact(run_folder, step, watch)
+    return found[1] if found else None
+
+
+def newest_intact(
+    run_folder: Path, before: int, watch: Watch | None = None
+) -> tuple[int, Path] | None:
+    """Return the newest checkpoint before a step whose checksums are all correct, and its step.
 
     `watch` is that of `verify`.
     """
-    known = list(folders(folder.parent.parent).values())
-    for older in reversed(known[: known.index(folder)]):
+    for step, folder in reversed(folders(run_folder).items()):
+        if step >= before:
+            continue
         try:
-            verify(older, watch)
+            verify(folder, watch)
         except CheckpointDamaged:
             continue
-        return older
+        return step, folder
     return None
 
 

@@ -49,24 +49,23 @@ def attempts_of(events: Iterable[Event]) -> list[TrainedFrom]:
 def step_origin(
     step: int,
     attempts: Sequence[TrainedFrom],
-    checkpoints: Iterable[tuple[int, Path]],
+    saved: tuple[int, Path] | None,
     trains_alike: Callable[[int, int], bool],
 ) -> StepOrigin:
     """Return from where `step`, which is in the curves, can be trained again.
 
-    `checkpoints`: those that are intact, with their steps. `trains_alike`: whether two attempts
-    have the same settings and recipe: the steps of both can then be trained as one. Raises
-    NoOrigin.
+    `saved`: step and folder of the newest intact checkpoint before it; None: there is none.
+    `trains_alike`: whether two attempts have the same settings and recipe: the steps of both can
+    then be trained as one. Raises NoOrigin.
     """
     at = max((n for n, each in enumerate(attempts) if each.first < step), default=-1)
     if at < 0:
         raise NoOrigin(f"Which attempt has trained step {step:,} is not recorded.")
-    known = sorted((saved, folder) for saved, folder in checkpoints if saved < step)
     last = attempts[at].attempt
     while True:
         first = attempts[at].first
-        if known and known[-1][0] >= first:
-            return StepOrigin(known[-1][1], known[-1][0], last)
+        if saved is not None and saved[0] >= first:
+            return StepOrigin(saved[1], saved[0], last)
         if first == 0:
             return StepOrigin(None, 0, last)
         at = max((n for n in range(at) if attempts[n].first < first), default=-1)

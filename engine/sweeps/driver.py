@@ -300,10 +300,9 @@ class Driver:
         done = int(trial.user_attrs.get(RESUMES, 0)) + 1
         trial.set_user_attr(RESUMES, done)
         try:
-            if not client.get_run(run_id).state.is_over:
-                return
             info = client.get_run(run_id)
-            if info.state is RunState.FINISHED or self._changes(number, info):
+            is_wanted = info.state.is_over and info.state is not RunState.FINISHED
+            if not is_wanted or self._changes(number, info):
                 return
             if done > MOST_RESUMES:
                 raise client.CommandFailed("Its run was interrupted again and again.")

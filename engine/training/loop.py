@@ -28,7 +28,6 @@ from engine.training.kernel_faults import kernel_fault
 from engine.training.measuring import measure_if_asked
 from engine.training.pace import MOST_STEPS, Pace
 from engine.training.protocols import UNKNOWN, DoneSteps, Session, Trainer, emit_once
-from engine.training.replay import last_replayed_step
 from engine.training.reporter import Reporter
 from engine.training.step_boundary import StepBoundary
 
@@ -63,7 +62,7 @@ class Loop:
         trainer.goes_on = self._early_end.goes_on
         self._early_stopping = EarlyStopping.of_worker(session.spec, session.metric_directions)
         self._has_validated = False
-        self._replayed_to = last_replayed_step()
+        self._replayed_to = run_length.last_replayed_step()
         self._end_reason = ""
         self._unread: DoneSteps | None = None
         """The last steps, while the device computes them; `_position` is the one after them."""

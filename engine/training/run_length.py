@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 from engine.runs.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
+
+REPLAY_TO = "TRAINDECK_REPLAY_TO"
+"""The environment variable of a run that trains steps of another one again: the last of them."""
+
+
+def last_replayed_step() -> int:
+    """Return the last step of a replay; 0: this run is none."""
+    return int(os.environ.get(REPLAY_TO, "0"))
 
 
 def total_steps(spec: RunSpec, position: Position, steps_per_epoch: int) -> int:

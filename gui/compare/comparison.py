@@ -225,7 +225,7 @@ class Comparison(QWidget):
             return
         self._read_once.add(run_id)
         if news.is_late:
-            del self._read_infos[run_id]
+            self._read_infos.pop(run_id, None)
         if news.trouble:
             self._trouble.add(run_id)
             self._report(run_id, news.trouble)

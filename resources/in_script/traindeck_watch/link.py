@@ -47,7 +47,7 @@ def _hello() -> Frame:
 
 class Link:
     """Sends and receives frames. It waits as long as the other side reads nothing, and connects
-    anew when the connection breaks; it is closed once nobody listens any more."""
+    anew when the connection breaks. It is closed when the other side is gone."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -109,7 +109,7 @@ class Link:
         assert self._socket is not None
         try:
             self._socket.sendall(framed)
-        except OSError:  # it is broken: the script wrote to it, or nobody listens any more
+        except OSError:  # the script has written to it, or the other side is gone
             self._close()
             return False
         return True

@@ -181,6 +181,9 @@ def test_the_newest_intact_one_before_another_is_found(tmp_path: Path) -> None:
     (folders[99_999_999] / "model.pt").write_bytes(b"w")
     assert checkpoint_files.newest_intact_before(folders[100_000_001]) == folders[9]
     assert checkpoint_files.newest_intact_before(folders[9]) is None
+    run = folders[9].parent.parent
+    assert checkpoint_files.newest_intact(run, 10) == (9, folders[9])
+    assert checkpoint_files.newest_intact(run, 9) is None
 
 
 def test_the_disk_begins_before_the_checksums_are_computed(

@@ -13,12 +13,9 @@ ATTEMPTS = [TrainedFrom(1, 0), TrainedFrom(2, 100), TrainedFrom(3, 60), TrainedF
 """The third one went on from an earlier checkpoint than the second, whose steps are gone."""
 
 
-def checkpoint(step: int) -> tuple[int, Path]:
-    return step, Path(f"step-{step}")
-
-
-def origin(step: int, *saved: int, alike: bool = False) -> StepOrigin:
-    return step_origin(step, ATTEMPTS, map(checkpoint, saved), lambda one, other: alike)
+def origin(step: int, saved: int | None = None, *, alike: bool = False) -> StepOrigin:
+    checkpoint = None if saved is None else (saved, Path(f"step-{saved}"))
+    return step_origin(step, ATTEMPTS, checkpoint, lambda one, other: alike)
 
 
 def test_attempts_begin_where_they_were_rewound_to() -> None:
@@ -29,18 +26,17 @@ def test_attempts_begin_where_they_were_rewound_to() -> None:
 @pytest.mark.parametrize(
     ("step", "saved", "expected"),
     [
-        (1, (), StepOrigin(None, 0, 1)),
-        (60, (60,), StepOrigin(None, 0, 1)),
-        (61, (60,), StepOrigin(Path("step-60"), 60, 3)),
-        (150, (60, 140), StepOrigin(Path("step-140"), 140, 3)),
-        (150, (60, 140, 150), StepOrigin(Path("step-140"), 140, 3)),
-        (201, (60, 140, 200), StepOrigin(Path("step-200"), 200, 4)),
+        (1, None, StepOrigin(None, 0, 1)),
+        (60, None, StepOrigin(None, 0, 1)),
+        (61, 60, StepOrigin(Path("step-60"), 60, 3)),
+        (150, 140, StepOrigin(Path("step-140"), 140, 3)),
+        (201, 200, StepOrigin(Path("step-200"), 200, 4)),
     ],
 )
 def test_the_nearest_earlier_checkpoint_of_its_attempt_is_taken(
-    step: int, saved: tuple[int, ...], expected: StepOrigin
+    step: int, saved: int | None, expected: StepOrigin
 ) -> None:
-    assert origin(step, *saved) == expected
+    assert origin(step, saved) == expected
 
 
 def test_an_earlier_one_is_taken_only_if_all_steps_since_had_the_same_settings() -> None:
@@ -52,4 +48,4 @@ def test_an_earlier_one_is_taken_only_if_all_steps_since_had_the_same_settings()
 
 def test_a_run_without_attempts_has_no_origin() -> None:
     with pytest.raises(NoOrigin, match="step 5"):
-        step_origin(5, [], [], lambda one, other: True)
+        step_origin(5, [], None, lambda one, other: True)
