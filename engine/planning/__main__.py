@@ -15,8 +15,6 @@ import threading
 from collections.abc import Callable
 from typing import BinaryIO, assert_never
 
-import msgspec
-
 from engine.client import CannotStart
 from engine.doctor.examination import Pythons
 from engine.planning import preflight, race, recipe_check, replay, strategy_trials
@@ -33,6 +31,8 @@ from engine.planning.requests import (
     AskTrials,
     Refusal,
     Request,
+    decode_request,
+    encode_line,
 )
 from engine.planning.results import News, Result
 from engine.processes.process import END_SIGNALS
@@ -52,10 +52,10 @@ def main() -> int:
 
     def tell(answer: Answer) -> None:
         with telling:
-            _write(answers, msgspec.json.encode(answer) + b"\n", is_ending)
+            _write(answers, encode_line(answer), is_ending)
 
     try:
-        request = msgspec.json.decode(sys.stdin.buffer.readline(), type=Request)
+        request = decode_request(sys.stdin.buffer.readline())
     except ValueError as error:
         tell(Refusal(f"This is no request: {error}."))
         return 2

@@ -13,9 +13,7 @@ import threading
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
-import msgspec
-
-from engine.planning.requests import Answer, Request
+from engine.planning.requests import Answer, Request, decode_answer, encode_line
 from engine.processes import children
 from engine.processes.process import ON_POSIX, PROJECT, end_group, module_environment
 
@@ -29,8 +27,6 @@ KILL_AFTER = 60.0
 
 _LAST_LINES = 3
 _LAST_BYTES = 4096
-
-_decode = msgspec.json.Decoder(Answer).decode
 
 
 class MeasuringEnd(NamedTuple):
@@ -81,7 +77,7 @@ class MeasuringProcess:
         )
         _log.info("pid %d measures: %s", self.pid, type(request).__name__)
         with contextlib.suppress(OSError):  # it has ended already, and its errors say why
-            self._input.write(msgspec.json.encode(request) + b"\n")
+            self._input.write(encode_line(request))
             self._input.flush()
 
     @property
@@ -102,7 +98,7 @@ class MeasuringProcess:
         """Yield what it answers, until its output ends."""
         for line in self._output:
             try:
-                answer: Answer = _decode(line)
+                answer = decode_answer(line)
             except ValueError:  # what a library prints
                 _log.info("the process that measures printed: %r", line[:200])
                 continue

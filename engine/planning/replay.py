@@ -19,6 +19,7 @@ from engine import client
 from engine.client import CannotStart
 from engine.messages.events import Event, WorkerReady
 from engine.planning.device_claim import claimed_devices
+from engine.planning.inspection import read_inspection
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import Difference, Doing, News, Replay
 from engine.planning.short_run import WITHOUT_TRACES, ShortRun, short_run
@@ -34,6 +35,7 @@ from engine.spec.presets import UnreadablePreset
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import spec_of_attempt
 from engine.training.run_length import REPLAY_TO
+from engine.training.step_inspection import INSPECT_STEP
 
 _TRAIN = "train/"
 _TIMES = (THROUGHPUT, STEP_SECONDS)
@@ -80,12 +82,14 @@ def replay(
 
     progress(origin.step)
     start = partial(_start, info.folder, origin)
-    with _claimed(info), own_data_folder("replay", **{REPLAY_TO: str(wanted)}):
+    asked = {REPLAY_TO: str(wanted), INSPECT_STEP: str(wanted)}
+    with _claimed(info), own_data_folder("replay", **asked):
         done = short_run(
             spec, seconds=math.inf, is_cancelled=is_cancelled, progress=progress, start=start
         )
         progress(wanted)
         replayed, versions = _replayed(done, origin.step, wanted)
+        inspection = read_inspection(client.runs()[0].folder)
     equal, difference = _compare(recorded, replayed, origin.step, wanted)
     return Replay(
         run=run,
@@ -95,6 +99,7 @@ def replay(
         equal=equal,
         difference=difference,
         reasons=_reasons(difference, origin, spec, _versions(events, origin.attempt), versions),
+        inspection=inspection,
         seconds=time.monotonic() - begun,
     )
 

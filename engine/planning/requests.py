@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -110,4 +112,25 @@ class Refusal(msgspec.Struct, frozen=True, tag="refusal"):
 
 
 Answer = News | Result | Refusal
-"""One JSON object a line; the last one is a Result or a Refusal."""
+"""One a line; the last one is a Result or a Refusal."""
+
+
+def encode_line(value: Any) -> bytes:
+    """Return a request or an answer as a line. JSON would have no NaN, and no infinity."""
+    return base64.b64encode(msgspec.msgpack.encode(value)) + b"\n"
+
+
+def decode_request(line: bytes) -> Request:
+    """Return the request of a line. Raises ValueError."""
+    request: Request = _decode_request(base64.b64decode(line))
+    return request
+
+
+def decode_answer(line: bytes) -> Answer:
+    """Return the answer of a line. Raises ValueError."""
+    answer: Answer = _decode_answer(base64.b64decode(line))
+    return answer
+
+
+_decode_request: Any = msgspec.msgpack.Decoder(Request).decode
+_decode_answer: Any = msgspec.msgpack.Decoder(Answer).decode

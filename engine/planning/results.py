@@ -9,6 +9,7 @@ import msgspec
 
 from engine.doctor.check import Check
 from engine.spec.run_spec import RunSpec
+from engine.training.step_inspection import LayerFigures, ParameterFigures, SampleFigures
 
 Level = Literal["error", "warning", "hint", "ok"]
 
@@ -235,6 +236,22 @@ class Difference(msgspec.Struct, frozen=True):
     replayed: str
 
 
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of a replayed step, on all ranks together."""
+
+    answer: str
+    """Which sample and which layer made the step, in sentences."""
+
+    samples: tuple[SampleFigures, ...] = ()
+    """The most suspicious ones: inputs that are not finite first, then the largest loss."""
+
+    samples_in_all: int = 0
+    layers: tuple[LayerFigures, ...] = ()
+    parameters: tuple[ParameterFigures, ...] = ()
+    notes: tuple[str, ...] = ()
+    """How the figures were computed, and what could not be found out, in sentences."""
+
+
 class Replay(msgspec.Struct, frozen=True, kw_only=True, tag="replay"):
     """A step of a run that was trained again, with those since the checkpoint before it."""
 
@@ -252,6 +269,9 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, tag="replay"):
     difference: Difference | None = None
     reasons: tuple[str, ...] = ()
     """Why there may be a difference, a sentence each."""
+
+    inspection: Inspection | None = None
+    """What was seen of the step; None: nothing, as TensorFlow's steps are one graph."""
 
     seconds: float = 0.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -23,6 +24,7 @@ from engine.pytorch.recipe.torch_recipe import (
     Values,
 )
 from engine.spec.run_spec import RunSpec
+from engine.training.errors import TrainingFailed
 
 ONLY = Turn()
 """The turn of the only optimizer, with nothing carried into it."""
@@ -30,6 +32,10 @@ ONLY = Turn()
 
 RecipeFunction = Callable[[Any, Any], Values]
 """A function of the recipe that takes the model and a batch."""
+
+
+NoteOutputs = Callable[[str, Any, Any, Any], None]
+"""Takes the name of a layer, the layer, its inputs and its outputs."""
 
 
 class Rank(NamedTuple):
@@ -161,6 +167,21 @@ class Parallel(ABC):
     @abstractmethod
     def validate_batch(self, batch: Any, objective: Objective, turn: Turn = ONLY) -> Values:
         """Return loss and metrics of a batch, without gradients; {} if this rank has no outputs."""
+
+    def loss_alone(self, batch: Any, objective: Objective, turn: Turn) -> torch.Tensor:
+        """Return the loss of a batch with its graph, which no other rank takes part in.
+
+        Raises TrainingFailed where the model is divided over ranks.
+        """
+        raise TrainingFailed("the strategy divides the model over its ranks.")
+
+    def watch_layers(self, note: NoteOutputs) -> list[Callable[[], object]]:
+        """Call `note` with the name, the layer, its inputs and its outputs after each forward pass
+        of a layer of this rank. Return functions that end this."""
+        return [
+            layer.register_forward_hook(partial(_note_of, note, name)).remove
+            for name, layer in self.module.named_modules()
+        ]
 
     def exchange_gradients(self, optimizer: str, *, has_equal_sets: bool) -> None:
         """Average what the local batches of a step have added for an optimizer, if that is left.
@@ -298,6 +319,10 @@ def _frozen(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
+def _note_of(note: NoteOutputs, name: str, layer: nn.Module, inputs: Any, outputs: Any) -> None:
+    note(name, layer, inputs, outputs)
+
+
 def _with_turn(step: Step, turn: Turn) -> RecipeFunction:
     return lambda model, batch: step(model, batch, turn)
 
@@ -344,6 +369,13 @@ class WholeModel(Parallel):
                 return self.call_in_validation(_with_turn(objective.step, turn), batch)
             inputs, targets = batch
             return objective.loss_and_metrics(self.validation_outputs(inputs), targets)
+
+    def loss_alone(self, batch: Any, objective: Objective, turn: Turn) -> torch.Tensor:
+        with objective.precision.autocast():
+            if objective.step:
+                return loss_of(self.call_in_validation(_with_turn(objective.step, turn), batch))
+            inputs, targets = batch
+            return objective.mean_loss(self.validation_outputs(inputs), targets)
 
     def training_values(self, batch: Any, objective: Objective, turn: Turn) -> Values:
         """Return the loss of a batch with its graph, and the other values of a step."""

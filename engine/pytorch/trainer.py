@@ -37,6 +37,7 @@ from engine.pytorch.samples.batch_sharder import BatchSharder, LocalBatch
 from engine.pytorch.samples.data import to_device
 from engine.pytorch.samples.names import NamesBatch
 from engine.pytorch.snapshot import Snapshot
+from engine.pytorch.step_inspector import StepInspector
 from engine.pytorch.torch_strategy import OneProcess, TorchStrategy
 from engine.pytorch.training_data import DataFacts, TrainingData
 from engine.pytorch.trial import Trial, check_shared_tensors, listed, plan_notices
@@ -50,6 +51,7 @@ from engine.training.measuring import Measurements
 from engine.training.memory_record import RankRecord, is_asked
 from engine.training.protocols import DoneSteps, emit_once
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
+from engine.training.step_inspection import inspected_step, write_inspection
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
 
@@ -181,6 +183,9 @@ class TorchTrainer:
         self._offload: memory.HostOffload | None = None
         self._steps, self._step_seconds = 0, 0.0
         self._probe = MemoryProbe(devices, session.plan.devices) if is_asked() else None
+        self._inspector: StepInspector | None = None
+        self._inspected_step = inspected_step()
+        self._folder = session.folder
 
     def run_steps(self, position: Position, count: int) -> DoneSteps:
         begin, self._samples = time.perf_counter(), 0.0
@@ -193,7 +198,8 @@ class TorchTrainer:
         figures: dict[str, list[Any]] = {}
         with self._explain_out_of_memory():
             for number in takewhile(self.goes_on, range(count)):
-                with self._recorded(position.step + number):
+                at = position.step + number
+                with self._recorded(at), self._inspected(at):
                     step = self._step(position, number)
                 self.epoch_ended = not step
                 if self.epoch_ended:
@@ -571,7 +577,11 @@ class TorchTrainer:
     def _apply(self, optimizer: str, total: int, values: Values) -> dict[str, Any]:
         """Update the weights; return the metrics of the step."""
         self._during = "the update of the weights"
-        metrics = self._updates[optimizer].apply(self._turn.step, total, loss_of(values))
+        update = self._updates[optimizer]
+        with (
+            self._inspector.update(update, self._first_turn()) if self._inspector else nullcontext()
+        ):
+            metrics = update.apply(self._turn.step, total, loss_of(values))
         self._during = ""
         return metrics
 
@@ -676,6 +686,20 @@ class TorchTrainer:
         average = self._average.tensors().values() if self._average else ()
         return self._probe.recorded(self._parallel.module, self._optimizers, average)
 
+    @contextmanager
+    def _inspected(self, step: int) -> Iterator[None]:
+        """Write what is seen of a step, by its number from 0, if it is the one to inspect."""
+        if step + 1 != self._inspected_step:
+            yield
+            return
+        self._inspector = StepInspector(
+            self._parallel, self._objective, self._precision, self._rank
+        )
+        with self._inspector.watching():
+            yield
+        write_inspection(self._folder, self._inspector.result())
+        self._inspector = None
+
     def _check_saving(self) -> None:
         """Raise CannotBeSaved if no checkpoint of this training can be saved."""
         self._has_saving_checked = True
@@ -771,16 +795,21 @@ class TorchTrainer:
     def _accumulated(self, optimizer: str, shares: Iterator[_Share]) -> Values:
         """Add up the gradients of all local batches of a step; return the values by name."""
         self._updates[optimizer].begin()
+        inspector = self._inspector
+        if inspector:
+            inspector.begin(optimizer)
         if optimizer:  # those of the others may be left from the step before
             self._parallel.module.zero_grad(set_to_none=True)
         values: Values = {}
         for number, (local, weight) in enumerate(shares):
             self._during = ""
+            if inspector:
+                inspector.take_part(local)
             with NamesBatch(self._turn.batch, "the epoch", local.batch):
                 result = self._parallel.train_batch(
                     local.batch,
                     weight,
-                    self._objective,
+                    inspector.objective if inspector else self._objective,
                     sync=number == self._accumulation - 1,
                     turn=self._turn._replace(optimizer=optimizer, carried=self._carried[number]),
                 )

@@ -44,14 +44,18 @@ ESTIMATE = MemoryEstimate(
 )
 
 _PROGRAM = """
-import json, sys
+import base64, json, sys
+import msgspec
 
-request = json.loads(sys.stdin.readline())
+def tell(line):
+    print(base64.b64encode(msgspec.msgpack.encode(line)).decode(), flush=True)
+
+request = msgspec.msgpack.decode(base64.b64decode(sys.stdin.readline()))
 answers = {answers}
 steps = request.get("steps", 0)
 kind = request["type"]
 if kind == "race" and not request["entrants"]:
-    print(answers["nothing"])
+    tell(json.loads(answers["nothing"]))
     sys.exit()
 spec = request["entrants"][0] if kind == "race" else request["spec"]
 lines = [json.loads(line.replace("RECIPE", spec["recipe"])) for line in answers[kind]]
@@ -63,12 +67,12 @@ for line in lines:
     if "spec" in line:
         line["spec"] = request["spec"]
 for line in lines[:-1]:
-    print(json.dumps(line), flush=True)
+    tell(line)
 if steps == 1000:
     sys.stdin.read()
 if kind == "race":
     lines[-1]["steps"] = steps
-print(json.dumps(lines[-1]), flush=True)
+tell(lines[-1])
 """
 
 _SERVE = f"""

@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
-from engine.pytorch.parallel import Rank, WholeModel
+from engine.pytorch.parallel import Parallel, Rank, WholeModel
 from engine.pytorch.precision import MIXED
 from engine.pytorch.stopwatch import Stopwatch
 from engine.training.errors import TrainingFailed
@@ -61,6 +61,8 @@ class FSDPModel(WholeModel):
             if isinstance(unit, FSDPModule):
                 unit.set_custom_all_gather(gather)
                 unit.set_custom_reduce_scatter(scatter)
+
+    loss_alone = Parallel.loss_alone
 
     def gradient_exchange(self, sync: bool) -> AbstractContextManager[Any]:
         cast(FSDPModule, self._root).set_requires_gradient_sync(sync)

@@ -10,14 +10,20 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
 import psutil
 import pytest
 from msgspec.structs import replace
 
 from engine.planning.measuring_process import MeasuringEnd
 from engine.planning.race import ROUGH
-from engine.planning.requests import Answer, AskMemory, AskRace, Refusal
+from engine.planning.requests import (
+    Answer,
+    AskMemory,
+    AskRace,
+    Refusal,
+    decode_answer,
+    encode_line,
+)
 from engine.planning.results import Doing, MemoryEstimate, Race, Raced
 from engine.processes.process import PROJECT, module_environment
 from engine.spec.run_spec import RunSpec
@@ -50,7 +56,7 @@ def start(
         )
         started.append(process)
         assert process.stdin is not None
-        process.stdin.write(line + b"\n")
+        process.stdin.write(line)
         process.stdin.flush()
         return process
 
@@ -62,13 +68,12 @@ def start(
 
 
 def _request(*entrants: RunSpec, steps: int = 20) -> bytes:
-    return msgspec.json.encode(AskRace(entrants=entrants, steps=steps))
+    return encode_line(AskRace(entrants=entrants, steps=steps))
 
 
 def _next(process: subprocess.Popen[bytes]) -> Answer:
     assert process.stdout is not None
-    answer: Answer = msgspec.json.decode(process.stdout.readline(), type=Answer)
-    return answer
+    return decode_answer(process.stdout.readline())
 
 
 def _until_it_trains(process: subprocess.Popen[bytes]) -> None:
@@ -116,7 +121,7 @@ def test_a_race_tells_news_and_a_result(
 def test_memory_is_predicted(
     start: Callable[[bytes], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
-    process = start(msgspec.json.encode(AskMemory(ONE)))
+    process = start(encode_line(AskMemory(ONE)))
     while isinstance(answer := _next(process), Doing):
         pass
     assert isinstance(answer, MemoryEstimate)

@@ -7,13 +7,17 @@ from rich.status import Status
 
 from engine.cli.follow import CtrlC
 from engine.cli.measuring import measure
-from engine.cli.output import Exit, Refused, err, out, print_json
+from engine.cli.output import Exit, Refused, empty_table, err, out, print_json
 from engine.interface.engine import Engine
 from engine.planning.requests import AskReplay
-from engine.planning.results import Doing, News, Replay
+from engine.planning.results import Doing, Inspection, News, Replay
+from engine.training.step_inspection import Inputs
 
 AUTO = "auto"
 """In place of a step: the one that looks wrong."""
+
+_SAMPLES = 5
+"""Samples that the table shows, those with the largest loss."""
 
 
 def replay(engine: Engine, run_id: str, step: str, *, json: bool) -> Exit:
@@ -38,7 +42,38 @@ def replay(engine: Engine, run_id: str, step: str, *, json: bool) -> Exit:
         )
         for reason in found.reasons:
             out().print(reason, soft_wrap=True)
+        if found.inspection:
+            _print(found.inspection)
     return Exit.FAILED if found.difference else Exit.DONE
+
+
+def _print(inspection: Inspection) -> None:
+    """Print what made the step: the answer, and the samples that stand first."""
+    out().print(inspection.answer, soft_wrap=True)
+    table = empty_table("sample", "target", "loss", "gradient norm", "inputs")
+    for sample in inspection.samples[:_SAMPLES]:
+        table.add_row(
+            sample.name,
+            sample.target,
+            _figure(sample.loss),
+            _figure(sample.gradient_norm),
+            _extremes(sample.inputs),
+        )
+    if inspection.samples:
+        out().print(table)
+    for note in inspection.notes:
+        out().print(note, soft_wrap=True)
+
+
+def _extremes(inputs: Inputs) -> str:
+    if inputs.not_finite:
+        return f"{inputs.not_finite:,} not finite"
+    has_numbers = inputs.smallest <= inputs.largest
+    return f"{inputs.smallest:.4g} to {inputs.largest:.4g}" if has_numbers else ""
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
 
 
 def _step(text: str) -> int:

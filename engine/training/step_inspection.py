@@ -1,0 +1,146 @@
+"""What a rank saw of one step that is trained again: its samples, layers and parameters."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import msgspec
+
+INSPECT_STEP = "TRAINDECK_INSPECT_STEP"
+"""The environment variable of a replay: the step, from 1, of which the ranks write inspections."""
+
+MOST_SAMPLES = 256
+"""Samples of a rank that an inspection keeps: the most suspicious ones."""
+
+MOST_PICTURES = 64
+
+_FOLDER = "inspection"
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """A small image of a sample: rows of pixels of 1 or 3 bytes each, from the top left."""
+
+    width: int
+    height: int
+    channels: int
+    pixels: bytes
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model gets of a sample."""
+
+    smallest: float = math.nan
+    """Of its numbers that are finite; NaN: it has none."""
+
+    largest: float = math.nan
+    not_finite: int = 0
+    """How many of its numbers are NaN or infinite."""
+
+    text: str = ""
+    picture: Picture | None = None
+
+
+class SampleFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One sample of a step."""
+
+    name: str
+    """Its index in the data set, and its file: `sample 812 (img_0812.png)`."""
+
+    rank: int
+    loss: float | None = None
+    """Of this sample, with the weights before the step; None: it is not known."""
+
+    target: str = ""
+    inputs: Inputs = Inputs()
+    gradient_norm: float | None = None
+    """Of this sample alone, in evaluation mode; None: it was not computed."""
+
+
+class LayerFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """The outputs of one layer in the forward pass of a step."""
+
+    name: str
+    """Its path in the model: `encoder.layers.3.linear1`; empty: the model itself."""
+
+    kind: str
+    """The name of its class."""
+
+    mean: float
+    """Of the outputs that are finite, as the two next ones."""
+
+    smallest: float
+    largest: float
+    not_finite: float
+    """The share of the outputs that are NaN or infinite."""
+
+    has_finite_inputs: bool = True
+
+
+class ParameterFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One parameter of the model, or a rank's part of it."""
+
+    name: str
+    weight_norm: float
+    """Before the step."""
+
+    gradient_norm: float | None
+    """As the update used it: averaged over the ranks, before clipping. None: it got none."""
+
+    update_norm: float
+    """Of the change by the step."""
+
+    is_part: bool = False
+    """Whether other ranks have further parts of it."""
+
+
+class RankInspection(msgspec.Struct, frozen=True, kw_only=True):
+    """What one rank saw of a step."""
+
+    rank: int
+    samples: tuple[SampleFigures, ...] = ()
+    """The most suspicious one first."""
+
+    samples_in_all: int = 0
+    layers: tuple[LayerFigures, ...] = ()
+    """In the order in which their outputs were there."""
+
+    parameters: tuple[ParameterFigures, ...] = ()
+    """In the order of the model."""
+
+    losses_alone: bool = False
+    """Whether each loss was computed from the sample alone, in evaluation mode; if not, it is from
+    the outputs of the step itself."""
+
+    notes: tuple[str, ...] = ()
+    """What could not be found out, and why, in sentences."""
+
+
+def inspected_step() -> int:
+    """Return the step, from 1, that the ranks of this run inspect; 0: none."""
+    return int(os.environ.get(INSPECT_STEP, "0"))
+
+
+def write_inspection(folder: Path, inspection: RankInspection) -> None:
+    """Write what a rank saw into the folder of its run."""
+    (folder / _FOLDER).mkdir(exist_ok=True)
+    file = folder / _FOLDER / f"rank{inspection.rank}.msgpack"
+    file.write_bytes(msgspec.msgpack.encode(inspection))
+
+
+def read_inspections(folder: Path) -> list[RankInspection]:
+    """Return what the ranks of a run saw, by rank. Raises OSError, msgspec.MsgspecError."""
+    found = [
+        msgspec.msgpack.decode(file.read_bytes(), type=RankInspection)
+        for file in (folder / _FOLDER).glob("rank*.msgpack")
+    ]
+    return sorted(found, key=lambda each: each.rank)
+
+
+def suspicion(sample: SampleFigures) -> tuple[bool, float]:
+    """Return a key that sorts samples: inputs that are not finite first, then the largest loss."""
+    has_finite_inputs = not sample.inputs.not_finite
+    if sample.loss is None:
+        return has_finite_inputs, math.inf
+    return has_finite_inputs, -sample.loss if math.isfinite(sample.loss) else -math.inf
