@@ -42,7 +42,7 @@ class MachinesController(QObject):
     ) -> None:
         super().__init__(window)
         self.page = page = MachinesPage()
-        window.parts.machines_page.fill(page)
+        window.parts.pages["machines"].fill(page)
         self._machines, self._owners, self._window = machines, owners, window
         page.cluster.show_status(cluster.status)
         cluster.told.connect(page.cluster.show_status)

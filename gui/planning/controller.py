@@ -91,7 +91,7 @@ class PlanningController(QObject):
     ) -> None:
         super().__init__(window)
         self.page = page = RacePage()
-        window.parts.race_page.fill(page)
+        window.parts.pages["race"].fill(page)
         self._kept = kept = KeptResults(background, self)
         kept.found.connect(self._show_earlier)
         kept.not_found.connect(self._forget_look)

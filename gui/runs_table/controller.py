@@ -23,7 +23,7 @@ from gui.run_list.run_list_view import RunListView
 from gui.runs_table.runs_page import RunsPage
 from gui.style.theme import ThemeController
 from gui.window.main_window import MainWindow
-from gui.window.strip import PageName
+from gui.window.pages import PageName
 
 
 class RunsController(QObject):
@@ -57,7 +57,7 @@ class RunsController(QObject):
         super().__init__(window)
         self.comparison = Comparison(chosen, background, theme.current, settings)
         self.page = page = RunsPage(chosen, self.comparison, background, theme.current, settings)
-        window.parts.runs_page.fill(page)
+        window.parts.pages["runs"].fill(page)
         for part in (self.comparison, page):
             theme.changed.connect(part.set_theme)
             window.reset_layout.triggered.connect(part.reset_layout)

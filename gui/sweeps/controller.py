@@ -41,7 +41,7 @@ class SweepsController(QObject):
     ) -> None:
         super().__init__(window)
         self.page = page = SweepsPage(background, theme.current, settings)
-        window.parts.sweeps_page.fill(page)
+        window.parts.pages["sweeps"].fill(page)
         theme.changed.connect(page.set_theme)
         window.reset_layout.triggered.connect(page.reset_layout)
         self._form, self._recipes, self._window = form, recipes, window

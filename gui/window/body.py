@@ -17,8 +17,8 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QApplication, QFrame, QSizePolicy, QWidget
 
 from gui.style.theme import theme_of
+from gui.window.pages import PAGES, PageName
 from gui.window.rail import WIDTH as RAIL_WIDTH
-from gui.window.strip import PageName
 from gui.window.tab_order import first_tab_stop
 
 DEFAULT_WIDTH, MIN_WIDTH, MAX_WIDTH = 316, 280, 560
@@ -27,13 +27,7 @@ DEFAULT_WIDTH, MIN_WIDTH, MAX_WIDTH = 316, 280, 560
 NARROW = 1100
 """A narrower window has the rail, whatever was chosen: the page needs the room."""
 
-FOLDED: dict[PageName, bool] = {
-    "run": False,
-    "runs": True,
-    "race": False,
-    "sweeps": True,
-    "machines": False,
-}
+FOLDED: Mapping[PageName, bool] = {name: page.folds for name, page in PAGES.items()}
 """On which pages the rail stands in the place of the left column at first."""
 
 _HANDLE = 8

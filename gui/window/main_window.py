@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from PySide6.QtCore import QEvent, QSettings, Qt, Signal
@@ -38,9 +38,10 @@ from gui.widgets.plain_text import Label
 from gui.window.body import Body
 from gui.window.left_column import LeftColumn
 from gui.window.lower_panel import LowerPanel, RunPage
+from gui.window.pages import PAGES, PageName, keys_of
 from gui.window.rail import Rail
 from gui.window.shortcuts import ShortcutsDialog, go_to_pane
-from gui.window.strip import LoneAlt, PageName, WindowStrip
+from gui.window.strip import LoneAlt, WindowStrip
 from gui.window.tab_order import TabOrder
 from gui.window.window_layout import WindowLayout
 
@@ -70,12 +71,11 @@ class WindowParts:
     media: QWidget
     media_bar: MediaBar
     plots: Place = field(default_factory=Place)
-    runs_page: Place = field(default_factory=Place)
-    """The page with all runs; the first page is that of the watched run."""
+    pages: Mapping[PageName, Place] = field(
+        default_factory=lambda: {name: Place() for name in PAGES if name != "run"}
+    )
+    """All pages but that of the watched run."""
 
-    race_page: Place = field(default_factory=Place)
-    sweeps_page: Place = field(default_factory=Place)
-    machines_page: Place = field(default_factory=Place)
     overview: Place = field(default_factory=Place)
     overview_bar: Place = field(default_factory=Place)
     """Places are filled after the window was painted."""
@@ -161,8 +161,6 @@ class MainWindow(QMainWindow):
         theme_menu.addActions(list(self.theme_choices.values()))
         self._add_go_menu()
         self._add_help_menu()
-        side = (parts.devices, parts.form, parts.alarms, parts.run_list)
-        centre = (parts.banner, parts.script_bar, parts.welcome_page, parts.plots, parts.runs_page)
         self.filter = parts.log_bar.filter
         self.status = Label()
         self.strip = WindowStrip(self.menus, parts.controls)
@@ -174,10 +172,7 @@ class MainWindow(QMainWindow):
         self._pages.setAccessibleName("Page")
         self._by_name: dict[PageName, QWidget] = {
             "run": self.run_page,
-            "runs": _scrolled(parts.runs_page),
-            "race": _scrolled(parts.race_page),
-            "sweeps": _scrolled(parts.sweeps_page),
-            "machines": _scrolled(parts.machines_page),
+            **{name: _scrolled(place) for name, place in parts.pages.items()},
         }
         for page in self._by_name.values():
             self._pages.addWidget(page)
@@ -187,19 +182,16 @@ class MainWindow(QMainWindow):
         self.body = Body(self.column, self.rail, self._pages)
         self._lay_out()
         self._connect_folding(parts)
-        self._panes = (self.strip, self.rail, *side, *centre)
+        beside: list[QWidget] = [self.strip, self.rail, parts.devices, parts.machines]
+        beside += [parts.form, parts.alarms, parts.run_list]
+        centre: list[QWidget] = [parts.banner, parts.script_bar, parts.figures, parts.plots]
+        centre += [parts.welcome_page, *parts.pages.values()]
+        self._panes = [*beside, *centre]
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status)
         self.filter_action.triggered.connect(self._focus_filter)
         self.quit.triggered.connect(self.close)
-        TabOrder(
-            self,
-            (
-                self.strip, self.rail, *side, self.body.handle, parts.banner, parts.script_bar,
-                parts.figures, parts.plots, parts.welcome_page, parts.runs_page,
-                parts.race_page, parts.sweeps_page, parts.machines_page, self.bottom,
-            ),
-        )  # fmt: skip
+        TabOrder(self, (*beside, self.body.handle, *centre, self.bottom))
         self._layout = WindowLayout(self, self.body, self.run_page, self.bottom, settings)
         self.reset_layout.triggered.connect(self._layout.reset)
         self._layout.restore()
@@ -247,7 +239,7 @@ class MainWindow(QMainWindow):
         return next(name for name, page in self._by_name.items() if page is shown)
 
     def show_page(self, page: PageName) -> None:
-        """Show the watched run with its log (`run`), all runs (`runs`), the race, machines."""
+        """Show one of the pages in the table `gui/window/pages.py`."""
         if page == self.page:
             return
         focused = self.focusWidget()
@@ -331,13 +323,7 @@ class MainWindow(QMainWindow):
         previous_pane = self._action("Previous pane", "Shift+F6")
         next_pane.triggered.connect(lambda: go_to_pane(self._shown_panes(), 1))
         previous_pane.triggered.connect(lambda: go_to_pane(self._shown_panes(), -1))
-        pages: dict[PageName, QAction] = {
-            "run": self._action("Page of the run", "Ctrl+1"),
-            "runs": self._action("Page of all runs", "Ctrl+2"),
-            "race": self._action("Page of the race", "Ctrl+3"),
-            "sweeps": self._action("Page of the sweeps", "Ctrl+4"),
-            "machines": self._action("Page of the machines", "Ctrl+5"),
-        }
+        pages = {name: self._action(page.entry, keys_of(name)) for name, page in PAGES.items()}
         for name, action in pages.items():
             action.triggered.connect(lambda *_, to=name: self.show_page(to))
         self._add_menu(
@@ -406,7 +392,7 @@ class MainWindow(QMainWindow):
 
     def _lay_out(self) -> None:
         parts = self.parts
-        for page in (parts.runs_page, parts.race_page, parts.sweeps_page, parts.machines_page):
+        for page in parts.pages.values():
             page.setObjectName("scrolled")
             page.setContentsMargins(4, 8, 8, 6)
         whole = QWidget()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Literal
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -22,8 +21,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QToolButton, QWidget
 from gui.style.theme import icon, theme_of
 from gui.widgets.plain_text import plain_tip
 from gui.widgets.steady_button import let_go_of_menu
-
-PageName = Literal["run", "runs", "race", "sweeps", "machines"]
+from gui.window.pages import PAGES, PageName, tip_of
 
 _HEIGHT = 44
 _ICON = QSize(18, 18)
@@ -34,14 +32,6 @@ _LEAST_PAGE = 25
 _SHOWN_NAMES, _SHOWN_NAME = 1500, 800
 """Widths from which on all pages have their names, and from which on the shown one has it, in
 logical pixels. Otherwise they have icons, because the run needs the room."""
-
-_PAGE_ICONS: Mapping[PageName, str] = {
-    "run": "chart-line",
-    "runs": "list",
-    "race": "stopwatch",
-    "sweeps": "squares-four",
-    "machines": "hard-drives",
-}
 
 
 class WindowStrip(QFrame):
@@ -56,15 +46,7 @@ class WindowStrip(QFrame):
         self.setObjectName("strip")
         self.setFixedHeight(_HEIGHT)
         self.menu_button = MenuButton(menus)
-        names: Mapping[PageName, tuple[str, str]] = {
-            "run": ("Run", "The plots and the log of one run (Ctrl+1)"),
-            "runs": ("Runs", "All runs, side by side (Ctrl+2)"),
-            "race": ("Race", "Strategies, side by side, before a run (Ctrl+3)"),
-            "sweeps": ("Sweeps", "Many runs that differ in settings (Ctrl+4)"),
-            "machines": ("Machines", "This machine and others (Ctrl+5)"),
-        }
-        self._names = names
-        self.pages = {page: self._page(page, *texts) for page, texts in names.items()}
+        self.pages = {page: self._page(page) for page in PAGES}
         segments = QFrame()
         segments.setObjectName("segments")
         row = QHBoxLayout(segments)
@@ -114,7 +96,7 @@ class WindowStrip(QFrame):
     def _draw_icons(self) -> None:
         theme = theme_of(QGuiApplication.palette())
         for page, button in self.pages.items():
-            button.setIcon(icon(_PAGE_ICONS[page], theme))
+            button.setIcon(icon(PAGES[page].icon, theme))
 
     def show_page(self, page: PageName) -> None:
         """Mark `page` as the one that is shown."""
@@ -124,7 +106,7 @@ class WindowStrip(QFrame):
     def show_race(self, progress: str, machine: str = "") -> None:
         """Say on every page that a race is measured, how far it is (empty: none is), and on which
         other machine."""
-        name, tip = self._names["race"]
+        name, tip = PAGES["race"].title, tip_of("race")
         button = self.pages["race"]
         text = " ".join(filter(None, (name, machine, progress))) if progress else name
         if text == button.text():
@@ -138,11 +120,12 @@ class WindowStrip(QFrame):
         button.setToolTip(plain_tip(tip))
         button.setAccessibleName(f"Page: {text}")
 
-    def _page(self, page: PageName, text: str, tip: str) -> PageButton:
+    def _page(self, page: PageName) -> PageButton:
+        text = PAGES[page].title
         button = PageButton()
         button.setObjectName("page")
         button.setText(text)
-        button.setToolTip(plain_tip(tip))
+        button.setToolTip(plain_tip(tip_of(page)))
         button.setAccessibleName(f"Page: {text}")
         button.setCheckable(True)
         button.setAutoExclusive(True)

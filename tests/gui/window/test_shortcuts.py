@@ -15,7 +15,9 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QScrollArea
 from pytestqt.qtbot import QtBot
 
 from gui.app import AppController
+from gui.window.pages import PAGES, PageName, keys_of
 from gui.window.shortcuts import ShortcutsDialog, every_action
+from gui.window.tab_order import first_tab_stop
 from tests.gui.conftest import window_of_module
 from tests.support.device_states import cpu
 from tests.support.recorded_runs import RecordedRun
@@ -123,6 +125,28 @@ def test_f6_goes_round_the_panes_and_back(app: AppController) -> None:
     assert app.window.bottom.tabs.hasFocus(), "the folded panel is one line, and a pane"
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_each_page_is_reached_by_the_menu_and_by_f6(
+    app: AppController, page: PageName, qtbot: QtBot
+) -> None:
+    window = app.window
+    window.show_page("machines" if page == "run" else "run")
+    go = next(menu for menu in window.menus if menu.title() == "&Go")
+    (entry,) = (each for each in go.actions() if each.shortcut().toString() == keys_of(page))
+    entry.trigger()
+    assert window.page == page
+    assert window.strip.pages[page].isChecked()
+    pages: dict[PageName, QWidget] = {"run": app.rooms.run.plots, **window.parts.pages}
+    qtbot.waitUntil(lambda: first_tab_stop(pages[page]) is not None)
+    for key in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier):
+        window.strip.menu_button.setFocus()
+        visited = set()
+        for _ in range(12):
+            QTest.keyClick(window, Qt.Key.Key_F6, key)
+            visited.add(pane_of((pages[page],)))
+        assert 0 in visited
+
+
 def test_every_button_in_sight_can_be_reached_and_has_a_name(app: AppController) -> None:
     for button in app.window.findChildren(QAbstractButton):
         if not button.isVisible() or button.objectName().startswith("qt_"):
@@ -131,7 +155,8 @@ def test_every_button_in_sight_can_be_reached_and_has_a_name(app: AppController)
             continue
         name = button.text() or button.accessibleName()
         assert name, f"{button} in {button.parent()} has no name"
-        if button.autoExclusive() and not button.isChecked():
+        is_one_of = button.autoExclusive() or button.group() is not None
+        if is_one_of and not button.isChecked():
             continue  # Qt gives Tab to the checked one; the arrow keys go on from there
         assert button.focusPolicy() & Qt.FocusPolicy.TabFocus, f"{name} cannot be tabbed to"
 
