@@ -1,4 +1,4 @@
-"""The interface for the window and the command line: start runs, resume runs, send commands."""
+"""Runs of this machine: checked, started, resumed, commanded, and freed of orphaned processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,1 @@
-"""The window (PySide6 and pyqtgraph); `app.py` builds and connects everything.
-
-Imports every package of `gui` and of `engine` but the frameworks.
-"""
+"""The window (PySide6 and pyqtgraph); `app.py` builds and connects everything."""

@@ -1,4 +1,1 @@
-"""The command line: the actions of the window, from a terminal.
-
-Imports `client` and what is below it.
-"""
+"""The command line: the actions of the window, from a terminal."""

@@ -1,4 +1,1 @@
-"""Finds why a run stops: hangs, lost devices, missed deadlines, and the root cause of a failure.
-
-Imports `runs` and what is below it.
-"""
+"""Finds why a run stops: hangs, lost devices, missed deadlines, and the root cause of a failure."""

@@ -1,5 +1,5 @@
 """Checks whether this machine can train: driver, builds of the frameworks, the work of each GPU.
 
-Imports `environments`, `telemetry` and what is below. A check is a function over facts; these come
-from `probe.py`, a process of its own with a time limit.
+A check is a function over facts; these come from `probe.py`, a process of its own with a time
+limit.
 """

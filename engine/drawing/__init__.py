@@ -1,4 +1,1 @@
-"""Ticks of an axis, and pictures of curves as SVG, without Qt.
-
-Imports `system`.
-"""
+"""Ticks of an axis, and pictures of curves as SVG, without Qt."""

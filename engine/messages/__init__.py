@@ -1,4 +1,1 @@
-"""The messages between the processes of a run: commands, events, and the channel for them.
-
-Imports `system` only.
-"""
+"""The messages between the processes of a run: commands, events, and the channel for them."""

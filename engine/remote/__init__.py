@@ -1,4 +1,1 @@
-"""Another machine over SSH: which ones there are, the program there, and the connection to it.
-
-Imports `client` and what is below it.
-"""
+"""Another machine over SSH: which ones there are, the program there, and the connection to it."""

@@ -1,4 +1,1 @@
-"""Runs on disk: the store, checkpoints, state and notes of each run, the list and the queue of all.
-
-Imports `spec` and what is below it.
-"""
+"""Runs on disk: the store, checkpoints, state and notes of each run, the list and the queue of all."""

@@ -1,4 +1,1 @@
-"""The process of one rank of a script: it runs the user's command, which knows nothing of it.
-
-Imports `worker`, `training` and the layers below them; no framework. Reached only by name.
-"""
+"""The process of one rank of a script: it runs the user's command, which knows nothing of it."""

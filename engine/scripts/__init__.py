@@ -1,4 +1,1 @@
-"""What a command runs, read without running it: scripts, their options, interpreters, secrets.
-
-Imports `system`, `processes` and `files`.
-"""
+"""What a command runs, read without running it: scripts, their options, interpreters, secrets."""

@@ -1,4 +1,4 @@
 """The settings of a run, recipes and strategies, and the validation of all three.
 
-Reads recipes and strategies without a framework. Imports `system`, `messages` and `telemetry`.
+Reads recipes and strategies without a framework.
 """

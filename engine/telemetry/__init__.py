@@ -1,4 +1,4 @@
 """The state of this machine's devices: snapshots, alarms, history, and the use of GPU memory.
 
-Imports `system` only. Only `telemetry.helper`, a process of its own, asks the driver.
+Only `telemetry.helper`, a process of its own, asks the driver.
 """

@@ -1,4 +1,1 @@
-"""The training loop that both frameworks share: chunks of steps, commands, checkpoints, pace.
-
-Imports `runs` and what is below it; no framework.
-"""
+"""The training loop that both frameworks share: chunks of steps, commands, checkpoints, pace."""

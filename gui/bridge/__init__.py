@@ -1,4 +1,4 @@
 """The bridge between window and engine: stores, commands, telemetry, files, background work.
 
-The only package of the window that touches files, sockets or processes. Imports `style`.
+The only package of the window that touches files, sockets or processes.
 """

@@ -1,4 +1,4 @@
-"""Runs work that may block on a thread pool, so that the GUI thread never waits."""
+"""Threads for what may block, so that the GUI thread never waits, and readings one at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls `engine.client` in the background: starts, resumes, commands and lists runs."""
+"""Runs, here and on other machines: started, resumed, commanded and listed in the background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,1 @@
-"""The list of devices, the details of a device, alarms, and the links between GPUs.
-
-Imports `bridge`, `widgets` and `style`.
-"""
+"""The list of devices, the details of a device, alarms, and the links between GPUs."""

@@ -1,4 +1,1 @@
-"""The output of the workers and the events of a run.
-
-Imports `bridge`, `widgets` and `style`.
-"""
+"""The output of the workers and the events of a run."""

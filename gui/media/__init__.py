@@ -1,4 +1,1 @@
-"""The tab Media: images and histograms that a run has logged, by series and step.
-
-Imports `bridge`, `widgets` and `style`.
-"""
+"""The tab Media: images and histograms that a run has logged, by series and step."""

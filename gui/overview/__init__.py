@@ -1,6 +1,4 @@
 """The tab Overview: how a run came about, and what it is.
 
 Settings, environment, code, model, history, files and notes.
-
-Imports `bridge`, `widgets` and `style`.
 """

@@ -1,4 +1,1 @@
-"""The form for a new run, or for a run that goes on with changes.
-
-Imports `bridge`, `widgets` and `style`.
-"""
+"""The form for a new run, or for a run that goes on with changes."""

@@ -1,4 +1,1 @@
-"""The list of runs, and its actions: open, resume, delete, take notes, compare.
-
-Imports `bridge`, `widgets` and `style`.
-"""
+"""The list of runs, and its actions: open, resume, delete, take notes, compare."""

@@ -1,4 +1,1 @@
-"""The run that is shown: controls, figures, failure, and the page of the first start.
-
-Imports `bridge`, `widgets` and `style`.
-"""
+"""The run that is shown: controls, figures, failure, and the page of the first start."""

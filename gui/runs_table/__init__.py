@@ -1,4 +1,1 @@
-"""The page with all runs: the table, its filter, groups and columns, and the comparison above it.
-
-Imports `compare` and what is below it.
-"""
+"""The page with all runs: the table, its filter, groups and columns, and the comparison above it."""

@@ -1,4 +1,1 @@
-"""How things look and read: themes, icons, state colours, device labels, number formats.
-
-Imports nothing of the window.
-"""
+"""How things look and read: themes, icons, state colours, device labels, number formats."""

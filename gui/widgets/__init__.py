@@ -1,4 +1,1 @@
-"""Small widgets that know nothing about runs or devices.
-
-Imports `style`.
-"""
+"""Small widgets that know nothing about runs or devices."""

@@ -1,4 +1,4 @@
 """The main window around all panels: layout, menus, shortcuts, theme, notices.
 
-Imports the panels that are always there; the rooms above it fill its pages.
+It holds the panels that are always there; the packages above it fill its pages.
 """

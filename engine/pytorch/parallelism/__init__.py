@@ -1,4 +1,1 @@
-"""How a model is spread over ranks under PyTorch: DDP, FSDP, pipeline, stages, Keras replicas.
-
-Imports `pytorch` and what is below it.
-"""
+"""How a model is spread over ranks under PyTorch: DDP, FSDP, pipeline, stages, Keras replicas."""

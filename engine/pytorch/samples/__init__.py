@@ -1,4 +1,1 @@
-"""Samples and batches of a recipe: their order, their names, and what a nested batch holds.
-
-Imports `training` and what is below it.
-"""
+"""Samples and batches of a recipe: their order, their names, and what a nested batch holds."""

@@ -1,0 +1,1 @@
+"""One file for each strategy; `engine.spec.catalog` finds them."""

@@ -1,4 +1,1 @@
-"""The helper process that owns NVML and prints a snapshot of all devices each second.
-
-Imports `telemetry` and `system`.
-"""
+"""The helper process that owns NVML and prints a snapshot of all devices each second."""

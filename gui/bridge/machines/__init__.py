@@ -1,1 +1,1 @@
-"""Other machines: their connections, and the one way to a run wherever it is."""
+"""Other machines: their connections and engines, the Pythons and sweeps there."""

@@ -1,4 +1,1 @@
-"""The data of the plots: series, smoothing, time and epochs; no widgets.
-
-Imports `style` only.
-"""
+"""The data of the plots: series, smoothing, time and epochs; no widgets."""

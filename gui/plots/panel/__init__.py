@@ -1,4 +1,1 @@
-"""The panel of plots: order, toolbar, linked zoom and keyboard control.
-
-Imports `plots.plot` and the packages below it.
-"""
+"""The panel of plots: order, toolbar, linked zoom and keyboard control."""

@@ -1,4 +1,1 @@
-"""One plot: curves, axes, legend, crosshair, markers.
-
-Imports `plots.data`, `widgets` and `style`.
-"""
+"""One plot: curves, axes, legend, crosshair, markers."""
