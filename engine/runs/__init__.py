@@ -1,1 +1,1 @@
-"""Runs on disk: the store, checkpoints, state and notes of each run, the list and the queue of all."""
+"""Runs on disk: store, checkpoints, state and notes of each run, the list and the queue of all."""

@@ -1,1 +1,1 @@
-"""The process that owns one run: its worker pool, its store, its place in the queue, its restarts."""
+"""The process that owns one run: its worker pool, store, place in the queue, and restarts."""

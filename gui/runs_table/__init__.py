@@ -1,1 +1,1 @@
-"""The page with all runs: the table, its filter, groups and columns, and the comparison above it."""
+"""The page with all runs: its table, filter, groups and columns, and the comparison above."""
