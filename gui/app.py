@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from gui.planning.controller import PlanningController
     from gui.runs_table.controller import RunsController
     from gui.shown_run import ShownRun
+    from gui.step.controller import StepController
     from gui.sweeps.controller import SweepsController
 
 _log = logging.getLogger(__name__)
@@ -128,6 +129,7 @@ class Rooms:
     race: PlanningController
     sweeps: SweepsController
     machines: MachinesController
+    step: StepController
 
 
 class AppController(QObject):
@@ -321,6 +323,7 @@ class AppController(QObject):
         from gui.planning.controller import PlanningController
         from gui.runs_table.controller import RunsController
         from gui.shown_run import ShownRun
+        from gui.step.controller import StepController
         from gui.sweeps.controller import SweepsController
 
         background, client, form = self.background, self.engine_client, self.form
@@ -341,6 +344,7 @@ class AppController(QObject):
             machines=MachinesController(
                 self.machines, self.cluster_devices, self.memory_owners, self.machine_cards, window
             ),
+            step=StepController(self.planning, window),
         )
 
     def _connect_rooms(self, rooms: Rooms) -> None:
@@ -375,6 +379,8 @@ class AppController(QObject):
         ):  # fmt: skip
             reader.status_changed.connect(part.show_info)
         reader.status_changed.connect(self._show_info)
+        reader.status_changed.connect(rooms.step.show_info)
+        rooms.run.plots.step_chosen.connect(rooms.step.open_step)
         self.script_bar.facts_changed.connect(self.controls.show_script)
         self.window_status.liveness.silence.connect(self.run_list.show_silence)
         for reported in (

@@ -122,7 +122,7 @@ def _answer(
         yield "The inputs of all samples are finite, and no sample has a finite loss."
     first = next((layer for layer in layers if layer.not_finite), None)
     if first is not None:
-        yield _first_layer(first)
+        yield _first_layer(first, names_inputs=bool(bad_inputs))
         return
     if broken or bad_inputs or bad_losses:
         if layers and not broken:
@@ -139,11 +139,10 @@ def _answer(
     yield from _spike(samples, parameters)
 
 
-def _first_layer(layer: LayerFigures) -> str:
+def _first_layer(layer: LayerFigures, *, names_inputs: bool) -> str:
     name = f"{layer.name} ({layer.kind})" if layer.name else f"the model ({layer.kind})"
-    if layer.has_finite_inputs:
-        return f"The first output that is not finite is that of {name}."
-    return f"The first output that is not finite is that of {name}, whose inputs are not either."
+    text = f"The first output that is not finite is that of {name}"
+    return f"{text}." if layer.has_finite_inputs or names_inputs else f"{text}, and its inputs are not either."
 
 
 def _spike(

@@ -21,7 +21,7 @@ from engine.messages.events import Event, WorkerReady
 from engine.planning.device_claim import claimed_devices
 from engine.planning.inspection import read_inspection
 from engine.planning.own_data_folder import own_data_folder
-from engine.planning.results import Difference, Doing, News, Replay
+from engine.planning.results import Difference, Doing, News, RecordedStep, Replay
 from engine.planning.short_run import WITHOUT_TRACES, ShortRun, short_run
 from engine.runs import checkpoint_files
 from engine.runs.run_info import RunInfo
@@ -42,6 +42,9 @@ _TIMES = (THROUGHPUT, STEP_SECONDS)
 _SUSPECTS = ("train/loss", "train/gradient_norm")
 _BEFORE = 50
 """Steps before one, from whose values its own is judged."""
+
+_AROUND = 20
+"""Recorded steps before the replayed one, and after it, that are shown."""
 
 Floats = NDArray[np.float64]
 
@@ -73,6 +76,10 @@ def replay(
             raise CannotReplay(f"Run {run} has no step {wanted:,}: {known}.")
         origin = _origin(info, wanted, events)
         recorded = _values(reader, origin.step, wanted)
+        losses, norms = (
+            reader.window(series, wanted - _AROUND, wanted + _AROUND)
+            for series in _SUSPECTS
+        )
     spec = _replayed_spec(info.folder, origin.attempt)
     steps = wanted - origin.step
 
@@ -90,15 +97,16 @@ def replay(
         progress(wanted)
         replayed, versions = _replayed(done, origin.step, wanted)
         inspection = read_inspection(client.runs()[0].folder)
-    equal, difference = _compare(recorded, replayed, origin.step, wanted)
+    differs, difference = _compare(recorded, replayed, origin.step, wanted)
     return Replay(
         run=run,
         step=wanted,
         begin=origin.step,
         checkpoint=origin.checkpoint.name if origin.checkpoint else "",
-        equal=equal,
+        equal=int((~differs).sum()),
         difference=difference,
         reasons=_reasons(difference, origin, spec, _versions(events, origin.attempt), versions),
+        around=_around(losses, norms, origin.step, differs),
         inspection=inspection,
         seconds=time.monotonic() - begun,
     )
@@ -219,8 +227,8 @@ def _versions(events: Iterable[Event], attempt: int) -> dict[str, str]:
 
 def _compare(
     recorded: Mapping[str, StoredPoints], replayed: Mapping[str, StoredPoints], begin: int, end: int
-) -> tuple[int, Difference | None]:
-    """Return how many steps are equal bit for bit, and the first difference."""
+) -> tuple[NDArray[np.bool_], Difference | None]:
+    """Return which steps after `begin` are not equal bit for bit, and the first difference."""
     differs = np.zeros(end - begin, dtype=bool)
     first: Difference | None = None
     for series, points in recorded.items():
@@ -236,7 +244,20 @@ def _compare(
                 first = Difference(
                     begin + 1 + at, name, repr(float(ours[at])), repr(float(again[at]))
                 )
-    return int((~differs).sum()), first
+    return differs, first
+
+
+def _around(
+    losses: StoredPoints, norms: StoredPoints, begin: int, differs: NDArray[np.bool_]
+) -> tuple[RecordedStep, ...]:
+    """Return the recorded steps near the replayed one; `differs`: of those after `begin`."""
+    norm_of = dict(zip(norms.step.tolist(), norms.value.tolist(), strict=True))
+    found = []
+    for step, loss in zip(losses.step.tolist(), losses.value.tolist(), strict=True):
+        at = int(step) - begin - 1
+        is_equal = not differs[at] if 0 <= at < len(differs) else None
+        found.append(RecordedStep(int(step), loss, norm_of.get(step), is_equal))
+    return tuple(found)
 
 
 def _by_step(points: StoredPoints, begin: int, end: int) -> Floats:

@@ -236,6 +236,18 @@ class Difference(msgspec.Struct, frozen=True):
     replayed: str
 
 
+class RecordedStep(msgspec.Struct, frozen=True):
+    """What a run has recorded of one step near a replayed one."""
+
+    step: int
+    loss: float
+    gradient_norm: float | None = None
+    """None: the run does not record it."""
+
+    is_equal: bool | None = None
+    """Whether the replay gave the same bits; None: it did not train this step."""
+
+
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     """What was seen of a replayed step, on all ranks together."""
 
@@ -269,6 +281,9 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, tag="replay"):
     difference: Difference | None = None
     reasons: tuple[str, ...] = ()
     """Why there may be a difference, a sentence each."""
+
+    around: tuple[RecordedStep, ...] = ()
+    """The recorded steps near the replayed one, in order."""
 
     inspection: Inspection | None = None
     """What was seen of the step; None: nothing, as TensorFlow's steps are one graph."""

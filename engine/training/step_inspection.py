@@ -94,6 +94,12 @@ class ParameterFigures(msgspec.Struct, frozen=True, kw_only=True):
     is_part: bool = False
     """Whether other ranks have further parts of it."""
 
+    @property
+    def layer(self) -> str:
+        """The path of its layer: `encoder.linear1` of `encoder.linear1.weight`."""
+        keras = self.name.removeprefix("weights.")
+        return keras.rpartition("/")[0] if "/" in keras else self.name.rpartition(".")[0]
+
 
 class RankInspection(msgspec.Struct, frozen=True, kw_only=True):
     """What one rank saw of a step."""

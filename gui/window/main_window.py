@@ -131,6 +131,7 @@ class MainWindow(QMainWindow):
         self.empty_cache = self._action("Empty cache", "Ctrl+E")
         self.preflight = self._action("Preflight", "Ctrl+Shift+P")
         self.race_strategies = self._action("Race strategies", "")
+        self.replay_step = self._action("What made the suspicious step", "Ctrl+Shift+S")
         self.find_batch_size = self._action("Find batch size…", "Ctrl+Shift+B")
         self.copy_command = self._action("Copy command", "Ctrl+Shift+C")
         self.keep_loaded = self._action("Keep frameworks loaded", "")
@@ -139,7 +140,7 @@ class MainWindow(QMainWindow):
         self.run_menu = self._add_menu(
             "&Run",
             *(self.start, self.sweep, self.pause, self.stop, self.checkpoint, self.empty_cache),
-            *(self.preflight, self.race_strategies, self.find_batch_size),
+            *(self.replay_step, self.preflight, self.race_strategies, self.find_batch_size),
             *(self.copy_command, self.keep_loaded),
         )
         self.theme_choices: dict[Choice, QAction] = {

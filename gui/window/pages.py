@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-PageName = Literal["run", "runs", "race", "sweeps", "machines"]
+PageName = Literal["run", "runs", "race", "sweeps", "machines", "step"]
 """Stored in `window.ini`, and so never renamed."""
 
 
@@ -21,6 +21,9 @@ class Page:
 
     entry: str
     """In the menu Go."""
+
+    within: PageName | None = None
+    """The page from which this one is reached: it has no button of its own in the strip."""
 
     folds: bool = False
     """Whether the rail stands in the place of the left column at first."""
@@ -38,6 +41,9 @@ PAGES: Mapping[PageName, Page] = {
         folds=True,
     ),
     "machines": Page("Machines", "hard-drives", "This machine and others", "Page of the machines"),
+    "step": Page(
+        "Step", "stopwatch", "What made a step of the run", "Page of a step", "run", folds=True
+    ),
 }
 """In the order of the strip. The first page has its own parts; each other one has a place in
 `WindowParts.pages`, which its controller fills."""

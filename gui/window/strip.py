@@ -46,7 +46,7 @@ class WindowStrip(QFrame):
         self.setObjectName("strip")
         self.setFixedHeight(_HEIGHT)
         self.menu_button = MenuButton(menus)
-        self.pages = {page: self._page(page) for page in PAGES}
+        self.pages = {name: self._page(name) for name, page in PAGES.items() if not page.within}
         segments = QFrame()
         segments.setObjectName("segments")
         row = QHBoxLayout(segments)
@@ -100,7 +100,7 @@ class WindowStrip(QFrame):
 
     def show_page(self, page: PageName) -> None:
         """Mark `page` as the one that is shown."""
-        self.pages[page].setChecked(True)
+        self.pages[PAGES[page].within or page].setChecked(True)
         self._choose_style()
 
     def show_race(self, progress: str, machine: str = "") -> None:

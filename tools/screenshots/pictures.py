@@ -50,6 +50,8 @@ State = Literal[
     "race",
     "race-running",
     "race-empty",
+    "step",
+    "step-running",
     "not-tried",
     "batch-size",
 ]

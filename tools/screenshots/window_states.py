@@ -9,7 +9,14 @@ from PySide6.QtWidgets import QWidget
 from engine.system import paths
 from gui.app import AppController
 from gui.devices.device_charts import TEN_MINUTES
-from tools.screenshots import fake_machine, machine_states, open_states, race_states, run_states
+from tools.screenshots import (
+    fake_machine,
+    machine_states,
+    open_states,
+    race_states,
+    run_states,
+    step_states,
+)
 from tools.screenshots.logged_media import add_media
 from tools.screenshots.made_up_facts import add_facts, hide_place
 from tools.screenshots.own_script import SOURCE
@@ -180,6 +187,8 @@ STATES: dict[State, Callable[[], Scene]] = {
     "race": race_states.race,
     "race-running": race_states.race_running,
     "race-empty": race_states.race_empty,
+    "step": step_states.step,
+    "step-running": step_states.step_running,
     "not-tried": race_states.not_tried,
     "batch-size": race_states.batch_size,
 }

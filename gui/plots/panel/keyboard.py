@@ -61,6 +61,11 @@ class PlotKeys(QObject):
         ):
             self._add(text, [keys], partial(self._on_focused, partial(self._move_crosshair, move)))
 
+        self._add("What made the step at the crosshair", ["Return", "Enter"], self._choose_step)
+
+    def _choose_step(self) -> None:
+        self._on_focused(lambda panel, plot: panel.choose_step(plot, panel.crosshair_x))
+
     def _add_view_actions(self) -> None:
         view_actions: list[tuple[str, list[str], Callable[[PlotPanel, CurvePlot], None]]] = [
             ("Zoom in", ["+", "="], lambda panel, plot: _zoom(panel, plot, ZOOM)),

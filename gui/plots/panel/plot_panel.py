@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from itertools import pairwise
 
-from PySide6.QtCore import QPointF
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtGui import QCursor, QResizeEvent
+from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from engine.system.natural_order import natural_key
 from gui.plots.data.ranges import union
@@ -25,6 +25,12 @@ PlaceOfPlot = tuple[int, bool, tuple[tuple[int, str], ...]]
 
 class PlotPanel(QWidget):
     """A toolbar and its plots; a timer calls `tick`, which repaints one plot per call."""
+
+    step_chosen = Signal(int)
+    """The user wants to know what made this step, of the only run that is shown."""
+
+    offers_steps = False
+    """Whether the plots offer `step_chosen`; subclasses for one run do."""
 
     def __init__(
         self, theme: Theme, settings: PanelSettings, parent: QWidget | None = None
@@ -191,6 +197,7 @@ class PlotPanel(QWidget):
         plot.viewport.followed.connect(self._followed)
         plot.viewport.fitted.connect(lambda: self._fitted(plot))
         plot.canvas.hovered.connect(self.set_crosshair_x)
+        plot.canvas.area.menu_wanted.connect(partial(self._show_menu, plot))
         plot.header.menu.chosen.connect(partial(self._do, kind))
         plot.header.double_clicked.connect(partial(self._do, kind, PlotAction.ENLARGE))
         return plot
@@ -200,6 +207,21 @@ class PlotPanel(QWidget):
             self._export(kind, action)
         else:
             self.visibility.do(kind, action)
+
+    def choose_step(self, plot: CurvePlot, x: float | None) -> None:
+        """Emit `step_chosen` for the point of a plot that is nearest to the position `x`."""
+        step = plot.curves.step_at(x) if self.offers_steps and x is not None else None
+        if step:
+            self.step_chosen.emit(step)
+
+    def _show_menu(self, plot: CurvePlot, x: float) -> None:
+        if not (self.offers_steps and (step := plot.curves.step_at(x))):
+            return
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        entry = menu.addAction(f"What made step {step:,}?")
+        entry.triggered.connect(partial(self.step_chosen.emit, step))
+        menu.popup(QCursor.pos())
 
     def _find_pointer(self, pointer: QPointF) -> None:
         canvases = [plot.canvas for plot in self._plots.values()]

@@ -56,6 +56,7 @@ some 20 ms, and the window answers in between."""
 class RunPlots(PlotPanel):
     """The plots of the watched run. Series are named as the engine names them."""
 
+    offers_steps = True
     zoom_points_wanted = Signal(str, float, float)
     """A series, and the steps between which a zoom needs more points: answer with
     `set_zoom_points`."""

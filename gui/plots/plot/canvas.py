@@ -79,7 +79,8 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             "Left and Right go from point to point and say the values there, Home and End go "
             "to the ends, M to the next mark. Plus and minus zoom, Ctrl and the arrow keys "
             "move the view, F or a double click shows everything, Escape leaves. A drag, or "
-            "Ctrl and the wheel, zooms along the horizontal axis, with Shift along the values."
+            "Ctrl and the wheel, zooms along the horizontal axis, with Shift along the values. "
+            "Enter, or a right click, asks what made the step there."
         )
         self._axes = (left, bottom)
         left.setWidth(AXIS_WIDTH)

@@ -130,6 +130,13 @@ class CurveSet:
         texts = [self.scale.describe(begin, found.step, last), self.scale.name(begin, last)]
         return [*texts, self.scale.number(begin, last)] if last > found.step else texts
 
+    def step_at(self, x: float) -> int | None:
+        """Return the step of the point nearest to the position `x`, of the first visible curve that
+        covers it; None: there is none."""
+        shown = (curve for curve in self._curves.values() if curve.visible)
+        found = next(filter(None, (curve.point_at(x, 0.0) for curve in shown)), None)
+        return None if found is None or math.isnan(found.step) else int(found.step)
+
     def readings(self, x: float | None, theme: Theme, pixel: float = 0.0) -> list[Reading]:
         """Return the values of the visible curves at their points nearest to the position `x`; the
         newest ones if it is None. `pixel` is the width of one."""

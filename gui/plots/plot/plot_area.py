@@ -25,6 +25,9 @@ class PlotArea(pg.ViewBox):  # type: ignore[misc]  # pyqtgraph has no types
     zoomed_x = Signal()
     """The user has zoomed along x."""
 
+    menu_wanted = Signal(float)
+    """The user has clicked with the right button, at this position along x."""
+
     def __init__(self) -> None:
         super().__init__(enableMenu=False, defaultPadding=0.0)
         self.disableAutoRange()
@@ -56,10 +59,13 @@ class PlotArea(pg.ViewBox):  # type: ignore[misc]  # pyqtgraph has no types
             self._select(event, along)
 
     def mouseClickEvent(self, event: Any) -> None:
-        """Request to show all points on a double click of the left button."""
+        """Request to show all points on a double click, and the menu on a right click."""
         if event.double() and event.button() == Qt.MouseButton.LeftButton:
             event.accept()
             self.fit_requested.emit()
+        elif event.button() == Qt.MouseButton.RightButton:
+            event.accept()
+            self.menu_wanted.emit(self.mapToView(event.pos()).x())
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the range of a drag."""

@@ -135,7 +135,7 @@ def test_each_page_is_reached_by_the_menu_and_by_f6(
     (entry,) = (each for each in go.actions() if each.shortcut().toString() == keys_of(page))
     entry.trigger()
     assert window.page == page
-    assert window.strip.pages[page].isChecked()
+    assert window.strip.pages[PAGES[page].within or page].isChecked()
     pages: dict[PageName, QWidget] = {"run": app.rooms.run.plots, **window.parts.pages}
     qtbot.waitUntil(lambda: first_tab_stop(pages[page]) is not None)
     for key in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier):

@@ -175,3 +175,13 @@ def test_damaged_settings_do_not_change_the_smoothing(
     assert 0 <= run_plots.toolbar.smoothing < 1
     assert run_plots.toolbar.x_kind is XKind.STEP
     assert run_plots.toolbar.raw.isChecked()
+
+
+def test_enter_asks_what_made_the_step_at_the_crosshair(run_plots: RunPlots, qtbot: QtBot) -> None:
+    focus(run_plots, qtbot)
+    shown(run_plots)
+    canvas = run_plots.plot("Loss").canvas
+    QTest.keyClick(canvas, KEYS.Key_End)
+    with qtbot.waitSignal(run_plots.step_chosen) as chosen:
+        QTest.keyClick(canvas, KEYS.Key_Return)
+    assert chosen.args == [100]
