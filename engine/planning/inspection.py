@@ -142,7 +142,9 @@ def _answer(
 def _first_layer(layer: LayerFigures, *, names_inputs: bool) -> str:
     name = f"{layer.name} ({layer.kind})" if layer.name else f"the model ({layer.kind})"
     text = f"The first output that is not finite is that of {name}"
-    return f"{text}." if layer.has_finite_inputs or names_inputs else f"{text}, and its inputs are not either."
+    if layer.has_finite_inputs or names_inputs:
+        return f"{text}."
+    return f"{text}, and its inputs are not either."
 
 
 def _spike(

@@ -77,8 +77,7 @@ def replay(
         origin = _origin(info, wanted, events)
         recorded = _values(reader, origin.step, wanted)
         losses, norms = (
-            reader.window(series, wanted - _AROUND, wanted + _AROUND)
-            for series in _SUSPECTS
+            reader.window(series, wanted - _AROUND, wanted + _AROUND) for series in _SUSPECTS
         )
     spec = _replayed_spec(info.folder, origin.attempt)
     steps = wanted - origin.step

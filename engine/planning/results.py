@@ -286,7 +286,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, tag="replay"):
     """The recorded steps near the replayed one, in order."""
 
     inspection: Inspection | None = None
-    """What was seen of the step; None: nothing, as TensorFlow's steps are one graph."""
+    """What was seen of the step; None: the ranks have written nothing of it."""
 
     seconds: float = 0.0
 

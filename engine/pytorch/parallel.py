@@ -25,6 +25,7 @@ from engine.pytorch.recipe.torch_recipe import (
 )
 from engine.spec.run_spec import RunSpec
 from engine.training.errors import TrainingFailed
+from engine.training.keras_layers import NoteOutputs
 
 ONLY = Turn()
 """The turn of the only optimizer, with nothing carried into it."""
@@ -32,10 +33,6 @@ ONLY = Turn()
 
 RecipeFunction = Callable[[Any, Any], Values]
 """A function of the recipe that takes the model and a batch."""
-
-
-NoteOutputs = Callable[[str, Any, Any, Any], None]
-"""Takes the name of a layer, the layer, its inputs and its outputs."""
 
 
 class Rank(NamedTuple):

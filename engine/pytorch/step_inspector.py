@@ -26,6 +26,7 @@ from engine.pytorch.samples.nested import leaves_of, rows_of, take_rows
 from engine.pytorch.snapshot import Snapshot
 from engine.training.sample_figures import describe_inputs, describe_target
 from engine.training.step_inspection import (
+    MOST_ALONE,
     MOST_PICTURES,
     MOST_SAMPLES,
     LayerFigures,
@@ -34,9 +35,6 @@ from engine.training.step_inspection import (
     SampleFigures,
     suspicion,
 )
-
-_MOST_ALONE = 8
-"""Samples whose gradient is computed alone: those with the largest loss."""
 
 
 class _Passed(NamedTuple):
@@ -232,7 +230,7 @@ class StepInspector:
     def _note_gradients(self, turn: Turn) -> None:
         """Compute the gradients of the worst samples alone."""
         try:
-            for number, (sample, row) in enumerate(self._samples[:_MOST_ALONE]):
+            for number, (sample, row) in enumerate(self._samples[:MOST_ALONE]):
                 parameters = self._parallel.parameters()
                 with torch.enable_grad():
                     loss = self._loss_alone(row, turn)

@@ -33,12 +33,14 @@ from engine.tf.recipe.epochs import Epochs
 from engine.tf.recipe.tf_recipe import TfRecipe, check_model, read_data
 from engine.tf.replica import Replica
 from engine.tf.samples.data import ArraySamples
+from engine.tf.step_inspector import StepInspector
 from engine.tf.tf_strategy import TfStrategy
 from engine.training.errors import OutOfMemory, TrainingFailed
 from engine.training.measuring import Measurements
 from engine.training.memory_record import RankRecord
 from engine.training.protocols import DoneSteps
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
+from engine.training.step_inspection import inspected_step, write_inspection
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
 
@@ -94,6 +96,7 @@ class TfTrainer(NoHostOffload):
             optimizer = recipe.optimizer(written)
             objective.build(model, train.sample, most_parts)
             optimizer_step = OptimizerStep(optimizer, model.trainable_variables, spec)
+        self._written = written
         self._parallel.check(objective)
         self.model_facts = model_facts(written) if session.rank == 0 else None
         if compiled.is_compiled(written) and written.jit_compile:
@@ -147,11 +150,21 @@ class TfTrainer(NoHostOffload):
         self._epochs.begin(position)
         during = "" if count == 1 else f"one of {count} steps from there on"
         self._done = position.step
+        inspector = self._inspector(position, count)
         with self._explain_out_of_memory(during):
             found = self._loop.run_steps(position, count)
         sizes = self._loop.sizes
         self._epochs.count(position, found, sizes)
+        if inspector is not None:
+            write_inspection(self._session.folder, inspector.inspect())
         return DoneSteps(len(found["loss"]), sum(sizes), lambda: found)
+
+    def _inspector(self, position: Position, count: int) -> StepInspector | None:
+        """Return what looks into the next step, if it is the one to inspect, on rank 0."""
+        is_asked = count == 1 and position.step + 1 == inspected_step()
+        if not is_asked or self._session.rank:
+            return None
+        return StepInspector(self._replica, self._written, position)
 
     def rank_metrics(self) -> dict[str, float]:
         return memory_metrics()

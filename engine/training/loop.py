@@ -192,7 +192,12 @@ class Loop:
         position, steps = self._position, self._replayed_to or self._session.spec.steps
         size = self._trainer.steps_per_epoch
         left = size - position.batch if size else MOST_STEPS
-        return min(left, max(0, steps - position.step)) if steps else left
+        if not steps:
+            return left
+        to_end = max(0, steps - position.step)
+        if self._replayed_to and to_end > 1:
+            to_end -= 1  # the last step, which is looked into, is a chunk of its own
+        return min(left, to_end)
 
     def _validate(self) -> bool:
         """Validate, and end the epoch. Return False when stopped: the epoch has not ended then.

@@ -15,6 +15,8 @@ MOST_SAMPLES = 256
 """Samples of a rank that an inspection keeps: the most suspicious ones."""
 
 MOST_PICTURES = 64
+MOST_ALONE = 8
+"""Samples whose gradient is computed alone: the most suspicious ones."""
 
 _FOLDER = "inspection"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,10 +11,11 @@ import torch
 from keras.src.random.seed_generator import global_seed_generator
 from torch import distributed, nn
 
-from engine.pytorch.parallel import NoteOutputs, Rank
+from engine.pytorch.parallel import Rank
 from engine.pytorch.parallelism.ddp import DDPModel
 from engine.pytorch.parallelism.keras_optimizer import KerasOptimizer
 from engine.pytorch.recipe.torch_recipe import TrainedModel
+from engine.training.keras_layers import NoteOutputs, watch_layer
 
 
 def loss(outputs: Any, targets: Any) -> Any:
@@ -98,7 +98,7 @@ class KerasDDPModel(DDPModel):
             seed.assign(_seed_for(rank.number, seed.value.tolist()))
 
     def watch_layers(self, note: NoteOutputs) -> list[Callable[[], object]]:
-        return [_watch(layer, note) for layer in self.module.model._flatten_layers()]
+        return [watch_layer(layer, note) for layer in self.module.model._flatten_layers()]
 
     def penalties(self) -> Sequence[torch.Tensor]:
         losses: Sequence[torch.Tensor] = self.module.model.losses
@@ -164,21 +164,6 @@ class KerasDDPModel(DDPModel):
 
     def _untrained(self) -> list[torch.Tensor]:
         return [p.detach() for p in self.module.parameters() if not p.requires_grad]
-
-
-def _watch(layer: Any, note: NoteOutputs) -> Callable[[], object]:
-    """Call `note` after each call of a layer, which Keras makes past the hooks of PyTorch."""
-    call = layer.call
-
-    @functools.wraps(call)
-    def noted(*inputs: Any, **options: Any) -> Any:
-        outputs = call(*inputs, **options)
-        note(layer.path or layer.name, layer, inputs, outputs)
-        return outputs
-
-    # Past the class, which tracks what is set in the usual way.
-    object.__setattr__(layer, "call", noted)
-    return lambda: object.__delattr__(layer, "call")
 
 
 def _seed_for(rank: int, state: list[int]) -> list[int]:

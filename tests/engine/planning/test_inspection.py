@@ -74,6 +74,14 @@ def datasets(fault=""):
     if fault == "input": images[37, 2, 2, 0] = np.inf
     return (images, np.arange(96) % 3), None
 """
+STREAM = """
+import tensorflow as tf
+in_arrays = datasets
+
+def datasets(fault=""):
+    train, _ = in_arrays(fault)
+    return tf.data.Dataset.from_tensor_slices(train).batch(16), None
+"""
 
 
 def inspected(
@@ -158,6 +166,11 @@ def test_a_planted_infinity_is_found_with_its_sample_and_layer(tmp_path: Path, m
         ("torch/fsdp", TORCH),
         ("torch/pipeline", TORCH + STAGES),
         ("torch/keras_ddp", KERAS),
+        ("tf/mirrored", KERAS),
+        ("tf/mirrored_fit", KERAS),
+        ("tf/central_storage", KERAS),
+        ("tf/multi_worker", KERAS),
+        ("tf/model_parallel", KERAS),
     ],
 )
 def test_each_strategy_names_the_sample_and_the_layer(
@@ -169,6 +182,15 @@ def test_each_strategy_names_the_sample_and_the_layer(
     assert found.samples_in_all == 16
     assert all(each.gradient_norm is not None for each in found.parameters)
     assert len({each.name for each in found.parameters}) == len(found.parameters) == 6
+
+
+@pytest.mark.nightly
+@pytest.mark.usefixtures("processes")
+def test_batches_that_cannot_be_read_again_are_refused_by_name(tmp_path: Path) -> None:
+    found, _ = inspected(tmp_path, KERAS + STREAM, "input", "tf/single")
+    assert not found.samples
+    assert any("own order" in note for note in found.notes)
+    assert all(each.update_norm != 0 for each in found.parameters)
 
 
 def test_a_sample_far_above_its_batch_is_named_with_its_odd_inputs(tmp_path: Path) -> None:

@@ -1,0 +1,210 @@
+"""Looks into a step that TensorFlow has done: its samples, layers, gradients and update.
+
+A step is one graph, which cannot be looked into. So it is computed once more by itself, without a
+graph, with the weights that were there before it and in evaluation mode.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from msgspec.structs import replace
+
+from engine.runs.checkpoint_files import Position
+from engine.tf.recipe.objective import LOSS, Objective
+from engine.tf.replica import Replica
+from engine.tf.samples.data import ArraySamples, Batch
+from engine.tf.samples.local_batch import Share
+from engine.training import sample_order
+from engine.training.keras_layers import watch_layer
+from engine.training.sample_figures import describe_inputs, describe_target
+from engine.training.step_inspection import (
+    MOST_ALONE,
+    MOST_PICTURES,
+    MOST_SAMPLES,
+    LayerFigures,
+    ParameterFigures,
+    RankInspection,
+    SampleFigures,
+    suspicion,
+)
+
+Array = npt.NDArray[Any]
+
+
+class StepInspector:
+    """The inspection of one step by rank 0, for all replicas; made before the step."""
+
+    def __init__(self, replica: Replica, model: keras.Model, position: Position) -> None:
+        """`model` is the recipe's own, and `position` the one before the step."""
+        self._replica, self._model, self._position = replica, model, position
+        self._variables = model.variables
+        self._before = [np.array(variable) for variable in self._variables]
+        self._layers: dict[str, LayerFigures] = {}
+        self._notes = [
+            "TensorFlow computes a step as one graph: all figures but the updates were computed "
+            "again after it, with the weights before it, in evaluation mode."
+        ]
+
+    def inspect(self) -> RankInspection:
+        """Return what is seen of the step, which is done; the weights are then those before it."""
+        after = [np.array(variable) for variable in self._variables]
+        for variable, value in zip(self._variables, self._before, strict=True):
+            variable.assign(value)
+        gradients: list[Array | None] = [None] * len(self._replica.variables)
+        samples: list[SampleFigures] = []
+        if not isinstance(self._replica.train, ArraySamples):
+            self._notes.append("The data set gives batches in its own order: they are not shown.")
+        else:
+            indices = self._indices(self._replica.train)
+            batch = self._replica.train.batch(tf.constant(indices))
+            gradients = self._whole_batch(batch)
+            samples = self._samples(batch, indices)
+        return RankInspection(
+            rank=0,
+            samples=tuple(samples[:MOST_SAMPLES]),
+            samples_in_all=len(samples),
+            layers=tuple(self._layers.values()),
+            parameters=tuple(self._parameters(after, gradients)),
+            losses_alone=True,
+            notes=tuple(self._notes),
+        )
+
+    def _indices(self, data: ArraySamples) -> Array:
+        spec, position = self._replica.spec, self._position
+        order = sample_order.epoch_order(len(data), spec.seed, position.epoch)
+        return sample_order.global_batch(order, position.batch, spec.batch_size)
+
+    def _whole_batch(self, batch: Batch) -> list[Array | None]:
+        """Note the outputs of the layers for the batch; return the gradients of its loss."""
+        undo: list[Callable[[], object]] = []
+        try:
+            for layer in self._model._flatten_layers():
+                undo.append(watch_layer(layer, self._note_outputs))
+            return self._gradients(batch)
+        except Exception as error:
+            self._notes.append(f"The batch cannot be computed without a graph: {error}")
+            return [None] * len(self._replica.variables)
+        finally:
+            for each in undo:
+                each()
+
+    def _loss(self, batch: Batch) -> tf.Tensor:
+        """Return the loss of a batch, in evaluation mode where the model is called by us."""
+        one = tf.constant(1.0)
+        objective: Objective = self._replica.objective
+        if not objective.uses_outputs:
+            figures, _ = objective.validation_figures(self._model, batch, Share(one, one, False))
+            return figures[LOSS]
+        inputs, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        outputs = self._model(inputs, training=False)
+        share = Share(one, one, False)
+        return objective.output_figures(batch, outputs, share, training=False)[LOSS]
+
+    def _gradients(self, batch: Batch) -> list[Array | None]:
+        with tf.GradientTape() as tape:
+            loss = self._loss(batch)
+        found = tape.gradient(loss, [variable.value for variable in self._replica.variables])
+        return [None if each is None else np.array(tf.convert_to_tensor(each)) for each in found]
+
+    def _samples(self, batch: Batch, indices: Array) -> list[SampleFigures]:
+        """Return the samples of the batch, the most suspicious one first."""
+        found = []
+        for row, index in enumerate(indices.tolist()):
+            own = _row(batch, row)
+            loss: float | None = None
+            try:
+                loss = float(self._loss(own))
+            except Exception as error:
+                note = f"The loss of single samples cannot be computed: {error}"
+                if note not in self._notes:
+                    self._notes.append(note)
+            found.append((_sample(own, index, loss, shows=row < MOST_PICTURES), own))
+        found.sort(key=lambda each: suspicion(each[0]))
+        for number, (sample, own) in enumerate(found[:MOST_ALONE]):
+            with suppress(Exception):  # as the loss, of which it was said
+                norm = _norm([g for g in self._gradients(own) if g is not None])
+                found[number] = replace(sample, gradient_norm=norm), own
+        return [sample for sample, _ in found]
+
+    def _parameters(
+        self, after: Sequence[Array], gradients: Sequence[Array | None]
+    ) -> list[ParameterFigures]:
+        by_path = {
+            variable.path: (value, new)
+            for variable, value, new in zip(self._variables, self._before, after, strict=True)
+        }
+        found = []
+        for variable, gradient in zip(self._replica.variables, gradients, strict=True):
+            if variable.path not in by_path:
+                continue
+            value, new = by_path[variable.path]
+            found.append(
+                ParameterFigures(
+                    name=variable.path,
+                    weight_norm=_norm([value]),
+                    gradient_norm=None if gradient is None else _norm([gradient]),
+                    update_norm=_norm([new - value]),
+                )
+            )
+        return found
+
+    def _note_outputs(self, name: str, layer: Any, inputs: Any, outputs: Any) -> None:
+        values = _floats(outputs)
+        if not values.size or name in self._layers:
+            return
+        is_finite = np.isfinite(values)
+        finite = values[is_finite]
+        self._layers[name] = LayerFigures(
+            name="" if layer is self._model else name,
+            kind=type(layer).__name__,
+            mean=float(finite.mean()) if finite.size else math.nan,
+            smallest=float(finite.min()) if finite.size else math.inf,
+            largest=float(finite.max()) if finite.size else -math.inf,
+            not_finite=float(1 - is_finite.mean()),
+            has_finite_inputs=bool(np.isfinite(_floats(inputs)).all()),
+        )
+
+
+def _row(batch: Batch, row: int) -> Batch:
+    return tf.nest.map_structure(lambda tensor: tensor[row : row + 1], batch)
+
+
+def _sample(own: Batch, index: int, loss: float | None, *, shows: bool) -> SampleFigures:
+    inputs, targets, _ = keras.utils.unpack_x_y_sample_weight(own)
+    shown = [_shown(leaf) for leaf in tf.nest.flatten(targets)] if targets is not None else []
+    return SampleFigures(
+        name=f"sample {index}",
+        rank=0,
+        loss=loss,
+        target=describe_target(shown[0]) if len(shown) == 1 else "",
+        inputs=describe_inputs([_shown(leaf) for leaf in tf.nest.flatten(inputs)], shows=shows),
+    )
+
+
+def _shown(leaf: Any) -> Array | str:
+    value = leaf[0].numpy()
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return np.asarray(value)
+
+
+def _floats(tree: Any) -> Array:
+    """Return all numbers of floating-point tensors, flat."""
+    leaves = [
+        np.array(tf.cast(leaf, tf.float32)).reshape(-1)
+        for leaf in tf.nest.flatten(tree)
+        if isinstance(leaf, tf.Tensor) and leaf.dtype.is_floating
+    ]
+    return np.concatenate(leaves) if leaves else np.empty(0, np.float32)
+
+
+def _norm(arrays: Sequence[Array]) -> float:
+    return math.hypot(*(float(np.linalg.norm(a.astype(np.float64).reshape(-1))) for a in arrays))
