@@ -434,6 +434,7 @@ def _add_facts(file: Path, runs: dict[str, FoundRun]) -> None:
                     }
                 elif column.startswith("setting.") and text:
                     run.set(column.removeprefix("setting."), setting_of(text))
+            run.finish()
 
 
 def setting_of(text: str) -> Setting:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
+from engine.scripts.secrets import shown_setting
 from engine.spec.field_info import Setting
 from engine.spec.metric_direction import Direction
 
@@ -115,6 +116,9 @@ class FoundRun:
         self.remarks: list[str] = []
         """What is left out, in sentences."""
 
+        self._secrets: list[str] = []
+        """Settings in which something was hidden."""
+
         self._left_out: dict[str, Counter[str]] = {}
         """How much is left out of each series, by what it has."""
 
@@ -132,7 +136,11 @@ class FoundRun:
         columns.add(step, time, value)
 
     def set(self, name: str, value: Setting) -> None:
-        """Add a setting, within the limits."""
+        """Add a setting, within the limits and without secrets."""
+        shown = shown_setting(name, value)
+        if shown != value and name not in self._secrets:
+            self._secrets.append(readable(name)[:LONGEST_NAME])
+        value = shown
         if isinstance(value, int) and not -(2**63) < value < 2**63:
             value = float(value)
         if isinstance(value, str):
@@ -157,6 +165,12 @@ class FoundRun:
             further = f" and of {more:,} more series" if more else ""
             self.remark(f"{counts.total():,} left out with {what}: {', '.join(named)}{further}.")
         self._left_out.clear()
+        if self._secrets:
+            names = sorted(self._secrets)[:_MOST_NAMED]
+            more = len(self._secrets) - len(names)
+            text = ", ".join(names) + (f" and {more:,} more" if more else "")
+            self.remark(f"Settings that seem to hold a secret, stored without it: {text}.")
+            self._secrets.clear()
 
     def end_at(self, moment: float) -> None:
         """Shift the times, which tell how long the run lasted, so that the last is `moment`."""

@@ -12,7 +12,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 HIDDEN = "***"
 """Stands in the place of a secret."""
@@ -93,6 +93,7 @@ class _Span(NamedTuple):
     name: str
 
 
+_Value = TypeVar("_Value")
 _Put = Callable[[str, str], str]
 """Gets name and value of a secret, and returns what stands in its place."""
 
@@ -168,6 +169,14 @@ def redacted(text: str, values: Iterable[str] = ()) -> str:
         if len(value) >= _LEAST_SECRET:
             text = text.replace(value, HIDDEN)
     return _with_spans(text, _spans(text), lambda name, value: HIDDEN)
+
+
+def shown_setting(name: str, value: _Value) -> _Value | str:
+    """Return the value of a setting as it may be shown: without what seems to be a secret."""
+    text = str(value)
+    if text and _is_secret_name(name, text):
+        return HIDDEN
+    return redacted(text) if isinstance(value, str) else value
 
 
 def secret_values(environment: Mapping[str, str], names: Container[str] = ()) -> list[str]:

@@ -12,6 +12,7 @@ from tensorboard.compat.proto import types_pb2
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from engine.exports.tensorboard_events import (
@@ -21,7 +22,10 @@ from engine.exports.tensorboard_events import (
     scalar_event,
 )
 from engine.imports.import_runs import import_runs
+from engine.system import paths
+from main import main
 from tests.engine.imports.test_csv_tables import Point, points
+from tests.engine.scripts.test_secrets import HUSH
 from tests.support.recorded_runs import BEGIN
 
 HALF, BFLOAT = types_pb2.DT_HALF, types_pb2.DT_BFLOAT16
@@ -134,3 +138,20 @@ def test_a_file_of_ours_may_drop_its_own_points(tmp_path: Path) -> None:
     done = import_runs([write_log(tmp_path / "log", events, suffix=".traindeck")])
     assert [value for _, _, value in points(done.run_ids[0])["loss"]] == [0.5, 0.25]
     assert not done.remarks
+
+
+def test_settings_that_hold_a_secret_are_stored_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hparams = {"api_key": f"sk-{HUSH}", "db": f"redis://u:{HUSH}@h/0", "lr": 0.25, "tokenizer": "b"}
+    summary = hparams_pb({**hparams, "db.password": 31337_4242})
+    log = write_log(tmp_path / "log", [Event(wall_time=BEGIN, summary=summary), *losses(1)])
+    done = import_runs([log])
+    (new,) = done.run_ids
+    assert "a secret, stored without it: api_key, db, db.password." in done.remarks[0]
+    assert main(["show", new]) == main(["show", new, "--json"]) == 0
+    assert main(["export", new, "--format", "html", "-o", str(tmp_path / "page.html")]) == 0
+    spec, page = paths.run_folder(new) / "spec.toml", tmp_path / "page.html"
+    for text in (capsys.readouterr().out, spec.read_text(), page.read_text()):
+        assert not [each for each in (HUSH, "313374242") if each in text]
+        assert all(each in text for each in ("0.25", "redis://u:***@h/0"))
