@@ -19,6 +19,7 @@ from engine.exports.csv_files import POINTS, RUNS
 from engine.exports.tables import POINT_COLUMNS
 from engine.files.regular_file import open_regular
 from engine.imports.found_run import (
+    EARLIEST_MOMENT,
     MOST_POINTS,
     MOST_RUNS,
     MOST_SERIES,
@@ -152,6 +153,8 @@ class _Table:
         """The column of the steps of each run, in a table of W&B over the time."""
 
         self._is_elapsed = False
+        """Whether times count from the start of the run."""
+
         if not given_any and _is_wandb(columns):
             guess = ColumnNames(step=columns[0], run="")
             self._read_wandb_header()
@@ -261,8 +264,6 @@ class _Table:
         if not text:
             return self._written
         value = self._number(text)
-        if self._is_elapsed and value is not None and math.isfinite(value):
-            return value
         if value is None:
             try:
                 return datetime.fromisoformat(text).timestamp()
@@ -275,7 +276,14 @@ class _Table:
         if moment is None:
             text = "Times that are no dates are replaced by that of the file."
             self._remarks += [text] * (text not in self._remarks)
-        return self._written if moment is None else moment
+            return self._written
+        if moment < EARLIEST_MOMENT and not self._is_elapsed:
+            self._is_elapsed = True
+            self._remarks.append(
+                f"The times ({self._columns[self._time]}) count from the start of the run: the "
+                "last is taken to be when the file was written."
+            )
+        return moment
 
     def _add_point(self, run: str, series: str, step: int, time: float, value: float) -> None:
         found = self._runs.get(run)

@@ -32,6 +32,9 @@ _UNITS = (1.0, 1e3, 1e6, 1e9)
 _LARGEST_MOMENT = 1e11
 """Seconds until the year 5138. The units are so far apart that each date has one of them."""
 
+EARLIEST_MOMENT = 631_152_000.0
+"""1990: what is smaller is no date of a training, but a time since its start."""
+
 Progress = Callable[[int, int], None]
 """Called with the bytes that were read, and of all. It may raise to cancel."""
 
@@ -173,10 +176,12 @@ class FoundRun:
             self._secrets.clear()
 
     def end_at(self, moment: float) -> None:
-        """Shift the times, which tell how long the run lasted, so that the last is `moment`."""
-        last = max((max(each.times) for each in self.series.values()), default=0.0)
+        """Shift the times that tell how long the run lasted, so that the last is `moment`."""
+        times = (time for each in self.series.values() for time in each.times)
+        last = max((time for time in times if time < EARLIEST_MOMENT), default=0.0)
         for each in self.series.values():
-            each.times = array("d", [moment - last + time for time in each.times])
+            shifted = (moment - last + t if t < EARLIEST_MOMENT else t for t in each.times)
+            each.times = array("d", shifted)
 
     @property
     def points(self) -> int:

@@ -104,11 +104,13 @@ def test_wall_times_may_be_in_any_unit(unit: float, tmp_path: Path) -> None:
 
 
 def test_wall_times_that_are_no_dates_become_that_of_the_file(tmp_path: Path) -> None:
-    events = [scalar_event("loss", step, time, 1) for step, time in ((1, 1e300), (2, float("nan")))]
+    events = [
+        scalar_event("loss", step, time, 1) for step, time in enumerate((1e300, float("nan"), 12.5))
+    ]
     log = write_log(tmp_path / "log", events)
     written = next(log.iterdir()).stat().st_mtime
     done = import_runs([log])
-    assert [time for _, time, _ in points(done.run_ids[0])["loss"]] == [written, written]
+    assert [time for _, time, _ in points(done.run_ids[0])["loss"]] == [written] * 3
     assert len(done.remarks) == 1
 
 
@@ -131,6 +133,29 @@ def test_a_later_session_replaces_the_steps_of_an_earlier_one_and_says_so(tmp_pa
             (4, 0.25),
         ]
         assert "2 left out with a step that a later session trained again" in done.remarks[0]
+
+
+def test_a_resumed_log_without_starts_has_each_step_once(tmp_path: Path) -> None:
+    late = [scalar_event("loss", step, BEGIN + 100 + step, 0.25) for step in (3, 4, 5)]
+    first = [
+        *losses(1, 2, 3, 4),
+        *(scalar_event("validation", step, BEGIN + 4, 0.5) for step in (2, 4)),
+        scalar_event("gone", 4, BEGIN + 4, 0.5),
+        *(histogram_event("w", step, BEGIN + 4, [0.0, 1.0], [3.0]) for step in (2, 3)),
+    ]
+    later = [scalar_event("validation", 4, BEGIN + 200, 0.25)]
+    done = import_runs([write_log(tmp_path / "log", first, late, later)])
+    found = points(done.run_ids[0])
+    assert [(s, v) for s, _, v in found["loss"]] == list(enumerate((0.5, 0.5, *[0.25] * 3), 1))
+    assert [value for _, _, value in found["validation"]] == [0.5, 0.25]
+    assert "5 left out with a step that a later file trained again: loss (2)" in done.remarks[0]
+    assert all(f"{name} (1)" in done.remarks[0] for name in ("validation", "gone", "w"))
+
+
+def test_two_programs_that_write_at_the_same_time_keep_their_points(tmp_path: Path) -> None:
+    done = import_runs([write_log(tmp_path / "log", losses(1, 2, 3), losses(1, 2, value=0.25))])
+    assert steps_of(points(done.run_ids[0])) == [1, 1, 2, 2, 3]
+    assert not done.remarks
 
 
 def test_a_file_of_ours_may_drop_its_own_points(tmp_path: Path) -> None:
