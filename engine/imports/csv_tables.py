@@ -7,6 +7,7 @@ import io
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -51,6 +52,8 @@ _WANDB_COLUMN = re.compile(r"(.+) - (.+?)(__MIN|__MAX)?")
 
 _TENSORBOARD_FILE = re.compile(r"run-(.+)-tag-(.+)")
 _DIRECTION = "direction."
+_AGAIN = "a step that later lines train again (of several runs, name the column: --run-column)"
+_MOST_RETURNS = 1000
 
 
 class ColumnNames(msgspec.Struct, frozen=True):
@@ -129,6 +132,10 @@ class _Table:
         """Columns that hold no numbers."""
 
         self._numbers: set[int] = set()
+        self._last_step: dict[tuple[str, str], int] = {}
+        self._returns: Counter[tuple[str, str]] = Counter()
+        """How often the lines go back to a step that is new: they are in no order."""
+
         self._remarks: list[str] = []
         self.points = 0
         lower = {name.casefold(): name for name in reversed(columns)}
@@ -224,13 +231,17 @@ class _Table:
         value = self._number(text)
         if value is None:
             raise self._no_number(number, self._value, text)
-        self._add_point(run, readable(series), step, time, value)
+        series = readable(series)
+        self._begin_again(run, step, series)
+        self._add_point(run, series, step, time, value)
 
     def _add_wide(self, number: int, line: list[str]) -> None:
         filled = [place for place in self._values if line[place].strip()]
         if not filled:
             return
         run, step, time = ("", 0, 0.0) if self._steps_of else self._place(number, line)
+        if not self._steps_of:
+            self._begin_again(run, step)
         for place in filled:
             if place in self._texts:
                 continue
@@ -284,6 +295,22 @@ class _Table:
                 "last is taken to be when the file was written."
             )
         return moment
+
+    def _begin_again(self, run: str, step: int, series: str = "") -> None:
+        """Leave out what the lines before have from `step` on, if they have that step already, and
+        the lines go back to it: the program has trained it again. Empty `series`: of all."""
+        key = run, series
+        before, self._last_step[key] = self._last_step.get(key, step), step
+        found = self._runs.get(run)
+        if step >= before or found is None or self._returns[key] > _MOST_RETURNS:
+            return
+        those = {n: each for n, each in found.series.items() if series in ("", n)}
+        if not any(step in each.steps for each in those.values()):
+            self._returns[key] += 1
+            return
+        for name, columns in those.items():
+            if dropped := columns.drop_from(step, len(columns.steps)):
+                found.leave_out(_AGAIN, name, dropped)
 
     def _add_point(self, run: str, series: str, step: int, time: float, value: float) -> None:
         found = self._runs.get(run)

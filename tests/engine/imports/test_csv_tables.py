@@ -72,6 +72,28 @@ def test_points_at_steps_that_cannot_be_drawn_are_counted(tmp_path: Path) -> Non
     assert "two: 2 left out" in done.remarks[1]
 
 
+def test_of_epochs_that_occur_twice_the_later_ones_win(tmp_path: Path) -> None:
+    wide = "epoch,a,val\n1,1,\n2,2,2\n3,3,\n1,4,\n2,5,5\n"
+    done = import_runs([table(tmp_path, wide)])
+    found = {name: [(s, v) for s, _, v in each] for name, each in points(done.run_ids[0]).items()}
+    assert found == {"a": [(1, 4.0), (2, 5.0)], "val": [(2, 5.0)]}
+    assert "4 left out with a step that later lines train again" in done.remarks[0]
+    long = "step,tag,value\n1,a,1\n2,a,2\n1,b,3\n2,b,4\n1,b,5\n"
+    done = import_runs([table(tmp_path, long)])
+    found = {name: [(s, v) for s, _, v in each] for name, each in points(done.run_ids[0]).items()}
+    assert found == {"a": [(1, 1.0), (2, 2.0)], "b": [(1, 5.0)]}
+    assert "again (of several runs, name the column: --run-column): b (2)" in done.remarks[0]
+
+
+@pytest.mark.parametrize("steps", [(3, 2, 1), (1, 1, 2, 2, 3), (2, 1, 3)])
+def test_lines_in_another_order_or_of_one_epoch_are_kept(
+    steps: tuple[int, ...], tmp_path: Path
+) -> None:
+    done = import_runs([table(tmp_path, "epoch,a\n" + "".join(f"{s},1\n" for s in steps))])
+    assert [step for step, _, _ in points(done.run_ids[0])["a"]] == sorted(steps)
+    assert not done.remarks
+
+
 def test_a_table_of_wandb_over_the_time_has_steps_and_elapsed_times(tmp_path: Path) -> None:
     text = (
         '"Relative Time (Process)","dawn-3 - _step","dawn-3 - _step__MIN","dawn-3 - loss",'
