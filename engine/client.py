@@ -69,7 +69,7 @@ from engine.spec.spec_file import (
     without_secrets,
     write_spec,
 )
-from engine.spec.validation import Problem, problems
+from engine.spec.validation import Problem, problems, secret_problems
 from engine.spec.worker_python import interpreter_problems
 from engine.system import paths
 from engine.system.program import call
@@ -266,11 +266,12 @@ def start(
     this process ends. Raises CannotStart.
     """
     copy = recipe_copy.recipe_of_run(copied_in, spec) if copied_in else None
-    found = check(spec, copy)
-    if found:
+    if found := check(spec, copy):
         raise CannotStart(found)
     spec, secrets = without_secrets(spec)
     recipe = copy or catalog.recipe_of(spec)
+    if found := secret_problems(spec, recipe):
+        raise CannotStart(found)
     folder = None
     try:
         folder = paths.create_run_folder()
