@@ -468,7 +468,7 @@ def _check_resume(
         found += change_problems(info, spec, manifest)
         if changes and version is None and not found:  # neither recipe would go on otherwise
             raise RecipeChanged(run_id, changes)
-        found = check(spec, recipe) + found
+        found = check(spec, recipe) + secret_problems(spec, current, info.spec.settings) + found
         if found:
             raise CannotStart(found)
         if chosen:

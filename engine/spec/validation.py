@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -92,12 +93,14 @@ def problems(
     return found
 
 
-def secret_problems(spec: RunSpec, recipe: RecipeInfo) -> list[Problem]:
+def secret_problems(
+    spec: RunSpec, recipe: RecipeInfo, stored: Mapping[str, Setting] = MappingProxyType({})
+) -> list[Problem]:
     """Return which settings of the recipe seem to hold a secret: files hold them as they are.
 
-    A default is none: the recipe says it itself.
+    Not those that have the default, which the recipe says itself, or are `stored` already.
     """
-    defaults = {field.name: field.default for field in recipe.fields}
+    known = {field.name: field.default for field in recipe.fields} | dict(stored)
     return [
         Problem(
             f"settings.{name}",
@@ -106,7 +109,7 @@ def secret_problems(spec: RunSpec, recipe: RecipeInfo) -> list[Problem]:
             f'os.environ["{name.upper()}"].',
         )
         for name, value in spec.settings.items()
-        if value != defaults.get(name) and shown_setting(name, value) != value
+        if value != known.get(name) and shown_setting(name, value) != value
     ]
 
 
