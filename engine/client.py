@@ -69,7 +69,7 @@ from engine.spec.spec_file import (
     without_secrets,
     write_spec,
 )
-from engine.spec.validation import Problem, problems
+from engine.spec.validation import Problem, problems, secret_problems
 from engine.spec.worker_python import interpreter_problems
 from engine.system import paths
 from engine.system.program import call
@@ -266,11 +266,12 @@ def start(
     this process ends. Raises CannotStart.
     """
     copy = recipe_copy.recipe_of_run(copied_in, spec) if copied_in else None
-    found = check(spec, copy)
-    if found:
+    if found := check(spec, copy):
         raise CannotStart(found)
     spec, secrets = without_secrets(spec)
     recipe = copy or catalog.recipe_of(spec)
+    if found := secret_problems(spec, recipe):
+        raise CannotStart(found)
     folder = None
     try:
         folder = paths.create_run_folder()
@@ -467,7 +468,7 @@ def _check_resume(
         found += change_problems(info, spec, manifest)
         if changes and version is None and not found:  # neither recipe would go on otherwise
             raise RecipeChanged(run_id, changes)
-        found = check(spec, recipe) + found
+        found = check(spec, recipe) + secret_problems(spec, current, info.spec.settings) + found
         if found:
             raise CannotStart(found)
         if chosen:

@@ -14,7 +14,7 @@ from engine.messages.events import Event, HistogramLogged, ImageLogged, Rewound
 from engine.runs.best_metrics import BestFigure, best_figures
 from engine.runs.run_info import RunInfo
 from engine.runs.store.store_reader import RunReader, StoredEvent
-from engine.scripts.secrets import HIDDEN, looks_secret, shown_words
+from engine.scripts.secrets import shown_setting, shown_words
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.spec.script_spec import DECIDED_BY_SCRIPT
@@ -138,8 +138,7 @@ def settings_of(spec: RunSpec) -> dict[str, Setting]:
         without = _OF_THE_MACHINE | (DECIDED_BY_SCRIPT if spec.is_script else frozenset())
         found = {name: getattr(spec, name) for name in FIELDS if name not in without}
     for name, value in spec.settings.items():
-        is_secret = isinstance(value, str) and looks_secret(name, value)
-        found[f"recipe.{name}" if name in found else name] = HIDDEN if is_secret else value
+        found[f"recipe.{name}" if name in found else name] = shown_setting(name, value)
     return found
 
 

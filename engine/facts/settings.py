@@ -11,7 +11,7 @@ import msgspec
 
 from engine.scripts import secrets
 from engine.scripts.options import Option, read_options, values_in
-from engine.scripts.secrets import looks_secret, shown_words
+from engine.scripts.secrets import looks_secret, shown_setting, shown_words
 from engine.spec.field_info import FieldInfo, Setting
 from engine.spec.recipe_file import RecipeInfo, script_name
 from engine.spec.run_spec import FIELDS, RunSpec
@@ -181,8 +181,8 @@ def _of_recipe(spec: RunSpec, recipe: RecipeInfo | None) -> dict[str, _Row]:
 
 
 def _shown(name: str, value: Setting | None, field: FieldInfo | None = None) -> str:
-    is_secret = isinstance(value, str) and value and looks_secret(name, value)
-    return HIDDEN if is_secret else setting_text(value, field)
+    shown = shown_setting(name, value)
+    return HIDDEN if shown == secrets.HIDDEN else setting_text(shown, field)
 
 
 def _options(spec: RunSpec) -> dict[str, _Row]:

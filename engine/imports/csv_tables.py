@@ -7,6 +7,7 @@ import io
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -19,6 +20,7 @@ from engine.exports.csv_files import POINTS, RUNS
 from engine.exports.tables import POINT_COLUMNS
 from engine.files.regular_file import open_regular
 from engine.imports.found_run import (
+    EARLIEST_MOMENT,
     MOST_POINTS,
     MOST_RUNS,
     MOST_SERIES,
@@ -50,6 +52,8 @@ _WANDB_COLUMN = re.compile(r"(.+) - (.+?)(__MIN|__MAX)?")
 
 _TENSORBOARD_FILE = re.compile(r"run-(.+)-tag-(.+)")
 _DIRECTION = "direction."
+_AGAIN = "a step that later lines train again (of several runs, name the column: --run-column)"
+_MOST_RETURNS = 1000
 
 
 class ColumnNames(msgspec.Struct, frozen=True):
@@ -128,6 +132,10 @@ class _Table:
         """Columns that hold no numbers."""
 
         self._numbers: set[int] = set()
+        self._last_step: dict[tuple[str, str], int] = {}
+        self._returns: Counter[tuple[str, str]] = Counter()
+        """How often the lines go back to a step that is new: they are in no order."""
+
         self._remarks: list[str] = []
         self.points = 0
         lower = {name.casefold(): name for name in reversed(columns)}
@@ -152,6 +160,8 @@ class _Table:
         """The column of the steps of each run, in a table of W&B over the time."""
 
         self._is_elapsed = False
+        """Whether times count from the start of the run."""
+
         if not given_any and _is_wandb(columns):
             guess = ColumnNames(step=columns[0], run="")
             self._read_wandb_header()
@@ -221,13 +231,17 @@ class _Table:
         value = self._number(text)
         if value is None:
             raise self._no_number(number, self._value, text)
-        self._add_point(run, readable(series), step, time, value)
+        series = readable(series)
+        self._begin_again(run, step, series)
+        self._add_point(run, series, step, time, value)
 
     def _add_wide(self, number: int, line: list[str]) -> None:
         filled = [place for place in self._values if line[place].strip()]
         if not filled:
             return
         run, step, time = ("", 0, 0.0) if self._steps_of else self._place(number, line)
+        if not self._steps_of:
+            self._begin_again(run, step)
         for place in filled:
             if place in self._texts:
                 continue
@@ -261,8 +275,6 @@ class _Table:
         if not text:
             return self._written
         value = self._number(text)
-        if self._is_elapsed and value is not None and math.isfinite(value):
-            return value
         if value is None:
             try:
                 return datetime.fromisoformat(text).timestamp()
@@ -275,7 +287,30 @@ class _Table:
         if moment is None:
             text = "Times that are no dates are replaced by that of the file."
             self._remarks += [text] * (text not in self._remarks)
-        return self._written if moment is None else moment
+            return self._written
+        if moment < EARLIEST_MOMENT and not self._is_elapsed:
+            self._is_elapsed = True
+            self._remarks.append(
+                f"The times ({self._columns[self._time]}) count from the start of the run: the "
+                "last is taken to be when the file was written."
+            )
+        return moment
+
+    def _begin_again(self, run: str, step: int, series: str = "") -> None:
+        """Leave out what the lines before have from `step` on, if they have that step already, and
+        the lines go back to it: the program has trained it again. Empty `series`: of all."""
+        key = run, series
+        before, self._last_step[key] = self._last_step.get(key, step), step
+        found = self._runs.get(run)
+        if step >= before or found is None or self._returns[key] > _MOST_RETURNS:
+            return
+        those = {n: each for n, each in found.series.items() if series in ("", n)}
+        if not any(step in each.steps for each in those.values()):
+            self._returns[key] += 1
+            return
+        for name, columns in those.items():
+            if dropped := columns.drop_from(step, len(columns.steps)):
+                found.leave_out(_AGAIN, name, dropped)
 
     def _add_point(self, run: str, series: str, step: int, time: float, value: float) -> None:
         found = self._runs.get(run)
@@ -434,6 +469,7 @@ def _add_facts(file: Path, runs: dict[str, FoundRun]) -> None:
                     }
                 elif column.startswith("setting.") and text:
                     run.set(column.removeprefix("setting."), setting_of(text))
+            run.finish()
 
 
 def setting_of(text: str) -> Setting:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
+from engine.scripts.secrets import shown_setting
 from engine.spec.field_info import Setting
 from engine.spec.metric_direction import Direction
 
@@ -30,6 +31,9 @@ _MOST_NAMED = 5
 _UNITS = (1.0, 1e3, 1e6, 1e9)
 _LARGEST_MOMENT = 1e11
 """Seconds until the year 5138. The units are so far apart that each date has one of them."""
+
+EARLIEST_MOMENT = 631_152_000.0
+"""1990: what is smaller is no date of a training, but a time since its start."""
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that were read, and of all. It may raise to cancel."""
@@ -115,6 +119,9 @@ class FoundRun:
         self.remarks: list[str] = []
         """What is left out, in sentences."""
 
+        self._secrets: list[str] = []
+        """Settings in which something was hidden."""
+
         self._left_out: dict[str, Counter[str]] = {}
         """How much is left out of each series, by what it has."""
 
@@ -132,7 +139,11 @@ class FoundRun:
         columns.add(step, time, value)
 
     def set(self, name: str, value: Setting) -> None:
-        """Add a setting, within the limits."""
+        """Add a setting, within the limits and without secrets."""
+        shown = shown_setting(name, value)
+        if shown != value and name not in self._secrets:
+            self._secrets.append(readable(name)[:LONGEST_NAME])
+        value = shown
         if isinstance(value, int) and not -(2**63) < value < 2**63:
             value = float(value)
         if isinstance(value, str):
@@ -157,12 +168,20 @@ class FoundRun:
             further = f" and of {more:,} more series" if more else ""
             self.remark(f"{counts.total():,} left out with {what}: {', '.join(named)}{further}.")
         self._left_out.clear()
+        if self._secrets:
+            names = sorted(self._secrets)[:_MOST_NAMED]
+            more = len(self._secrets) - len(names)
+            text = ", ".join(names) + (f" and {more:,} more" if more else "")
+            self.remark(f"Settings that seem to hold a secret, stored without it: {text}.")
+            self._secrets.clear()
 
     def end_at(self, moment: float) -> None:
-        """Shift the times, which tell how long the run lasted, so that the last is `moment`."""
-        last = max((max(each.times) for each in self.series.values()), default=0.0)
+        """Shift the times that tell how long the run lasted, so that the last is `moment`."""
+        times = (time for each in self.series.values() for time in each.times)
+        last = max((time for time in times if time < EARLIEST_MOMENT), default=0.0)
         for each in self.series.values():
-            each.times = array("d", [moment - last + time for time in each.times])
+            shifted = (moment - last + t if t < EARLIEST_MOMENT else t for t in each.times)
+            each.times = array("d", shifted)
 
     @property
     def points(self) -> int:

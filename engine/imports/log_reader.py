@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import struct
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 from google.protobuf.struct_pb2 import Value
@@ -17,6 +19,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from engine.exports.tensorboard_events import EXACT_VALUE, METRIC_DIRECTIONS
 from engine.imports.event_records import DamagedRecord
 from engine.imports.found_run import (
+    EARLIEST_MOMENT,
     LARGEST_STEP,
     LONGEST_NAME,
     MOST_SERIES,
@@ -33,6 +36,8 @@ from engine.spec.metric_direction import DIRECTIONS
 MOST_BINS = 1024
 MOST_IMAGE_BYTES = 256 * 2**20
 """Bytes of the images of one run; further ones are left out."""
+
+_Media = TypeVar("_Media", FoundImage, FoundHistogram)
 
 _FIXED64 = 1
 """The type on the wire of a double."""
@@ -65,6 +70,11 @@ class LogReader:
         self._before_file: dict[str, int] = {}
         """How many points of each series the files before this one held."""
 
+        self._media_before_file = 0, 0
+        self._highest: dict[str, int] = {}
+        """The highest step of each series in the files before this one."""
+
+        self._last_time = 0.0
         self._written = 0.0
         self._plugins: dict[str, str] = {}
         """By tag: only the first value of a tag names its plugin."""
@@ -79,22 +89,26 @@ class LogReader:
         A file of ours tells readers to drop points of its own; in another one, the first start of
         a session drops only those of earlier files.
         """
+        self._end_file()
         self._written, self._is_ours, self._has_started = written, is_ours, is_ours
         self._before_file = {name: len(each.steps) for name, each in self._run.series.items()}
+        self._media_before_file = len(self._run.images), len(self._run.histograms)
 
     def read(self, event: Event) -> None:
         """Add one event. Raises DamagedRecord and CannotImport."""
         if event.session_log.status == SessionLog.START:
             self._drop_from(event.step)
         time = seconds_of(event.wall_time)
-        if time is None:
+        if time is None or time < EARLIEST_MOMENT:
             self._run.remark("Times that are no dates are replaced by that of the file.")
             time = self._written
         for value in event.summary.value:
             self._read_value(value, event.step, time)
 
     def finish(self) -> None:
-        """Say what was left out."""
+        """Leave out what the last file has trained again, and say what was left out."""
+        self._end_file()
+        self._run.series = {n: each for n, each in self._run.series.items() if each.steps}
         self._run.finish()
         if self._left_out:
             names = list(self._left_out)
@@ -183,6 +197,41 @@ class LogReader:
         else:
             self._run.histograms.append(FoundHistogram(tag, step, time, edges, counts))
 
+    def _end_file(self) -> None:
+        """Leave out what the file has trained again, if no start of a session has said so.
+
+        It then has steps of a series once more, and was written after the earlier files: two
+        programs that write at the same time are no resumed one.
+        """
+        run, low, first, last = self._run, LARGEST_STEP + 1, math.inf, self._last_time
+        for name, columns in run.series.items():
+            place = 0 if self._has_started else self._before_file.get(name, 0)
+            steps, times = columns.steps[place:], columns.times[place:]
+            before = self._highest.get(name, -1) if place else -1
+            if steps:
+                first, last = min(first, times[0]), max(last, times[-1])
+                low = min(low, min(steps)) if min(steps) <= before else low
+            self._highest[name] = max(before, max(steps, default=-1))
+        is_again = not self._has_started and low <= LARGEST_STEP and first >= self._last_time
+        self._last_time = last
+        if not is_again:
+            return
+        what = "a step that a later file trained again"
+        for name, columns in run.series.items():
+            if dropped := columns.drop_from(low, self._before_file.get(name, 0)):
+                run.leave_out(what, name, dropped)
+                self._highest[name] = max(columns.steps, default=-1)
+        images, histograms = self._media_before_file
+        media = [(each.series, each.step) for each in run.images[:images]]
+        media += [(each.series, each.step) for each in run.histograms[:histograms]]
+        for name, step in media:
+            if step >= low:
+                run.leave_out(what, name)
+        run.images = _kept(run.images, images, low)
+        run.histograms = _kept(run.histograms, histograms, low)
+        self._image_bytes = sum(len(each.png) for each in run.images)
+        self.points = run.points
+
     def _drop_from(self, step: int) -> None:
         """A program has begun again at `step`: what it has written from there on is void."""
         run = self._run
@@ -197,6 +246,11 @@ class LogReader:
         run.histograms = [each for each in run.histograms if each.step < step]
         self._image_bytes = sum(len(each.png) for each in run.images)
         self.points = run.points
+
+
+def _kept(media: list[_Media], end: int, step: int) -> list[_Media]:
+    """Return `media` without those of the first `end` that are at `step` or later."""
+    return [each for each in media[:end] if each.step < step] + media[end:]
 
 
 def _point(value: Summary.Value, plugin: str) -> float | None:

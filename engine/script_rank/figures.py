@@ -17,6 +17,9 @@ LONGEST_LINE = 2000
 MOST_OF_A_LINE = 16
 MOST_SERIES = 100
 
+_MOST_WITHOUT_STEP = 4
+"""Lines without a step for each with one, of a program whose lines name their steps."""
+
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f]")
 _FIGURE = re.compile(
     rf"(?<![\w./-])([A-Za-z][A-Za-z0-9_/@.-]*(?: [A-Za-z][A-Za-z0-9_/@-]*){{0,2}})"
@@ -60,7 +63,10 @@ _NOT_WANTED = re.compile(
     r"|target|patience|decay|smooth|interval|every|freq|warmup|seed|^(?:max|min)_",
     re.I,
 )
-_GROUP = r"(val(?:id(?:ation)?)?|eval(?:uation)?|dev|test(?:ing)?|train(?:ing)?)"
+_GROUP = (
+    r"(val(?:id(?:ation)?)?|eval(?:uation)?|dev|test(?:ing)?|train(?:ing)?)"
+    r"(?:[ _-]?(?:data[ _-]?)?set)?"
+)
 _PREFIX = re.compile(rf"^{_GROUP}[ _/.-]+", re.I)
 _SUFFIX = re.compile(rf"(?:[ _]on)?[ _/.-]+{_GROUP}$", re.I)
 _LINE = re.compile(rf"^\W*{_GROUP}\b", re.I)
@@ -69,7 +75,7 @@ _LINE = re.compile(rf"^\W*{_GROUP}\b", re.I)
 _FILLERS = re.compile(
     r"^(?!mean[ _](?:squared|absolute))"  # these are names of figures
     r"(?:and|the|using|with|info|debug|warning|current|avg|average|mean|total|running|epoch|step"
-    r"|iter|done|finished|completed)[ _]",
+    r"|iter|done|finished|completed|(?:data)?set)[ _]",
     re.I,
 )
 _MESSAGE = re.compile(r"^(?:[IWEF]\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] )")
@@ -108,6 +114,13 @@ class FigureReader:
         self._rest = ""
         self._lines = 0
         self._last: dict[str, int] = {}
+        self._highest = 0
+        """The highest step that a line has named."""
+
+        self._with_step: Counter[str] = Counter()
+        self._without_step: Counter[str] = Counter()
+        """Lines that name a step, and that do not, by series; of all under an empty name."""
+
         self._numbers = NumberReader()
         self.epoch = 0
         """The last epoch that a line named."""
@@ -131,15 +144,30 @@ class FigureReader:
             return
         self._lines += 1
         count = self._count(line)
+        names_steps = self._names_steps("")
+        self._note("", count)
+        self._highest = max(self._highest, count or 0)
         shared = Line(line_key(raw)) if any(map(is_of_validation, found)) else None
         for series, value in found.items():
             if series not in self._last and len(self._last) >= MOST_SERIES:
                 continue
             last = self._last.get(series, -1)
-            step = self._lines if count is None else count
+            step = (self._highest if names_steps else self._lines) if count is None else count
+            # One without a step, such as that of a test after the training, makes no further step.
+            is_behind = self._names_steps(series) or (names_steps and step <= last)
+            is_left_out = count is None and is_behind and not is_of_validation(series)
+            self._note(series, count)
+            if is_left_out:
+                continue
             step = step if step > last else last + 1
             self._last[series] = step
             yield Figure(series, step, value, shared)
+
+    def _names_steps(self, series: str) -> bool:
+        return self._without_step[series] < _MOST_WITHOUT_STEP * self._with_step[series]
+
+    def _note(self, series: str, count: int | None) -> None:
+        (self._without_step if count is None else self._with_step)[series] += 1
 
     def _values(self, line: str) -> dict[str, float]:
         """Return the values of a line by their series."""

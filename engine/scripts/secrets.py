@@ -12,7 +12,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 HIDDEN = "***"
 """Stands in the place of a secret."""
@@ -71,6 +71,14 @@ _IN_ADDRESS = re.compile(
 )
 _SCHEME = re.compile(r"\b(?:Bearer|Basic|Token)\s+([\w.~+/=-]{8,})", re.IGNORECASE)
 _USER = re.compile(r"(?:^|\s)(?:-u|--user|--login|--userpwd|--proxy-user)[\s=][^\s:=]+:(\S+)")
+_LOGIN = re.compile(
+    r"\b(?:wandb|vault)\s+login\s+(?:--?[\w-]+(?:[= ]\w+://\S+)?\s+){0,6}"
+    r"((?=[^\s\"';&|]{0,200}\d)[\w.+/=][^\s\"';&|]*)"
+)
+_LOGIN_CALL = re.compile(r"\blogin\(\s*\\?[\"']([^\"'\\\s]{8,})")
+_LOGIN_PASSWORD = re.compile(
+    r"\b(?:login(?:\s+[^\s;&|]{1,200}){0,6}?|sshpass)\s+-[pk][\s=]?([^\s\"';&|]+)"
+)
 _NAMED = re.compile(
     r"(?<![\w.-])(?:-D(?=\w)|-*)(?P<name>[A-Za-z_][\w.-]*)(?:(?P<tight>=|\\?[\"']\s*[:=]\s*)|\s*[=:]\s*)"
 )
@@ -78,6 +86,9 @@ _VALUE = re.compile(
     r"(?P<quote>\\?[\"'])?(?P<value>(?(quote)[^\"'\\]{1,9999}|[^\s\"',;&|)}\]]{1,9999}))"
 )
 _OPTION = re.compile(r"(?:^|\s)--?(?P<name>[A-Za-z][\w.-]*)\s+(?=[^\s-])")
+_SET = re.compile(
+    r"\b(?:setenv|configure\s+set|set\s+-g?x)\s+(?P<name>[A-Za-z_][\w.-]*)\s+(?=[^\s-])"
+)
 _CODE = re.compile(
     r"[A-Za-z_][\w.]*[(\[]|(?:self|cls|args|cfg|config|conf|os|opts?|options|params|settings)\.\w"
     r"|(?:str|int|bool|bytes|None|Any|Optional)(?![\w-])|(?:Bearer|Basic|Token)\s"
@@ -93,13 +104,14 @@ class _Span(NamedTuple):
     name: str
 
 
+_Value = TypeVar("_Value")
 _Put = Callable[[str, str], str]
 """Gets name and value of a secret, and returns what stands in its place."""
 
 
 def looks_secret(name: str, value: str) -> bool:
     """Whether the variable or option `name` seems to hold a password, a key or a token."""
-    return _is_secret_name(name, value) or bool(_spans(value))
+    return _is_secret_name(name, value) or bool(_spans(value, in_word=True))
 
 
 def may_store(name: str, value: str, said: Container[str] = ()) -> bool:
@@ -170,6 +182,16 @@ def redacted(text: str, values: Iterable[str] = ()) -> str:
     return _with_spans(text, _spans(text), lambda name, value: HIDDEN)
 
 
+def shown_setting(name: str, value: _Value) -> _Value | str:
+    """Return the value of a setting as it may be shown: without what seems to be a secret."""
+    text = str(value)
+    if text and _is_secret_name(name, text):
+        return HIDDEN
+    if not isinstance(value, str):
+        return value
+    return _with_spans(value, _spans(value, in_word=True), lambda name, value: HIDDEN)
+
+
 def secret_values(environment: Mapping[str, str], names: Container[str] = ()) -> list[str]:
     """Return the values of those variables that no text may hold: they seem to be a password, a key
     or a token, or are among `names` and no path, number or word, which also other texts have."""
@@ -213,22 +235,46 @@ def _is_number(value: str) -> bool:
 
 def _replaced(words: Sequence[str], put: _Put) -> list[str]:
     found: list[str] = []
-    option = ""
-    """The one whose value the next word is."""
-    for word in words:
+    for word, option in zip(words, _options_of(words), strict=True):
         name, equals, value = word.partition("=")
         is_named = bool(equals) and bool(_FLAG.fullmatch(name))
-        if option and not word.startswith("-") and _is_secret_name(option, word):
+        if option and not word.startswith("-") and _is_secret_name(option, word.rstrip(",)}]")):
             found.append(word if _REFERENCE.fullmatch(word) else put(option, word))
         elif is_named and value and _is_secret_name(name, value):
             found.append(word if _REFERENCE.fullmatch(value) else f"{name}={put(name, value)}")
         else:
             user = _PAIR.fullmatch(word) if option in _USERS else None
             is_open = user is not None and not _REFERENCE.fullmatch(user[1])
-            spans = [_Span(*user.span(1), "password")] if user and is_open else _spans(word)
+            spans = (
+                [_Span(*user.span(1), "password")]
+                if user and is_open
+                else _spans(word, in_word=True)
+            )
             found.append(_with_spans(word, spans, put))
-        option = word.lstrip("+-") if word.startswith("-") and not equals else ""
     return found
+
+
+def _options_of(words: Iterable[str]) -> Iterator[str]:
+    """Yield for each word the name of the option or key whose value it is; else an empty text."""
+    option = before = login = ""
+    for word in words:
+        is_flag = word.startswith("-")
+        if login in _KEY_FOLLOWS and not is_flag and "://" not in word:
+            option = "token"
+        elif login and option in ("p", "k"):
+            option = "password"
+        yield option
+        if word == "login" or word.endswith("sshpass"):
+            login = before.rpartition("/")[2] or word
+        if is_flag and "=" not in word:
+            option = word.lstrip("+-")
+        elif opened := _OPENED.search(word[-_LONGEST_NAME:]):  # `{token:` and a value of its own
+            option = opened[1]
+        else:
+            is_name = not option and len(word) < _LONGEST_NAME and _BARE_NAME.fullmatch(word)
+            is_variable = "_" in word and word.isupper()
+            option = word if is_name and (is_variable or _CERTAIN.search(_plain(word))) else ""
+        before = word
 
 
 def _with_spans(text: str, spans: Iterable[_Span], put: _Put) -> str:
@@ -239,14 +285,17 @@ def _with_spans(text: str, spans: Iterable[_Span], put: _Put) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _spans(text: str) -> list[_Span]:
-    """Return the places of secrets in `text`, in order and apart from each other."""
+def _spans(text: str, *, in_word: bool = False) -> list[_Span]:
+    """Return the places of secrets in `text`, in order and apart from each other.
+
+    `in_word`: it is a word of a command, where `token: x` is no prose.
+    """
     found = [_Span(*match.span(), "token") for match in _SHAPES.finditer(text)]
     for pattern, name in _PATTERNS:
         found += [
             _Span(*match.span(match.lastindex or 0), name) for match in pattern.finditer(text)
         ]
-    found += _named_spans(text)
+    found += _named_spans(text, in_word=in_word)
     apart: list[_Span] = []
     for span in sorted(found):
         if span.begin == span.end or _REFERENCE.fullmatch(text[span.begin : span.end]):
@@ -258,9 +307,9 @@ def _spans(text: str) -> list[_Span]:
     return apart
 
 
-def _named_spans(text: str) -> Iterator[_Span]:
+def _named_spans(text: str, *, in_word: bool) -> Iterator[_Span]:
     """Yield values behind a name: `password=x`, `"apiKey": "x"`, `--token x`."""
-    for pattern in (_NAMED, _OPTION):
+    for pattern in (_NAMED, _OPTION, _SET):
         for match in pattern.finditer(text):
             if not _is_secret_name(match["name"], HIDDEN):  # before the value, which may be long
                 continue
@@ -268,7 +317,8 @@ def _named_spans(text: str) -> Iterator[_Span]:
             if value is None or not _is_secret_name(match["name"], value["value"]):
                 continue
             is_loose = pattern is _NAMED and not match["tight"] and not value["quote"]
-            if is_loose and not _CERTAIN.search(_plain(match["name"])):
+            in_word_alone = in_word and text[match.start() - 1 : match.start()] != "/"  # no path
+            if is_loose and not in_word_alone and not _CERTAIN.search(_plain(match["name"])):
                 continue
             if value["quote"] or not _CODE.match(text, value.start("value")):
                 yield _Span(*value.span("value"), match["name"])
@@ -285,7 +335,18 @@ _PATTERNS = (
     (_IN_ADDRESS, "password"),
     (_SCHEME, "token"),
     (_USER, "password"),
+    (_LOGIN, "token"),
+    (_LOGIN_CALL, "token"),
+    (_LOGIN_PASSWORD, "password"),
 )
+_KEY_FOLLOWS = ("wandb", "vault")
+"""Programs whose `login` is followed by the key itself."""
+
+_OPENED = re.compile(r"([A-Za-z_][\w.-]*)[\"']?[:=]$")
+_LONGEST_NAME = 100
+_BARE_NAME = re.compile(r"[A-Za-z][\w-]*")
+"""`setenv HF_TOKEN x`, `remote modify password x`."""
+
 _USERS = ("u", "user", "login", "userpwd", "proxy-user")
 """Options whose value is a user, perhaps with a password."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from engine.scripts.secrets import shown_setting
 from engine.spec.device_names import (
     devices_on,
     is_logical_cpu,
@@ -89,6 +91,26 @@ def problems(
     if not recipe.problem:  # of a file that cannot be read no setting is known
         found += _setting_problems(spec.settings, recipe)
     return found
+
+
+def secret_problems(
+    spec: RunSpec, recipe: RecipeInfo, stored: Mapping[str, Setting] = MappingProxyType({})
+) -> list[Problem]:
+    """Return which settings of the recipe seem to hold a secret: files hold them as they are.
+
+    Not those that have the default, which the recipe says itself, or are `stored` already.
+    """
+    known = {field.name: field.default for field in recipe.fields} | dict(stored)
+    return [
+        Problem(
+            f"settings.{name}",
+            f"{name} seems to hold a password, key or token, and settings are stored as they are: "
+            "leave it out, and let the recipe read it from the environment, with "
+            f'os.environ["{name.upper()}"].',
+        )
+        for name, value in spec.settings.items()
+        if value != known.get(name) and shown_setting(name, value) != value
+    ]
 
 
 def _stopping_problems(spec: RunSpec) -> list[Problem]:

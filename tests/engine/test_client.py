@@ -39,6 +39,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC_FILE
 from engine.system import paths
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from tests.engine.scripts.test_secrets import HUSH
 from tests.support.recorded_runs import new_run_folder, this_process_supervises
 from tests.support.sentences import sentence
 
@@ -165,6 +166,27 @@ def test_settings_that_are_no_text_are_named(where: str, tmp_path: Path) -> None
         client.start(spec(**changes))
     assert "a\\udcffb" in str(caught.value)
     assert paths.run_ids() == []
+
+
+def test_a_setting_of_a_recipe_that_seems_to_be_a_secret_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tmp_path / "own.py"
+    recipe.write_text(
+        "import torch\n"
+        "def model(api_key='', auth='none', pad_token='', hub='', password=''): ...\n"
+        "def datasets(): ...\n"
+    )
+    own: dict[str, Any] = {"api_key": HUSH, "pad_token": "<p>", "hub": f"redis://:{HUSH}@h/0"}
+    with pytest.raises(CannotStart) as caught:
+        client.start(spec(recipe=str(recipe), settings=own | {"auth": "none"}))
+    assert [each.field for each in caught.value.problems] == ["settings.api_key", "settings.hub"]
+    assert 'os.environ["API_KEY"]' in str(caught.value)
+    assert HUSH not in str(caught.value)
+    assert paths.run_ids() == []
+    monkeypatch.setattr(client, "_start_supervisor", lambda folder, **_: None)
+    client.start(spec(recipe=str(recipe), settings={"pad_token": "<p>", "password": ""}))
+    assert len(paths.run_ids()) == 1
 
 
 def test_a_run_is_seen_as_it_is() -> None:

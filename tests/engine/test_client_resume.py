@@ -300,6 +300,18 @@ def test_a_changed_recipe_is_a_question_and_its_answer_is_passed_on(
     assert (folder / "spec.before-2.toml").exists()
 
 
+def test_a_resume_takes_no_new_setting_with_a_secret_and_goes_on_with_an_old_one(
+    recipe: Path, started: list[tuple[Any, ...]]
+) -> None:
+    recipe.write_text(MINE.replace("width", "api_key"))
+    own = replace(SPEC, recipe=str(recipe), settings={"api_key": 4711})
+    stopped_run(3, spec=own)
+    with pytest.raises(CannotStart, match="api_key seems to hold a password"):
+        client.resume("1", spec=replace(own, settings={"api_key": 4712}))
+    client.resume("1")
+    assert len(started) == 1
+
+
 def test_a_supervisor_that_does_not_start_leaves_the_recipe_as_it_was(
     recipe: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

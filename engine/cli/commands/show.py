@@ -27,7 +27,7 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import RunNotes
 from engine.runs.run_overview import RunOverview
 from engine.runs.run_state import accumulation_in_force
-from engine.scripts.secrets import not_stored, redacted, shown_words
+from engine.scripts.secrets import not_stored, redacted, shown_setting, shown_words
 from engine.spec.run_spec import FIELDS
 
 _ALWAYS = ("batch_size", "epochs", "learning_rate", "seed")
@@ -72,7 +72,7 @@ def show(engine: Engine, run_id: str, *, json: bool, diff: bool = False) -> Exit
         if name not in _ALWAYS and getattr(spec, name) != field.default:
             settings.add_row(field.title.lower(), str(getattr(spec, name)))
     for name, value in sorted(spec.settings.items()):
-        settings.add_row(name, str(value))
+        settings.add_row(name, str(shown_setting(name, value)))
     settings.add_row("started", format_time(info.status.started))
     settings.add_row("attempts", str(info.status.attempt))
     in_force = accumulation_in_force(spec, info.status.replicas, info.status.shrunk)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import SWEEP_TAG, number_in
-from engine.scripts.secrets import looks_secret, shown_words
+from engine.scripts.secrets import looks_secret, shown_setting, shown_words
 from engine.spec.field_info import Setting
 from engine.spec.metric_direction import lower_is_better, merged_overrides
 from engine.spec.recipe_file import script_name
@@ -433,7 +433,7 @@ def setting_value(name: str, info: RunInfo) -> Value:
 
 def own_settings(info: RunInfo) -> Mapping[str, Setting]:
     """Return the settings of the recipe; of an imported run, those that are none of `FIELDS`."""
-    settings = info.spec.settings
+    settings = {name: shown_setting(name, each) for name, each in info.spec.settings.items()}
     if not info.spec.is_imported:
         return settings
     return {
@@ -444,7 +444,7 @@ def own_settings(info: RunInfo) -> Mapping[str, Setting]:
 
 
 def _recipe_setting(name: str, info: RunInfo) -> Value:
-    return own_settings(info).get(name) if info.spec.is_imported else info.spec.settings.get(name)
+    return own_settings(info).get(name)
 
 
 def _option(name: str, info: RunInfo) -> Value:

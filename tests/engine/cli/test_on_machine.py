@@ -22,6 +22,7 @@ from engine.runs import checkpoint_files, run_info
 from engine.system import machines
 from engine.system.machines import RemoteMachine
 from main import main
+from tests.engine.scripts.test_secrets import HUSH
 from tests.support import ssh_server
 from tests.support.recorded_runs import RecordedRun, save_checkpoint
 from tests.support.sentences import sentence
@@ -328,16 +329,26 @@ def test_a_script_goes_there_with_its_modules_and_runs(
     mine = tmp_path / "mine"
     (mine / "inner").mkdir(parents=True)
     (mine / "inner" / "my train.py").write_text(
-        "import sys, helper\nprint('sum', helper.ADD + int(sys.argv[1]))\n"
+        "import os, subprocess, sys, helper\n"
+        "print('sum', helper.ADD + int(sys.argv[1]))\n"
+        "value = os.environ['HF_TOKEN']\n"
+        "commands = subprocess.check_output(['ps', '-axww', '-o', 'command'], text=True)\n"
+        "print('token of', len(value), commands.count(value), 'my train.py' in commands)\n"
     )
     (mine / "inner" / "helper.py").write_text("ADD = 40\n")
     (mine / "pkg").mkdir()
     (mine / "pkg" / "__main__.py").touch()
     monkeypatch.chdir(mine)
-    command = ["run", "--devices", "cpu:0", "--on", HOST, "--"]
+    options = ["run", "--devices", "cpu:0", "--on", HOST]
+    command, token = [*options, "--var", f"HF_TOKEN={HUSH}", "--"], f"token of {len(HUSH)} 0 True"
     assert main([*command, "python", "-u", "inner/my train.py", "2"]) == 0, capfd.readouterr().err
     printed = capfd.readouterr()
-    assert "sum 42" in (there / "runs" / "1" / "logs" / "rank0.log").read_text()
+    run = there / "runs" / "1"
+    output = (run / "logs" / "rank0.log").read_text()
+    assert "sum 42" in output
+    assert token in output, "the value of a variable goes over the connection, and is in no command"
+    assert "HF_TOKEN" in (run / "spec.toml").read_text()
+    assert HUSH not in (run / "spec.toml").read_text() + str(printed)
     assert "not passed on" not in printed.err
     assert sentence("sent-with-its-modules") in printed.err
     for words in (["-m", "pkg"], ["pkg"]):

@@ -12,6 +12,7 @@ from tensorboard.compat.proto import types_pb2
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from engine.exports.tensorboard_events import (
@@ -21,7 +22,10 @@ from engine.exports.tensorboard_events import (
     scalar_event,
 )
 from engine.imports.import_runs import import_runs
+from engine.system import paths
+from main import main
 from tests.engine.imports.test_csv_tables import Point, points
+from tests.engine.scripts.test_secrets import HUSH
 from tests.support.recorded_runs import BEGIN
 
 HALF, BFLOAT = types_pb2.DT_HALF, types_pb2.DT_BFLOAT16
@@ -100,11 +104,13 @@ def test_wall_times_may_be_in_any_unit(unit: float, tmp_path: Path) -> None:
 
 
 def test_wall_times_that_are_no_dates_become_that_of_the_file(tmp_path: Path) -> None:
-    events = [scalar_event("loss", step, time, 1) for step, time in ((1, 1e300), (2, float("nan")))]
+    events = [
+        scalar_event("loss", step, time, 1) for step, time in enumerate((1e300, float("nan"), 12.5))
+    ]
     log = write_log(tmp_path / "log", events)
     written = next(log.iterdir()).stat().st_mtime
     done = import_runs([log])
-    assert [time for _, time, _ in points(done.run_ids[0])["loss"]] == [written, written]
+    assert [time for _, time, _ in points(done.run_ids[0])["loss"]] == [written] * 3
     assert len(done.remarks) == 1
 
 
@@ -129,8 +135,48 @@ def test_a_later_session_replaces_the_steps_of_an_earlier_one_and_says_so(tmp_pa
         assert "2 left out with a step that a later session trained again" in done.remarks[0]
 
 
+def test_a_resumed_log_without_starts_has_each_step_once(tmp_path: Path) -> None:
+    late = [scalar_event("loss", step, BEGIN + 100 + step, 0.25) for step in (3, 4, 5)]
+    first = [
+        *losses(1, 2, 3, 4),
+        *(scalar_event("validation", step, BEGIN + 4, 0.5) for step in (2, 4)),
+        scalar_event("gone", 4, BEGIN + 4, 0.5),
+        *(histogram_event("w", step, BEGIN + 4, [0.0, 1.0], [3.0]) for step in (2, 3)),
+    ]
+    later = [scalar_event("validation", 4, BEGIN + 200, 0.25)]
+    done = import_runs([write_log(tmp_path / "log", first, late, later)])
+    found = points(done.run_ids[0])
+    assert [(s, v) for s, _, v in found["loss"]] == list(enumerate((0.5, 0.5, *[0.25] * 3), 1))
+    assert [value for _, _, value in found["validation"]] == [0.5, 0.25]
+    assert "5 left out with a step that a later file trained again: loss (2)" in done.remarks[0]
+    assert all(f"{name} (1)" in done.remarks[0] for name in ("validation", "gone", "w"))
+
+
+def test_two_programs_that_write_at_the_same_time_keep_their_points(tmp_path: Path) -> None:
+    done = import_runs([write_log(tmp_path / "log", losses(1, 2, 3), losses(1, 2, value=0.25))])
+    assert steps_of(points(done.run_ids[0])) == [1, 1, 2, 2, 3]
+    assert not done.remarks
+
+
 def test_a_file_of_ours_may_drop_its_own_points(tmp_path: Path) -> None:
     events = [*losses(1, 2, 3), purge_event(BEGIN, 2), *losses(2, value=0.25)]
     done = import_runs([write_log(tmp_path / "log", events, suffix=".traindeck")])
     assert [value for _, _, value in points(done.run_ids[0])["loss"]] == [0.5, 0.25]
     assert not done.remarks
+
+
+def test_settings_that_hold_a_secret_are_stored_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hparams = {"api_key": f"sk-{HUSH}", "db": f"redis://u:{HUSH}@h/0", "lr": 0.25, "tokenizer": "b"}
+    summary = hparams_pb({**hparams, "db.password": 31337_4242})
+    log = write_log(tmp_path / "log", [Event(wall_time=BEGIN, summary=summary), *losses(1)])
+    done = import_runs([log])
+    (new,) = done.run_ids
+    assert "a secret, stored without it: api_key, db, db.password." in done.remarks[0]
+    assert main(["show", new]) == main(["show", new, "--json"]) == 0
+    assert main(["export", new, "--format", "html", "-o", str(tmp_path / "page.html")]) == 0
+    spec, page = paths.run_folder(new) / "spec.toml", tmp_path / "page.html"
+    for text in (capsys.readouterr().out, spec.read_text(), page.read_text()):
+        assert not [each for each in (HUSH, "313374242") if each in text]
+        assert all(each in text for each in ("0.25", "redis://u:***@h/0"))

@@ -17,6 +17,9 @@ def read(text: str) -> dict[str, tuple[int, float]]:
     ("line", "expected"),
     [
         ("Train Epoch: 1 [6400/60000 (11%)]\tLoss: 0.25", {"train/loss": (1, 0.25)}),
+        ("Test set loss: 537.6", {"test/loss": (1, 537.6)}),
+        ("Test set average loss: 2.5", {"test/loss": (1, 2.5)}),
+        ("Testset: loss 0.5", {"test/loss": (1, 0.5)}),
         ("Test set: Average loss: 0.5, Accuracy: 982/1000", {"test/loss": (1, 0.5)}),
         (
             "Epoch: 0030 loss_train: 1.75 acc_train: 0.5 loss_val: 2.0 acc_val: 0.25 time: 0.1s",
@@ -124,8 +127,32 @@ def test_progress_bars_and_lines_in_pieces() -> None:
 
 def test_steps_never_go_back() -> None:
     reader = FigureReader()
-    found = list(reader.read(b"step 5 loss 1.0\nstep 1 loss 2.0\nloss 3.0\n"))
+    found = list(reader.read(b"step 5 loss 1.0\nstep 1 loss 2.0\nstep 2 loss 3.0\n"))
     assert [each.step for each in found] == [5, 6, 7]
+
+
+def test_a_value_printed_after_the_training_makes_no_step_of_it() -> None:
+    boosting = "[0]\teval-error:0.5\ttrain-error:0.25\n[1]\teval-error:0.5\ttrain-error:0.125\n"
+    after = "error=0.02\nTest accuracy: 0.75\nrmse=0.5\nerror=0.02\nrmse=0.5\n"
+    found = list(FigureReader().read((boosting + after).encode()))
+    assert [(each.step, each.value) for each in found if each.series == "train/error"] == [
+        (0, 0.25),
+        (1, 0.125),
+    ]
+    assert {each.step for each in found} == {0, 1}
+    assert [each.step for each in found if each.series == "test/accuracy"] == [1]
+
+
+def test_one_line_with_a_step_does_not_silence_those_without() -> None:
+    text = "step 5 loss 1.0\n" + "".join(f"loss {n}.5 accuracy 0.{n}\n" for n in range(1, 9))
+    found = list(FigureReader().read(text.encode()))
+    assert [each.value for each in found if each.series == "train/loss"] == [
+        1.0,
+        5.5,
+        6.5,
+        7.5,
+        8.5,
+    ]
 
 
 def test_there_are_not_too_many_series() -> None:
@@ -138,6 +165,15 @@ def test_there_are_not_too_many_series() -> None:
     ("name", "series"),
     [
         ("Val loss", "validation/loss"),
+        ("Test set loss", "test/loss"),
+        ("Train set loss", "train/loss"),
+        ("Validation set loss", "validation/loss"),
+        ("test_set_accuracy", "test/accuracy"),
+        ("testset loss", "test/loss"),
+        ("Training Loss", "train/loss"),
+        ("loss test set", "test/loss"),
+        ("set average loss", "train/loss"),
+        ("reset score", "train/reset_score"),
         ("epoch done val loss", "validation/loss"),
         ("Average train acc", "train/accuracy"),
         ("test_f1", "test/f1"),

@@ -58,11 +58,38 @@ SECRETS = [
     *(shape.format(name=name, hush=HUSH) for name, shape in itertools.product(_NAMES, _SHAPES)),
     *(shape.format(HUSH) for shape in _OTHERS),
 ]
+MAPPINGS = [
+    *("{{token: {}}}", "hf={{token:{}}}", "wandb={{key: {}, project: x}}", "token:{}"),
+    *('env={{"A":1,HF_TOKEN: {}}}', "+hub={{name: x, token: {}}}", "{{user: ada, pass: {}}}"),
+    *("[{{name: a, key: {}}}]", "hydra.job.env_set={{HF_TOKEN:{}}}", "--env=HF_TOKEN:{}"),
+    *("login={{user:a,pw:{}}}", "{{aws: {{auth: {}}}}}", "{{ token: '{}' }}", "--kv token:{}"),
+    *("model.hub={{auth_token: {}, repo: a/b}}", "env_set={{WANDB_API_KEY: {},A: 1}}"),
+    *("kaggle={{username: a, key: {}}}", "--conf={{key:{}}}", "{{sig: {}, a: [1, 2]}}"),
+]
+"""As YAML and Hydra have them, without quotes."""
+
+LOGINS = [
+    *("wandb login {}", "wandb login --relogin {}", "wandb login --host https://w.example {}"),
+    *("/usr/bin/wandb login {}", "python -m wandb login {}", "vault login {}"),
+    *("huggingface-cli login --token {}", "hf auth login --token {} --add-to-git-credential"),
+    *("docker login -u ada -p {}", "swanlab login -k {}", "sshpass -p {} ssh h", "HF_TOKEN={} x"),
+    *(
+        "setenv HF_TOKEN {}",
+        "aws configure set aws_secret_access_key {}",
+        "comet login --api-key {}",
+    ),
+]
 TOKENS = [
     *("hf_" + "a" * 34, "sk-proj-" + "b" * 40, "ghp_" + "c" * 36, "github_pat_" + "d" * 22),
     *("glpat-" + "e" * 20, "xoxb-" + "1" * 12 + "-abc", "AKIA" + "A" * 16, "AIza" + "f" * 35),
     *("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "npm_" + "g" * 36, "nvapi-" + "h" * 60),
     "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
+]
+HARMLESS_WORDS = [
+    *("tokenizer=bert", "model={name: bert, hidden: 64}", "{lr: 0.1, max_tokens: 512}"),
+    *("{pad_token: <pad>, tokenizer: gpt2}", "{sort_key: name}", "{token: 0.5, key: null}"),
+    *("-v /host/key:/container/key", "/opt/token:/usr/bin", "wandb login", "wandb login --relogin"),
+    *("hf auth login", "login -p", "wandb sync run-1", "BATCH_SIZE 3", "use_auth: false"),
 ]
 HARMLESS = [
     *("train.py", "--lr=0.1", "lr=0.1", "--max-tokens=512", "--pad-token=<pad>", "--token-file=/x"),
@@ -95,7 +122,26 @@ def test_secrets_of_many_shapes_are_found(kind: str) -> None:
         assert split_words(stored) == (stored, {}), "what was replaced is no secret any more"
 
 
+@pytest.mark.parametrize("shape", MAPPINGS + LOGINS)
+def test_mappings_and_logins_among_the_arguments_hold_no_secret(shape: str) -> None:
+    text = shape.format(HUSH)
+    texts = [shlex.split(text.replace("'", "")), ["x", *text.split(" ")], ["sh", "-c", text]]
+    for words in texts:
+        stored, values = split_words(words)
+        assert HUSH not in " ".join([*stored, *shown_words(words)])
+        assert [with_secrets(word, values) for word in stored] == words
+        assert split_words(stored) == (stored, {})
+
+
+@pytest.mark.parametrize("text", HARMLESS_WORDS)
+def test_mappings_without_a_secret_stay_readable(text: str) -> None:
+    for words in ([text], text.split(" ")):
+        assert shown_words(words) == words
+
+
 def test_what_is_no_secret_stays() -> None:
+    for text in ("Run wandb login first, then go on", "the token: a word", "the key: another"):
+        assert redacted(text) == text, "a mapping without quotes counts in a command alone"
     for text in HARMLESS:
         assert redacted(text) == text
         assert shown_words([text]) == [text]
@@ -158,6 +204,10 @@ def test_the_missing_ones_are_named() -> None:
     assert missing_secrets(("A", "B"), {"B": ""}) == ["A"]
 
 
-@pytest.mark.parametrize("part", ["a.", "a://", 'x="', "-", "u:p@", "Bearer ", "eyJ", "--a "])
+@pytest.mark.parametrize(
+    "part",
+    ["a.", "a://", 'x="', "-", "u:p@", "Bearer ", "eyJ", "--a ", "login ", "wandb login -a ", "a:"],
+)
 def test_a_long_text_takes_no_square_of_its_length(part: str) -> None:
     redacted(part * 20_000)  # it took minutes
+    shown_words([part * 20_000, "x"])
