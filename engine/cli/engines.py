@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
-from engine.cli.output import NoAnswer, Refused
+from engine.cli.output import Refused, Unanswered
 from engine.interface import values
 from engine.interface.encoding import Method
 from engine.interface.engine import Engine
 from engine.system import machines
-from engine.system.machines import CannotChange, RemoteMachine, run_reference
+from engine.system.machines import CannotChangeMachines, RemoteMachine, run_reference
 from engine.system.program import call
 
 
@@ -22,7 +22,7 @@ def open_engine(machine: str, if_lost: str = "") -> Iterator[Engine]:
     """Give the engine of `machine`; empty: of this one. It connects when it is asked something.
 
     `if_lost`: what goes on there when the connection breaks, in a sentence. Raises Refused,
-    NoAnswer.
+    Unanswered.
     """
     if not machine:
         from engine.interface.local_engine import LocalEngine  # the other one needs less
@@ -33,7 +33,7 @@ def open_engine(machine: str, if_lost: str = "") -> Iterator[Engine]:
 
     try:
         found = machines.machine(machine)
-    except CannotChange as error:
+    except CannotChangeMachines as error:
         raise Refused(str(error)) from None
     try:
         with ExitStack() as stack:
@@ -41,7 +41,7 @@ def open_engine(machine: str, if_lost: str = "") -> Iterator[Engine]:
             yield remote_engine(found.name, _Connecting(found, stack).call)
             closing.begin()
     except values.NotConnected as error:
-        raise NoAnswer(f"{error} {if_lost}".rstrip()) from error
+        raise Unanswered(f"{error} {if_lost}".rstrip()) from error
 
 
 class _Closing:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from engine.cli.output import (
     Exit,
     Interrupted,
-    NoAnswer,
     Refused,
+    Unanswered,
     error_as_json,
     print_json,
     printable,
@@ -43,7 +43,7 @@ def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
         return code
     except (CannotStart, Refused) as error:
         return _print_refusal(error, json=json)
-    except NoAnswer as error:
+    except Unanswered as error:
         return _print_end("failed", str(error), Exit.FAILED, json=json and not error.is_printed)
     except (values.NoAnswer, NoStore) as error:
         return _print_end("failed", str(error), Exit.FAILED, json=json)

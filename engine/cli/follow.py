@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 
-from engine.cli.output import Exit, Interrupted, NoAnswer, err, one_run_as_json, out, print_json
+from engine.cli.output import Exit, Interrupted, Unanswered, err, one_run_as_json, out, print_json
 from engine.cli.progress import ProgressView
 from engine.cli.summary import print_failure, print_summary
 from engine.cli.watch import updates
@@ -189,16 +189,16 @@ def follow_active_run(engine: Engine, info: RunInfo, ctrl_c: CtrlC, *, json: boo
 def report_end(engine: Engine, run_id: str, last: RunUpdate | None, *, json: bool) -> Exit:
     """Print the end of a run, and return the exit code; `last`: its last update.
 
-    Raises NoAnswer if its folder is gone.
+    Raises Unanswered if its folder is gone.
     """
     try:
         info, details = engine.get_run(run_id), engine.read_details(run_id)
     except DamagedRun as error:
-        raise NoAnswer(str(error)) from None
+        raise Unanswered(str(error)) from None
     except NoSuchRun:
         reason = last.status.reason if last is not None else ""
         text = f"The folder of run {run_id} was moved or deleted while it trained. {reason}"
-        raise NoAnswer(text.rstrip()) from None
+        raise Unanswered(text.rstrip()) from None
     if json:
         print_json(one_run_as_json(info, details))
     else:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from engine.cli.commands.script import tell_sent
 from engine.cli.follow import CtrlC
-from engine.cli.output import Interrupted, NoAnswer, Refused, err
+from engine.cli.output import Interrupted, Refused, Unanswered, err
+from engine.cli.transfers import tell_sent
 from engine.interface import recipes
 from engine.interface.engine import Engine
 from engine.planning.requests import Refusal, Request
@@ -22,7 +22,7 @@ def measure(
 ) -> tuple[R, int]:
     """Return what was measured, and the number by which it is kept; 0: it is not.
 
-    What Ctrl-C ends may have found something too. Raises Refused, Interrupted, NoAnswer.
+    What Ctrl-C ends may have found something too. Raises Refused, Interrupted, Unanswered.
     """
     found: list[R | Refusal] = []
 
@@ -44,4 +44,4 @@ def measure(
         case [result] if isinstance(result, kind):
             return result, end.number
         case _:
-            raise NoAnswer(end.sentence)
+            raise Unanswered(end.sentence)

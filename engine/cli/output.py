@@ -67,7 +67,7 @@ class Interrupted(Exception):
     """The user, or the system, has ended the command; the text is a sentence."""
 
 
-class NoAnswer(Exception):
+class Unanswered(Exception):
     """A run ended, or did not answer in time; the text is a sentence."""
 
     def __init__(self, text: str, *, is_printed: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Files that a command brings here: where they may be written, and how far a download is."""
+"""Files that a command brings here or has sent: where they may be written, and what is said."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.cli.output import Refused
+from engine.cli.output import Refused, err
 from engine.cli.progress import progress_bar
 from engine.interface.transfers import DownloadFailed
+from engine.interface.values import Code
+
+_MOST_NAMES = 5
+"""Modules that are named."""
 
 
 def check_target(target: Path) -> None:
@@ -29,3 +33,12 @@ def downloading(what: str = "downloading") -> Iterator[Callable[[int, int], None
             yield lambda done, total: show("", done, total)
         except DownloadFailed as error:
             raise Refused(str(error)) from error
+
+
+def tell_sent(machine: str, code: Code) -> None:
+    """Say which files were sent to a machine."""
+    names = list(code.modules)
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    modules = f" with {', '.join(names[:_MOST_NAMES])}{more}, which it imports" if names else ""
+    text = f"Sent to {machine}: {code.name}{modules}. No data were sent: what it reads lies there."
+    err().print(text, soft_wrap=True)

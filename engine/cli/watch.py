@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TypeVar
 
-from engine.cli.output import NoAnswer
+from engine.cli.output import Unanswered
 from engine.interface.engine import Engine
 from engine.interface.run_news import RunUpdate
 from engine.messages.events import CommandRefused, Event
@@ -25,8 +25,8 @@ def updates(engine: Engine, run: str, *, after: int, attempt: int) -> Iterator[R
     """Yield updates of a run until it is over; the last one has the final state.
 
     The first one has the events after number `after`; -1: after the newest there is. One without
-    events comes at least every second. Wait until attempt `attempt` has begun; raise NoAnswer if it
-    does not begin.
+    events comes at least every second. Wait until attempt `attempt` has begun; raise Unanswered if
+    it does not begin.
     """
     deadline = time.monotonic() + START_SECONDS
     newest: RunUpdate | None = None
@@ -36,11 +36,11 @@ def updates(engine: Engine, run: str, *, after: int, attempt: int) -> Iterator[R
             if newest is not None and newest.status.attempt >= attempt:
                 yield newest
             elif time.monotonic() > deadline:
-                raise NoAnswer(f"Run {run} did not begin within {START_SECONDS:.0f} s.")
+                raise Unanswered(f"Run {run} did not begin within {START_SECONDS:.0f} s.")
 
 
 def wait_for_event(engine: Engine, run: str, kind: type[_Answer], *, after: int) -> _Answer:
-    """Return the first event of `kind` after number `after`. Raises NoAnswer like `new_events`."""
+    """Return the first event of `kind` after number `after`. Raises as `new_events` does."""
     events = new_events(engine, run, after=after)
     return next(event for event in events if isinstance(event, kind))
 
@@ -48,25 +48,25 @@ def wait_for_event(engine: Engine, run: str, kind: type[_Answer], *, after: int)
 def new_events(engine: Engine, run: str, *, after: int) -> Iterator[Event]:
     """Yield the events after number `after` as they come in; the caller waits for one of them.
 
-    Raises NoAnswer when the run refuses a command, ends, is halted, or takes longer than
+    Raises Unanswered when the run refuses a command, ends, is halted, or takes longer than
     ANSWER_SECONDS.
     """
     deadline = time.monotonic() + ANSWER_SECONDS
     for update in updates(engine, run, after=after, attempt=0):
         for stored in update.events:
             if isinstance(stored.event, CommandRefused):
-                raise NoAnswer(stored.event.reason)
+                raise Unanswered(stored.event.reason)
             yield stored.event
         check_halted(engine, run)
         if time.monotonic() > deadline:
-            raise NoAnswer(
+            raise Unanswered(
                 f"Run {run} has taken the command, but did not carry it out within "
                 f"{ANSWER_SECONDS:.0f} s."
             )
-    raise NoAnswer(f"Run {run} ended before it could answer: it is {engine.get_run(run).state}.")
+    raise Unanswered(f"Run {run} ended before it could answer: it is {engine.get_run(run).state}.")
 
 
 def check_halted(engine: Engine, run: str) -> None:
-    """Raise NoAnswer if the supervisor of the run was halted."""
+    """Raise Unanswered if the supervisor of the run was halted."""
     if halted := engine.explain_silence(run):
-        raise NoAnswer(halted)
+        raise Unanswered(halted)

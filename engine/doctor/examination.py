@@ -18,9 +18,9 @@ from engine.doctor.facts import (
     ComputationFacts,
     DriverFacts,
     GpuFacts,
-    MachineFacts,
     MirroredFacts,
     RanksFacts,
+    SystemFacts,
 )
 from engine.doctor.machine import machine_checks
 from engine.doctor.probing import Answer, ask
@@ -110,7 +110,7 @@ class Examination:
         self._progress("shared memory, compiler, headers")
         python = self.pythons.torch
         answer = self._ask("machine", seconds=MACHINE_SECONDS, python=python)
-        facts = _converted(answer, MachineFacts)
+        facts = _converted(answer, SystemFacts)
         if facts is None:
             yield Check("compiler", False, f"The check of the machine {answer.problem}.")
         else:

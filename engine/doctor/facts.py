@@ -98,7 +98,7 @@ class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
         return Snapshot(time=0.0, devices=tuple(devices))
 
 
-class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
+class SystemFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What `torch.compile` and loaders need of the system, for one Python."""
 
     python: str

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from engine.doctor.check import Check
-from engine.doctor.facts import MachineFacts
+from engine.doctor.facts import SystemFacts
 from engine.system.units import byte_size
 
 LEAST_SHARED_MEMORY = 1 << 30
 """Bytes: less is the 64 MiB of a container, which two loader processes fill."""
 
 
-def machine_checks(facts: MachineFacts) -> list[Check]:
+def machine_checks(facts: SystemFacts) -> list[Check]:
     """Return what is to be said of shared memory, compilers and headers."""
     return [_shared_memory(facts), _compilers(facts), _headers(facts)]
 
 
-def _shared_memory(facts: MachineFacts) -> Check:
+def _shared_memory(facts: SystemFacts) -> Check:
     name, size, free = "shared memory", facts.shared_memory, facts.shared_memory_free
     if size < 0:
         return Check(name, None, "This system has no /dev/shm: loaders use files instead.")
@@ -31,7 +31,7 @@ def _shared_memory(facts: MachineFacts) -> Check:
     return Check(name, True, f"/dev/shm has {byte_size(size)}, {byte_size(free)} of it free.")
 
 
-def _compilers(facts: MachineFacts) -> Check:
+def _compilers(facts: SystemFacts) -> Check:
     name = "compiler"
     missing = [
         what for what, path in (("C", facts.c_compiler), ("C++", facts.cpp_compiler)) if not path
@@ -51,7 +51,7 @@ def _compilers(facts: MachineFacts) -> Check:
     return Check(name, True, text)
 
 
-def _headers(facts: MachineFacts) -> Check:
+def _headers(facts: SystemFacts) -> Check:
     name = "Python headers"
     if facts.headers:
         return Check(name, True, f"Python.h is in {facts.include}.")

@@ -100,7 +100,9 @@ class Terms(NamedTuple):
     """Longest wait for the answer."""
 
     acts: bool
-    """Whether it changes or starts something: after a lost answer, a person has to look."""
+    """Whether it leaves something changed there: after a lost answer, a person has to look. What
+    ends with its call (`measure`) or is only sent (`keep_code`, `write_piece`) can be asked for
+    again at once, and does not act."""
 
     cleans_up: bool
     """Whether a cancelled call still waits until nothing of it is left there."""

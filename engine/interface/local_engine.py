@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from engine import client
 from engine.client import CannotStart, NoSuchRun
 from engine.doctor.report import report_text
-from engine.environments import creation, registry
+from engine.environments import registry
 from engine.environments.registry import Environment
 from engine.files import log_tail
 from engine.files.regular_file import read_regular
@@ -373,7 +373,6 @@ class LocalEngine(Engine):
         return interpreter_of(name, Path(folder))
 
     def list_environments(self) -> list[Environment]:
-        creation.remove_leftovers()
         return registry.environments()
 
     def own_environment(self) -> Environment:

@@ -94,6 +94,7 @@ def remove_environment(name: str) -> RemovedEnvironment:
         raise CannotChange(text)
     registry.remove(name)
     is_deleted = creation.delete(found)
+    creation.remove_leftovers()
     return RemovedEnvironment(found, is_deleted, tuple(info.id for info in using))
 
 

@@ -32,7 +32,7 @@ from engine.pytorch.process_group import Group, ProcessGroup, SingleProcess
 from engine.pytorch.recipe import libraries
 from engine.pytorch.recipe.from_file import torch_recipe
 from engine.pytorch.recipe.optimizer_plan import OptimizerPlan
-from engine.pytorch.recipe.torch_recipe import Carried, RunFacts, TorchRecipe, Turn, Value, Values
+from engine.pytorch.recipe.torch_recipe import Carried, PlannedRun, TorchRecipe, Turn, Value, Values
 from engine.pytorch.samples.batch_sharder import BatchSharder, LocalBatch
 from engine.pytorch.samples.data import to_device
 from engine.pytorch.samples.names import NamesBatch
@@ -127,7 +127,7 @@ class TorchTrainer:
             batches = self._train.batches
             total = run_length.total_steps(spec, Position(), batches)
             usual_rate = session.recipe.learning_rate
-            facts = RunFacts(spec.learning_rate, total, batches, usual_rate, spec.precision)
+            facts = PlannedRun(spec.learning_rate, total, batches, usual_rate, spec.precision)
             plans = _optimizers(recipe, self._parallel, spec, facts)
 
         def notice(text: str) -> None:
@@ -1030,7 +1030,7 @@ def _check_validation(
 
 
 def _optimizers(
-    recipe: TorchRecipe, parallel: Parallel, spec: RunSpec, facts: RunFacts
+    recipe: TorchRecipe, parallel: Parallel, spec: RunSpec, facts: PlannedRun
 ) -> Mapping[str, OptimizerPlan]:
     """Return the optimizers by name: of the spec, or else the recipe's. Raises TrainingFailed."""
     chosen = chosen_optimizer(spec, parallel.parameters())

@@ -46,7 +46,7 @@ class UnreadableMachines(OSError):
     """The list of machines is damaged; the text is a clause."""
 
 
-class CannotChange(Exception):
+class CannotChangeMachines(Exception):
     """What was asked of the list is not possible; the text is a sentence."""
 
 
@@ -80,24 +80,24 @@ def machines() -> list[RemoteMachine]:
 def machine(name: str) -> RemoteMachine:
     """Return the machine `name`; without one, a machine of this destination.
 
-    Raises CannotChange if it can be none; UnreadableMachines.
+    Raises CannotChangeMachines if it can be none; UnreadableMachines.
     """
     for each in machines():
         if each.name == name:
             return each
     if problem := destination_problem(name):
-        raise CannotChange(problem)
+        raise CannotChangeMachines(problem)
     return RemoteMachine(name=name, destination=name)
 
 
 def add(added: RemoteMachine) -> None:
-    """Add a machine. Raises CannotChange if its name is taken, or something is invalid; OSError."""
+    """Add a machine. Raises CannotChangeMachines for a name that is taken or invalid, OSError."""
     if problem := machine_problem(added):
-        raise CannotChange(problem)
+        raise CannotChangeMachines(problem)
 
     def change(listed: list[RemoteMachine]) -> list[RemoteMachine]:
         if any(each.name == added.name for each in listed):
-            raise CannotChange(
+            raise CannotChangeMachines(
                 f"There is a machine {added.name} already: choose another name, or remove that "
                 f"one first with `{call(f'machines remove {added.name}')}`."
             )
@@ -107,14 +107,14 @@ def add(added: RemoteMachine) -> None:
 
 
 def remove(name: str) -> RemoteMachine:
-    """Remove a machine from the list, and return it. Raises CannotChange, OSError."""
+    """Remove a machine from the list, and return it. Raises CannotChangeMachines, OSError."""
     removed: list[RemoteMachine] = []
 
     def change(listed: list[RemoteMachine]) -> list[RemoteMachine]:
         removed.extend(each for each in listed if each.name == name)
         if not removed:
             known = ", ".join(each.name for each in listed) or "none"
-            raise CannotChange(f"There is no machine {name!r}; there are: {known}.")
+            raise CannotChangeMachines(f"There is no machine {name!r}; there are: {known}.")
         return [each for each in listed if each.name != name]
 
     _change(change)

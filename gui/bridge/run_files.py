@@ -19,7 +19,7 @@ _Outcome = tuple[list[str], str]
 """Ids of the changed runs, and sentences why the others were not changed."""
 
 
-class CannotWrite(Exception):
+class CannotWriteNotes(Exception):
     """Notes that could not be written; the text is a sentence."""
 
 
@@ -55,7 +55,7 @@ class RunFiles(QObject):
                     engine.write_notes(run, each)
                 except UNREADABLE as error:
                     why = getattr(error, "strerror", None) or str(error).rstrip(".")
-                    raise CannotWrite(
+                    raise CannotWriteNotes(
                         f"The notes on run {run_id} cannot be written: {why}."
                     ) from error
 
@@ -110,7 +110,7 @@ class RunFiles(QObject):
             self.failed.emit(outcome[1])
 
     def _fail(self, error: Exception) -> None:
-        if not isinstance(error, (CannotDelete, CannotWrite, *UNREADABLE)):
+        if not isinstance(error, (CannotDelete, CannotWriteNotes, *UNREADABLE)):
             raise error
         self.changed.emit()
         self.failed.emit(str(error))

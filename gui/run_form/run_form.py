@@ -70,9 +70,6 @@ from gui.widgets.steady_button import SteadyButton
 _MAIN_FIELDS = ("batch_size", "epochs", "steps", "learning_rate")
 """The fields of a spec that matter in every run; recipes have defaults for them."""
 
-_OF_THE_RECIPE = (*_MAIN_FIELDS, "steps")
-"""The fields for which a recipe has defaults."""
-
 _LEAST_HEIGHT = 120
 """Minimum height of the fields in logical pixels, while the part Advanced is open."""
 
@@ -343,7 +340,7 @@ class RunForm(QFrame):
             show = self.environment.choose_known if is_known else self.environment.choose
             show(package_of(self.strategy.strategy()), spec.interpreter)
         # The page of recipes keeps its values while a script is shown.
-        kept = _OF_THE_RECIPE if spec.is_script else ()
+        kept = _MAIN_FIELDS if spec.is_script else ()
         for name, field in self._fields().items():
             if name not in kept:
                 field.set_value(getattr(spec, name))
@@ -539,7 +536,7 @@ class RunForm(QFrame):
         if recipe.problem:
             return []
         before, self._described = self._described, recipe
-        for name in _OF_THE_RECIPE:
+        for name in _MAIN_FIELDS:
             if self.field(name).value_or_default() == getattr(before, name):
                 self.field(name).set_value(getattr(recipe, name))
         if recipe.fields == before.fields:
@@ -679,7 +676,7 @@ class RunForm(QFrame):
     def _recipe_chosen(self) -> None:
         self._remember_before()
         recipe = self.recipe.recipe()
-        for name in _OF_THE_RECIPE:
+        for name in _MAIN_FIELDS:
             self.field(name).set_value(getattr(recipe, name))
         self._described = recipe
         self.advanced.show_settings(recipe.fields)

@@ -10,7 +10,7 @@ import pytest
 
 from engine import client
 from engine.cli.commands import active_run
-from engine.cli.output import NoAnswer
+from engine.cli.output import Unanswered
 from engine.client import CommandFailed, RunInfo
 from engine.interface.local_engine import LocalEngine
 from engine.messages.commands import Pause, Resume
@@ -53,7 +53,7 @@ def test_a_run_on_a_disk_that_became_read_only_tells_its_state_and_its_end(
         client.send(run_id, Pause())
     with pytest.raises(CommandFailed, match="cannot be written yet"):
         client.send(run_id, Resume())
-    with pytest.raises(NoAnswer, match=sentence("could-not-be-saved-read-only-file").pattern):
+    with pytest.raises(Unanswered, match=sentence("could-not-be-saved-read-only-file").pattern):
         active_run.checkpoint(ENGINE, run_id)
     active_run.stop(ENGINE, run_id, now=False)
     said = capsys.readouterr().out

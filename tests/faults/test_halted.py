@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine import client
-from engine.cli.output import NoAnswer
+from engine.cli.output import Unanswered
 from engine.cli.watch import wait_for_event
 from engine.client import CommandFailed, RunInfo
 from engine.interface.local_engine import LocalEngine
@@ -135,7 +135,7 @@ def test_a_command_line_does_not_wait_for_a_halted_run(halted: RunInfo) -> None:
 
 
 def test_a_run_that_is_halted_after_it_took_a_command_is_named(halted: RunInfo) -> None:
-    with pytest.raises(NoAnswer, match=f"kill -CONT {halted.status.supervisor_pid}"):
+    with pytest.raises(Unanswered, match=f"kill -CONT {halted.status.supervisor_pid}"):
         wait_for_event(LocalEngine(), halted.id, CheckpointSaved, after=-1)
 
 

@@ -40,7 +40,7 @@ def as_before(app: AppController, qtbot: QtBot) -> Iterator[None]:
     for dialog in app.window.findChildren(QDialog):
         dialog.close()
     app.machines.disconnect_from("gpus")
-    with suppress(machines.CannotChange):
+    with suppress(machines.CannotChangeMachines):
         machines.remove("gpus")
     app.machines.read_again()
     delete_folder(paths.home() / "runs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from engine.cli.follow import CtrlC, follow_active_run
-from engine.cli.output import Exit, NoAnswer, Refused, err, format_bytes, out
+from engine.cli.output import Exit, Refused, Unanswered, err, format_bytes, out
 from engine.cli.summary import print_failure
 from engine.cli.watch import ANSWER_SECONDS, check_halted, new_events, updates, wait_for_event
 from engine.interface.engine import Engine
@@ -28,7 +28,7 @@ def attach(engine: Engine, run_id: str, *, json: bool) -> Exit:
 def stop(engine: Engine, run_id: str, *, now: bool) -> Exit:
     """Stop a run and wait until it is over; end also workers that a killed supervisor has left.
 
-    Raises NoAnswer if that takes too long.
+    Raises Unanswered if that takes too long.
     """
     stopping = engine.stop_run(run_id, now=now)
     if stopping.after < 0:
@@ -40,7 +40,7 @@ def stop(engine: Engine, run_id: str, *, now: bool) -> Exit:
     for _ in updates(engine, run_id, after=stopping.after, attempt=0):
         check_halted(engine, run_id)
         if time.monotonic() > deadline:
-            raise NoAnswer(
+            raise Unanswered(
                 f"Run {run_id} is still stopping after {ANSWER_SECONDS:.0f} s: "
                 f"`{call(f'stop {run_id} --now', engine.machine)}` ends it at once."
             )
@@ -55,7 +55,7 @@ def checkpoint(engine: Engine, run_id: str) -> Exit:
     info, seq = _send(engine, run_id, commands.SaveCheckpoint())
     for event in new_events(engine, run_id, after=seq):
         if isinstance(event, CheckpointFailed):
-            raise NoAnswer(event.text)
+            raise Unanswered(event.text)
         if isinstance(event, CheckpointSaved):
             out().print(str(info.folder / event.path), soft_wrap=True)
             break

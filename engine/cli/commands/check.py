@@ -7,10 +7,10 @@ from functools import partial
 
 import msgspec
 
-from engine.cli.commands.script import tell_sent
 from engine.cli.commands.train import RunOptions, make_spec
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Interrupted, err, format_number, out, print_json
+from engine.cli.transfers import tell_sent
 from engine.interface.engine import Engine
 from engine.interface.recipes import try_recipe
 from engine.planning.results import CheckResult

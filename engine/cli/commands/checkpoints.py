@@ -25,7 +25,7 @@ def checkpoints(
 ) -> Exit:
     """List the checkpoints of a run, or copy the one with the name `copied` to `output`.
 
-    Raises Refused, NoAnswer, Interrupted.
+    Raises Refused, Unanswered, Interrupted.
     """
     if copied is not None:
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from engine.cli.output import Exit, NoAnswer, Refused, err, out, print_json
+from engine.cli.output import Exit, Refused, Unanswered, err, out, print_json
 from engine.cluster import lifecycle, membership, node_file
 from engine.cluster.address import UnusableAddress, is_loopback
 from engine.cluster.member import Member, clock_note
@@ -45,7 +45,7 @@ class ClusterOptions:
 
 
 def cluster(action: str | None, options: ClusterOptions) -> Exit:
-    """Carry out an action; None: `status`. Raises Refused, NoAnswer, OSError."""
+    """Carry out an action; None: `status`. Raises Refused, Unanswered, OSError."""
     actions = {"start": _start, "join": _join, "leave": _leave, "stop": _stop, "status": _status}
     try:
         if action != "leave":  # which needs no Ray
@@ -157,7 +157,7 @@ def _status(options: ClusterOptions) -> Exit:
         _print_status(found, members)
         _say(notes)
     if problem:
-        raise NoAnswer(problem, is_printed=True)
+        raise Unanswered(problem, is_printed=True)
     return Exit.DONE
 
 

@@ -10,7 +10,7 @@ from engine.cli.output import Exit, Refused, err, out, print_json
 from engine.interface.values import NoAnswer
 from engine.remote.short_session import open_session
 from engine.system import machines
-from engine.system.machines import CannotChange, RemoteMachine
+from engine.system.machines import CannotChangeMachines, RemoteMachine
 from engine.system.program import CONSOLE_SCRIPT, call
 
 
@@ -36,7 +36,7 @@ def add(name: str, destination: str, start: str | None, *, json: bool) -> Exit:
     added = RemoteMachine(name=name, destination=destination, command=start or CONSOLE_SCRIPT)
     try:
         machines.add(added)
-    except CannotChange as error:
+    except CannotChangeMachines as error:
         raise Refused(str(error)) from None
     if json:
         print_json(added)
@@ -51,7 +51,7 @@ def remove(name: str, *, json: bool) -> Exit:
     """Remove a machine from the list; nothing changes there. Raises Refused."""
     try:
         removed = machines.remove(name)
-    except CannotChange as error:
+    except CannotChangeMachines as error:
         raise Refused(str(error)) from None
     if json:
         print_json(removed)
@@ -64,7 +64,7 @@ def check(name: str, *, json: bool) -> Exit:
     """Connect to a machine, and print what answers; FAILED: nothing does. Raises Refused."""
     try:
         machine = machines.machine(name)
-    except CannotChange as error:
+    except CannotChangeMachines as error:
         raise Refused(str(error)) from None
     begun = time.monotonic()
     try:

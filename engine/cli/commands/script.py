@@ -13,17 +13,14 @@ import msgspec
 from engine.cli.devices import resolve_devices
 from engine.cli.follow import CtrlC, follow_started_run, print_detached
 from engine.cli.output import Exit, Refused, err
+from engine.cli.transfers import tell_sent
 from engine.interface.engine import Engine
 from engine.interface.sent_code import UnfitCode, script_code
-from engine.interface.values import Code
 from engine.runs.run_notes import tags_of
 from engine.scripts.command import script_of
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import RunSpec
 from engine.system.program import call
-
-_MOST_NAMES = 5
-"""Modules that are named."""
 
 
 class ScriptOptions(NamedTuple):
@@ -135,15 +132,6 @@ def _send_script(engine: Engine, command: Sequence[str]) -> tuple[str, list[str]
     file = PurePosixPath(engine.keep_code(code))
     tell_sent(engine.machine, code)
     return str(file.parent), [*command[:at], file.name, *command[at + 1 :]]
-
-
-def tell_sent(machine: str, code: Code) -> None:
-    """Say which files were sent to a machine."""
-    names = list(code.modules)
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    modules = f" with {', '.join(names[:_MOST_NAMES])}{more}, which it imports" if names else ""
-    text = f"Sent to {machine}: {code.name}{modules}. No data were sent: what it reads lies there."
-    err().print(text, soft_wrap=True)
 
 
 def variable_changes(

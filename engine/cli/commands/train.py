@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from engine.cli.commands.script import tell_sent, variable_changes
+from engine.cli.commands.script import variable_changes
 from engine.cli.devices import resolve_devices
 from engine.cli.follow import CtrlC, VerificationView, follow_started_run, print_detached
 from engine.cli.output import Exit, Refused, err, out
+from engine.cli.transfers import tell_sent
 from engine.cli.watch import wait_for_event
 from engine.environments.needs import package_of
 from engine.facts.equivalent_command import DEFAULT_STRATEGY
@@ -100,7 +101,7 @@ def resume(
     With `as_new`, continue it as a new run. `checkpoint` None: the newest; without any, from the
     beginning. `recipe`: the RecipeVersion to go on with if the recipe has changed; None: ask, where
     there is a terminal. Raises NoSuchRun, CannotStart, CommandFailed, UnknownName, Refused,
-    NoAnswer.
+    Unanswered.
     """
     info = engine.get_run(run_id)
     if info.state is RunState.PAUSED:

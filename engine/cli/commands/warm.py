@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.cli.output import Exit, NoAnswer, out, print_json
+from engine.cli.output import Exit, Unanswered, out, print_json
 from engine.files.disk_errors import short_reason
 from engine.interface import values
 from engine.interface.engine import Engine
@@ -14,14 +14,14 @@ OFF = "Frameworks do not stay loaded: each worker loads its own."
 def switch(engine: Engine, choice: str | None, *, json: bool) -> Exit:
     """Switch it `on` or `off`, if `choice` says so, and print what holds now.
 
-    Raises NoAnswer if that cannot be stored.
+    Raises Unanswered if that cannot be stored.
     """
     try:
         is_on = engine.keep_templates(None if choice is None else choice == "on")
     except values.NoAnswer:
         raise
     except OSError as error:
-        raise NoAnswer(f"This could not be stored: {short_reason(error)}.") from error
+        raise Unanswered(f"This could not be stored: {short_reason(error)}.") from error
     if json:
         print_json({"is_on": is_on})
     else:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 
 from engine.pytorch.recipe.optimizer_plan import OptimizerPlan, named_plans, one_plan
 from engine.pytorch.recipe.torch_recipe import (
-    RunFacts,
+    PlannedRun,
     Step,
     TorchRecipe,
     TrainedModel,
@@ -246,8 +246,8 @@ def _validate(function: Callable[[Any, Any], Any]) -> Validate:
 
 def _default_optimizer(
     function: Callable[..., Any],
-) -> Callable[[TrainedModel, RunFacts], dict[str, OptimizerPlan]]:
-    def make(trained: TrainedModel, facts: RunFacts) -> dict[str, OptimizerPlan]:
+) -> Callable[[TrainedModel, PlannedRun], dict[str, OptimizerPlan]]:
+    def make(trained: TrainedModel, facts: PlannedRun) -> dict[str, OptimizerPlan]:
         optimizer = function(trained.parameters, facts.learning_rate, facts.precision)
         return {"": OptimizerPlan(trained.as_torch_optimizer(optimizer))}
 
@@ -256,8 +256,8 @@ def _default_optimizer(
 
 def _one_optimizer(
     function: Callable[..., Any],
-) -> Callable[[TrainedModel, RunFacts], dict[str, OptimizerPlan]]:
-    def make(trained: TrainedModel, facts: RunFacts) -> dict[str, OptimizerPlan]:
+) -> Callable[[TrainedModel, PlannedRun], dict[str, OptimizerPlan]]:
+    def make(trained: TrainedModel, facts: PlannedRun) -> dict[str, OptimizerPlan]:
         target = _first_argument(function, trained)
         result = function(target, facts.learning_rate, **_known_facts(function, facts))
         return {"": one_plan(result, "optimizer()", trained.as_torch_optimizer)}
@@ -267,8 +267,8 @@ def _one_optimizer(
 
 def _several_optimizers(
     function: Callable[..., Any],
-) -> Callable[[TrainedModel, RunFacts], dict[str, OptimizerPlan]]:
-    def make(trained: TrainedModel, facts: RunFacts) -> dict[str, OptimizerPlan]:
+) -> Callable[[TrainedModel, PlannedRun], dict[str, OptimizerPlan]]:
+    def make(trained: TrainedModel, facts: PlannedRun) -> dict[str, OptimizerPlan]:
         result = function(trained.model, facts.learning_rate, **_known_facts(function, facts))
         return named_plans(result, "optimizers()", trained.as_torch_optimizer)
 
@@ -286,7 +286,7 @@ def _first_argument(function: Callable[..., Any], trained: TrainedModel) -> Any:
             return trained.parameters
 
 
-def _known_facts(function: Callable[..., Any], facts: RunFacts) -> dict[str, int]:
+def _known_facts(function: Callable[..., Any], facts: PlannedRun) -> dict[str, int]:
     """Return the lengths of the run that `function` asks for. Raises TrainingFailed.
 
     What is not known is left to a default of its parameter.

@@ -11,7 +11,7 @@ from torch import distributed
 
 from engine.pytorch.recipe.optimizer_plan import OptimizerPlan
 from engine.pytorch.recipe.torch_recipe import (
-    RunFacts,
+    PlannedRun,
     TorchRecipe,
     TrainedModel,
     Turn,
@@ -115,7 +115,7 @@ class _Compiled:
         return dict(values)
 
     def make_optimizers(
-        self, trained: TrainedModel, facts: RunFacts
+        self, trained: TrainedModel, facts: PlannedRun
     ) -> Mapping[str, OptimizerPlan]:
         """Return the optimizer of `compile`, with the run's learning rate if the user chose it."""
         optimizer = self._model.optimizer

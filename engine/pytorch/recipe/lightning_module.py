@@ -17,7 +17,7 @@ import torch
 
 from engine.pytorch.recipe.optimizer_plan import OptimizerPlan, SchedulerPlan, one_plan
 from engine.pytorch.recipe.torch_recipe import (
-    RunFacts,
+    PlannedRun,
     TorchRecipe,
     TrainedModel,
     Turn,
@@ -116,7 +116,7 @@ class _Training:
             getattr(module, method)()
 
     def make_optimizers(
-        self, trained: TrainedModel, facts: RunFacts
+        self, trained: TrainedModel, facts: PlannedRun
     ) -> Mapping[str, OptimizerPlan]:
         """Return the optimizer of `configure_optimizers` with its schedulers."""
         self._trainer.learn(facts)
@@ -326,7 +326,7 @@ class _TrainerFacts:
         self.logger = None
         self.loggers: list[Any] = []
 
-    def learn(self, facts: RunFacts) -> None:
+    def learn(self, facts: PlannedRun) -> None:
         """Take over the lengths of the run."""
         self.num_training_batches = facts.steps_per_epoch
         self.max_steps = self.estimated_stepping_batches = facts.total_steps

@@ -59,7 +59,7 @@ Validate = Callable[[Any, Any], Values]
 """Computes means over a batch: `validate(model, batch)`."""
 
 
-class RunFacts(NamedTuple):
+class PlannedRun(NamedTuple):
     """What the functions that make optimizers may ask for."""
 
     learning_rate: float
@@ -130,7 +130,7 @@ class TorchRecipe:
     """Undo what the last call of `validate` counted: that batch stood in for an empty one, because
     the ranks outnumber the samples of its global batch."""
 
-    make_optimizers: Callable[[TrainedModel, RunFacts], Mapping[str, OptimizerPlan]]
+    make_optimizers: Callable[[TrainedModel, PlannedRun], Mapping[str, OptimizerPlan]]
     """Return the optimizers by name, in the order of their steps; one alone has no name ("")."""
 
     has_own_optimizer: bool = False

@@ -33,7 +33,7 @@ _PARENTS = 3
 """Folders above the script in which environments are looked for."""
 
 
-class Environment(NamedTuple):
+class ScriptPython(NamedTuple):
     """A Python that can run a script."""
 
     interpreter: str
@@ -56,15 +56,15 @@ def script_options(path: str) -> tuple[Option, ...]:
     return read_options(Path(path)) if path.endswith(".py") else ()
 
 
-def environments(script: str) -> list[Environment]:
+def environments(script: str) -> list[ScriptPython]:
     """Return Traindeck's own Python, environments beside the script and above it, and conda's."""
     version = ".".join(map(str, sys.version_info[:3]))
-    found = {"": Environment("", f"Traindeck's own · Python {version}")}
+    found = {"": ScriptPython("", f"Traindeck's own · Python {version}")}
     with contextlib.suppress(OSError):  # the page of recipes says that the list is damaged
         for known in registry.environments():
             version = known.facts.python
             title = f"{known.name} · Python {version}" if version else known.name
-            found.setdefault(known.python, Environment(known.python, title))
+            found.setdefault(known.python, ScriptPython(known.python, title))
     folder = Path(script).parent
     for place in (folder, *folder.parents[:_PARENTS]):
         for each in virtual_environments(place):
@@ -77,11 +77,11 @@ def environments(script: str) -> list[Environment]:
     return list(found.values())
 
 
-def environment_of(interpreter: str) -> Environment:
+def environment_of(interpreter: str) -> ScriptPython:
     """Return the environment of a Python that the user has chosen."""
     folder = environment_folder(Path(interpreter))
     name = folder.name if (folder / "pyvenv.cfg").exists() else interpreter
-    return Environment(interpreter, _environment(folder, name).title)
+    return ScriptPython(interpreter, _environment(folder, name).title)
 
 
 def interpreter_in(path: str) -> str:
@@ -196,10 +196,10 @@ def _program(environment: Path) -> str:
     return str(environment)
 
 
-def _environment(folder: Path, name: str, is_usual: bool = False) -> Environment:
+def _environment(folder: Path, name: str, is_usual: bool = False) -> ScriptPython:
     version = _version(folder)
     title = f"{name} · Python {version}" if version else name
-    return Environment(_program(folder), title, is_usual)
+    return ScriptPython(_program(folder), title, is_usual)
 
 
 def _version(folder: Path) -> str:

@@ -163,7 +163,7 @@ class Machines(QObject):
             machines.add(
                 machines.RemoteMachine(name=name, destination=destination, command=command)
             )
-        except (machines.CannotChange, OSError) as error:
+        except (machines.CannotChangeMachines, OSError) as error:
             return str(error)
         self._read_list()
         return ""
@@ -175,7 +175,7 @@ class Machines(QObject):
         self.disconnect_from(name)
         try:
             machines.remove(name)
-        except (machines.CannotChange, OSError) as error:
+        except (machines.CannotChangeMachines, OSError) as error:
             self.failed.emit(str(error))
         self._read_list()
 

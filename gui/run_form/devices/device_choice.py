@@ -16,7 +16,7 @@ from gui.bridge.cluster_devices import ClusterDevice
 from gui.devices.link_matrix import LinksDialog
 from gui.run_form.devices.device_chip import HEIGHT, DeviceChip
 from gui.run_form.devices.device_note import DeviceNote
-from gui.run_form.worker_spinbox import WorkerSpinBox
+from gui.run_form.devices.worker_spinbox import WorkerSpinBox
 from gui.style.device_labels import device_labels
 from gui.widgets.entry_fields import FieldNote, show_fault
 from gui.widgets.flow_layout import FlowLayout

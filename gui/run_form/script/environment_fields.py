@@ -8,15 +8,15 @@ from pathlib import Path
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
-from engine.environments.registry import Environment as KnownEnvironment
+from engine.environments.registry import Environment
 from engine.spec.field_info import FieldInfo, Setting
 from gui.bridge.environments import choices
-from gui.bridge.files.script_files import Environment, environment_of, environments, interpreter_in
+from gui.bridge.files.script_files import ScriptPython, environment_of, environments, interpreter_in
 from gui.widgets.entry_fields import Combo, Editor, Field
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import plain_tip
 
-_OWN = Environment("", "Traindeck's own")
+_OWN = ScriptPython("", "Traindeck's own")
 
 
 class FolderField(Field):
@@ -62,7 +62,7 @@ class InterpreterChoice(Combo):
         self._machine = ""
         """Where the script runs; empty: on this machine."""
 
-        self._found_there: Sequence[KnownEnvironment] = ()
+        self._found_there: Sequence[Environment] = ()
         self._chosen_here = ""
         """What the user has chosen on this machine, while another one is shown."""
 
@@ -74,7 +74,7 @@ class InterpreterChoice(Combo):
         self._script = script
         self._list(self.interpreter())
 
-    def go_to(self, machine: str, found: Sequence[KnownEnvironment]) -> None:
+    def go_to(self, machine: str, found: Sequence[Environment]) -> None:
         """List the Pythons that a machine has `found` (empty: those of this one). What was chosen
         on this one is chosen again when it is back. Does not emit `chosen`."""
         chosen = self.interpreter()
@@ -115,7 +115,7 @@ class InterpreterChoice(Combo):
     def _list(self, before: str) -> None:
         if self._machine:
             listed = choices(self._machine, self._found_there, before)
-            found = [Environment(*each) for each in listed]
+            found = [ScriptPython(*each) for each in listed]
         else:
             found = environments(self._script) if self._script else []
             if before and all(each.interpreter != before for each in found):
@@ -124,13 +124,13 @@ class InterpreterChoice(Combo):
         usual = next((each.interpreter for each in found if each.is_usual), "")
         self.choose(before if self._chosen_by_user or not usual else usual)
 
-    def _other(self, interpreter: str) -> Environment:
+    def _other(self, interpreter: str) -> ScriptPython:
         """Describe a Python that has no name on the machine."""
         if self._machine:
-            return Environment(interpreter, interpreter)
+            return ScriptPython(interpreter, interpreter)
         return environment_of(interpreter)
 
-    def _fill(self, found: list[Environment]) -> None:
+    def _fill(self, found: list[ScriptPython]) -> None:
         with QSignalBlocker(self):
             self.clear()
             for each in found:
@@ -139,7 +139,7 @@ class InterpreterChoice(Combo):
                 self.addItem("Browse…", None)
             self._last = 0
 
-    def _insert(self, row: int, each: Environment) -> None:
+    def _insert(self, row: int, each: ScriptPython) -> None:
         self.insertItem(row, each.title, each.interpreter)
         tip = plain_tip(each.interpreter or each.title)
         self.setItemData(row, tip, Qt.ItemDataRole.ToolTipRole)

@@ -16,7 +16,7 @@ from engine import client
 from engine.cli.commands.show import show
 from engine.cli.errors import report_errors
 from engine.cli.follow import CtrlC, follow_active_run, follow_started_run, report_end
-from engine.cli.output import Interrupted, NoAnswer, format_bytes, format_duration
+from engine.cli.output import Interrupted, Unanswered, format_bytes, format_duration
 from engine.cli.watch import updates
 from engine.interface.local_engine import LocalEngine
 from engine.messages import commands
@@ -300,7 +300,7 @@ def test_a_run_whose_folder_is_gone_at_its_end_has_failed_with_the_reason() -> N
     last = list(updates(ENGINE, run.id, after=0, attempt=1))[-1]
     run.store.close()
     run.folder.rename(run.folder.with_name("moved"))
-    with pytest.raises(NoAnswer, match=f"run {run.id} was moved or deleted.*{STOPPED.reason}"):
+    with pytest.raises(Unanswered, match=f"run {run.id} was moved or deleted.*{STOPPED.reason}"):
         report_end(ENGINE, run.id, last, json=True)
 
 
@@ -387,7 +387,7 @@ def test_tags_and_note_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("error", "state", "code", "text"),
     [
-        (NoAnswer("Run 7 does not answer."), "failed", 1, "Run 7 does not answer."),
+        (Unanswered("Run 7 does not answer."), "failed", 1, "Run 7 does not answer."),
         (OSError("the disk is full"), "failed", 1, "This could not be done: the disk is full."),
         (Interrupted("Run 7 was not resumed."), "interrupted", 130, "Run 7 was not resumed."),
         (KeyboardInterrupt(), "interrupted", 130, "The command was interrupted."),

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from engine.cli import watch
-from engine.cli.output import NoAnswer
+from engine.cli.output import Unanswered
 from engine.cli.watch import updates, wait_for_event
 from engine.interface import local_watches
 from engine.interface.local_engine import LocalEngine
@@ -67,7 +67,7 @@ def test_the_end_of_an_earlier_attempt_is_not_the_end_of_the_next() -> None:
 
 def test_an_attempt_that_never_begins_is_given_up() -> None:
     run = record_run(*RUNNING, RunEnded(state="stopped", reason="Stopped."))
-    with pytest.raises(NoAnswer, match="did not begin"):
+    with pytest.raises(Unanswered, match="did not begin"):
         list(updates(ENGINE, run.id, after=0, attempt=2))
 
 
@@ -103,7 +103,7 @@ def test_an_answer_that_does_not_come_ends_in_a_sentence(
     run = record_run(*RUNNING)
     seq = run.store.last_seq()
     run.add(*events)
-    with pytest.raises(NoAnswer) as error:
+    with pytest.raises(Unanswered) as error:
         wait_for_event(ENGINE, run.id, CheckpointSaved, after=seq)
     assert said in str(error.value)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.doctor.facts import MachineFacts
+from engine.doctor.facts import SystemFacts
 from engine.doctor.machine import machine_checks
 from engine.doctor.probing import ask
 from tests.support.sentences import sentence
 
 GIB = 1 << 30
-GOOD = MachineFacts(
+GOOD = SystemFacts(
     python="3.11.7",
     headers=True,
     include="/include",
@@ -60,13 +60,13 @@ def test_what_is_missing_is_named_with_a_remedy(
 def test_the_probe_compiles_a_module_and_measures_shared_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = msgspec.convert(ask("machine", str(tmp_path), seconds=60.0).facts, MachineFacts)
+    found = msgspec.convert(ask("machine", str(tmp_path), seconds=60.0).facts, SystemFacts)
     assert found.c_compiler
     assert (found.c_error, found.cpp_error) == ("", "")
     assert found.shared_memory > 0
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     missing = ask("machine", str(tmp_path / "none"), seconds=60.0)
-    without = msgspec.convert(missing.facts, MachineFacts)
+    without = msgspec.convert(missing.facts, SystemFacts)
     assert (without.c_compiler, without.cpp_compiler) == ("", "")
     assert without.shared_memory == -1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.system import machines
-from engine.system.machines import CannotChange, RemoteMachine, UnreadableMachines
+from engine.system.machines import CannotChangeMachines, RemoteMachine, UnreadableMachines
 
 
 def made(name: str = "gpus", destination: str = "me@gpus.lab", **others: str) -> RemoteMachine:
@@ -25,16 +25,16 @@ def test_machines_are_added_found_and_removed(traindeck_home: Path) -> None:
     assert machines.machine("me@else") == made("me@else", "me@else")
     mode = (traindeck_home / machines.FILE_NAME).stat().st_mode
     assert stat.S_IMODE(mode) == 0o600
-    with pytest.raises(CannotChange, match="already"):
+    with pytest.raises(CannotChangeMachines, match="already"):
         machines.add(made())
     assert machines.remove("gpus") == made()
-    with pytest.raises(CannotChange, match="there are: cpus"):
+    with pytest.raises(CannotChangeMachines, match="there are: cpus"):
         machines.remove("gpus")
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "a:1", "12", "x" * 33, "a/b", "é"])
 def test_a_name_can_stand_before_the_number_of_a_run(name: str) -> None:
-    with pytest.raises(CannotChange, match="no name for a machine"):
+    with pytest.raises(CannotChangeMachines, match="no name for a machine"):
         machines.add(made(name))
 
 
@@ -42,15 +42,15 @@ def test_a_name_can_stand_before_the_number_of_a_run(name: str) -> None:
     "destination", ["", "-oProxyCommand=reboot", "a b", "a\nb", "a\x00", "x" * 501, "\ta"]
 )
 def test_a_destination_is_never_an_option_of_ssh(destination: str) -> None:
-    with pytest.raises(CannotChange, match=r"destination for SSH|needs a destination"):
+    with pytest.raises(CannotChangeMachines, match=r"destination for SSH|needs a destination"):
         machines.add(made(destination=destination))
-    with pytest.raises(CannotChange):
+    with pytest.raises(CannotChangeMachines):
         machines.machine(destination)
 
 
 @pytest.mark.parametrize("command", ["", " ", "a\nb", "x" * 501])
 def test_a_command_is_one_line(command: str) -> None:
-    with pytest.raises(CannotChange, match="one line"):
+    with pytest.raises(CannotChangeMachines, match="one line"):
         machines.add(made(command=command))
 
 

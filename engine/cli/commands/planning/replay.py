@@ -23,7 +23,7 @@ _SAMPLES = 5
 def replay(engine: Engine, run_id: str, step: str, *, json: bool) -> Exit:
     """Train a step of a run again, and compare every value; Ctrl-C ends it.
 
-    The exit code says whether all steps are equal. Raises Refused, Interrupted, NoAnswer.
+    The exit code says whether all steps are equal. Raises Refused, Interrupted, Unanswered.
     """
     wanted = _step(step)
     with CtrlC() as ctrl_c, Status("", console=err()) as status:

@@ -6,7 +6,7 @@ import pytest
 
 from engine.cli.commands import cluster as command
 from engine.cli.commands.cluster import ClusterOptions, cluster
-from engine.cli.output import NoAnswer, Refused
+from engine.cli.output import Refused, Unanswered
 from engine.cluster import membership
 from engine.cluster.member import Member
 from engine.cluster.membership import Cluster
@@ -61,7 +61,7 @@ def test_without_ray_the_command_says_what_to_install(monkeypatch: pytest.Monkey
 def test_a_node_that_does_not_run_is_said_and_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "require_ray", lambda: None)
     membership.save(Cluster(head="10.0.0.1:6379", name="gpus", ip="10.0.0.2"), "0" * 32)
-    with pytest.raises(NoAnswer, match="does not run"):
+    with pytest.raises(Unanswered, match="does not run"):
         cluster("status", ClusterOptions())
 
 

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from engine.pytorch.recipe.from_file import values_of
-from engine.pytorch.recipe.torch_recipe import Carried, RunFacts, TorchRecipe, TrainedModel, Turn
+from engine.pytorch.recipe.torch_recipe import Carried, PlannedRun, TorchRecipe, TrainedModel, Turn
 from engine.training.errors import TrainingFailed
 from tests.support.sentences import sentence
 from tests.support.torch_recipes import recipe_of
 
 MODEL = nn.Linear(2, 1)
-FACTS = RunFacts(0.5, 40, 8)
+FACTS = PlannedRun(0.5, 40, 8)
 BATCH = (torch.ones(3, 2), torch.zeros(3, 1))
 
 

@@ -9,13 +9,13 @@ import torch
 from torch import nn
 
 from engine.pytorch.recipe import libraries
-from engine.pytorch.recipe.torch_recipe import RunFacts, TorchRecipe, TrainedModel, Turn
+from engine.pytorch.recipe.torch_recipe import PlannedRun, TorchRecipe, TrainedModel, Turn
 from engine.training.errors import TrainingFailed
 from tests.engine.pytorch.recipe.empty_recipe import empty_recipe
 from tests.engine.pytorch.recipe.library_doubles import LightningModule
 from tests.support.sentences import sentence
 
-FACTS = RunFacts(learning_rate=0.5, total_steps=20, steps_per_epoch=10)
+FACTS = PlannedRun(learning_rate=0.5, total_steps=20, steps_per_epoch=10)
 
 
 class Lit(LightningModule):

@@ -13,7 +13,7 @@ from engine.telemetry.memory_attribution import Worker, memory_uses
 from engine.telemetry.snapshot import Link, Snapshot
 from gui.devices.link_matrix import LinksDialog
 from gui.run_form.devices.device_choice import DeviceChoice
-from gui.run_form.worker_spinbox import WorkerSpinBox
+from gui.run_form.devices.worker_spinbox import WorkerSpinBox
 from tests.support.device_states import (
     ASLEEP,
     BUSY,
