@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from engine.cluster import membership
 from engine.environments.gpu_builds import gpu_problem
 from engine.facts.run_facts import Parent, Planning, write_parent, write_planning
-from engine.files.atomic_file import sync_tree
+from engine.files.atomic_file import sync_to_disk, sync_tree
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.files.save_progress import TimeToSave
 from engine.messages.channel import (
@@ -88,6 +88,7 @@ __all__ = [
     "RunInfo",
     "StoppedBySignal",
     "UnreadableRun",
+    "add_checkpoint",
     "check",
     "end_orphans",
     "get_run",
@@ -378,6 +379,30 @@ def start_replay(folder: Path, saved: Path | None, attempt: int, spec: RunSpec) 
     )  # fmt: skip
     _start_attempt(get_run(new.name), how)
     return new.name
+
+
+def add_checkpoint(info: RunInfo, step: int) -> Path:
+    """Complete the checkpoint of a step whose files were copied to a run that is over.
+
+    One of that step that is there already stays as it is. Returns its folder. Raises CannotStart
+    if the files are damaged or the run goes on meanwhile; the copy is deleted then.
+    """
+    copied = checkpoint_files.temporary_folder(info.folder, step)
+    final = checkpoint_files.final_folder(info.folder, step)
+    try:
+        checkpoint_files.verify(copied)
+        with _resume_lock(info):
+            if not final.exists():
+                sync_tree(copied)
+                copied.rename(final)
+                sync_to_disk(final.parent)
+    except CheckpointDamaged as error:
+        raise CannotStart([Problem("", str(error))]) from error
+    except OSError as error:
+        raise _unwritable(error) from error
+    finally:
+        shutil.rmtree(copied, ignore_errors=True)
+    return final
 
 
 def resume_meaning(info: RunInfo, spec: RunSpec | None = None) -> str:

@@ -380,6 +380,8 @@ class AppController(QObject):
             reader.status_changed.connect(part.show_info)
         reader.status_changed.connect(self._show_info)
         reader.status_changed.connect(rooms.step.show_info)
+        rooms.step.fork_wanted.connect(self.resume_dialogs.fork)
+        rooms.step.fork_wanted.connect(lambda *_: self.window.show_form())
         rooms.run.plots.step_chosen.connect(rooms.step.open_step)
         self.script_bar.facts_changed.connect(self.controls.show_script)
         self.window_status.liveness.silence.connect(self.run_list.show_silence)

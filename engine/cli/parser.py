@@ -233,6 +233,12 @@ def _add_runs(add: _Add, json: Parser, there: Parser, run: Parser) -> None:
         default="auto",
         help="its number, or 'auto': the one that looks wrong (default: auto)",
     )
+    replayed.add_argument(
+        "--keep-checkpoint",
+        dest="keeps_checkpoint",
+        action="store_true",
+        help="give the run, which is over, a checkpoint of the step, to go on from there",
+    )
     about = "list the checkpoints, or copy one"
     copied = add("checkpoints", "checkpoints:checkpoints", about, run, json, there)
     copied.add_argument(

@@ -96,8 +96,8 @@ def _result(
             return batch_search.search(spec, limit_mib, tell, is_cancelled)
         case AskCheck(spec, seconds):
             return recipe_check.check_recipe(spec, seconds, is_cancelled)
-        case AskReplay(run, step):
-            return replay.replay(run, step, tell, is_cancelled)
+        case AskReplay(run, step, keeps):
+            return replay.replay(run, step, tell, is_cancelled, keeps_checkpoint=keeps)
         case AskTrials(gpus, torch, tensorflow):
             pythons = Pythons(torch, tensorflow)
             return strategy_trials.try_strategies(gpus, pythons, tell, is_cancelled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +35,7 @@ from engine.spec.device_names import all_on_cpu, machine_of
 from engine.spec.presets import UnreadablePreset
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import spec_of_attempt
-from engine.training.run_length import REPLAY_TO
+from engine.training.run_length import KEEP_REPLAYED, REPLAY_TO
 from engine.training.step_inspection import INSPECT_STEP
 
 _TRAIN = "train/"
@@ -58,15 +59,21 @@ def replay(
     step: int,
     tell: Callable[[News], None] = lambda news: None,
     is_cancelled: Callable[[], bool] = lambda: False,
+    *,
+    keeps_checkpoint: bool = False,
 ) -> Replay:
     """Train `step` of a run again, with all steps since the nearest earlier checkpoint.
 
-    0: the step that looks wrong. The run does not change, and may train meanwhile. Raises
-    NoSuchRun, CannotReplay, DevicesInUse, Cancelled, sqlite3.Error.
+    0: the step that looks wrong. The run does not change, and may train meanwhile; but with
+    `keeps_checkpoint`, a run that is over gets a checkpoint of the step. Raises NoSuchRun,
+    CannotReplay, DevicesInUse, Cancelled, sqlite3.Error.
     """
     begun = time.monotonic()
     info = client.get_run(run)
     _check(info)
+    if keeps_checkpoint and not info.state.is_over:
+        text = f"Run {run} is {info.state}: it gets a checkpoint of a past step once it is over."
+        raise CannotReplay(text)
     with RunReader(info.folder) as reader:
         events = _events(reader)
         wanted = step or suspicious_step(reader)
@@ -89,14 +96,22 @@ def replay(
     progress(origin.step)
     start = partial(_start, info.folder, origin)
     asked = {REPLAY_TO: str(wanted), INSPECT_STEP: str(wanted)}
+    asked |= {KEEP_REPLAYED: "1"} if keeps_checkpoint else {}
+    kept, is_kept = "", False
     with _claimed(info), own_data_folder("replay", **asked):
         done = short_run(
             spec, seconds=math.inf, is_cancelled=is_cancelled, progress=progress, start=start
         )
         progress(wanted)
         replayed, versions = _replayed(done, origin.step, wanted)
-        inspection = read_inspection(client.runs()[0].folder)
-    differs, difference = _compare(recorded, replayed, origin.step, wanted)
+        folder = client.runs()[0].folder
+        inspection = read_inspection(folder)
+        differs, difference = _compare(recorded, replayed, origin.step, wanted)
+        is_kept = keeps_checkpoint and difference is None
+        if is_kept:
+            _copy_checkpoint(checkpoint_files.final_folder(folder, wanted), info.folder, wanted)
+    if is_kept:  # in the data folder of the run again
+        kept = _keep(info, wanted)
     return Replay(
         run=run,
         step=wanted,
@@ -106,6 +121,7 @@ def replay(
         difference=difference,
         reasons=_reasons(difference, origin, spec, _versions(events, origin.attempt), versions),
         around=_around(losses, norms, origin.step, differs),
+        kept=kept,
         inspection=inspection,
         seconds=time.monotonic() - begun,
     )
@@ -172,6 +188,23 @@ def _start(folder: Path, origin: StepOrigin, spec: RunSpec) -> str:
         raise CannotReplay(f"The run cannot be copied to be replayed: {error}.") from error
     except CannotStart as error:
         raise CannotReplay(f"The step cannot be trained again: {error}") from error
+
+
+def _copy_checkpoint(saved: Path, folder: Path, step: int) -> None:
+    """Copy the checkpoint that a replay has saved to its run, as one that is not complete yet."""
+    try:
+        shutil.copytree(saved, checkpoint_files.begin(folder, step), dirs_exist_ok=True)
+    except OSError as error:
+        shutil.rmtree(checkpoint_files.temporary_folder(folder, step), ignore_errors=True)
+        raise CannotReplay(f"The checkpoint of the step cannot be kept: {error}.") from error
+
+
+def _keep(info: RunInfo, step: int) -> str:
+    """Complete the checkpoint of a step that was copied to the run; return its name."""
+    try:
+        return client.add_checkpoint(info, step).name
+    except CannotStart as error:
+        raise CannotReplay(f"The checkpoint of the step cannot be kept: {error}") from error
 
 
 def _claimed(info: RunInfo) -> AbstractContextManager[None]:

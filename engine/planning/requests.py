@@ -77,6 +77,9 @@ class AskReplay(msgspec.Struct, frozen=True, tag="replay"):
     step: int = 0
     """0: the one that looks wrong."""
 
+    keeps_checkpoint: bool = False
+    """Whether the run, which is over, gets a checkpoint of the step, to go on from there."""
+
     machine: str = ""
 
 

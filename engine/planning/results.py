@@ -285,6 +285,10 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, tag="replay"):
     around: tuple[RecordedStep, ...] = ()
     """The recorded steps near the replayed one, in order."""
 
+    kept: str = ""
+    """The name of the checkpoint of the step, which the run has now; empty: it was not asked for,
+    or there is a difference."""
+
     inspection: Inspection | None = None
     """What was seen of the step; None: the ranks have written nothing of it."""
 

@@ -108,6 +108,9 @@ class Loop:
                 completed = False
                 break
             if self._is_replayed():
+                if os.environ.get(run_length.KEEP_REPLAYED):
+                    self._saver.request(["request"])
+                    self._saver.save(self._position)
                 emit_once(self._session, TrainingEnded(self._position.step, completed))
                 return
             if not self._validate():

@@ -11,6 +11,10 @@ REPLAY_TO = "TRAINDECK_REPLAY_TO"
 """The environment variable of a run that trains steps of another one again: the last of them."""
 
 
+KEEP_REPLAYED = "TRAINDECK_KEEP_REPLAYED"
+"""The environment variable of such a run that saves a checkpoint of that step."""
+
+
 def last_replayed_step() -> int:
     """Return the last step of a replay; 0: this run is none."""
     return int(os.environ.get(REPLAY_TO, "0"))

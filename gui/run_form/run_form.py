@@ -292,15 +292,17 @@ class RunForm(QFrame):
         info: RunInfo,
         checkpoint: CheckpointInfo | None,
         recipe: RecipeInfo | None = None,
+        *,
+        as_new: bool = False,
     ) -> None:
         """Fill the form with the settings of a run and with its `recipe`, to continue it from
-        `checkpoint`; None: from the beginning."""
+        `checkpoint`; None: from the beginning. `as_new`: a new run is to go on from there."""
         recipe = recipe or read_run_recipe(info)
         self._remember_before()
         self._set_mode(NewRun())  # remove the fixed values of another run
         self.machine.choose(place_of(info.id)[0])
         self._fill(info.spec, recipe)
-        self._set_mode(Continuation(info, checkpoint, recipe))
+        self._set_mode(Continuation(info, checkpoint, recipe, as_new=as_new))
         first = self.command.arguments if info.spec.is_script else self._main_fields["epochs"]
         first.widget.setFocus()
 

@@ -29,6 +29,9 @@ class ResumeDialogs(QObject):
         self._client = client
         self._form = form
         self._window = window
+        self._forked: dict[str, str] = {}
+        """The checkpoint from which a new run goes on, by the run that has it."""
+
         self._to_change: set[str] = set()
         self._progress: QProgressDialog | None = None
         client.checkpoints_listed.connect(self._offer_checkpoints)
@@ -52,7 +55,17 @@ class ResumeDialogs(QObject):
         self._to_change.add(run_id)
         self._client.list_checkpoints(run_id)
 
+    def fork(self, run_id: str, checkpoint: str) -> None:
+        """Let the user change the settings with which a new run goes on from a checkpoint."""
+        self._forked[run_id] = checkpoint
+        self._client.list_checkpoints(run_id)
+
     def _offer_checkpoints(self, info: RunInfo, checkpoints: list[CheckpointInfo]) -> None:
+        forked = self._forked.pop(info.id, "")
+        for each in checkpoints:
+            if each.folder.name == forked:
+                self._continue(info, each, as_new=True)
+                return
         with_changes = info.id in self._to_change
         if info.spec.is_script and not by_calls(info):
             if with_changes:
@@ -77,8 +90,11 @@ class ResumeDialogs(QObject):
         dialog.chosen.connect(go_on)
         dialog.open()
 
-    def _continue(self, info: RunInfo, checkpoint: CheckpointInfo | None) -> None:
-        self._client.recipes.read(info, partial(self._form.continue_run, info, checkpoint))
+    def _continue(
+        self, info: RunInfo, checkpoint: CheckpointInfo | None, *, as_new: bool = False
+    ) -> None:
+        fill = partial(self._form.continue_run, info, checkpoint, as_new=as_new)
+        self._client.recipes.read(info, fill)
 
     def _ask_for_previous(self, request: ResumeRequest, damaged: str, previous: Path) -> None:
         buttons = QMessageBox.StandardButton

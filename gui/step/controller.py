@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from engine.planning.requests import AskReplay, Request
 from engine.planning.results import Doing, News, Replay, Result
@@ -16,6 +16,9 @@ from gui.window.pages import PageName
 
 class StepController(QObject):
     """Knows the watched run, of whose plots a step is chosen."""
+
+    fork_wanted = Signal(str, str)
+    """Id of a run, and the name of its checkpoint from which a new run goes on."""
 
     def __init__(self, planning: Planning, window: MainWindow) -> None:
         super().__init__(window)
@@ -35,6 +38,7 @@ class StepController(QObject):
         page.back_clicked.connect(lambda: window.show_page("run"))
         page.stop_clicked.connect(lambda: planning.stop(AskReplay))
         page.replay_wanted.connect(self._replay)
+        page.fork_clicked.connect(self._fork)
         window.page_changed.connect(self._show_page)
         window.replay_step.triggered.connect(lambda: self.open_step(0))
 
@@ -62,7 +66,12 @@ class StepController(QObject):
 
     def _replay(self, step: int) -> None:
         machine, run = place_of(self._run)
-        self._planning.ask(AskReplay(run, step, machine))
+        self._planning.ask(AskReplay(run, step, machine=machine))
+
+    def _fork(self, step: int) -> None:
+        """Give the run a checkpoint of the step, and then let the user change the settings."""
+        machine, run = place_of(self._run)
+        self._planning.ask(AskReplay(run, step, keeps_checkpoint=True, machine=machine))
 
     def _is_ours(self, request: Request) -> bool:
         if not isinstance(request, AskReplay):
@@ -85,6 +94,8 @@ class StepController(QObject):
     def _show(self, request: Request, result: Result) -> None:
         if self._is_ours(request) and isinstance(result, Replay):
             self.page.show_replay(result)
+            if result.kept:
+                self.fork_wanted.emit(self._run, result.kept)
 
     def _refuse(self, request: Request, text: str) -> None:
         if self._is_ours(request):

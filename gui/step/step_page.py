@@ -38,11 +38,15 @@ class StepPage(QWidget):
 
     back_clicked = Signal()
     stop_clicked = Signal()
+    fork_clicked = Signal(int)
+    """The step from which a new run goes on."""
+
     replay_wanted = Signal(int)
     """The step to train again; 0: the one that looks wrong."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._shown_step = 0
         self.back = QPushButton()
         self.title = Label()
         self.title.setObjectName("welcome")
@@ -57,6 +61,9 @@ class StepPage(QWidget):
         self.suspicious = QPushButton("Suspicious step")
         tip = "Replays the first step with a value that is not finite, else the largest outlier"
         self.suspicious.setToolTip(plain_tip(tip))
+        self.fork = QPushButton("Fork here…")
+        tip = "Continues from this step as a new run, with other settings"
+        self.fork.setToolTip(plain_tip(tip))
         self.stop = QPushButton("Cancel")
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
@@ -79,6 +86,7 @@ class StepPage(QWidget):
         self.back.clicked.connect(self.back_clicked)
         self.stop.clicked.connect(self.stop_clicked)
         self.replay.clicked.connect(lambda: self.replay_wanted.emit(self.step.value()))
+        self.fork.clicked.connect(lambda: self.fork_clicked.emit(self._shown_step))
         self.suspicious.clicked.connect(lambda: self.replay_wanted.emit(0))
         self.strip.step_chosen.connect(self.replay_wanted)
 
@@ -146,6 +154,8 @@ class StepPage(QWidget):
 
     def _show_evidence(self, found: Replay | None) -> None:
         """Show answer, proof, steps, samples and layers of a replay; None: nothing of them."""
+        self._shown_step = found.step if found else 0
+        self.fork.setVisible(bool(found and not found.difference))
         seen = found.inspection if found else None
         self.answer.setText(seen.answer if seen else "")
         self.answer.setVisible(bool(seen))
@@ -192,6 +202,7 @@ class StepPage(QWidget):
         inside.addWidget(self.answer, 0, 1, 1, 2)
         inside.addWidget(self.proof, 1, 1)
         inside.addWidget(self.stop, 1, 2)
+        inside.addWidget(self.fork, 1, 2)
         inside.addWidget(self.progress, 2, 1, 1, 2)
         inside.addWidget(self.notes, 3, 1, 1, 2)
         inside.setColumnStretch(1, 1)

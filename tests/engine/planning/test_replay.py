@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from engine import client
@@ -81,6 +82,57 @@ def test_a_step_that_is_not_the_recorded_one_is_named() -> None:
     assert float(found.difference.recorded) - float(found.difference.replayed) == pytest.approx(
         1e-9, rel=1e-3
     )
+
+
+def losses(run: str, after: int) -> list[float]:
+    with RunReader(client.get_run(run).folder) as reader:
+        points = reader.history("train/loss")
+    return [float(v) for s, v in zip(points.step, points.value, strict=True) if s > after]
+
+
+@needs_processes
+@pytest.mark.nightly
+@pytest.mark.parametrize(("strategy", "devices"), [("torch/single", 1), ("torch/ddp", 2)])
+def test_a_run_that_goes_on_from_a_replayed_step_equals_one_from_a_checkpoint_of_it(
+    strategy: str, devices: int
+) -> None:
+    given = spec("digits", strategy, devices, steps=30, learning_rate=0.01)
+    run = client.start(msgspec.structs.replace(given, checkpoint_steps=10))
+    other = client.start(msgspec.structs.replace(given, checkpoint_steps=17))
+    for each in (run, other):
+        wait_for_end(each)
+    found = replay(run, 17, keeps_checkpoint=True)
+    assert (found.equal, found.kept) == (7, "step-00000017")
+    for rate in (0.01, 0.02, 0.5):
+        changed = msgspec.structs.replace(given, learning_rate=rate)
+        forks = [
+            client.resume_as_new(each, final_folder(client.get_run(each).folder, 17), changed)
+            for each in (run, other)
+        ]
+        for fork in forks:
+            wait_for_end(fork)
+        one, two = (losses(fork, 17) for fork in forks)
+        assert one == two
+        assert len(one) == 13
+        assert (one == losses(run, 17)) == (rate == 0.01)
+
+
+@needs_processes
+def test_a_run_gets_a_checkpoint_of_a_step_once() -> None:
+    info = own_copy(trained(spec("digits", "torch/single", **WITH_CHECKPOINTS)))
+    saved = final_folder(info.folder, 13)
+    assert replay(info.id, 13, keeps_checkpoint=True).kept == saved.name
+    before = files(info)
+    assert replay(info.id, 13, keeps_checkpoint=True).kept == saved.name
+    assert files(info).keys() == before.keys()
+    change_loss(info, 12, "value + 1e-9")
+    assert replay(info.id, 12, keeps_checkpoint=True).kept == "", "it is not the recorded step"
+    assert not final_folder(info.folder, 12).exists()
+
+
+def test_a_run_that_trains_gets_no_checkpoint_of_a_past_step(recorded: RecordedRun) -> None:
+    with pytest.raises(CannotReplay, match="once it is over"):
+        replay(recorded.id, 5, keeps_checkpoint=True)
 
 
 @pytest.mark.parametrize("step", [40, 4000])

@@ -88,6 +88,16 @@ def test_a_refusal_is_a_sentence_and_another_step_can_be_asked_for(
     assert wanted.args == [41]
 
 
+def test_an_equal_step_offers_a_fork(page: StepPage, qtbot: QtBot) -> None:
+    assert not page.fork.isVisible()
+    page.show_replay(REPLAY)
+    with qtbot.waitSignal(page.fork_clicked) as forked:
+        page.fork.click()
+    assert forked.args == [37]
+    page.show_replay(replace(REPLAY, difference=Difference(33, "loss", "1.0", "1.1")))
+    assert not page.fork.isVisible()
+
+
 def test_a_click_into_the_strip_asks_for_that_step(page: StepPage, qtbot: QtBot) -> None:
     page.show_replay(REPLAY)
     with qtbot.waitSignal(page.replay_wanted) as wanted:

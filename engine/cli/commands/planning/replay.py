@@ -11,6 +11,7 @@ from engine.cli.output import Exit, Refused, empty_table, err, out, print_json
 from engine.interface.engine import Engine
 from engine.planning.requests import AskReplay
 from engine.planning.results import Doing, Inspection, News, Replay
+from engine.system.program import call
 from engine.training.step_inspection import Inputs
 
 AUTO = "auto"
@@ -20,7 +21,7 @@ _SAMPLES = 5
 """Samples that the table shows, those with the largest loss."""
 
 
-def replay(engine: Engine, run_id: str, step: str, *, json: bool) -> Exit:
+def replay(engine: Engine, run_id: str, step: str, *, keeps_checkpoint: bool, json: bool) -> Exit:
     """Train a step of a run again, and compare every value; Ctrl-C ends it.
 
     The exit code says whether all steps are equal. Raises Refused, Interrupted, Unanswered.
@@ -32,7 +33,9 @@ def replay(engine: Engine, run_id: str, step: str, *, json: bool) -> Exit:
             if isinstance(news, Doing):
                 status.update(news.text)
 
-        found, _ = measure(engine, AskReplay(run_id, wanted), Replay, show, ctrl_c)
+        found, _ = measure(
+            engine, AskReplay(run_id, wanted, keeps_checkpoint), Replay, show, ctrl_c
+        )
     if json:
         print_json(msgspec.to_builtins(found))
     else:
@@ -44,6 +47,10 @@ def replay(engine: Engine, run_id: str, step: str, *, json: bool) -> Exit:
             out().print(reason, soft_wrap=True)
         if found.inspection:
             _print(found.inspection)
+        if found.kept:
+            again = call(f"resume {run_id} --checkpoint {found.kept} --as-new-run")
+            text = f"The run has the checkpoint {found.kept} now: `{again}` goes on from there."
+            out().print(text, soft_wrap=True)
     return Exit.FAILED if found.difference else Exit.DONE
 
 
