@@ -20,7 +20,7 @@ from engine.cli.summary import print_failure, print_summary
 from engine.cli.watch import updates
 from engine.client import CommandFailed, NoSuchRun, RunInfo
 from engine.interface.engine import Engine
-from engine.interface.run_news import RunUpdate
+from engine.interface.news.run_news import RunUpdate
 from engine.messages import commands
 from engine.processes.process import END_SIGNALS
 from engine.runs.run_info import DamagedRun

@@ -11,7 +11,7 @@ from typing import Self
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from engine.cli.output import err, format_duration, format_number
-from engine.interface.run_news import RunUpdate
+from engine.interface.news.run_news import RunUpdate
 from engine.messages.events import (
     Alarm,
     CheckpointFailed,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.cli.output import Refused, err
 from engine.cli.progress import progress_bar
-from engine.interface.transfers import DownloadFailed
+from engine.interface.files.transfers import DownloadFailed
 from engine.interface.values import Code
 
 _MOST_NAMES = 5

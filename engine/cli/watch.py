@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from engine.cli.output import Unanswered
 from engine.interface.engine import Engine
-from engine.interface.run_news import RunUpdate
+from engine.interface.news.run_news import RunUpdate
 from engine.messages.events import CommandRefused, Event
 
 START_SECONDS = 20.0

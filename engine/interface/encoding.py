@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from engine.interface import packed_points, run_curves, run_news
 from engine.interface.engine import Engine, Stream, Terms
-from engine.interface.packed_points import PackedPoints
-from engine.interface.run_curves import RunCurves, SentCurves
-from engine.interface.run_news import RunsNews, RunUpdate, SentNews, SentRuns, SentUpdate
+from engine.interface.news import packed_points, run_curves, run_news
+from engine.interface.news.packed_points import PackedPoints
+from engine.interface.news.run_curves import RunCurves, SentCurves
+from engine.interface.news.run_news import RunsNews, RunUpdate, SentNews, SentRuns, SentUpdate
 from engine.interface.value_encoding import encode, known_spec, plain, without_defaults
 from engine.interface.values import CheckpointName, Packed, is_time
 from engine.runs.checkpoint_files import CheckpointInfo, Manifest

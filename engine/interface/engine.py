@@ -4,7 +4,7 @@ A method that another machine offers needs nothing beside its annotations: value
 types, a function among the arguments (`progress`, `tell`) is called here with what is told there,
 and `cancelled` ends the call there when it is set here. What a method yields comes one by one, when
 it is asked for here; closing the iterator ends the method there. Files of this machine do not
-travel by themselves: `engine.interface.transfers` sends and fetches them by the methods for pieces.
+travel by themselves: `engine.interface.files` sends and fetches them by the methods for pieces.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from engine.environments.registry import Environment
 from engine.imports.csv_tables import ColumnNames
-from engine.interface.run_curves import RunCurves
-from engine.interface.run_news import RunsNews, RunUpdate
-from engine.interface.sweep_news import SweepsNews
+from engine.interface.news.run_curves import RunCurves
+from engine.interface.news.run_news import RunsNews, RunUpdate
+from engine.interface.news.sweep_news import SweepsNews
 from engine.interface.values import (
     CheckedFiles,
     ClusterMembers,
@@ -500,7 +500,7 @@ class Engine(Protocol):
         NoInterpreter, CreationFailed, OSError.
         """
 
-    # Files, in pieces: see `engine.interface.transfers`
+    # Files, in pieces: see `engine.interface.files.transfers`
 
     @offered(LONGEST_SECONDS)
     def offer_checkpoint(self, run: str, checkpoint: str) -> list[OfferedFile]:

@@ -13,10 +13,10 @@ from engine.exports.export_runs import CannotExport, Exported, Format, export, f
 from engine.imports.csv_tables import ColumnNames
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import files_of, import_runs
-from engine.interface import uploads
 from engine.interface.engine import Engine, Progress
-from engine.interface.transfers import DownloadFailed, fetch_export
-from engine.interface.uploads import Outgoing
+from engine.interface.files import uploads
+from engine.interface.files.transfers import DownloadFailed, fetch_export
+from engine.interface.files.uploads import Outgoing
 from engine.interface.values import ImportedRuns, ImportSource, NoAnswer
 from engine.runs.run_info import RunInfo
 

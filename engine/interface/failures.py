@@ -13,7 +13,7 @@ import msgspec
 from engine.client import CannotStart, CheckpointUnusable, CommandFailed, NoSuchRun, RecipeChanged
 from engine.files.disk_errors import disk_problem
 from engine.interface.encoding import UnfitArgument
-from engine.interface.transfers import Unfit
+from engine.interface.files.transfers import Unfit
 from engine.interface.values import NoAnswer
 from engine.spec.spec_file import UnreadableSpec
 from engine.spec.validation import Problem

@@ -22,12 +22,12 @@ from engine.files.regular_file import read_regular
 from engine.imports.csv_tables import ColumnNames
 from engine.interface import local_environments, local_runs, local_watches
 from engine.interface.engine import Engine, Progress, Stream
-from engine.interface.run_curves import RunCurves, read_curves
-from engine.interface.run_news import RunsNews, RunUpdate
+from engine.interface.files.temporary_folders import TemporaryFolders
+from engine.interface.files.transfers import Unfit, offered_checkpoint, offered_files, piece_of
+from engine.interface.news.run_curves import RunCurves, read_curves
+from engine.interface.news.run_news import RunsNews, RunUpdate
+from engine.interface.news.sweep_news import SweepsNews
 from engine.interface.sent_code import code_of_run, is_plain, is_plain_here, keep
-from engine.interface.sweep_news import SweepsNews
-from engine.interface.temporary_folders import TemporaryFolders
-from engine.interface.transfers import Unfit, offered_checkpoint, offered_files, piece_of
 from engine.interface.values import (
     CheckedFiles,
     ClusterMembers,

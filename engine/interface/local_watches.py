@@ -17,8 +17,8 @@ from typing import TypeVar
 
 import msgspec
 
-from engine.interface.run_news import RunsNews, RunUpdate, digest_of, encode_run
-from engine.interface.sweep_news import SweepParts, SweepsNews
+from engine.interface.news.run_news import RunsNews, RunUpdate, digest_of, encode_run
+from engine.interface.news.sweep_news import SweepParts, SweepsNews
 from engine.interface.value_encoding import encode
 from engine.runs import run_info, trash
 from engine.runs.run_follower import RunCursor, RunFollower, RunNews

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
 
 from engine.interface.engine import Engine, Stream
-from engine.interface.run_news import RunsNews
-from engine.interface.sweep_news import SweepsNews, SweepsThere
+from engine.interface.news.run_news import RunsNews
+from engine.interface.news.sweep_news import SweepsNews, SweepsThere
 from engine.interface.values import NoAnswer, NotConnected
 from engine.remote.session import RemoteStream, Session
 from engine.runs.run_follower import RunNews

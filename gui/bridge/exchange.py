@@ -15,7 +15,7 @@ from engine.imports.csv_tables import ColumnNames, Header, read_header
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import Imported, import_runs
 from engine.interface.exchange import export_to
-from engine.interface.transfers import DownloadFailed, copy_checkpoint
+from engine.interface.files.transfers import DownloadFailed, copy_checkpoint
 from engine.interface.values import NoAnswer
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import NoSuchRun, RunInfo

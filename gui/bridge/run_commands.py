@@ -43,7 +43,8 @@ class RunCommands(QObject):
                 return
         try:
             # Not a ThreadPoolExecutor: Python would wait for its threads when the window ends.
-            threading.Thread(target=self._send_all, args=(run_id,), daemon=True).start()
+            name = f"commands {run_id}"
+            threading.Thread(target=self._send_all, args=(run_id,), name=name, daemon=True).start()
         except RuntimeError as error:  # a limit for threads
             with self._lock:
                 del self._waiting[run_id]

@@ -11,7 +11,7 @@ from rich.table import Table
 from engine.cli.output import Exit, Interrupted, Refused, format_bytes, format_time, out, print_json
 from engine.cli.transfers import check_target, downloading
 from engine.interface.engine import Engine
-from engine.interface.transfers import copy_checkpoint
+from engine.interface.files.transfers import copy_checkpoint
 from engine.interface.values import id_of
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.system.program import call

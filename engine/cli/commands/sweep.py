@@ -13,7 +13,7 @@ from engine.cli.commands.train import RunOptions, make_spec, send
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Refused, err, out, print_json
 from engine.interface.engine import Engine
-from engine.interface.sweep_news import SweepsThere
+from engine.interface.news.sweep_news import SweepsThere
 from engine.interface.values import id_of
 from engine.spec import catalog
 from engine.spec.field_info import Setting

@@ -124,7 +124,9 @@ class Planning(QObject):
         if self._now is None and self._waiting and not self._is_closing:
             request = self._waiting.pop(next(iter(self._waiting)))
             self._now = _Measurement(request)
-            self._thread = threading.Thread(target=self._follow, args=(self._now,), daemon=True)
+            self._thread = threading.Thread(
+                target=self._follow, args=(self._now,), name="measuring", daemon=True
+            )
             self._thread.start()
             self.begun.emit(request)
 

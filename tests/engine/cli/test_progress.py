@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.cli.progress import ProgressView
-from engine.interface.run_news import RunUpdate
+from engine.interface.news.run_news import RunUpdate
 from engine.messages.events import Alarm, EpochEnded, Event, Metrics, Notice
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store.store_reader import StoredEvent

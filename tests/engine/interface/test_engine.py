@@ -21,8 +21,8 @@ from engine.environments.registry import Environment
 from engine.interface.encoding import decode_answer, methods
 from engine.interface.engine import Engine
 from engine.interface.failures import Refusal, error_of
+from engine.interface.files.transfers import offered_file
 from engine.interface.local_engine import LocalEngine
-from engine.interface.transfers import offered_file
 from engine.interface.value_encoding import encode, without_defaults
 from engine.interface.values import PIECE, Code
 from engine.messages.commands import SaveCheckpoint

@@ -11,7 +11,7 @@ import pytest
 from engine.exports.export_runs import Format, export, file_problem
 from engine.interface.engine import Engine
 from engine.interface.exchange import chosen_runs, export_to
-from engine.interface.transfers import DownloadFailed
+from engine.interface.files.transfers import DownloadFailed
 from engine.interface.values import Exported, NoAnswer, OfferedFile
 from engine.runs.run_info import RunInfo, get_run
 from tests.support.recorded_runs import record_epochs

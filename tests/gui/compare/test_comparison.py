@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.client import get_run
-from engine.interface.run_curves import is_compared
+from engine.interface.news.run_curves import is_compared
 from engine.interface.values import NotConnected
 from engine.runs.run_index import RunIndex
 from engine.runs.store.stored_points import StoredPoints

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from engine.interface import local_engine
 from engine.planning import measuring_process
 from engine.planning.measuring_process import MeasuringProcess
-from engine.planning.requests import AskMemory, AskPreflight, AskRace, Request
+from engine.planning.requests import AskMemory, AskPreflight, AskRace, Refusal, Request, encode_line
 from engine.planning.results import Doing, MemoryEstimate, Race, Raced
 from gui.bridge.planning.planning import Planning
 from tests.gui.conftest import SPEC
@@ -126,11 +126,12 @@ def test_a_crash_is_a_sentence_with_the_end_of_its_log(
 def test_a_line_of_a_library_is_no_answer(
     planning: Planning, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prints = ("-c", 'print(\'hello\'); print(\'{"type":"refusal","text":"No."}\')')
+    refused = encode_line(Refusal("No.")).decode()
+    prints = ("-c", f"print('hello'); print({refused!r}, end='')")
     monkeypatch.setattr(measuring_process, "ARGUMENTS", prints)
-    with qtbot.waitSignal(planning.refused, timeout=60_000) as refused:
+    with qtbot.waitSignal(planning.refused, timeout=60_000) as told:
         planning.ask(RACE)
-    assert refused.args[1] == "No."
+    assert told.args[1] == "No."
 
 
 def test_the_process_ends_with_the_window(

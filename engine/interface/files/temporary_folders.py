@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from engine.interface.files.transfers import MOST_FILES, Unfit, offered_file, piece_of
 from engine.interface.sent_code import is_plain_here
-from engine.interface.transfers import MOST_FILES, Unfit, offered_file, piece_of
 from engine.interface.values import PIECE, OfferedFile
 
 PREFIX = "traindeck-files-"

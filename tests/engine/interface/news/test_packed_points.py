@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from engine.interface.packed_points import Column, PackedPoints, pack, unpack
+from engine.interface.news.packed_points import Column, PackedPoints, pack, unpack
 from engine.interface.value_encoding import encode
 from engine.runs.store.downsampling import BlockStatistics
 from engine.runs.store.stored_points import StoredPoints

@@ -13,8 +13,8 @@ from filelock import FileLock
 from optuna.trial import TrialState
 
 from engine.client import CannotStart
-from engine.interface import sweep_news
-from engine.interface.sweep_news import SweepPart, SweepParts, SweepsNews, SweepsThere
+from engine.interface.news import sweep_news
+from engine.interface.news.sweep_news import SweepPart, SweepParts, SweepsNews, SweepsThere
 from engine.interface.value_encoding import encode, without_defaults
 from engine.sweeps import sweep as sweeps
 from engine.sweeps.ranges import Choices

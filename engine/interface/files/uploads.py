@@ -13,7 +13,7 @@ import msgspec
 from engine.files.disk_errors import short_reason
 from engine.files.regular_file import open_regular
 from engine.interface.engine import Engine, Progress
-from engine.interface.transfers import AHEAD, offered_file
+from engine.interface.files.transfers import AHEAD, offered_file
 from engine.interface.values import PIECE, OfferedFile, TemporaryFolder
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.interface.encoding import decode_answer, methods
-from engine.interface.run_curves import SentCurves
-from engine.interface.run_news import (
+from engine.interface.news.run_curves import SentCurves
+from engine.interface.news.run_news import (
     UNREADABLE,
     SentNews,
     SentRuns,

@@ -13,11 +13,11 @@ import pytest
 
 from engine.imports.csv_tables import ColumnNames
 from engine.imports.found_run import CannotImport
-from engine.interface import temporary_folders, uploads
 from engine.interface.engine import Progress
+from engine.interface.files import temporary_folders, uploads
+from engine.interface.files.transfers import AHEAD, Unfit, offered_file
+from engine.interface.files.uploads import Outgoing, UploadFailed
 from engine.interface.local_engine import LocalEngine
-from engine.interface.transfers import AHEAD, Unfit, offered_file
-from engine.interface.uploads import Outgoing, UploadFailed
 from engine.interface.values import (
     PIECE,
     ImportedRuns,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from engine.interface import packed_points
-from engine.interface.packed_points import PackedPoints
+from engine.interface.news import packed_points
+from engine.interface.news.packed_points import PackedPoints
 from engine.interface.value_encoding import encode, known_spec, without_defaults
 from engine.interface.values import Packed, is_run_number, is_time
 from engine.messages.events import Event, Notice

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine.interface import packed_points
-from engine.interface.run_news import Curve, decode_event, pack_events
+from engine.interface.news import packed_points
+from engine.interface.news.run_news import Curve, decode_event, pack_events
 from engine.interface.value_encoding import encode
 from engine.interface.values import Packed
 from engine.runs.best_metrics import BestFigure, best_figures

@@ -11,10 +11,9 @@ from typing import cast
 
 import pytest
 
-from engine.interface import transfers
 from engine.interface.engine import Engine
-from engine.interface.local_engine import LocalEngine
-from engine.interface.transfers import (
+from engine.interface.files import transfers
+from engine.interface.files.transfers import (
     AHEAD,
     DownloadFailed,
     copy_checkpoint,
@@ -22,6 +21,7 @@ from engine.interface.transfers import (
     offered_file,
     offered_files,
 )
+from engine.interface.local_engine import LocalEngine
 from engine.interface.values import PIECE, Exported, NotConnected, OfferedFile
 from engine.runs import checkpoint_files
 from engine.system.cancelled import Cancelled
