@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,6 +25,9 @@ _STANDS_OUT = 5.0
 """How many times the median of its batch the loss or the gradient norm of a sample is, from which
 it is named; the same for the inputs of a sample beside those of the others."""
 
+_LARGE_UPDATE = 0.5
+"""The norm of an update, as a share of that of the weights, from which it is named."""
+
 _OF_STEP = (
     "Losses of samples are from the outputs of the step itself, with its batch and its random "
     "state; gradients of samples are of each sample alone, in evaluation mode."
@@ -31,7 +35,17 @@ _OF_STEP = (
 _ALONE = "Losses and gradients of samples are of each sample alone, in evaluation mode."
 
 
-def read_inspection(folder: Path) -> Inspection | None:
+class StepContext(NamedTuple):
+    """What the run has recorded of the step and of the one before; None: nothing."""
+
+    loss_before: float | None = None
+    rate: float | None = None
+    """The learning rate."""
+
+    rate_before: float | None = None
+
+
+def read_inspection(folder: Path, context: StepContext) -> Inspection | None:
     """Return what the ranks of the run in `folder` saw of a step; None: they wrote nothing.
 
     Raises OSError, msgspec.MsgspecError.
@@ -42,7 +56,7 @@ def read_inspection(folder: Path) -> Inspection | None:
     samples = sorted((s for rank in ranks for s in rank.samples), key=suspicion)[:MOST_SAMPLES]
     layers, parameters = _layers(ranks), _parameters(ranks)
     return Inspection(
-        answer=" ".join(_answer(samples, layers, parameters)),
+        answer=" ".join(_answer(samples, layers, parameters, context)),
         samples=tuple(samples),
         samples_in_all=sum(rank.samples_in_all for rank in ranks),
         layers=layers,
@@ -72,6 +86,7 @@ def _joined(layers: Sequence[LayerFigures]) -> LayerFigures:
         largest=max(layer.largest for layer in layers),
         not_finite=statistics.fmean(layer.not_finite for layer in layers),
         has_finite_inputs=all(layer.has_finite_inputs for layer in layers),
+        samples=tuple(name for layer in layers for name in layer.samples),
     )
 
 
@@ -99,78 +114,74 @@ def _answer(
     samples: Sequence[SampleFigures],
     layers: Sequence[LayerFigures],
     parameters: Sequence[ParameterFigures],
+    context: StepContext,
 ) -> Iterator[str]:
     """Yield what made the step, in sentences: the earliest cause that can be seen."""
-    broken = [each.name for each in parameters if not math.isfinite(each.weight_norm)]
+    weights = [each.name for each in parameters if not math.isfinite(each.weight_norm)]
     bad_inputs = [sample for sample in samples if sample.inputs.not_finite]
     bad_losses = [s for s in samples if s.loss is not None and not math.isfinite(s.loss)]
-    if broken:
-        yield f"Weights were not finite before the step: {_listed(broken)}. Look at an earlier one."
-    elif bad_inputs:
-        count = bad_inputs[0].inputs.not_finite
-        in_first = f" in {bad_inputs[0].name}" if len(bad_inputs) > 1 else ""
-        yield (
-            f"{_capital(_names(bad_inputs))} {_has(bad_inputs, 'inputs')} that are not finite: "
-            f"{count:,} number{'s' * (count != 1)}{in_first}."
-        )
-    elif bad_losses and len(bad_losses) < len(samples):
-        yield (
-            f"The inputs of all samples are finite, and {_names(bad_losses)} "
-            f"{_has(bad_losses, 'no finite loss')}."
-        )
-    elif bad_losses:
-        yield "The inputs of all samples are finite, and no sample has a finite loss."
     first = next((layer for layer in layers if layer.not_finite), None)
+    # In the backward pass the last layers come first.
+    gradients = [p.name for p in reversed(parameters) if not math.isfinite(p.gradient_norm or 0.0)]
+    if weights:
+        named = _listed(weights)
+        yield f"Weights were not finite before the step: {named}. Look at an earlier one."
+        return
+    if bad_inputs:
+        yield _bad_inputs(bad_inputs)
     if first is not None:
         yield _first_layer(first, names_inputs=bool(bad_inputs))
-        return
-    if broken or bad_inputs or bad_losses:
-        if layers and not broken:
-            yield "All outputs of layers are finite: the loss itself is computed from them."
-        return
-    # In the backward pass the last layers come first.
-    broken = [p.name for p in reversed(parameters) if not math.isfinite(p.gradient_norm or 0.0)]
-    if broken:
-        yield (
-            "All losses and outputs of layers are finite. The first gradient that is not finite "
-            f"is that of {broken[0]}."
-        )
-        return
-    yield from _spike(samples, parameters)
+    elif bad_losses:
+        some = "No sample has a finite loss"
+        if len(bad_losses) < len(samples):
+            some = f"{_capital(_names(bad_losses))} {_has(bad_losses, 'no finite loss')}"
+        yield f"{some}, and all inputs and outputs of layers are finite: the loss makes it of them."
+    elif gradients:
+        yield from _bad_gradients(gradients[0], samples)
+    else:
+        yield from _spike(samples, parameters, context)
+    yield from _large_update(parameters, context)
+
+
+def _bad_inputs(samples: Sequence[SampleFigures]) -> str:
+    count = samples[0].inputs.not_finite
+    in_first = f" in {samples[0].name}" if len(samples) > 1 else ""
+    return (
+        f"{_capital(_names(samples))} {_has(samples, 'inputs')} that are not finite: "
+        f"{count:,} number{'s' * (count != 1)}{in_first}."
+    )
 
 
 def _first_layer(layer: LayerFigures, *, names_inputs: bool) -> str:
     name = f"{layer.name} ({layer.kind})" if layer.name else f"the model ({layer.kind})"
     text = f"The first output that is not finite is that of {name}"
-    if layer.has_finite_inputs or names_inputs:
+    if names_inputs:
         return f"{text}."
-    return f"{text}, and its inputs are not either."
+    if layer.samples:
+        text = f"{text}, for {_listed(layer.samples)}"
+    return f"{text}." if layer.has_finite_inputs else f"{text}; its inputs are not finite either."
+
+
+def _bad_gradients(parameter: str, samples: Sequence[SampleFigures]) -> Iterator[str]:
+    yield (
+        "All losses and outputs of layers are finite. The first gradient that is not finite is "
+        f"that of {parameter}."
+    )
+    alone = [
+        sample
+        for sample in samples
+        if sample.gradient_norm is not None and not math.isfinite(sample.gradient_norm)
+    ]
+    if alone and len(alone) < len(samples):
+        yield f"{_capital(_names(alone))} {_has(alone, 'such a gradient alone')}."
 
 
 def _spike(
-    samples: Sequence[SampleFigures], parameters: Sequence[ParameterFigures]
+    samples: Sequence[SampleFigures], parameters: Sequence[ParameterFigures], context: StepContext
 ) -> Iterator[str]:
     losses = [sample.loss for sample in samples if sample.loss is not None]
     if losses:
-        worst, middle = samples[0], statistics.median(losses)
-        if _stands_out(losses[0], losses):
-            yield (
-                f"{_capital(_name(worst))} has the loss {losses[0]:.4g}, where the median of its "
-                f"batch is {middle:.4g}.{_odd_inputs(worst, samples)}"
-            )
-        else:
-            yield (
-                "Every value is finite, and no sample stands out by its loss: the losses go from "
-                f"{losses[-1]:.4g} to {losses[0]:.4g}."
-            )
-            steepest = max(samples, key=lambda each: each.gradient_norm or 0.0)
-            norms = [s.gradient_norm for s in samples if s.gradient_norm is not None]
-            if steepest.gradient_norm and _stands_out(steepest.gradient_norm, norms):
-                yield (
-                    f"{_capital(_name(steepest))} has the gradient norm "
-                    f"{steepest.gradient_norm:.4g}, where the median of those computed is "
-                    f"{statistics.median(norms):.4g}.{_odd_inputs(steepest, samples)}"
-                )
+        yield from _odd_losses(samples, losses, context)
     norms_of = {p.name: p.gradient_norm for p in parameters if p.gradient_norm}
     if norms_of:
         total = math.hypot(*norms_of.values())
@@ -182,13 +193,57 @@ def _spike(
         )
 
 
-def _odd_inputs(sample: SampleFigures, samples: Sequence[SampleFigures]) -> str:
-    """Return a sentence on the inputs of a sample that are much larger than those of the others."""
+def _odd_losses(
+    samples: Sequence[SampleFigures], losses: Sequence[float], context: StepContext
+) -> Iterator[str]:
+    """Yield which sample stands out by its loss, its gradient or its inputs, or that none does."""
+    middle = statistics.median(losses)
+    before = context.loss_before
+    if before is not None and middle > _STANDS_OUT * abs(before):
+        yield (
+            f"All samples have large losses: their median is {middle:.4g}, and the loss of the "
+            f"step before was {before:.4g}. Its update made them: look at that step."
+        )
+        return
+    worst = max(samples, key=lambda each: -math.inf if each.loss is None else each.loss)
+    if _stands_out(losses, worst.loss):
+        yield (
+            f"{_capital(_name(worst))} has the loss {worst.loss:.4g}, where the median of its "
+            f"batch is {middle:.4g}."
+        )
+    else:
+        yield (
+            "Every value is finite, and no sample stands out by its loss: the losses go from "
+            f"{min(losses):.4g} to {max(losses):.4g}."
+        )
+        norms = [s.gradient_norm for s in samples if s.gradient_norm is not None]
+        steepest = max(samples, key=lambda each: each.gradient_norm or 0.0)
+        if _stands_out(norms, steepest.gradient_norm):
+            yield (
+                f"{_capital(_name(steepest))} has the gradient norm {steepest.gradient_norm:.4g}, "
+                f"where the median of those computed is {statistics.median(norms):.4g}."
+            )
     sizes = [_size(each) for each in samples]
-    middle = statistics.median(sizes)
-    if len(sizes) < 3 or not _size(sample) > _STANDS_OUT * middle:
-        return ""
-    return f" Its inputs reach {_size(sample):.4g}, where the median of the batch is {middle:.4g}."
+    largest = max(samples, key=_size)
+    if _stands_out(sizes, _size(largest)):
+        yield (
+            f"The inputs of {largest.name} reach {_size(largest):.4g}, where the median of the "
+            f"batch is {statistics.median(sizes):.4g}."
+        )
+
+
+def _large_update(parameters: Sequence[ParameterFigures], context: StepContext) -> Iterator[str]:
+    """Yield how much the step changes the weights, if that is very much."""
+    weights = math.hypot(*(each.weight_norm for each in parameters))
+    updates = math.hypot(*(each.update_norm for each in parameters))
+    if weights and math.isfinite(updates) and updates > _LARGE_UPDATE * weights:
+        text = f"Its update is {updates / weights:.0%} of the norm of the weights"
+        rate, before = context.rate, context.rate_before
+        if rate and before and rate > 2 * before:
+            text = (
+                f"{text}: the learning rate is {rate:.4g}, and was {before:.4g} in the step before"
+            )
+        yield f"{text}."
 
 
 def _size(sample: SampleFigures) -> float:
@@ -196,11 +251,13 @@ def _size(sample: SampleFigures) -> float:
     return max((end for end in ends if math.isfinite(end)), default=0.0)
 
 
-def _stands_out(value: float, values: Sequence[float]) -> bool:
-    """Whether a value is far above all the others: beside their median and their spread."""
+def _stands_out(values: Sequence[float], value: float | None) -> bool:
+    """Whether `value` is far above all of `values`: beside their median and their spread."""
+    if value is None or len(values) < 3 or not math.isfinite(value):
+        return False
     middle = statistics.median(values)
     spread = statistics.median(abs(each - middle) for each in values)
-    return len(values) > 2 and value > _STANDS_OUT * abs(middle) and value - middle > 6 * spread
+    return value > _STANDS_OUT * abs(middle) and value - middle > 6 * spread
 
 
 def _name(sample: SampleFigures) -> str:

@@ -20,7 +20,7 @@ from engine import client
 from engine.client import CannotStart
 from engine.messages.events import Event, WorkerReady
 from engine.planning.device_claim import claimed_devices
-from engine.planning.inspection import read_inspection
+from engine.planning.inspection import StepContext, read_inspection
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import Difference, Doing, News, RecordedStep, Replay
 from engine.planning.short_run import WITHOUT_TRACES, ShortRun, short_run
@@ -43,6 +43,9 @@ _TIMES = (THROUGHPUT, STEP_SECONDS)
 _SUSPECTS = ("train/loss", "train/gradient_norm")
 _BEFORE = 50
 """Steps before one, from whose values its own is judged."""
+
+_RISE = 30.0
+"""The score of an outlier that belongs to the rise before a value that is not finite."""
 
 _AROUND = 20
 """Recorded steps before the replayed one, and after it, that are shown."""
@@ -83,8 +86,9 @@ def replay(
             raise CannotReplay(f"Run {run} has no step {wanted:,}: {known}.")
         origin = _origin(info, wanted, events)
         recorded = _values(reader, origin.step, wanted)
-        losses, norms = (
-            reader.window(series, wanted - _AROUND, wanted + _AROUND) for series in _SUSPECTS
+        losses, norms, rates = (
+            reader.window(series, wanted - _AROUND, wanted + _AROUND)
+            for series in (*_SUSPECTS, "train/learning_rate")
         )
     spec = _replayed_spec(info.folder, origin.attempt)
     steps = wanted - origin.step
@@ -105,7 +109,8 @@ def replay(
         progress(wanted)
         replayed, versions = _replayed(done, origin.step, wanted)
         folder = client.runs()[0].folder
-        inspection = read_inspection(folder)
+        context = StepContext(_at(losses, wanted - 1), _at(rates, wanted), _at(rates, wanted - 1))
+        inspection = read_inspection(folder, context)
         differs, difference = _compare(recorded, replayed, origin.step, wanted)
         is_kept = keeps_checkpoint and difference is None
         if is_kept:
@@ -279,6 +284,12 @@ def _compare(
     return differs, first
 
 
+def _at(points: StoredPoints, step: int) -> float | None:
+    """Return the recorded value of a step; None: there is none, or it is not finite."""
+    found = points.value[points.step == step]
+    return float(found[0]) if len(found) and np.isfinite(found[0]) else None
+
+
 def _around(
     losses: StoredPoints, norms: StoredPoints, begin: int, differs: NDArray[np.bool_]
 ) -> tuple[RecordedStep, ...]:
@@ -327,13 +338,14 @@ def suspicious_step(reader: RunReader) -> int:
     An outlier is judged by the median of the steps before it, and by their distance from that.
     Raises CannotReplay if the run is too short to have one.
     """
-    best, at = -math.inf, 0
+    best, at, broken = -math.inf, 0, list[int]()
     for series in _SUSPECTS:
         before = np.empty(0)
         for points in reader.batches(series):
             odd = ~np.isfinite(points.value)
             if odd.any():
-                return int(points.step[odd.argmax()])
+                broken.append(_begin_of_rise(points, int(odd.argmax())))
+                break
             values = np.concatenate([before, points.value])
             steps = points.step[len(points.step) - max(0, len(values) - _BEFORE) :]
             before = values[-_BEFORE:]
@@ -342,9 +354,21 @@ def suspicious_step(reader: RunReader) -> int:
             scores = _outliers(values)
             if (score := float(scores.max())) > best:
                 best, at = score, int(steps[int(scores.argmax())])
+    if broken:
+        return min(broken)
     if not at:
         raise CannotReplay("The run is too short to say which step looks wrong: name a step.")
     return at
+
+
+def _begin_of_rise(points: StoredPoints, broken: int) -> int:
+    """Return the first step of the rise that ends in the point number `broken`, not finite."""
+    first = broken
+    if broken > _BEFORE:
+        scores = _outliers(points.value[:broken])
+        while first - 1 >= _BEFORE and scores[first - 1 - _BEFORE] > _RISE:
+            first -= 1
+    return int(points.step[first])
 
 
 def _outliers(values: Floats) -> Floats:

@@ -108,13 +108,6 @@ class StepInspector:
 
     def _before_update(self, update: OptimizerStep, turn: Turn) -> None:
         self._is_watching = False
-        if not self._samples:
-            after = self._snapshot()
-            self._before_step.bring_back()
-            self._parallel.module.eval()
-            self._note_samples(turn._replace(optimizer=self._optimizer))
-            self._parallel.train()
-            after.bring_back()
         scale = self._precision.scaler.get_scale() if self._precision.scaler.is_enabled() else 1.0
         for name, parameter in self._named(update):
             weight, gradient = _own_part(parameter), parameter.grad
@@ -127,6 +120,13 @@ class StepInspector:
                 update_norm=math.nan,
                 is_part=isinstance(parameter, DTensor),
             )
+        if not self._samples:
+            after = self._snapshot()
+            self._before_step.bring_back()
+            self._parallel.module.eval()
+            self._note_samples(turn._replace(optimizer=self._optimizer))
+            self._parallel.train()
+            after.bring_back()
 
     def result(self) -> RankInspection:
         """Return what this rank saw."""
@@ -173,7 +173,18 @@ class StepInspector:
             largest=max(highs),
             not_finite=float(np.mean(shares)),
             has_finite_inputs=are_finite,
+            samples=self._bad_rows(outputs) + (before.samples if before else ()),
         )
+
+    def _bad_rows(self, outputs: Any) -> tuple[str, ...]:
+        """Return the samples of the present part for which outputs are not finite, if not all."""
+        part = self._parts[-1]
+        rows = torch.zeros(part.samples, dtype=torch.bool)
+        for leaf in _floats(outputs):
+            own = _own_part(leaf)
+            if own.ndim and len(own) == part.samples:
+                rows |= ~torch.isfinite(own).reshape(len(own), -1).all(1).cpu()
+        return () if rows.all() else tuple(part.name(row) for row in rows.nonzero().flatten())
 
     # Samples
 
@@ -228,9 +239,11 @@ class StepInspector:
                 of_part[row] = float(self._loss_alone(_row(local, row), turn))
 
     def _note_gradients(self, turn: Turn) -> None:
-        """Compute the gradients of the worst samples alone."""
+        """Compute the gradients of the worst samples alone; of all, if one is not finite."""
+        whole = (each.gradient_norm or 0.0 for each in self._parameters.values())
+        most = MOST_ALONE if all(map(math.isfinite, whole)) else MOST_SAMPLES
         try:
-            for number, (sample, row) in enumerate(self._samples[:MOST_ALONE]):
+            for number, (sample, row) in enumerate(self._samples[:most]):
                 parameters = self._parallel.parameters()
                 with torch.enable_grad():
                     loss = self._loss_alone(row, turn)
@@ -240,6 +253,7 @@ class StepInspector:
                 self._samples[number] = changed, row
         except Exception as error:
             self._notes.append(f"The gradients of single samples cannot be computed: {error}")
+        self._samples.sort(key=lambda each: suspicion(each[0]))
 
     def _loss_alone(self, row: Any, turn: Turn) -> torch.Tensor:
         return self._parallel.loss_alone(row, self._own, turn)

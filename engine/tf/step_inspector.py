@@ -48,6 +48,7 @@ class StepInspector:
         self._variables = model.variables
         self._before = [np.array(variable) for variable in self._variables]
         self._layers: dict[str, LayerFigures] = {}
+        self._names: list[str] = []
         self._notes = [
             "TensorFlow computes a step as one graph: all figures but the updates were computed "
             "again after it, with the weights before it, in evaluation mode."
@@ -65,8 +66,9 @@ class StepInspector:
         else:
             indices = self._indices(self._replica.train)
             batch = self._replica.train.batch(tf.constant(indices))
+            self._names = [f"sample {index}" for index in indices.tolist()]
             gradients = self._whole_batch(batch)
-            samples = self._samples(batch, indices)
+            samples = self._samples(batch, indices, gradients)
         return RankInspection(
             rank=0,
             samples=tuple(samples[:MOST_SAMPLES]),
@@ -114,7 +116,9 @@ class StepInspector:
         found = tape.gradient(loss, [variable.value for variable in self._replica.variables])
         return [None if each is None else np.array(tf.convert_to_tensor(each)) for each in found]
 
-    def _samples(self, batch: Batch, indices: Array) -> list[SampleFigures]:
+    def _samples(
+        self, batch: Batch, indices: Array, gradients: Sequence[Array | None]
+    ) -> list[SampleFigures]:
         """Return the samples of the batch, the most suspicious one first."""
         found = []
         for row, index in enumerate(indices.tolist()):
@@ -128,11 +132,13 @@ class StepInspector:
                     self._notes.append(note)
             found.append((_sample(own, index, loss, shows=row < MOST_PICTURES), own))
         found.sort(key=lambda each: suspicion(each[0]))
-        for number, (sample, own) in enumerate(found[:MOST_ALONE]):
+        is_fine = all(each is None or bool(np.isfinite(each).all()) for each in gradients)
+        most = MOST_ALONE if is_fine else MOST_SAMPLES
+        for number, (sample, own) in enumerate(found[:most]):
             with suppress(Exception):  # as the loss, of which it was said
                 norm = _norm([g for g in self._gradients(own) if g is not None])
                 found[number] = replace(sample, gradient_norm=norm), own
-        return [sample for sample, _ in found]
+        return sorted((sample for sample, _ in found), key=suspicion)
 
     def _parameters(
         self, after: Sequence[Array], gradients: Sequence[Array | None]
@@ -170,7 +176,19 @@ class StepInspector:
             largest=float(finite.max()) if finite.size else -math.inf,
             not_finite=float(1 - is_finite.mean()),
             has_finite_inputs=bool(np.isfinite(_floats(inputs)).all()),
+            samples=self._bad_rows(outputs),
         )
+
+    def _bad_rows(self, outputs: Any) -> tuple[str, ...]:
+        """Return the samples for which the outputs of a layer are not finite, if not all."""
+        rows = np.zeros(len(self._names), bool)
+        for leaf in tf.nest.flatten(outputs):
+            values = _floats(leaf)
+            if values.size and leaf.shape.rank and leaf.shape[0] == len(rows):
+                rows |= ~np.isfinite(values.reshape(len(rows), -1)).all(1)
+        if rows.all():
+            return ()
+        return tuple(self._names[row] for row in np.flatnonzero(rows))
 
 
 def _row(batch: Batch, row: int) -> Batch:

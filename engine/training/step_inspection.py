@@ -78,6 +78,8 @@ class LayerFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The share of the outputs that are NaN or infinite."""
 
     has_finite_inputs: bool = True
+    samples: tuple[str, ...] = ()
+    """Samples whose outputs are not finite; empty: none, all, or their outputs are no rows."""
 
 
 class ParameterFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,9 +148,12 @@ def read_inspections(folder: Path) -> list[RankInspection]:
     return sorted(found, key=lambda each: each.rank)
 
 
-def suspicion(sample: SampleFigures) -> tuple[bool, float]:
-    """Return a key that sorts samples: inputs that are not finite first, then the largest loss."""
-    has_finite_inputs = not sample.inputs.not_finite
+def suspicion(sample: SampleFigures) -> tuple[int, float]:
+    """Return a key that sorts samples: what is not finite first, then the largest loss.
+
+    Inputs come before the gradient of the sample alone, and this before its loss.
+    """
+    is_fine = 2 * (not sample.inputs.not_finite) + math.isfinite(sample.gradient_norm or 0.0)
     if sample.loss is None:
-        return has_finite_inputs, math.inf
-    return has_finite_inputs, -sample.loss if math.isfinite(sample.loss) else -math.inf
+        return is_fine, math.inf
+    return is_fine, -sample.loss if math.isfinite(sample.loss) else -math.inf

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine import client
-from engine.planning.inspection import read_inspection
+from engine.planning.inspection import StepContext, read_inspection
 from engine.planning.replay import replay
 from engine.planning.results import Inspection
 from engine.training.step_inspection import (
@@ -109,10 +110,10 @@ def inspected(
     return found.inspection, found.step
 
 
-def note(folder: Path, **given: Any) -> str:
+def note(folder: Path, context: StepContext | None = None, **given: Any) -> str:
     """Return the answer for what one rank saw."""
     write_inspection(folder, RankInspection(rank=0, **given))
-    found = read_inspection(folder)
+    found = read_inspection(folder, context or StepContext())
     assert found is not None
     return found.answer
 
@@ -212,7 +213,7 @@ def test_no_sample_is_blamed_where_all_are_alike(tmp_path: Path) -> None:
         ({"parameters": (parameter("early", weight=math.nan),)}, "early"),
         ({"layers": (layer("one"), layer("two", 0.5), layer("three", 1.0))}, "two"),
         ({"layers": (layer("one"),), "parameters": (parameter("x", math.inf),)}, "x"),
-        ({"samples": (sample(3, math.nan), sample(4, 1.0)), "layers": (layer("one"),)}, "sample 3"),
+        ({"samples": (sample(3, math.nan), sample(4, 1.0)), "layers": (layer("one"),)}, "ample 3"),
     ],
 )
 def test_the_earliest_cause_is_the_answer(
@@ -221,10 +222,45 @@ def test_the_earliest_cause_is_the_answer(
     assert culprit in note(tmp_path, **given)
 
 
+def test_the_sample_whose_gradient_alone_is_not_finite_is_named(tmp_path: Path) -> None:
+    culprit = replace(sample(9, 0.1), gradient_norm=math.inf)
+    answer = note(
+        tmp_path,
+        samples=(culprit, replace(sample(4, 2.0), gradient_norm=1.0)),
+        parameters=(parameter("early", math.inf), parameter("late", math.inf)),
+    )
+    assert "late" in answer
+    assert "ample 9" in answer
+    assert "sample 4" not in answer
+
+
+def test_a_layer_names_the_samples_of_its_rows(tmp_path: Path) -> None:
+    odd = replace(layer("log", 0.1), samples=("sample 333",))
+    assert "sample 333" in note(tmp_path, layers=(odd,), samples=(sample(1, 1.0),))
+
+
+@pytest.mark.parametrize("rate", [50.0, 0.05])
+def test_an_update_as_large_as_the_weights_is_named_with_its_learning_rate(
+    tmp_path: Path, rate: float
+) -> None:
+    context = StepContext(loss_before=1.0, rate=rate, rate_before=0.05)
+    large = replace(parameter("w"), update_norm=5.0)
+    answer = note(tmp_path, context, samples=(sample(1, 1.0),), parameters=(large,))
+    assert "500%" in answer
+    assert ("learning rate is 50" in answer) == (rate == 50.0)
+
+
+def test_where_all_losses_are_large_the_step_before_is_to_blame(tmp_path: Path) -> None:
+    samples = (*(sample(n, 1e4 + n) for n in range(7)), sample(8, 9e5))
+    answer = note(tmp_path, StepContext(loss_before=1.0), samples=samples)
+    assert "step before" in answer
+    assert "ample 8" not in answer
+
+
 def test_the_parts_of_a_parameter_on_several_ranks_are_one(tmp_path: Path) -> None:
     for rank, norm in enumerate((3.0, 4.0)):
         write_inspection(tmp_path, RankInspection(rank=rank, parameters=(parameter("w", norm),)))
-    found = read_inspection(tmp_path)
+    found = read_inspection(tmp_path, StepContext())
     assert found is not None
     [whole] = found.parameters
     assert whole.gradient_norm == pytest.approx(5.0)

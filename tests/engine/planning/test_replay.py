@@ -184,6 +184,24 @@ def test_the_step_that_looks_wrong_is_the_first_not_finite_or_else_the_largest_o
             assert suspicious_step(reader) == step
 
 
+def test_a_gradient_that_is_not_finite_comes_before_its_loss_and_a_rise_begins_it(
+    traindeck_home: Path,
+) -> None:
+    def found(losses: dict[int, float], norms: dict[int, float]) -> int:
+        run = RecordedRun()
+        with closing(run.store):
+            run.begin()
+            for series, values in (("train/loss", losses), ("train/gradient_norm", norms)):
+                for each in range(1, 100):
+                    run.add_points(series, [each], values.get(each, 1.0 + each / 1000))
+            with RunReader(run.folder) as reader:
+                return suspicious_step(reader)
+
+    nan = math.nan
+    assert found({80: nan, 81: nan}, {79: nan, 80: nan}) == 79
+    assert found({78: 500.0, 79: 9e5, 80: nan}, {}) == 78
+
+
 @needs_processes
 @pytest.mark.nightly
 @pytest.mark.parametrize(
