@@ -51,6 +51,7 @@ PATCHES: dict[str, tuple[str, str]] = {
     "xgboost": ("boosting", "patch_xgboost"),
     "lightgbm": ("boosting", "patch_lightgbm"),
     "catboost": ("boosting", "patch_catboost"),
+    "sklearn.base": ("scikit_learn", "patch_base"),
     "keras": ("keras_training", "patch_keras"),
     "tf_keras": ("keras_training", "patch_keras"),
     "tensorflow": ("tensorflow_loops", "patch_tensorflow"),
