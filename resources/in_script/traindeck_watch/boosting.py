@@ -20,6 +20,12 @@ Evaluation = tuple[str, str, Any]
 _SET = re.compile(r"(?:[dx]_?)?(train|learn|val|eval|dev|test)[a-z]*(?:[ _](\d+))?", re.IGNORECASE)
 _GROUPS = {"train": "train", "learn": "train", "test": "test"}
 _PLAN_SECONDS = 1.0
+_MOST_ROUNDS = 2000
+_CELLS_PER_ROUND = 1000
+_UNTOLD = (
+    "The rounds of CatBoost are not seen, because {}: it cannot be paused at one, and its curves "
+    "come from what it prints."
+)
 
 _leads: list[bool] = []
 """Whether the steps are these, and not those of a network that the script has begun to train."""
@@ -33,19 +39,40 @@ def leads(watch: Watch) -> bool:
     return _leads[0]
 
 
-class Boosting:
-    """The rounds of one library. `save` writes a model to a path and an ending, and returns the
-    file."""
+def is_left_alone(watch: Watch) -> bool:
+    """Whether nothing is to be seen now: it is within what is seen already, for example."""
+    return watch.is_quiet or watch.calls_are_used or watch.fit_depth > 0
 
-    def __init__(
-        self, watch: Watch, library: ModuleType, title: str, save: Callable[[Any, str], str]
-    ) -> None:
+
+def observed(watch: Watch, original: Any, after: Callable[[Any, Any], Any]) -> Any:
+    """The method; it calls `after` with its object and its result. Those within it do not."""
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_left_alone(watch):
+            return original(self, *args, **kwargs)
+        watch.fit_depth += 1
+        try:
+            found = original(self, *args, **kwargs)
+        finally:
+            watch.fit_depth -= 1
+        after(self, found)
+        return found
+
+    return call
+
+
+class Boosting:
+    """The rounds of one library."""
+
+    def __init__(self, watch: Watch, library: ModuleType, title: str, ending: str) -> None:
+        """`ending`: that of a saved model; empty if it has none before the end of its training."""
         self.watch = watch
         self.title = title
         self.running = 0
         """Functions of the library that train now, and report their rounds."""
 
-        self._save = save
+        self._ending = ending
         self._model: Callable[[], Any] = lambda: None
         """A weak reference to what trains."""
 
@@ -83,12 +110,6 @@ class Boosting:
             self.running -= 1
             watch.graceful_stop = before
 
-    @property
-    def is_left_alone(self) -> bool:
-        """Whether nothing is to be seen now: it is within what is seen already, for example."""
-        watch = self.watch
-        return watch.is_quiet or watch.calls_are_used or watch.fit_depth > 0
-
     def _stop(self) -> None:
         self._stops = True
 
@@ -117,11 +138,14 @@ class Boosting:
         model = self._model()
         if model is None:
             return []
+        if not self._ending:
+            raise RuntimeError(f"{self.title} has no model until its training ends.")
         self.watch.local.saves = True
         try:
-            return [self._save(model, path)]
+            model.save_model(path + self._ending)
         finally:
             self.watch.local.saves = False
+        return [path + self._ending]
 
 
 def _replace(library: ModuleType, name: str, ours: Callable[[Any], Any]) -> None:
@@ -141,25 +165,23 @@ def _patch_method(kind: Any, name: str, ours: Callable[[Any], Any]) -> None:
         setattr(kind, name, functools.wraps(original)(ours(original)))
 
 
-def _patch_call(kind: Any, name: str, boosting: Boosting, after: Callable[[Any, Any], Any]) -> None:
-    """A method that trains for a round or evaluates, in a loop of the script's own; `after` is
-    called with the model and the result."""
-
-    def ours(original: Any) -> Any:
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if boosting.is_left_alone:
-                return original(self, *args, **kwargs)
-            boosting.watch.fit_depth += 1  # one may call another
-            try:
-                found = original(self, *args, **kwargs)
-            finally:
-                boosting.watch.fit_depth -= 1
-            after(self, found)
-            return found
-
-        return call
-
-    _patch_method(kind, name, ours)
+def _patch_loop(
+    kind: Any,
+    boosting: Boosting,
+    train: Iterable[str],
+    evaluate: Iterable[str],
+    read: Callable[[Any], Iterable[Evaluation]],
+) -> None:
+    """The methods that a loop of the script's own calls; `read` takes what those that evaluate
+    return."""
+    watch = boosting.watch
+    note = watch.guard(lambda model, found: boosting.evaluated(read(found)), boosting.title)
+    for name in train:
+        _patch_method(
+            kind, name, lambda own: observed(watch, own, lambda model, _: boosting.ended(model))
+        )
+    for name in evaluate:
+        _patch_method(kind, name, lambda own: observed(watch, own, note))
 
 
 def _patch_save(kind: Any, watch: Watch) -> None:
@@ -181,11 +203,7 @@ def _patch_save(kind: Any, watch: Watch) -> None:
 def patch_xgboost(xgboost: ModuleType, watch: Watch) -> None:
     """After `import xgboost`: `train` and `cv`, which its models for scikit-learn call, too."""
 
-    def save(model: Any, path: str) -> str:
-        model.save_model(f"{path}.ubj")
-        return f"{path}.ubj"
-
-    boosting = Boosting(watch, xgboost, "XGBoost", save)
+    boosting = Boosting(watch, xgboost, "XGBoost", ".ubj")
 
     def latest(history: dict[str, Any]) -> Iterable[Evaluation]:
         for data, metrics in history.items():
@@ -209,10 +227,7 @@ def patch_xgboost(xgboost: ModuleType, watch: Watch) -> None:
     _patch_method(xgboost.callback.CallbackContainer, "after_iteration", after_round)
     for name in ("train", "cv"):
         _replace(xgboost, name, functools.partial(_training, boosting))
-    for name in ("update", "boost"):
-        _patch_call(xgboost.Booster, name, boosting, lambda model, found: boosting.ended(model))
-    evaluated = watch.guard(lambda model, found: boosting.evaluated(read(found)), "XGBoost")
-    _patch_call(xgboost.Booster, "eval_set", boosting, evaluated)
+    _patch_loop(xgboost.Booster, boosting, ("update", "boost"), ("eval_set",), read)
     _patch_save(xgboost.Booster, watch)
 
 
@@ -224,7 +239,7 @@ def _training(
     adapted = boosting.watch.guard(adapt, boosting.title) if adapt is not None else None
 
     def train(*args: Any, **kwargs: Any) -> Any:
-        if boosting.is_left_alone:
+        if is_left_alone(boosting.watch):
             return original(*args, **kwargs)
         try:
             bound = signature.bind(*args, **kwargs)
@@ -245,11 +260,7 @@ def _training(
 def patch_lightgbm(lightgbm: ModuleType, watch: Watch) -> None:
     """After `import lightgbm`: `train` and `cv`, which its models for scikit-learn call, too."""
 
-    def save(model: Any, path: str) -> str:
-        model.save_model(f"{path}.txt")
-        return f"{path}.txt"
-
-    boosting = Boosting(watch, lightgbm, "LightGBM", save)
+    boosting = Boosting(watch, lightgbm, "LightGBM", ".txt")
     early = lightgbm.callback.EarlyStopException
 
     def read(found: Any) -> Iterable[Evaluation]:
@@ -271,10 +282,8 @@ def patch_lightgbm(lightgbm: ModuleType, watch: Watch) -> None:
 
     for name in ("train", "cv"):
         _replace(lightgbm, name, functools.partial(_training, boosting, adapt=adapt))
-    _patch_call(lightgbm.Booster, "update", boosting, lambda model, found: boosting.ended(model))
-    evaluated = watch.guard(lambda model, found: boosting.evaluated(read(found)), "LightGBM")
-    for name in ("eval", "eval_train", "eval_valid"):
-        _patch_call(lightgbm.Booster, name, boosting, evaluated)
+    evaluate = ("eval", "eval_train", "eval_valid")
+    _patch_loop(lightgbm.Booster, boosting, ("update",), evaluate, read)
     _patch_save(lightgbm.Booster, watch)
 
 
@@ -284,10 +293,16 @@ def patch_lightgbm(lightgbm: ModuleType, watch: Watch) -> None:
 def patch_catboost(catboost: ModuleType, watch: Watch) -> None:
     """After `import catboost`: all that calls `fit`."""
 
-    def save(model: Any, path: str) -> str:
-        raise RuntimeError("CatBoost has no model until its training ends.")
+    boosting = Boosting(watch, catboost, "CatBoost", "")
 
-    boosting = Boosting(watch, catboost, "CatBoost", save)
+    def is_untold(params: dict[str, Any], pool: Any) -> bool:
+        try:
+            why = _why_untold(params, pool)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+        if why:
+            watch.notice(_UNTOLD.format(why))
+        return bool(why)
 
     class Rounds:
         """The only callback that CatBoost is given: it calls those of the script."""
@@ -303,7 +318,7 @@ def patch_catboost(catboost: ModuleType, watch: Watch) -> None:
 
     def ours(original: Any) -> Any:
         def train(self: Any, train: Any, test: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
-            if boosting.is_left_alone or _is_on_gpu(watch, params):
+            if is_left_alone(watch) or is_untold(params, train):
                 return original(self, train, test, params, *args, **kwargs)
             changed = dict(params, callbacks=Rounds(self, params.get("callbacks")))
             call = functools.partial(original, self, train, test, changed, *args, **kwargs)
@@ -315,11 +330,12 @@ def patch_catboost(catboost: ModuleType, watch: Watch) -> None:
     _patch_save(catboost.CatBoost, watch)
 
 
-def _is_on_gpu(watch: Watch, params: dict[str, Any]) -> bool:
-    if str(params.get("task_type", "")).upper() != "GPU":
-        return False
-    watch.notice(
-        "CatBoost tells of no round while it trains on a GPU: the run shows no steps, and cannot "
-        "be paused at one."
-    )
-    return True
+def _why_untold(params: dict[str, Any], pool: Any) -> str:
+    """Why CatBoost is given no callback; empty: it is. Each call gets the figures of all rounds,
+    so that its time grows with them; the time of a round grows with the data."""
+    if str(params.get("task_type", "")).upper() == "GPU":
+        return "it knows no callbacks on a GPU"
+    rounds = params.get("iterations") or 0
+    if rounds > _MOST_ROUNDS and rounds > pool.num_row() * pool.num_col() / _CELLS_PER_ROUND:
+        return f"for {rounds} rounds on so little data, it would slow it down"
+    return ""

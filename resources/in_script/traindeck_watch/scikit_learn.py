@@ -10,7 +10,7 @@ import weakref
 from types import ModuleType
 from typing import Any
 
-from traindeck_watch.boosting import leads
+from traindeck_watch.boosting import leads, observed
 from traindeck_watch.names import name_of_object
 from traindeck_watch.rounds import Rounds
 from traindeck_watch.watch import Watch
@@ -40,7 +40,7 @@ def patch_base(base: ModuleType, watch: Watch) -> None:
         if not models:
             watch.versions(**{"scikit-learn": str(sys.modules["sklearn"].__version__)})
         if key not in models:
-            name = name_of_object(model, sys._getframe(3), _WORDS) or type(model).__name__
+            name = name_of_object(model, sys._getframe(4), _WORDS) or type(model).__name__
             if any(name == other for _, other in models.values()):
                 name = f"{name}_{len(models)}"
             models[key] = weakref.ref(model, functools.partial(forget, key)), name
@@ -65,30 +65,18 @@ def patch_base(base: ModuleType, watch: Watch) -> None:
     watch.savers.append(save)
     quietly = watch.guard(fitted, "scikit-learn's partial_fit")
 
-    def watched(partial_fit: Any) -> Any:
-        @functools.wraps(partial_fit)
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if watch.is_quiet or watch.fit_depth or watch.calls_are_used:
-                return partial_fit(self, *args, **kwargs)
-            watch.fit_depth += 1  # one that is made of others calls theirs
-            try:
-                found = partial_fit(self, *args, **kwargs)
-            finally:
-                watch.fit_depth -= 1
-            if quietly(self):
-                watch.boundary()
-            return found
-
-        return call
+    def after(model: Any, result: Any) -> None:
+        if quietly(model):
+            watch.boundary()
 
     def replace(derived: Any) -> None:
         own, module = vars(derived).get("partial_fit"), derived.__module__
         if own is None or module.startswith(_PREPARES) or not module.startswith("sklearn."):
             return
         if hasattr(own, "fn"):  # a method that is there only under a condition
-            own.fn = watched(own.fn)
+            own.fn = observed(watch, own.fn, after)
         else:
-            derived.partial_fit = watched(own)
+            derived.partial_fit = observed(watch, own, after)
 
     replace = watch.guard(replace, "scikit-learn's partial_fit")
 

@@ -39,7 +39,7 @@ def catboost_trains(rounds):
 
 trains = {"xgboost": xgboost_trains, "lightgbm": lightgbm_trains, "catboost": catboost_trains}
 if len(sys.argv) > 1:
-    print(trains[sys.argv[1]](100_000)[0])
+    print(trains[sys.argv[1]](2000)[0])
     sys.exit()
 for each in trains.values():
     print(each(10)[1].tolist())

@@ -124,12 +124,19 @@ class _CatBoostBase:
             info = Info(iteration=number + 1, metrics={"learn": learn, "validation_0": validation})
             if "callbacks" in params and not params["callbacks"].after_iteration(info):
                 break
+class Pool:
+    def __init__(self, rows):
+        self.rows = rows
+    def num_row(self):
+        return self.rows
+    def num_col(self):
+        return 10**6
 class CatBoost(_CatBoostBase):
-    def fit(self, rounds, callbacks=None, **params):
+    def fit(self, rounds, rows=10**9, callbacks=None, **params):
         params["iterations"] = rounds
         if callbacks:
             params["callbacks"] = callbacks
-        self._train(None, None, params, True, None)
+        self._train(Pool(rows), None, params, True, None)
         return self
     def save_model(self, fname, format="cbm"):
         open(fname, "w").close()
@@ -213,13 +220,14 @@ booster.eval_valid()
     assert not listener.notices
 
 
-def test_rounds_of_catboost_are_steps_but_on_a_gpu(listener, tmp_path):
+def test_rounds_of_catboost_are_steps_where_it_tells_them_in_time(listener, tmp_path):
     text = """
 class Mine:
     def after_iteration(self, info):
         return info.iteration < 2
 print(catboost.CatBoost().fit(9, callbacks=Mine()).rounds)
 catboost.CatBoost().fit(3, task_type="GPU")
+catboost.CatBoost().fit(2001, rows=2)
 """
     assert finished(start(listener, tmp_path, "catboost", text)) == "2\n"
     assert listener.series == {
@@ -227,8 +235,9 @@ catboost.CatBoost().fit(3, task_type="GPU")
         "validation/Logloss": [(1, 1.0), (2, 0.5)],
         "validation/AUC": [(1, 1.0), (2, 0.5)],
     }
-    (notice,) = listener.notices
-    assert "on a GPU" in notice
+    on_gpu, on_little_data = listener.notices
+    assert "no callbacks on a GPU" in on_gpu
+    assert "2001 rounds on so little data" in on_little_data
 
 
 @pytest.mark.parametrize("library", LIBRARY)
