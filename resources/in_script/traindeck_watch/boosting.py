@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from traindeck_watch.watch import Watch
+from traindeck_watch.watch import NoModel, Watch
 
 Evaluation = tuple[str, str, Any]
 """Name of the data, name of the metric, and its value."""
@@ -139,7 +139,7 @@ class Boosting:
         if model is None:
             return []
         if not self._ending:
-            raise RuntimeError(f"{self.title} has no model until its training ends.")
+            raise NoModel(f"{self.title} has no model until its training ends.")
         self.watch.local.saves = True
         try:
             model.save_model(path + self._ending)
