@@ -83,9 +83,9 @@ LAST_FRAMES_AT_MOST = 60.0
 """What the command has left may go on and send for ever."""
 
 NO_STEPS = (
-    "{name} has loaded no framework whose steps Traindeck sees (PyTorch, Keras, TensorFlow). Until "
-    "it does, curves come from what it logs or prints, and it cannot be paused or save a "
-    "checkpoint when asked."
+    "{name} has loaded no framework whose steps Traindeck sees (PyTorch, Keras, TensorFlow, "
+    "XGBoost, LightGBM, CatBoost). Until it does, curves come from what it logs or prints, and it "
+    "cannot be paused or save a checkpoint when asked."
 )
 
 CUT_OFF = (

@@ -41,6 +41,10 @@ _IN_TURN = "The command trains several times, in one process after another: "
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+class NoModel(Exception):
+    """A library cannot save what it trains now; the text says why."""
+
+
 class Watch:
     """The watch of one process. Hooks call it; it never raises into the script but for a Stop."""
 
@@ -539,6 +543,8 @@ class Watch:
             path = os.path.join(folder, f"rank{self.rank()}")  # noqa: PTH118
             files = [file for saver in self.savers for file in saver(path)]
             problem = "" if files else "no model that trains was found"
+        except NoModel as error:
+            files, problem = [], str(error)
         except Exception as error:
             files, problem = [], f"{type(error).__name__}: {error}"
         frame: Frame = {"number": act.number, "step": step, "rank": self.rank()}
