@@ -18,8 +18,9 @@ from typing import TypeVar
 import msgspec
 
 from engine.interface.news.run_news import RunsNews, RunUpdate, digest_of, encode_run
-from engine.interface.news.sweep_news import SweepParts, SweepsNews
+from engine.interface.news.sweep_news import MOST_SWEEPS, SweepParts, SweepsNews
 from engine.interface.value_encoding import encode
+from engine.interface.values import MOST_RUNS
 from engine.runs import run_info, trash
 from engine.runs.run_follower import RunCursor, RunFollower, RunNews
 from engine.runs.run_index import RunIndex
@@ -140,13 +141,14 @@ def watch_runs(known: Mapping[str, int]) -> Generator[RunsNews | None]:
 
     def look() -> RunsNews | None:
         nonlocal read, digests, told
-        infos = index.refresh()
+        infos = index.refresh()[:MOST_RUNS]
         changed = {each.id: each for each in infos if read.get(each.id) is not each}
         found = {run_id: digest_of(encode_run(each)) for run_id, each in changed.items()}
         new = {run_id for run_id, digest in found.items() if digests.get(run_id) != digest}
         read = {each.id: each for each in infos}
         digests = {run_id: (digests | found)[run_id] for run_id in read}
-        ids, unreadable, trashed = list(read), list(index.unreadable), trash.trashed()
+        ids = list(read)
+        unreadable, trashed = index.unreadable[:MOST_RUNS], trash.trashed()[:MOST_RUNS]
         if not new and told == (ids, unreadable, trashed):
             return None
         told = ids, unreadable, trashed
@@ -159,7 +161,7 @@ def watch_runs(known: Mapping[str, int]) -> Generator[RunsNews | None]:
 def watch_sweeps() -> Generator[SweepsNews | None]:
     """See `Engine.watch_sweeps`."""
     index, parts = SweepIndex(), SweepParts()
-    return _look_again(lambda: parts.news(index.read()), lambda: parts.has_more)
+    return _look_again(lambda: parts.news(index.read()[:MOST_SWEEPS]), lambda: parts.has_more)
 
 
 def _look_again(

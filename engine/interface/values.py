@@ -26,6 +26,12 @@ RunNumber = Annotated[str, msgspec.Meta(pattern=_RUN_NUMBER)]
 MostPoints = Annotated[int, msgspec.Meta(ge=1, le=50_000)]
 """The largest number of points that one question of another machine may ask for."""
 
+MOST_RUNS = 40_000
+"""Runs of another machine that are known here, the newest ones; a frame takes little more."""
+
+MOST_SERIES = 10_000
+"""Series of a run, as a supervisor takes them."""
+
 LATEST = 1e11
 """Seconds since the epoch: a later time than any that a machine tells, if it is not wrong."""
 
@@ -244,6 +250,10 @@ class ClusterMembers(msgspec.Struct, frozen=True):
     members: list[Member]
     problem: str = ""
     """Why they are not known, in a sentence."""
+
+
+class TooMuch(Exception):
+    """Another machine sends more than is taken of it; the text is a clause that names the limit."""
 
 
 class NoAnswer(OSError):

@@ -7,19 +7,20 @@ import itertools
 import logging
 import os
 import queue
+import re
 import secrets
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 
 from engine.interface.encoding import Method, decode_answer, decode_told, encode_arguments, methods
 from engine.interface.failures import error_of, named
 from engine.interface.value_encoding import encode
-from engine.interface.values import NoAnswer, NotConnected, Packed
+from engine.interface.values import NoAnswer, NotConnected, Packed, TooMuch
 from engine.processes import children
 from engine.remote.frames import (
     MAJOR,
@@ -56,6 +57,13 @@ CLEAN_UP_SECONDS = 120.0
 MOST_UNSENT = 1000
 """Messages that wait to be sent. More only come if the link is dead."""
 
+MOST_AT_ONCE, PER_SECOND = 50, 100
+"""Messages that the other side sends by itself: how many are taken without a pause, and how many a
+second on the average. What is more waits on the link, and the other side with it."""
+
+LARGEST_TOLD = 4 * 2**20
+"""Bytes of such a message."""
+
 
 class Broken(Exception):
     """The connection could not be made, or has ended."""
@@ -65,16 +73,19 @@ class Broken(Exception):
         why: str,
         *,
         is_garbled: bool,
+        is_too_much: bool = False,
         exit_code: int | None,
         errors: str,
         noise: str,
         greeted: bool,
     ) -> None:
-        """`why`: a clause. `is_garbled`: what came is not the protocol. `exit_code`: of the
-        process; None: it was ended here. `errors`: its standard error. `noise`: what it printed
-        before the protocol. `greeted`: whether the remote Traindeck has begun to speak."""
+        """`why`: a clause. `is_garbled`: what came is not the protocol. `is_too_much`: it was
+        ended here because of a limit, which `why` names. `exit_code`: of the process; None: it was
+        ended here. `errors`: its standard error. `noise`: what it printed before the protocol.
+        `greeted`: whether the remote Traindeck has begun to speak."""
         super().__init__(why)
         self.is_garbled = is_garbled
+        self.is_too_much = is_too_much
         self.exit_code = exit_code
         self.errors = errors
         self.noise = noise
@@ -109,6 +120,40 @@ class Pending(threading.Event):
 
         self.is_owed = True
         """Whether the other side may send the next of what the call yields."""
+
+
+class Pace:
+    """Lets only so many messages pass in a time; for one thread."""
+
+    def __init__(
+        self,
+        most_at_once: int,
+        per_second: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._span = most_at_once / per_second
+        self._each = 1 / per_second
+        self._clock, self._sleep = clock, sleep
+        self._free_at = 0.0
+        """When the last of those that have passed would have done so at an even pace."""
+
+    def wait(self, count: int = 1) -> None:
+        """Wait until the next one may pass, which counts as so many."""
+        now = self._clock()
+        self._free_at = max(self._free_at, now) + self._each * count
+        if (early := self._free_at - self._span - now) > 0:
+            self._sleep(early)
+
+
+def _excess(error: Exception) -> str:
+    """Return by what `error` tells that a message is larger than it may be; empty: it does not."""
+    if isinstance(error, TooMuch):
+        return str(error)
+    if found := re.search(r"of length <= (\d+)(?: - at `\$\.?(\w*))?", str(error)):
+        what = f" ({found[2]})" if found[2] else ""
+        return f"it sends a list of more than {int(found[1]):,}{what}"
+    return ""
 
 
 class RemoteStream(Iterator[Any]):
@@ -146,6 +191,10 @@ class RemoteStream(Iterator[Any]):
     def wake(self) -> None:
         """Let who waits for the next one get None at once."""
         self._pending.yielded.put(None)
+
+    def give_up(self, why: str) -> None:
+        """End the connection, because more comes than is taken; `why`: a clause with the limit."""
+        self._session.give_up(why)
 
     def close(self) -> None:
         """Let the method there end."""
@@ -194,6 +243,8 @@ class Session:
         self._lock = threading.Lock()
         self._is_over = False
         self._killed_because = ""
+        self._is_too_much = False
+        self._pace = Pace(MOST_AT_ONCE, PER_SECOND)
         self._errors = bytearray()
         self._unsent: queue.Queue[ToRemote | None] = queue.Queue(MOST_UNSENT)
         self._reader = FrameReader(self._file(self._process.stdout))
@@ -249,6 +300,8 @@ class Session:
         except (Garbled, msgspec.DecodeError, RecursionError) as error:
             is_garbled = True
             self.kill(str(error))
+        except TooMuch as error:
+            self.give_up(str(error))
         except OSError as error:
             why = str(error)
         finally:
@@ -258,6 +311,7 @@ class Session:
         raise Broken(
             self._killed_because or why,
             is_garbled=is_garbled,
+            is_too_much=self._is_too_much,
             exit_code=None if self._killed_because else self._process.returncode,
             errors=errors,
             noise=text,
@@ -336,9 +390,15 @@ class Session:
         return None if method.yields else self.decode_answer(method, answered.answer)
 
     def decode_answer(self, method: Method, packed: Packed) -> Any:
-        """Return an answer, or what is yielded. Raises NoAnswer."""
+        """Return an answer, or what is yielded. Raises NoAnswer; what is larger than it may be ends
+        the connection, too."""
         try:
             return decode_answer(method, packed, self._machine)
+        except (TooMuch, msgspec.ValidationError) as error:
+            text = _excess(error)
+            if text:
+                self.give_up(text)
+            raise NoAnswer(named(self._machine, f"{text or error}.")) from error
         except (msgspec.DecodeError, ValueError, RecursionError, OverflowError) as error:
             text = f"The answer cannot be read: {error}."
             raise NoAnswer(named(self._machine, text)) from error
@@ -409,6 +469,11 @@ class Session:
         self._killed_because = self._killed_because or why
         self._process.terminate()
 
+    def give_up(self, why: str) -> None:
+        """End the process, because more comes than is taken; `why`: a clause with the limit."""
+        self._is_too_much = True
+        self.kill(why)
+
     def kill(self, why: str) -> None:
         """End the process at once, because of `why`: a clause."""
         self._killed_because = self._killed_because or why
@@ -438,24 +503,21 @@ class Session:
     def _take(self, body: bytes) -> None:
         message = self._decode(body)
         match message:
-            case None | Hello():
-                return
-            case Answered():
-                if pending := self._pending.pop(message.number, None):
-                    pending.answered = message
-                    pending.set()
-                    pending.on_end()
-            case Told():
-                if pending := self._pending.get(message.number):
+            case Answered() if pending := self._pending.pop(message.number, None):
+                pending.answered = message
+                pending.set()
+                pending.on_end()
+            case Yielded() if pending := self._pending.get(message.number):
+                if not pending.is_owed:
+                    raise Garbled("it sends what nobody has asked for")
+                pending.is_owed = False
+                pending.yielded.put(message.value)
+            case Told() if len(body) > LARGEST_TOLD:
+                raise TooMuch(f"it tells more than {LARGEST_TOLD >> 20} MiB at once")
+            case _:  # it was not asked for, as what is told, or not any more
+                self._pace.wait(1 + len(body) // _WEIGHT)
+                if isinstance(message, Told) and (pending := self._pending.get(message.number)):
                     pending.on_told(message.name, message.values)
-            case Yielded():
-                if pending := self._pending.get(message.number):
-                    if not pending.is_owed:
-                        raise Garbled("it sends what nobody has asked for")
-                    pending.is_owed = False
-                    pending.yielded.put(message.value)
-            case _:
-                assert_never(message)
 
     def _decode(self, body: bytes) -> FromRemote | None:
         """Return a message; None for one that only a newer version knows."""
@@ -503,6 +565,9 @@ class Session:
 
 IDLE_SECONDS = 0.5
 """Longest wait of a RemoteStream for something new, before it yields None."""
+
+_WEIGHT = 2**18
+"""Bytes of a message that count as one more."""
 
 _SLICE = 0.1
 """Seconds after which a waiting call looks whether it was cancelled."""

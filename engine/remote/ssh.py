@@ -132,6 +132,8 @@ def failure_of(machine: RemoteMachine, error: Broken | OtherProtocol) -> Failure
         return explain_protocol(machine, error.hello)
     if error.is_garbled:
         return explain_noise(machine, str(error))
+    if error.is_too_much:
+        return explain_excess(machine, str(error))
     errors = error.errors or error.noise
     return explain(machine, error.exit_code, errors, why=str(error), greeted=error.greeted)
 
@@ -151,6 +153,15 @@ def explain_noise(machine: RemoteMachine, why: str) -> Failure:
     return Failure(
         f"What {machine.name} sends is not Traindeck's: {why}. Something that a login there runs, "
         f"such as a `.bashrc`, prints it; or `{machine.command}` is another program.",
+        is_lasting=True,
+    )
+
+
+def explain_excess(machine: RemoteMachine, why: str) -> Failure:
+    """Return that more comes from there than is taken; `why` names the limit."""
+    return Failure(
+        f"The connection to {machine.name} was ended here: {why}. Update Traindeck there and here; "
+        "if that does not help, something is wrong with that machine.",
         is_lasting=True,
     )
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar, cast
 from engine.interface.engine import Engine, Stream
 from engine.interface.news.run_news import RunsNews
 from engine.interface.news.sweep_news import SweepsNews, SweepsThere
-from engine.interface.values import NoAnswer, NotConnected
+from engine.interface.values import MOST_SERIES, NoAnswer, NotConnected, TooMuch
 from engine.remote.session import RemoteStream, Session
 from engine.runs.run_follower import RunNews
 from engine.runs.run_info import RunInfo, UnreadableRun
@@ -49,7 +49,7 @@ class RemoteWatch(ABC, Generic[N]):
 
     @abstractmethod
     def take(self, news: N, machine: str) -> None:
-        """Pass news of `machine` on. Raises ValueError if they cannot be read."""
+        """Pass news of `machine` on. Raises ValueError if they cannot be read, TooMuch."""
 
     def refused(self, text: str) -> None:
         """It cannot be watched, or news could not be read."""
@@ -86,6 +86,9 @@ class RemoteWatch(ABC, Generic[N]):
                 return False
             except NoAnswer as error:
                 self.refused(str(error))
+            except TooMuch as error:
+                stream.give_up(str(error))
+                return False
             except Exception as error:  # the watch lives on, whatever comes from there
                 self.refused(f"What comes from {engine.machine} cannot be read: {error}.")
         stream.close()
@@ -119,6 +122,8 @@ class RemoteFollow(RemoteWatch[RunNews]):
         self.most = most
         self._on_news = on_news
         self._cursor = b""
+        self._names: set[str] = set()
+        """The series whose points came."""
 
     def show(self, series: Sequence[str], most: int) -> None:
         """Get the points of other series from now on."""
@@ -132,6 +137,9 @@ class RemoteFollow(RemoteWatch[RunNews]):
     def take(self, news: RunNews, machine: str) -> None:
         if news.info is not None and news.info.id != self.run_id:
             raise ValueError(f"{machine} tells of run {news.info.id[:50]!r}, not {self.run_id}.")
+        self._names.update(each.series for each in news.curves)
+        if len(self._names) > MOST_SERIES:
+            raise TooMuch(f"it sends more than {MOST_SERIES:,} series of a run")
         self._on_news(news)
         self._cursor = news.cursor
 

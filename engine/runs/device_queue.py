@@ -8,6 +8,7 @@ is rebuilt from the stores of the runs.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from filelock import FileLock
 
 from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
-from engine.messages.channel import supervisor_pid
+from engine.messages.channel import CONTROL_FILE, supervisor_pid
 from engine.processes import presence
 from engine.processes.machine import Machine, is_here
 from engine.processes.process import is_alive
@@ -256,8 +257,11 @@ def _rebuilt_tickets() -> Iterator[Ticket]:
     """
     from engine.runs.store.store_reader import RunReader  # it imports numpy, which takes a while
 
+    runs = paths.runs_folder()
     for run in reversed(paths.run_ids()):
-        folder = paths.run_folder(run)
+        if not os.path.exists(f"{runs}/{run}/{CONTROL_FILE}"):  # noqa: PTH110  # there may be many
+            continue
+        folder = runs / run
         if not supervisor_pid(folder):
             continue
         try:

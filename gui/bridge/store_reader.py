@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -51,9 +51,6 @@ class StoreReader(QObject):
     trouble = Signal(str)
     """A sentence: the run cannot be read."""
 
-    _arrived = Signal(int, object)
-    """Number of a watch, and its RunNews, as another thread emits them."""
-
     def __init__(self, machines: Machines, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._machines = machines
@@ -71,7 +68,6 @@ class StoreReader(QObject):
         self._look = QTimer(self)
         self._look.setInterval(_LOOK_MS)
         self._look.timeout.connect(self._show_in_sight)
-        self._arrived.connect(self._take)
         machines.runs_listed.connect(self._show_listed)
         self.watch(None)
 
@@ -110,13 +106,7 @@ class StoreReader(QObject):
             self.timer.start(interval)
 
     def _follow_elsewhere(self, run_id: str) -> None:
-        number = self._watch_number
-
-        def take(news: RunNews) -> None:
-            with contextlib.suppress(RuntimeError):  # the window is gone
-                self._arrived.emit(number, news)
-
-        follow = self._machines.follow(run_id, (), take)
+        follow = self._machines.follow(run_id, (), partial(self._take, self._watch_number))
         if follow is not None:
             self._followed = run_id, follow
             self._series = self._wanted = ()

@@ -21,6 +21,7 @@ SMALLEST = {
     "overhead": ("--pairs 1 --steps 20", "wall time .* median .*"),
     "plots": ("--points 10000 --frames 5", "smoothing slider .* ms"),
     "remote": ("--points 1000 --seconds 2", "curves shown after .* s"),
+    "remote_floods": ("--seconds 1 calm runs", "runs .* ms .* MiB"),
     "remote_sweeps": ("--runs 2 --trials 10", "one more trial after .* s"),
     "remote_window": ("--points 1000 --seconds 2", "while it trains at .* kB/s"),
     "runs_table": ("--runs 50", "a page further .* ms"),

@@ -59,6 +59,7 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         float: st.floats(),
         str: TEXT,
         bytes: st.binary(max_size=40),
+        msgspec.Raw: st.binary(max_size=40).map(msgspec.Raw),
         type(None): st.none(),
     }
     return simple[kind]

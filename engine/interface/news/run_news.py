@@ -9,14 +9,15 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from engine.files.log_tail import MAX_LINE
 from engine.interface.news import packed_points
 from engine.interface.news.packed_points import PackedPoints
 from engine.interface.value_encoding import encode, known_spec, without_defaults
-from engine.interface.values import Packed, is_run_number, is_time
+from engine.interface.values import MOST_RUNS, MOST_SERIES, Packed, TooMuch, is_run_number, is_time
 from engine.messages.events import Event, Notice
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_follower import Output, RunNews
@@ -127,13 +128,28 @@ def decode_event(seq: int, time: float, event: Packed) -> StoredEvent:
         return StoredEvent(seq, time, Notice(text))
 
 
-class SentRuns(msgspec.Struct, frozen=True):
-    """`RunsNews` in a message."""
+_UpToRuns = msgspec.Meta(max_length=MOST_RUNS)
+_UpToSeries = msgspec.Meta(max_length=MOST_SERIES)
+MOST_EVENTS = 5000
+"""Events in one message, and parts of its story; a server sends a tenth of it."""
 
-    ids: list[str]
-    changed: dict[str, Packed]
-    unreadable: dict[str, str] = {}
-    trashed: list[str] = []
+MOST_LINES = 10_000
+"""Lines in one message that are taken, the newest ones: the window shows no more."""
+
+LONGEST_LINE = MAX_LINE + 100
+"""Characters of a line that are taken: a server has cut it before, and says so."""
+
+_UpToEvents = msgspec.Meta(max_length=MOST_EVENTS)
+_UpToLines = msgspec.Meta(max_length=2**18)  # a server sends as many bytes at most
+
+
+class SentRuns(msgspec.Struct, frozen=True):
+    """`RunsNews` in a message. Its lengths are checked before anything of it is decoded."""
+
+    ids: Annotated[list[str], _UpToRuns]
+    changed: Annotated[dict[str, Packed], _UpToRuns]
+    unreadable: Annotated[dict[str, str], _UpToRuns] = {}
+    trashed: Annotated[list[str], _UpToRuns] = []
 
 
 def pack_runs(news: RunsNews) -> SentRuns:
@@ -188,11 +204,11 @@ class Curve(msgspec.Struct, frozen=True, omit_defaults=True):
 class StoryPart(msgspec.Struct, frozen=True, omit_defaults=True):
     """Events, or lines of a rank."""
 
-    events: list[tuple[int, float, Packed]] = []
+    events: Annotated[list[tuple[int, float, Packed]], _UpToEvents] = []
     """Number, time (seconds since the epoch) and event."""
 
     rank: int = 0
-    lines: list[str] = []
+    lines: Annotated[list[str], _UpToLines] = []
     has_gaps: bool = False
 
 
@@ -200,12 +216,14 @@ class SentNews(msgspec.Struct, frozen=True, omit_defaults=True):
     """The `RunNews` of a followed run in a message."""
 
     cursor: Packed
-    curves: list[Curve] = []
-    story: list[StoryPart] = []
+    curves: Annotated[list[Curve], _UpToSeries] = []
+    story: Annotated[list[msgspec.Raw], _UpToEvents] = []
+    """A `StoryPart` each: decoded one by one, they hold up no other thread."""
+
     run: Packed = b""
     """A `RunRow`, if it has changed."""
 
-    series: list[str] | None = None
+    series: Annotated[list[str], _UpToSeries] | None = None
     trouble: str = ""
 
 
@@ -218,7 +236,7 @@ def pack_news(news: RunNews) -> SentNews:
             Curve(update.series, packed_points.pack(update.points), update.replaces)
             for update in news.curves
         ],
-        story=[_pack_part(each) for each in news.story],
+        story=[msgspec.Raw(encode(_pack_part(each))) for each in news.story],
         run=encode_run(info) if info else b"",
         series=None if news.series is None else list(news.series),
         trouble=news.trouble,
@@ -226,13 +244,8 @@ def pack_news(news: RunNews) -> SentNews:
 
 
 def unpack_news(sent: SentNews, machine: str) -> RunNews:
-    """Return news of a run of a `machine`. Raises ValueError."""
-    story: list[Sequence[StoredEvent] | Output] = []
-    for part in sent.story:
-        if part.events:
-            story.append([decode_event(*event) for event in part.events])
-        else:
-            story.append(Output(part.rank, part.lines, part.has_gaps))
+    """Return news of a run of a `machine`. Raises ValueError, TooMuch."""
+    story = _unpack_story(sent.story)
     curves = [
         CurveUpdate(curve.series, packed_points.unpack(curve.points), curve.replaces)
         for curve in sent.curves
@@ -241,6 +254,29 @@ def unpack_news(sent: SentNews, machine: str) -> RunNews:
     if isinstance(info, UnreadableRun):
         return RunNews(curves, story, None, sent.series, info.reason, sent.cursor)
     return RunNews(curves, story, info, sent.series, sent.trouble, sent.cursor)
+
+
+def _unpack_story(parts: Sequence[msgspec.Raw]) -> list[Sequence[StoredEvent] | Output]:
+    """Return events and output in their order, without lines before the newest MOST_LINES; lines of
+    one rank that follow each other are one part."""
+    story: list[Sequence[StoredEvent] | Output] = []
+    lines_left, events_left = MOST_LINES, MOST_EVENTS
+    for part in map(_decode_part, reversed(parts)):
+        if part.events:
+            if (events_left := events_left - len(part.events)) < 0:
+                raise TooMuch(f"it sends more than {MOST_EVENTS:,} events at once")
+            story.append([decode_event(*event) for event in part.events])
+            continue
+        first = max(0, len(part.lines) - lines_left)
+        lines = [line[:LONGEST_LINE] for line in part.lines[first:]]
+        lines_left -= len(lines)
+        output = Output(part.rank, lines, part.has_gaps or first > 0)
+        later = story[-1] if story else None
+        if isinstance(later, Output) and later.rank == part.rank and not later.has_gaps:
+            story[-1] = output._replace(lines=[*lines, *later.lines])
+        else:
+            story.append(output)
+    return story[::-1]
 
 
 def _pack_part(part: Sequence[StoredEvent] | Output) -> StoryPart:
@@ -255,5 +291,6 @@ def pack_events(events: Sequence[StoredEvent]) -> list[tuple[int, float, Packed]
 
 
 _NOWHERE = Path()
+_decode_part = msgspec.msgpack.Decoder(StoryPart).decode
 _decode_row = msgspec.msgpack.Decoder(RunRow).decode
 _decode_event: Any = msgspec.msgpack.Decoder(Event).decode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,13 +18,20 @@ PUSH_BYTES = 64 * 2**10
 """Of trials in one message, about: what is measured of a slow link must not wait behind them."""
 
 
+MOST_SWEEPS = 2000
+"""Sweeps of another machine that are known here."""
+
+_UpToSweeps = msgspec.Meta(max_length=MOST_SWEEPS)
+_UpToTrials = msgspec.Meta(max_length=MOST_TRIALS)
+
+
 class SweepsNews(msgspec.Struct, frozen=True):
     """What is new of the sweeps of a machine: see `SweepsThere`."""
 
-    numbers: list[str]
+    numbers: Annotated[list[str], _UpToSweeps]
     """All sweeps, newest first."""
 
-    changed: dict[str, Packed]
+    changed: Annotated[dict[str, Packed], _UpToSweeps]
     """The `SweepPart` of each sweep that is new or has changed."""
 
 
@@ -35,7 +42,7 @@ class SweepPart(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int = 0
     """Its trials, with those that are still to come."""
 
-    trials: list[TrialResult] = []
+    trials: Annotated[list[TrialResult], _UpToTrials] = []
     """Those that have changed."""
 
     importance: dict[str, float] = {}

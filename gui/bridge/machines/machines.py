@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSettings, Signal
 
-from engine.interface.values import NoAnswer
+from engine.interface.values import MOST_RUNS, NoAnswer
 from engine.runs.run_info import NoSuchRun, RunInfo, UnreadableRun, get_run
 from engine.runs.run_state import RunState
 from engine.system import paths
+from engine.system.program import call
 from engine.telemetry.snapshot import Snapshot
+from gui.bridge.machines.turns import Turns
 
 if TYPE_CHECKING:
     from engine.interface.engine import Engine
@@ -34,6 +36,13 @@ UNREADABLE = (NoSuchRun, OSError)
 
 MOST_POINTS = 2000
 """Of a curve of another machine, about; each has the lowest and highest value behind it."""
+
+MOST_LISTED = 2000
+"""Runs of one other machine in the window, the newest ones: a longer list keeps it busy too long
+whenever one of them has changed."""
+
+MOST_DAMAGED = 200
+"""The same of runs that cannot be read."""
 
 _ANSWER_CHECK_SECONDS = 0.2
 """Between two looks whether an answer of the user is still waited for."""
@@ -69,14 +78,16 @@ class _Link:
         self.listed: ListedRuns | None = None
         self.runs: list[RunInfo] = []
         self.unreadable: list[UnreadableRun] = []
+        self.ids: set[str] = set()
+        """Those of all runs there, also of those that are not in the window."""
+
         self.deleted: set[str] = set()
-        """Ids of runs that were listed before."""
+        """Ids of runs that were there before."""
+
+        self.has_told_most = False
+        """Whether the user knows that not all runs are in the window."""
 
         self.question: _Question | None = None
-
-    def ids(self) -> set[str]:
-        """Return the ids of all runs that are listed."""
-        return {*(each.id for each in self.runs), *(each.id for each in self.unreadable)}
 
 
 class Machines(QObject):
@@ -117,6 +128,7 @@ class Machines(QObject):
         self._machines: list[RemoteMachine] = []
         self._own: LocalEngine | None = None
         self._told.connect(lambda function: function())
+        self._turns = Turns(self)
 
     @property
     def machines(self) -> list[RemoteMachine]:
@@ -198,7 +210,7 @@ class Machines(QObject):
         )
         link = self._links[name] = _Link(connection)
         link.listed = connection.watch_runs(
-            lambda runs, unreadable: self._tell(partial(self._take_runs, name, runs, unreadable))
+            lambda runs, unreadable: self.give(partial(self._take_runs, name, runs, unreadable))
         )
         self._watch_devices(link)
         self._remember()
@@ -244,6 +256,7 @@ class Machines(QObject):
 
     def shut_down(self) -> None:
         """End all connections. What they run is gone afterwards."""
+        self._turns.end()
         links, self._links = list(self._links.values()), {}
         for link in links:
             self._close(link)
@@ -318,12 +331,26 @@ class Machines(QObject):
     ) -> RemoteFollow | None:
         """Follow a run of another machine; None: that is not connected.
 
-        A curve comes in about `most` points. `on_news` is called in other threads, until it is
-        closed. For any thread, as is `info`.
+        A curve comes in about `most` points. `on_news` is called in the thread of the window, with
+        a part of the news in each turn. For any thread, as is `info`.
         """
         name, number = place_of(run_id)
         link = self._links.get(name)
-        return link.connection.follow(number, series, on_news, most=most) if link else None
+        if link is None:
+            return None
+
+        from gui.bridge.machines.news_parts import parts_of  # NumPy takes long to import
+
+        def take(news: RunNews) -> None:
+            for part in parts_of(news):
+                self.give(partial(on_news, part))
+
+        return link.connection.follow(number, series, take, most=most)
+
+    def give(self, function: Callable[[], None]) -> None:
+        """Let `function` be called in the thread of the window, in its turn; waits for that. For
+        the threads of watches."""
+        self._turns.give(function)
 
     def info(self, run_id: str) -> RunInfo | None:
         """Return the newest known state of a run of another machine; None: it is not listed."""
@@ -363,7 +390,7 @@ class Machines(QObject):
         name = link.connection.machine.name
         if self._is_watching and link.devices is None:
             link.devices = link.connection.watch_devices(
-                lambda snapshot: self._tell(partial(self._take_snapshot, name, snapshot))
+                lambda snapshot: self.give(partial(self._take_snapshot, name, snapshot))
             )
         elif not self._is_watching and link.devices is not None:
             link.devices.close()
@@ -417,12 +444,24 @@ class Machines(QObject):
     ) -> None:
         link = self._links.get(name)
         if link is not None:
-            before = link.ids()
+            numbers = [*(each.id for each in runs), *(each.id for each in unreadable)]
+            ids = {f"{name}:{number}" for number in numbers}
+            known = link.deleted if len(link.deleted) < MOST_RUNS else set()
+            link.deleted = (known | link.ids) - ids
+            link.ids = ids
             # A number is what the window counts on, and what comes from there may be anything.
-            link.runs = [named(name, info) for info in runs if info.id.isdecimal()]
-            link.unreadable = [run._replace(id=f"{name}:{run.id}") for run in unreadable]
-            link.deleted = (link.deleted | before) - link.ids()
+            numbered = [info for info in runs if info.id.isdecimal()]
+            link.runs = [named(name, info) for info in numbered[:MOST_LISTED]]
+            link.unreadable = [
+                run._replace(id=f"{name}:{run.id}") for run in unreadable[:MOST_DAMAGED]
+            ]
             self.runs_listed.emit(name, link.runs, link.unreadable)
+            if len(numbered) > MOST_LISTED and not link.has_told_most:
+                link.has_told_most = True
+                self.failed.emit(
+                    f"{name} has {len(numbered):,} runs: the newest {MOST_LISTED:,} are listed "
+                    f"here. `{call(f'runs --on {name}')}` lists all."
+                )
 
     def _take_snapshot(self, name: str, snapshot: Snapshot) -> None:
         if name in self._links:

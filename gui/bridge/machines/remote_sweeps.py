@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+from functools import partial
 
 import msgspec
 from PySide6.QtCore import QObject, Signal
@@ -23,9 +23,6 @@ class RemoteSweeps(QObject):
     changed = Signal()
     """`reports` or `missing` returns others than before."""
 
-    _arrived = Signal(str, object, list)
-    _refused = Signal(str, object, str)
-
     def __init__(self, machines: Machines, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._machines = machines
@@ -37,8 +34,6 @@ class RemoteSweeps(QObject):
         self._missing: dict[str, str] = {}
         """By machine: why its sweeps are not followed."""
 
-        self._arrived.connect(self._take)
-        self._refused.connect(self._take_refusal)
         machines.status_changed.connect(self._take_status)
 
     def reports(self) -> list[SweepReport]:
@@ -89,12 +84,10 @@ class RemoteSweeps(QObject):
         connection = self._machines.connection(name)
 
         def tell(reports: list[SweepReport]) -> None:
-            with contextlib.suppress(RuntimeError):  # the window is gone
-                self._arrived.emit(name, connection, reports)
+            self._machines.give(partial(self._take, name, connection, reports))
 
         def refuse(text: str) -> None:
-            with contextlib.suppress(RuntimeError):
-                self._refused.emit(name, connection, text)
+            self._machines.give(partial(self._take_refusal, name, connection, text))
 
         self._watches[name] = connection, connection.watch_sweeps(tell, refuse)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import msgspec
 from rich.status import Status
 
@@ -9,6 +12,7 @@ from engine.cli.follow import CtrlC
 from engine.cli.measuring import measure
 from engine.cli.output import Exit, Refused, empty_table, err, out, print_json
 from engine.interface.engine import Engine
+from engine.messages.merged_metrics import LARGEST_STEP
 from engine.planning.requests import AskReplay
 from engine.planning.results import Doing, Inspection, News, Replay
 from engine.system.program import call
@@ -37,7 +41,7 @@ def replay(engine: Engine, run_id: str, step: str, *, keeps_checkpoint: bool, js
             engine, AskReplay(run_id, wanted, keeps_checkpoint), Replay, show, ctrl_c
         )
     if json:
-        print_json(msgspec.to_builtins(found))
+        print_json(_in_words(msgspec.to_builtins(found)))
     else:
         origin = f"checkpoint {found.checkpoint}" if found.checkpoint else "the beginning"
         out().print(
@@ -86,6 +90,18 @@ def _figure(value: float | None) -> str:
 def _step(text: str) -> int:
     if text == AUTO:
         return 0
-    if text.isascii() and text.isdecimal() and int(text) > 0:
+    if text.isascii() and text.isdecimal() and 0 < int(text) <= LARGEST_STEP:
         return int(text)
     raise Refused(f"--step {text}: a step is a number from 1, or `{AUTO}`.")
+
+
+def _in_words(value: Any) -> Any:
+    """Return `value` with NaN and infinities as texts: null is what is not known."""
+    match value:
+        case dict():
+            return {key: _in_words(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_in_words(each) for each in value]
+        case float() if not math.isfinite(value):
+            return str(value)
+    return value
