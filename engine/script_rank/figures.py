@@ -81,6 +81,7 @@ _FILLERS = re.compile(
 _MESSAGE = re.compile(r"^(?:[IWEF]\d{4} |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] )")
 """The beginning of a message of TensorFlow's libraries, whose numbers are codes."""
 
+_OF_STEPS = re.compile(r"rank/|train/(?:loss|learning_rate)(?:_|$)")
 _NOT_IN_KEY = re.compile(r"[^!-~]+")
 _NAMES = {"lr": "learning_rate", "learning rate": "learning_rate", "acc": "accuracy"}
 
@@ -260,6 +261,11 @@ def _set_name(name: str) -> str:
 def is_of_validation(series: str) -> bool:
     """Whether the steps of a training cannot tell these figures: those of a validation or test."""
     return series.startswith(("validation/", "test/"))
+
+
+def is_of_steps(series: str) -> bool:
+    """Whether the steps of a training tell these figures by themselves."""
+    return _OF_STEPS.match(series) is not None
 
 
 def line_key(line: str) -> str:

@@ -12,6 +12,7 @@ from engine.script_rank.figures import (
     Figure,
     Line,
     RepeatedFigures,
+    is_of_steps,
     is_of_validation,
     line_key,
 )
@@ -64,8 +65,8 @@ class _Kept(NamedTuple):
 class LastResort:
     """Decides which figures of lines become curves, and when.
 
-    All of them if the script reports nothing else; those of its validations if only its steps are
-    seen; none if it logs figures.
+    All of them if the script reports nothing else; those that its steps do not tell, of the lines
+    about its validations, if only the steps are seen; none if it logs figures.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
@@ -126,7 +127,7 @@ class LastResort:
             self._notes.clear()
             return []
         if heard.losses:
-            self._kept = [each for each in self._kept if is_of_validation(each.figure.series)]
+            self._kept = [each for each in self._kept if _is_needed(each.figure)]
         if not final and not (self._kept and self._is_over(heard)):
             return []
         self._is_sure = True
@@ -177,6 +178,12 @@ class LastResort:
             for figure, _, _ in self._kept
             if (line := figure.line) is not None and line.step is not None
         )
+
+
+def _is_needed(figure: Figure) -> bool:
+    """Whether the steps do not tell a figure, such as the accuracies of `Train: 0.9, Val: 0.8`."""
+    is_beside = figure.line is not None and not is_of_steps(figure.series)
+    return is_beside or is_of_validation(figure.series)
 
 
 def _few() -> deque[Any]:

@@ -30,7 +30,7 @@ from engine.messages.merged_metrics import LARGEST_STEP
 from engine.processes.process_tree import Identity, is_alive
 from engine.runs.run_state import STEP_SECONDS, THROUGHPUT
 from engine.runs.script_files import ScriptFile, note_file
-from engine.script_rank.figures import Figure
+from engine.script_rank.figures import Figure, is_of_steps
 from engine.script_rank.frames import (
     Doing,
     Epoch,
@@ -63,7 +63,6 @@ MOST_MEDIA_BYTES = 2**30
 """Bytes of pictures that an attempt keeps, of each rank."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-_OF_STEPS = re.compile(r"rank/|train/(?:loss|learning_rate)(?:_|$)")
 _EPISODE_STEPS = 100
 """As in `engine.training.reporter`: an episode of losses that are not finite is told once."""
 
@@ -86,8 +85,8 @@ class Reports:
         self.epochs_done = 0
         self.step_seconds = 0.0
         self._epoch = 0
-        self._printed_step = 0
-        """The last step of figures that were read from lines, where no step is seen."""
+        self._figure_step = 0
+        """The last step of figures that were logged or read from lines, where no step is seen."""
 
         self._told = (first_step, 0)
         self._speed = 0.0
@@ -115,8 +114,8 @@ class Reports:
 
     @property
     def last_step(self) -> int:
-        """The last step, also of a script whose steps are only those of its lines."""
-        return self.step if self.captures else max(self.step, self._printed_step)
+        """The last step, also of a script whose steps are only those of its figures."""
+        return self.step if self.has_stepped else max(self.step, self._figure_step)
 
     @property
     def plan(self) -> Plan:
@@ -167,11 +166,12 @@ class Reports:
         found = [points for each in new.points if (points := self._points(*each))]
         if self._rank == 0:
             self.captures |= bool(found)
-            self.logs |= any(not _OF_STEPS.match(points.series) for points in found)
+            self.logs |= any(not is_of_steps(points.series) for points in found)
         else:
             found = [points for points in found if points.series.startswith("rank/")]
         if found:
             self._session.emit(Metrics(now, now, found))
+            self._note_steps(each for each in found if not each.series.startswith("rank/"))
         before = self.step
         if 0 <= new.step <= LARGEST_STEP:
             self.step = max(self.step, new.step)
@@ -195,13 +195,16 @@ class Reports:
             points.values.append(value)
         if by_series:
             self._session.emit(Metrics(now, now, list(by_series.values())))
-            self._printed_step = max(self._printed_step, *map(_last, by_series.values()))
+            self._note_steps(by_series.values())
         if epoch > self._epoch:
             self._set_epoch(epoch)
         if by_series:
             self._progress(None)
         if "train/loss" in by_series:
             self._check_finite(by_series["train/loss"])
+
+    def _note_steps(self, points: Iterable[Points]) -> None:
+        self._figure_step = max(self._figure_step, *(max(each.steps) for each in points), 0)
 
     def _set_epoch(self, epoch: int) -> None:
         is_first, self._epoch = not self._epoch, epoch
@@ -384,10 +387,6 @@ class Reports:
                 self._session.emit(
                     Notice(f"The loss is not a finite number since step {step}.", self._rank)
                 )
-
-
-def _last(points: Points) -> int:
-    return points.steps[-1]
 
 
 def _name(series: str) -> str:

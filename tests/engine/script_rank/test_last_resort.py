@@ -124,3 +124,16 @@ def test_a_test_is_no_validation() -> None:
         Figure("validation/loss", 40, 0.5),
         Figure("test/loss", 40, 7.5),
     ]
+
+
+def test_figures_of_all_sets_on_a_line_are_kept_beside_the_steps() -> None:
+    figures = LastResort(Clock())
+    line = b"Epoch: 001, Loss: 0.6, Train: 0.75, Val: 0.5, Test: 0.25\n"
+    figures.add(FigureReader().read(line), TRAINS)
+    assert figures.take(TRAINS, final=True) == [
+        Figure("train/metric", 40, 0.75),
+        Figure("validation/metric", 40, 0.5),
+        Figure("test/metric", 40, 0.25),
+    ]
+    figures.add(FigureReader().read(b"train accuracy: 0.75\n"), TRAINS)
+    assert figures.take(TRAINS, final=True) == []
