@@ -260,6 +260,9 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     samples_in_all: int = 0
     layers: tuple[LayerFigures, ...] = ()
     parameters: tuple[ParameterFigures, ...] = ()
+    in_evaluation: bool = False
+    """Whether outputs of layers and gradients were computed in evaluation mode."""
+
     notes: tuple[str, ...] = ()
     """How the figures were computed, and what could not be found out, in sentences."""
 

@@ -23,7 +23,7 @@ from engine.tf.replica import Replica
 from engine.tf.samples.data import ArraySamples, Batch
 from engine.tf.samples.local_batch import Share
 from engine.training import sample_order
-from engine.training.keras_layers import watch_layer
+from engine.training.keras_layers import settings_of, watch_layer
 from engine.training.sample_figures import describe_inputs, describe_target
 from engine.training.step_inspection import (
     MOST_ALONE,
@@ -33,10 +33,14 @@ from engine.training.step_inspection import (
     ParameterFigures,
     RankInspection,
     SampleFigures,
+    plain_settings,
     suspicion,
 )
 
 Array = npt.NDArray[Any]
+
+_NOT_SHOWN = ("name", "learning_rate")
+"""Of the settings of an optimizer."""
 
 
 class StepInspector:
@@ -74,6 +78,7 @@ class StepInspector:
             layers=tuple(self._layers.values()),
             parameters=tuple(self._parameters(after, gradients)),
             losses_alone=True,
+            in_evaluation=True,
             notes=tuple(self._notes),
         )
 
@@ -142,6 +147,11 @@ class StepInspector:
             for variable, value, new in zip(self._variables, self._before, after, strict=True)
         }
         found = []
+        optimizer = self._replica.optimizer
+        described = plain_settings(
+            {"learning_rate": float(optimizer.learning_rate)}
+            | {k: v for k, v in optimizer.get_config().items() if k not in _NOT_SHOWN}
+        )
         for variable, gradient in zip(self._replica.variables, gradients, strict=True):
             if variable.path not in by_path:
                 continue
@@ -152,6 +162,7 @@ class StepInspector:
                     weight_norm=_norm([value]),
                     gradient_norm=None if gradient is None else _norm([gradient]),
                     update_norm=_norm([new - value]),
+                    optimizer=f"{type(optimizer).__name__}, {described}",
                 )
             )
         return found
@@ -170,6 +181,10 @@ class StepInspector:
             largest=float(finite.max()) if finite.size else -math.inf,
             not_finite=float(1 - is_finite.mean()),
             has_finite_inputs=bool(np.isfinite(_floats(inputs)).all()),
+            root_mean_square=_norm([finite]) / math.sqrt(finite.size) if finite.size else math.nan,
+            mean_size=float(np.abs(finite).mean()) if finite.size else math.nan,
+            count=values.size,
+            settings=settings_of(layer),
         )
 
 

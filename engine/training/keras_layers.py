@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from engine.training.step_inspection import plain_settings
+
 NoteOutputs = Callable[[str, Any, Any, Any], None]
 """Takes the name of a layer, the layer, its inputs and its outputs."""
 
@@ -23,3 +25,15 @@ def watch_layer(layer: Any, note: NoteOutputs) -> Callable[[], object]:
     # Past the class, which tracks what is set in the usual way.
     object.__setattr__(layer, "call", noted)
     return lambda: object.__delattr__(layer, "call")
+
+
+def settings_of(layer: Any) -> str:
+    """Return what a layer, also of PyTorch, was made with; empty: it cannot say."""
+    try:
+        if not hasattr(layer, "get_config"):
+            return str(layer.extra_repr())
+        found = layer.get_config()
+    except Exception:  # a layer of the user, which needs none to train
+        return ""
+    left_out = ("name", "trainable", "dtype", "batch_shape", "layers", "data_format")
+    return plain_settings({k: v for k, v in found.items() if k not in left_out})
