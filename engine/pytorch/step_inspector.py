@@ -104,10 +104,15 @@ class StepInspector:
         """Note samples and gradients of the step, and the update of the weights in this context."""
         self._before_update(update, turn)
         yield
+        optimizers = _optimizers(update.optimizer)  # the learning rate is set in the update
         for name, parameter in self._named(update):
             before = self._before.pop(name)
             change = _norm(_own_part(parameter).detach().to("cpu") - before)
-            self._parameters[name] = replace(self._parameters[name], update_norm=change)
+            self._parameters[name] = replace(
+                self._parameters[name],
+                update_norm=change,
+                optimizer=optimizers.get(id(parameter), ""),
+            )
 
     def _before_update(self, update: OptimizerStep, turn: Turn) -> None:
         self._is_watching = False
@@ -119,7 +124,6 @@ class StepInspector:
             self._parallel.train()
             after.bring_back()
         scale = self._precision.scaler.get_scale() if self._precision.scaler.is_enabled() else 1.0
-        optimizers = _optimizers(update.optimizer)
         for name, parameter in self._named(update):
             weight, gradient = _own_part(parameter), parameter.grad
             self._before[name] = weight.detach().to("cpu", copy=True)
@@ -130,7 +134,6 @@ class StepInspector:
                 gradient_norm=norm,
                 update_norm=math.nan,
                 is_part=isinstance(parameter, DTensor),
-                optimizer=optimizers.get(id(parameter), ""),
             )
 
     def result(self) -> RankInspection:
