@@ -210,6 +210,10 @@ def _why(a: LayerFigures, b: LayerFigures, one: StepOfRun, other: StepOfRun) -> 
         yield "It draws random numbers: other ranks and frameworks draw others."
     if a.kind == b.kind and a.settings != b.settings:
         yield f"It is made with {_differing(a.settings, b.settings, one, other)}."
+    elif "batchnorm" in a.kind.lower():
+        ranks = [len({sample.rank for sample in each.inspection.samples}) for each in (one, other)]
+        if max(ranks) > 1:
+            yield "A BatchNorm that is not synchronised sees the samples of its own rank alone."
 
 
 def _differing(first: str, second: str, one: StepOfRun, other: StepOfRun) -> str:
@@ -296,7 +300,7 @@ def _update_difference(one: StepOfRun, other: StepOfRun, tolerance: float) -> Fi
     for a, b in pairs:
         size = relative(a.update_norm, b.update_norm)
         gradients = (a.gradient_norm or 0.0, b.gradient_norm or 0.0)
-        if size > tolerance and not 0.0 < max(gradients) <= least:
+        if size > tolerance and not 0.0 < min(gradients) <= least:
             found.append((a, b, size))
     if not found:
         return None
@@ -310,7 +314,7 @@ def _update_difference(one: StepOfRun, other: StepOfRun, tolerance: float) -> Fi
         f"The update of {_names(len(found), len(pairs), a.name)} differs{same}: the norm is "
         f"{_against(a.update_norm, b.update_norm, one, other)}."
     )
-    if a.optimizer != b.optimizer:
+    if a.optimizer != b.optimizer and a.optimizer and b.optimizer:
         text += f" It is made with {_differing(a.optimizer, b.optimizer, one, other)}."
     return Finding("update", a.name, text, size)
 

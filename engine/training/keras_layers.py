@@ -12,14 +12,19 @@ NoteOutputs = Callable[[str, Any, Any, Any], None]
 """Takes the name of a layer, the layer, its inputs and its outputs."""
 
 
-def watch_layer(layer: Any, note: NoteOutputs) -> Callable[[], object]:
-    """Call `note` after each call of a layer; return a function that ends this."""
+def watch_layers(model: Any, note: NoteOutputs) -> list[Callable[[], object]]:
+    """Call `note` after each call of a layer; return functions that end this."""
+    return [_watch(each, model, note) for each in model._flatten_layers()]
+
+
+def _watch(layer: Any, model: Any, note: NoteOutputs) -> Callable[[], object]:
+    name = "" if layer is model else layer.path or layer.name
     call = layer.call
 
     @functools.wraps(call)
     def noted(*inputs: Any, **options: Any) -> Any:
         outputs = call(*inputs, **options)
-        note(layer.path or layer.name, layer, inputs, outputs)
+        note(name, layer, inputs, outputs)
         return outputs
 
     # Past the class, which tracks what is set in the usual way.

@@ -183,10 +183,11 @@ KERAS_EPSILON = changed("Normalization(", "Normalization(epsilon=0.1, ", KERAS)
             1, "samples", "", ("target",), id="targets",
         ),
         pytest.param(
-            (KERAS, "torch/single", 1), (KERAS, "tf/single", 1), 0, "rounding", "", (), id="keras",
+            (KERAS, "torch/keras_ddp", 1), (KERAS, "tf/single", 1),
+            0, "rounding", "", (), id="keras",
         ),
         pytest.param(
-            (KERAS, "torch/single", 1), (KERAS_EPSILON, "tf/single", 1),
+            (KERAS, "torch/keras_ddp", 1), (KERAS_EPSILON, "tf/single", 1),
             1, "layer", "norm", (), id="keras epsilon",
         ),
         pytest.param(
