@@ -239,6 +239,9 @@ def _add_runs(add: _Add, json: Parser, there: Parser, run: Parser) -> None:
         action="store_true",
         help="give the run, which is over, a checkpoint of the step, to go on from there",
     )
+    about = "say where two runs begin to differ: step, layer, and why"
+    compared = add("diverge", "planning.diverge:diverge", about, json, there)
+    compared.add_argument("run_ids", nargs=2, metavar="ID", help="the numbers of the two runs")
     about = "list the checkpoints, or copy one"
     copied = add("checkpoints", "checkpoints:checkpoints", about, run, json, there)
     copied.add_argument(

@@ -17,13 +17,14 @@ from typing import BinaryIO, assert_never
 
 from engine.client import CannotStart
 from engine.doctor.examination import Pythons
-from engine.planning import preflight, race, recipe_check, replay, strategy_trials
+from engine.planning import divergence, preflight, race, recipe_check, replay, strategy_trials
 from engine.planning.device_claim import DevicesInUse
 from engine.planning.memory import batch_search, memory_estimate
 from engine.planning.requests import (
     Answer,
     AskBatch,
     AskCheck,
+    AskDivergence,
     AskMemory,
     AskPreflight,
     AskRace,
@@ -98,6 +99,8 @@ def _result(
             return recipe_check.check_recipe(spec, seconds, is_cancelled)
         case AskReplay(run, step, keeps):
             return replay.replay(run, step, tell, is_cancelled, keeps_checkpoint=keeps)
+        case AskDivergence(first, second):
+            return divergence.diverge(first, second, tell, is_cancelled)
         case AskTrials(gpus, torch, tensorflow):
             pythons = Pythons(torch, tensorflow)
             return strategy_trials.try_strategies(gpus, pythons, tell, is_cancelled)

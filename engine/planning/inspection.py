@@ -17,6 +17,7 @@ from engine.training.step_inspection import (
     ParameterFigures,
     RankInspection,
     SampleFigures,
+    joined,
     read_inspections,
     suspicion,
 )
@@ -61,6 +62,7 @@ def read_inspection(folder: Path, context: StepContext) -> Inspection | None:
         samples_in_all=sum(rank.samples_in_all for rank in ranks),
         layers=layers,
         parameters=parameters,
+        in_evaluation=any(rank.in_evaluation for rank in ranks),
         notes=(
             _ALONE if any(rank.losses_alone for rank in ranks) else _OF_STEP,
             *dict.fromkeys(note for rank in ranks for note in rank.notes),
@@ -74,20 +76,7 @@ def _layers(ranks: Sequence[RankInspection]) -> tuple[LayerFigures, ...]:
     for rank in ranks:
         for layer in rank.layers:
             found.setdefault(layer.name, []).append(layer)
-    return tuple(_joined(of) for of in found.values())
-
-
-def _joined(layers: Sequence[LayerFigures]) -> LayerFigures:
-    means = [layer.mean for layer in layers if not math.isnan(layer.mean)]
-    return replace(
-        layers[0],
-        mean=statistics.fmean(means) if means else math.nan,
-        smallest=min(layer.smallest for layer in layers),
-        largest=max(layer.largest for layer in layers),
-        not_finite=statistics.fmean(layer.not_finite for layer in layers),
-        has_finite_inputs=all(layer.has_finite_inputs for layer in layers),
-        samples=tuple(name for layer in layers for name in layer.samples),
-    )
+    return tuple(joined(of) for of in found.values())
 
 
 def _parameters(ranks: Sequence[RankInspection]) -> tuple[ParameterFigures, ...]:

@@ -16,6 +16,7 @@ from engine.files.regular_file import read_regular
 from engine.planning.results import (
     BatchSearch,
     CheckResult,
+    Divergence,
     Entry,
     MemoryEstimate,
     Preflight,
@@ -182,6 +183,8 @@ def summary(result: Result) -> str:
             return result.problem
         case Replay():
             return result.sentence
+        case Divergence():
+            return result.answer
         case StrategyTrials(trials):
             failed = sum(each.check.ok is False for each in trials)
             return f"{len(trials)} trials of strategies, of which {failed} failed."

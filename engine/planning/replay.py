@@ -39,7 +39,9 @@ from engine.training.run_length import KEEP_REPLAYED, REPLAY_TO
 from engine.training.step_inspection import INSPECT_STEP
 
 _TRAIN = "train/"
-_TIMES = (THROUGHPUT, STEP_SECONDS)
+TIMES = (THROUGHPUT, STEP_SECONDS)
+"""The series of times, which no two runs share."""
+
 _SUSPECTS = ("train/loss", "train/gradient_norm")
 _BEFORE = 50
 """Steps before one, from whose values its own is judged."""
@@ -242,7 +244,7 @@ def _values(reader: RunReader, begin: int, step: int) -> dict[str, StoredPoints]
     """Return what is recorded of each step after `begin`, up to `step`, by series."""
     found = {}
     for series in reader.counts():
-        if series.startswith(_TRAIN) and series not in _TIMES:
+        if series.startswith(_TRAIN) and series not in TIMES:
             points = reader.window(series, begin + 1, step, step - begin + 2)
             inside = (points.step > begin) & (points.step <= step)
             if inside.any():

@@ -83,7 +83,17 @@ class AskReplay(msgspec.Struct, frozen=True, tag="replay"):
     machine: str = ""
 
 
-Request = AskReplay | AskRace | AskPreflight | AskMemory | AskBatch | AskCheck | AskTrials
+class AskDivergence(msgspec.Struct, frozen=True, tag="divergence"):
+    """Find where two runs begin to differ."""
+
+    first: str
+    second: str
+    machine: str = ""
+
+
+Request = (
+    AskDivergence | AskReplay | AskRace | AskPreflight | AskMemory | AskBatch | AskCheck | AskTrials
+)
 
 
 def specs_of(request: Request) -> tuple[RunSpec, ...]:
@@ -91,7 +101,7 @@ def specs_of(request: Request) -> tuple[RunSpec, ...]:
     match request:
         case AskRace(entrants=entrants):
             return entrants
-        case AskTrials() | AskReplay():
+        case AskTrials() | AskReplay() | AskDivergence():
             return ()
         case _:
             return (request.spec,)
@@ -102,7 +112,7 @@ def about(request: Request, change: Callable[[RunSpec], RunSpec]) -> Request:
     match request:
         case AskRace(entrants=entrants):
             return replace(request, entrants=tuple(map(change, entrants)))
-        case AskTrials() | AskReplay():
+        case AskTrials() | AskReplay() | AskDivergence():
             return request
         case _:
             return replace(request, spec=change(request.spec))

@@ -260,6 +260,9 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     samples_in_all: int = 0
     layers: tuple[LayerFigures, ...] = ()
     parameters: tuple[ParameterFigures, ...] = ()
+    in_evaluation: bool = False
+    """Whether outputs of layers and gradients were computed in evaluation mode."""
+
     notes: tuple[str, ...] = ()
     """How the figures were computed, and what could not be found out, in sentences."""
 
@@ -307,7 +310,65 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, tag="replay"):
         )
 
 
-Result = Replay | Race | Preflight | MemoryEstimate | BatchSearch | CheckResult | StrategyTrials
+class SettingDifference(msgspec.Struct, frozen=True):
+    """A setting that two runs do not share."""
+
+    title: str
+    first: str
+    second: str
+
+
+class Divergence(msgspec.Struct, frozen=True, kw_only=True, tag="divergence"):
+    """Where two runs begin to differ."""
+
+    first: str
+    second: str
+    steps: int
+    """The last step that both have recorded."""
+
+    equal: int
+    """The step up to which all values that both have recorded are equal bit for bit."""
+
+    tolerance: float
+    """The relative difference that rounding may make in the first step; in step n, n times it."""
+
+    step: int = 0
+    """The first one at which they differ; 0: there is none."""
+
+    cause: str = ""
+    """What differs first in this step: `samples`, `weights`, `layer`, `loss`, `gradient`, `update`;
+    `between`: nothing within a step; `rounding`: no more than that. Empty: nothing does, or it is
+    not known."""
+
+    name: str = ""
+    """Of the layer or the parameter."""
+
+    curves: str
+    """How the recorded values compare, in a sentence."""
+
+    answer: str
+    """What differs first, in sentences."""
+
+    settings: tuple[SettingDifference, ...] = ()
+    recipe: tuple[str, ...] = ()
+    """The lines in which the recipes differ, as `diff` writes them."""
+
+    notes: tuple[str, ...] = ()
+    """What could not be compared, in sentences."""
+
+    seconds: float = 0.0
+
+
+Result = (
+    Divergence
+    | Replay
+    | Race
+    | Preflight
+    | MemoryEstimate
+    | BatchSearch
+    | CheckResult
+    | StrategyTrials
+)
 
 
 class Doing(msgspec.Struct, frozen=True, tag="doing"):

@@ -24,6 +24,7 @@ from engine.pytorch.recipe.torch_recipe import Turn
 from engine.pytorch.samples.batch_sharder import LocalBatch
 from engine.pytorch.samples.nested import leaves_of, rows_of, take_rows
 from engine.pytorch.snapshot import Snapshot
+from engine.training.keras_layers import settings_of
 from engine.training.sample_figures import describe_inputs, describe_target
 from engine.training.step_inspection import (
     MOST_ALONE,
@@ -33,6 +34,8 @@ from engine.training.step_inspection import (
     ParameterFigures,
     RankInspection,
     SampleFigures,
+    joined,
+    plain_settings,
     suspicion,
 )
 
@@ -101,10 +104,15 @@ class StepInspector:
         """Note samples and gradients of the step, and the update of the weights in this context."""
         self._before_update(update, turn)
         yield
+        optimizers = _optimizers(update.optimizer)  # the learning rate is set in the update
         for name, parameter in self._named(update):
             before = self._before.pop(name)
             change = _norm(_own_part(parameter).detach().to("cpu") - before)
-            self._parameters[name] = replace(self._parameters[name], update_norm=change)
+            self._parameters[name] = replace(
+                self._parameters[name],
+                update_norm=change,
+                optimizer=optimizers.get(id(parameter), ""),
+            )
 
     def _before_update(self, update: OptimizerStep, turn: Turn) -> None:
         self._is_watching = False
@@ -156,25 +164,15 @@ class StepInspector:
     def _note_outputs(self, name: str, layer: Any, inputs: Any, outputs: Any) -> None:
         if not (self._is_watching and self._parts):
             return
-        found = [figures for leaf in _floats(outputs) if (figures := _figures(leaf))]
-        if not found:
+        leaves = [own for leaf in _floats(outputs) if (own := _own_part(leaf)).numel()]
+        if not leaves:
             return
         are_finite = all(bool(torch.isfinite(leaf).all()) for leaf in _floats(inputs))
         before = self._layers.get(name)
-        if before is not None:
-            found.insert(0, (before.mean, before.smallest, before.largest, before.not_finite))
-            are_finite = are_finite and before.has_finite_inputs
-        means, lows, highs, shares = zip(*found, strict=True)
-        self._layers[name] = LayerFigures(
-            name=name,
-            kind=type(layer).__name__,
-            mean=float(np.nanmean(means)) if not np.isnan(means).all() else math.nan,
-            smallest=min(lows),
-            largest=max(highs),
-            not_finite=float(np.mean(shares)),
-            has_finite_inputs=are_finite,
-            samples=self._bad_rows(outputs) + (before.samples if before else ()),
-        )
+        found = [_figures(name, layer, leaf, has_finite_inputs=are_finite) for leaf in leaves]
+        seen = joined([*([before] if before else []), *found])
+        rows = self._bad_rows(outputs) + (before.samples if before else ())
+        self._layers[name] = replace(seen, samples=rows)
 
     def _bad_rows(self, outputs: Any) -> tuple[str, ...]:
         """Return the samples of the present part for which outputs are not finite, if not all."""
@@ -294,17 +292,39 @@ def _floats(tree: Any) -> list[torch.Tensor]:
     ]
 
 
-def _figures(values: torch.Tensor) -> tuple[float, float, float, float] | None:
-    """Return mean, smallest and largest of what is finite, and the share of what is not."""
-    own = _own_part(values).float().flatten()
-    if not own.numel():
-        return None
+def _figures(
+    name: str, layer: Any, values: torch.Tensor, *, has_finite_inputs: bool
+) -> LayerFigures:
+    """Return the figures of one tensor of the outputs, which has numbers."""
+    own = values.float().flatten()
     is_finite = torch.isfinite(own)
     share = 1.0 - float(is_finite.float().mean())
     finite = own[is_finite] if share else own
-    if not finite.numel():
-        return math.nan, math.inf, -math.inf, share
-    return float(finite.mean()), float(finite.min()), float(finite.max()), share
+    has_any = bool(finite.numel())
+    return LayerFigures(
+        name=name,
+        kind=type(layer).__name__,
+        mean=float(finite.mean()) if has_any else math.nan,
+        smallest=float(finite.min()) if has_any else math.inf,
+        largest=float(finite.max()) if has_any else -math.inf,
+        not_finite=share,
+        has_finite_inputs=has_finite_inputs,
+        root_mean_square=_norm(finite) / math.sqrt(len(finite)) if has_any else math.nan,
+        mean_size=float(finite.abs().mean()) if has_any else math.nan,
+        count=len(own),
+        is_training=layer.training,
+        settings=settings_of(layer),
+    )
+
+
+def _optimizers(optimizer: torch.optim.Optimizer) -> dict[int, str]:
+    """Return what updates each parameter, and how, by the parameter's id."""
+    found = {}
+    for group in optimizer.param_groups:
+        numbers = {k: v for k, v in group.items() if k not in ("params", "param_names")}
+        text = f"{type(optimizer).__name__}, {plain_settings(numbers)}"
+        found.update({id(parameter): text for parameter in group["params"]})
+    return found
 
 
 def _own_part(tensor: torch.Tensor) -> torch.Tensor:

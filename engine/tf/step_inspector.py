@@ -1,7 +1,7 @@
 """Looks into a step that TensorFlow has done: its samples, layers, gradients and update.
 
 A step is one graph, which cannot be looked into. So it is computed once more by itself, without a
-graph, with the weights that were there before it and in evaluation mode.
+graph, with the weights that were there before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.tf.replica import Replica
 from engine.tf.samples.data import ArraySamples, Batch
 from engine.tf.samples.local_batch import Share
 from engine.training import sample_order
-from engine.training.keras_layers import watch_layer
+from engine.training.keras_layers import settings_of, watch_layers
 from engine.training.sample_figures import describe_inputs, describe_target
 from engine.training.step_inspection import (
     MOST_ALONE,
@@ -33,6 +33,7 @@ from engine.training.step_inspection import (
     ParameterFigures,
     RankInspection,
     SampleFigures,
+    plain_settings,
     suspicion,
 )
 
@@ -51,14 +52,15 @@ class StepInspector:
         self._names: list[str] = []
         self._notes = [
             "TensorFlow computes a step as one graph: all figures but the updates were computed "
-            "again after it, with the weights before it, in evaluation mode."
+            "again after it, with the weights before it: outputs of layers and gradients for the "
+            "whole batch at once, and samples in evaluation mode."
         ]
+        self._in_evaluation = False
 
     def inspect(self) -> RankInspection:
         """Return what is seen of the step, which is done; the weights are then those before it."""
         after = [np.array(variable) for variable in self._variables]
-        for variable, value in zip(self._variables, self._before, strict=True):
-            variable.assign(value)
+        self._bring_back()
         gradients: list[Array | None] = [None] * len(self._replica.variables)
         samples: list[SampleFigures] = []
         if not isinstance(self._replica.train, ArraySamples):
@@ -76,6 +78,7 @@ class StepInspector:
             layers=tuple(self._layers.values()),
             parameters=tuple(self._parameters(after, gradients)),
             losses_alone=True,
+            in_evaluation=self._in_evaluation,
             notes=tuple(self._notes),
         )
 
@@ -85,18 +88,39 @@ class StepInspector:
         return sample_order.global_batch(order, position.batch, spec.batch_size)
 
     def _whole_batch(self, batch: Batch) -> list[Array | None]:
-        """Note the outputs of the layers for the batch; return the gradients of its loss."""
+        """Note the outputs of the layers for the batch; return the gradients of its loss.
+
+        In training mode, or else, where the recipe has a train_step(), in evaluation mode.
+        """
         undo: list[Callable[[], object]] = []
+        problem: Exception | None = None
         try:
-            for layer in self._model._flatten_layers():
-                undo.append(watch_layer(layer, self._note_outputs))
-            return self._gradients(batch)
-        except Exception as error:
-            self._notes.append(f"The batch cannot be computed without a graph: {error}")
-            return [None] * len(self._replica.variables)
+            undo = watch_layers(self._model, self._note_outputs)
+            for loss in (self._training_loss, self._loss):
+                self._layers.clear()
+                self._in_evaluation = loss != self._training_loss
+                try:
+                    return self._gradients(loss, batch)
+                except Exception as error:
+                    problem = error
+                finally:
+                    self._bring_back()  # such as running means
         finally:
             for each in undo:
                 each()
+        self._notes.append(f"The batch cannot be computed without a graph: {problem}")
+        return [None] * len(self._replica.variables)
+
+    def _bring_back(self) -> None:
+        for variable, value in zip(self._variables, self._before, strict=True):
+            variable.assign(value)
+
+    def _training_loss(self, batch: Batch) -> tf.Tensor:
+        """Return the loss of a batch that the step minimises, with its regularisation."""
+        one = tf.constant(1.0)
+        found = self._replica.objective.training_loss(self._model, batch, Share(one, one, False))
+        penalties = 0.0 if found.penalties is None else found.penalties
+        return found.figures[LOSS] + penalties
 
     def _loss(self, batch: Batch) -> tf.Tensor:
         """Return the loss of a batch, in evaluation mode where the model is called by us."""
@@ -110,10 +134,10 @@ class StepInspector:
         share = Share(one, one, False)
         return objective.output_figures(batch, outputs, share, training=False)[LOSS]
 
-    def _gradients(self, batch: Batch) -> list[Array | None]:
+    def _gradients(self, loss: Callable[[Batch], tf.Tensor], batch: Batch) -> list[Array | None]:
         with tf.GradientTape() as tape:
-            loss = self._loss(batch)
-        found = tape.gradient(loss, [variable.value for variable in self._replica.variables])
+            value = loss(batch)
+        found = tape.gradient(value, [variable.value for variable in self._replica.variables])
         return [None if each is None else np.array(tf.convert_to_tensor(each)) for each in found]
 
     def _samples(
@@ -136,7 +160,7 @@ class StepInspector:
         most = MOST_ALONE if is_fine else MOST_SAMPLES
         for number, (sample, own) in enumerate(found[:most]):
             with suppress(Exception):  # as the loss, of which it was said
-                norm = _norm([g for g in self._gradients(own) if g is not None])
+                norm = _norm([g for g in self._gradients(self._loss, own) if g is not None])
                 found[number] = replace(sample, gradient_norm=norm), own
         return sorted((sample for sample, _ in found), key=suspicion)
 
@@ -148,6 +172,7 @@ class StepInspector:
             for variable, value, new in zip(self._variables, self._before, after, strict=True)
         }
         found = []
+        described = _described(self._replica.optimizer)
         for variable, gradient in zip(self._replica.variables, gradients, strict=True):
             if variable.path not in by_path:
                 continue
@@ -158,6 +183,7 @@ class StepInspector:
                     weight_norm=_norm([value]),
                     gradient_norm=None if gradient is None else _norm([gradient]),
                     update_norm=_norm([new - value]),
+                    optimizer=described,
                 )
             )
         return found
@@ -169,7 +195,7 @@ class StepInspector:
         is_finite = np.isfinite(values)
         finite = values[is_finite]
         self._layers[name] = LayerFigures(
-            name="" if layer is self._model else name,
+            name=name,
             kind=type(layer).__name__,
             mean=float(finite.mean()) if finite.size else math.nan,
             smallest=float(finite.min()) if finite.size else math.inf,
@@ -177,6 +203,10 @@ class StepInspector:
             not_finite=float(1 - is_finite.mean()),
             has_finite_inputs=bool(np.isfinite(_floats(inputs)).all()),
             samples=self._bad_rows(outputs),
+            root_mean_square=_norm([finite]) / math.sqrt(finite.size) if finite.size else math.nan,
+            mean_size=float(np.abs(finite).mean()) if finite.size else math.nan,
+            count=values.size,
+            settings=settings_of(layer),
         )
 
     def _bad_rows(self, outputs: Any) -> tuple[str, ...]:
@@ -189,6 +219,18 @@ class StepInspector:
         if rows.all():
             return ()
         return tuple(self._names[row] for row in np.flatnonzero(rows))
+
+
+def _described(optimizer: keras.optimizers.Optimizer) -> str:
+    """Return what updates the weights, and how; empty: it cannot say."""
+    numbers = {k: v for k, v in vars(optimizer).items() if not k.startswith("_")}
+    left_out = ("name", "built")
+    try:  # get_config() has no number where the rate is a distributed variable
+        numbers["learning_rate"] = float(np.array(tf.convert_to_tensor(optimizer.learning_rate)))
+    except Exception:
+        return ""
+    shown = plain_settings({k: v for k, v in numbers.items() if k not in left_out})
+    return f"{type(optimizer).__name__}, {shown}"
 
 
 def _row(batch: Batch, row: int) -> Batch:

@@ -23,13 +23,15 @@ def describe_inputs(leaves: Sequence[NDArray[np.generic] | str], *, shows: bool)
     texts = [leaf for leaf in leaves if isinstance(leaf, str)]
     arrays = [leaf for leaf in leaves if not isinstance(leaf, str)]
     numbers = [a for a in arrays if a.size and a.dtype.kind in "fiub"]
-    smallest, largest, not_finite = math.inf, -math.inf, 0
+    smallest, largest, not_finite, total, count = math.inf, -math.inf, 0, 0.0, 0
     for array in numbers:
         is_finite = np.isfinite(array) if array.dtype.kind == "f" else np.ones(array.shape, bool)
         not_finite += int((~is_finite).sum())
         if is_finite.any():
             smallest = min(smallest, float(array[is_finite].min()))
             largest = max(largest, float(array[is_finite].max()))
+            total += float(array[is_finite].sum(dtype=np.float64))
+            count += int(is_finite.sum())
     if not texts and numbers and numbers[0].ndim <= 1:
         flat = numbers[0].reshape(-1)
         shown = ", ".join(f"{value:.4g}" for value in flat[:MOST_NUMBERS].tolist())
@@ -38,6 +40,7 @@ def describe_inputs(leaves: Sequence[NDArray[np.generic] | str], *, shows: bool)
     return Inputs(
         smallest=smallest if has_numbers else math.nan,
         largest=largest if has_numbers else math.nan,
+        mean=total / count if count else math.nan,
         not_finite=not_finite,
         text=" ".join(texts)[:LONGEST_TEXT],
         picture=next(filter(None, map(picture_of, numbers)), None) if shows else None,

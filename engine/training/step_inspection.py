@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 INSPECT_STEP = "TRAINDECK_INSPECT_STEP"
 """The environment variable of a replay: the step, from 1, of which the ranks write inspections."""
@@ -37,6 +40,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Of its numbers that are finite; NaN: it has none."""
 
     largest: float = math.nan
+    mean: float = math.nan
     not_finite: int = 0
     """How many of its numbers are NaN or infinite."""
 
@@ -70,7 +74,7 @@ class LayerFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The name of its class."""
 
     mean: float
-    """Of the outputs that are finite, as the two next ones."""
+    """Of the outputs that are finite, as all figures but the next but two."""
 
     smallest: float
     largest: float
@@ -80,6 +84,18 @@ class LayerFigures(msgspec.Struct, frozen=True, kw_only=True):
     has_finite_inputs: bool = True
     samples: tuple[str, ...] = ()
     """Samples whose outputs are not finite; empty: none, all, or their outputs are no rows."""
+    root_mean_square: float = math.nan
+    mean_size: float = math.nan
+    """Of the outputs without their signs."""
+
+    count: int = 0
+    """How many numbers its outputs are; 0: it is not known."""
+
+    is_training: bool | None = None
+    """Whether the layer was in training mode; None: it is not known."""
+
+    settings: str = ""
+    """What it was made with, such as `kernel_size=(3, 3), stride=(1, 1)`."""
 
 
 class ParameterFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +113,9 @@ class ParameterFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     is_part: bool = False
     """Whether other ranks have further parts of it."""
+
+    optimizer: str = ""
+    """What updates it, and how: `SGD, lr=0.1, weight_decay=0`; empty: it is not known."""
 
     @property
     def layer(self) -> str:
@@ -123,8 +142,40 @@ class RankInspection(msgspec.Struct, frozen=True, kw_only=True):
     """Whether each loss was computed from the sample alone, in evaluation mode; if not, it is from
     the outputs of the step itself."""
 
+    in_evaluation: bool = False
+    """Whether outputs of layers and gradients were computed in evaluation mode."""
+
     notes: tuple[str, ...] = ()
     """What could not be found out, and why, in sentences."""
+
+
+def joined(parts: Sequence[LayerFigures]) -> LayerFigures:
+    """Return the figures of all outputs of a layer, of which each of `parts` has some."""
+    sizes = [part.count or 1 for part in parts]
+    finite = [size * (1 - part.not_finite) for part, size in zip(parts, sizes, strict=True)]
+
+    def mean(values: Iterable[float]) -> float:
+        known = [(v, n) for v, n in zip(values, finite, strict=True) if n and not math.isnan(v)]
+        return sum(v * n for v, n in known) / sum(n for _, n in known) if known else math.nan
+
+    return replace(
+        parts[0],
+        mean=mean(part.mean for part in parts),
+        root_mean_square=math.sqrt(mean(part.root_mean_square**2 for part in parts)),
+        mean_size=mean(part.mean_size for part in parts),
+        smallest=min(part.smallest for part in parts),
+        largest=max(part.largest for part in parts),
+        not_finite=1 - sum(finite) / sum(sizes),
+        count=sum(part.count for part in parts),
+        has_finite_inputs=all(part.has_finite_inputs for part in parts),
+        samples=tuple(name for part in parts for name in part.samples),
+    )
+
+
+def plain_settings(found: Mapping[Any, Any]) -> str:
+    """Return the settings that are numbers or words: `lr=0.1, weight_decay=0`."""
+    kinds = (bool, int, float, str, tuple, list)
+    return ", ".join(f"{name}={value}" for name, value in found.items() if isinstance(value, kinds))
 
 
 def inspected_step() -> int:

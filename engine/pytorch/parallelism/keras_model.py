@@ -15,7 +15,7 @@ from engine.pytorch.parallel import Rank
 from engine.pytorch.parallelism.ddp import DDPModel
 from engine.pytorch.parallelism.keras_optimizer import KerasOptimizer
 from engine.pytorch.recipe.torch_recipe import TrainedModel
-from engine.training.keras_layers import NoteOutputs, watch_layer
+from engine.training.keras_layers import NoteOutputs, watch_layers
 
 
 def loss(outputs: Any, targets: Any) -> Any:
@@ -98,7 +98,7 @@ class KerasDDPModel(DDPModel):
             seed.assign(_seed_for(rank.number, seed.value.tolist()))
 
     def watch_layers(self, note: NoteOutputs) -> list[Callable[[], object]]:
-        return [watch_layer(layer, note) for layer in self.module.model._flatten_layers()]
+        return watch_layers(self.module.model, note)
 
     def penalties(self) -> Sequence[torch.Tensor]:
         losses: Sequence[torch.Tensor] = self.module.model.losses
