@@ -22,7 +22,7 @@ from engine.messages.events import Event, WorkerReady
 from engine.planning.device_claim import claimed_devices
 from engine.planning.inspection import StepContext, read_inspection
 from engine.planning.own_data_folder import own_data_folder
-from engine.planning.results import Difference, Doing, News, RecordedStep, Replay
+from engine.planning.results import Difference, Doing, Inspection, News, RecordedStep, Replay
 from engine.planning.short_run import WITHOUT_TRACES, ShortRun, short_run
 from engine.runs import checkpoint_files
 from engine.runs.run_info import RunInfo
@@ -30,7 +30,7 @@ from engine.runs.run_state import STEP_SECONDS, THROUGHPUT
 from engine.runs.step_origin import NoOrigin, StepOrigin, attempts_of, step_origin
 from engine.runs.store.store_reader import RunReader, StoredEvent
 from engine.runs.store.stored_points import StoredPoints
-from engine.spec import presets, recipe_copy
+from engine.spec import catalog, presets, recipe_copy
 from engine.spec.device_names import all_on_cpu, machine_of
 from engine.spec.presets import UnreadablePreset
 from engine.spec.run_spec import RunSpec
@@ -129,7 +129,7 @@ def replay(
         reasons=_reasons(difference, origin, spec, _versions(events, origin.attempt), versions),
         around=_around(losses, norms, origin.step, differs),
         kept=kept,
-        inspection=inspection,
+        inspection=_with_doubt(inspection) if differs[-1] else inspection,
         seconds=time.monotonic() - begun,
     )
 
@@ -292,6 +292,14 @@ def _at(points: StoredPoints, step: int) -> float | None:
     return float(found[0]) if len(found) and np.isfinite(found[0]) else None
 
 
+def _with_doubt(inspection: Inspection | None) -> Inspection | None:
+    """Return what was seen of a step that is not the recorded one."""
+    if inspection is None:
+        return None
+    text = "The replayed step is not the one that was recorded. Of the replayed one:"
+    return replace(inspection, answer=f"{text} {inspection.answer}")
+
+
 def _around(
     losses: StoredPoints, norms: StoredPoints, begin: int, differs: NDArray[np.bool_]
 ) -> tuple[RecordedStep, ...]:
@@ -327,6 +335,8 @@ def _reasons(
         for name in sorted(then.keys() & now.keys())
         if then[name] != now[name]
     ]
+    if not catalog.strategy(spec.strategy).is_synchronous:
+        found.append(f"The workers of {spec.strategy} do not wait for each other: no two runs agree.")
     if not all_on_cpu(spec.devices) and not spec.deterministic:
         found.append("On GPUs, only a run with Deterministic computes the same bits again.")
     if difference.step == origin.step + 1:

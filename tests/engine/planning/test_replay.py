@@ -79,6 +79,8 @@ def test_a_step_that_is_not_the_recorded_one_is_named() -> None:
     assert (found.checkpoint, found.equal) == ("", 14)
     assert found.difference is not None
     assert (found.difference.step, found.difference.series) == (12, "loss")
+    assert found.inspection is not None
+    assert "recorded" not in found.inspection.answer
     assert float(found.difference.recorded) - float(found.difference.replayed) == pytest.approx(
         1e-9, rel=1e-3
     )
