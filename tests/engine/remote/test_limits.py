@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from engine.interface.run_news import (
     LONGEST_LINE,
     MOST_EVENTS,
@@ -17,6 +16,7 @@ from engine.interface.run_news import (
     StoryPart,
     unpack_news,
 )
+
 from engine.interface.value_encoding import encode
 from engine.interface.values import MOST_SERIES, NoAnswer, TooMuch
 from engine.messages.events import Notice
