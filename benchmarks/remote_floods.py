@@ -68,7 +68,7 @@ def measure(how: str, seconds: float) -> dict[str, object]:
         wait(0.1)
     if how == "sweeps":
         app.window.show_page("sweeps")
-    if how in ("many-runs", "runs", "unreadable"):
+    if how in ("runs", "most-runs", "many-runs", "unreadable"):
         app.window.show_page("runs")
     if how == "devices":
         app.window.show_page("machines")

@@ -27,7 +27,7 @@ from engine.system import units
 _WIDTH_OF_A_PIPE = 200
 """Characters per line without a terminal; large, so that no table in a file is cut."""
 
-_MOST_LAID_OUT = 500
+MOST_LAID_OUT = 500
 """Lines of a table that is fitted to the width of the terminal."""
 
 STATE_STYLES = {
@@ -132,7 +132,7 @@ def empty_table(*titles: str) -> Table:
 def show_table(titles: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     """Print a table; a long one without colours and without folding what is too wide, because Rich
     takes a millisecond for each line."""
-    if len(rows) <= _MOST_LAID_OUT:
+    if len(rows) <= MOST_LAID_OUT:
         table = empty_table(*titles)
         for row in rows:
             table.add_row(*row)

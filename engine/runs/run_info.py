@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -64,6 +65,11 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
     host: str = ""
 
 
+@lru_cache(1000)
+def _name_of(recipe: str) -> str:
+    return script_name(Path(recipe))
+
+
 class RunInfo(NamedTuple):
     """The current state of one run."""
 
@@ -91,7 +97,7 @@ class RunInfo(NamedTuple):
     @property
     def name(self) -> str:
         """The display name; several runs may have the same name."""
-        return self.notes.name or self.spec.name or script_name(Path(self.spec.recipe))
+        return self.notes.name or self.spec.name or _name_of(self.spec.recipe)
 
     @property
     def epochs(self) -> int:

@@ -50,6 +50,7 @@ from tests.support.device_states import eight_gpus
 FLOODS = {
     "calm": "one run, told once",
     "runs": "news of 299 runs",
+    "most-runs": "lists of 40,000 runs, as many as are taken",
     "many-runs": "lists of 100,000 runs",
     "unreadable": "lists of 100,000 runs that cannot be read",
     "lines": "5,000 lines, each a message of its own",
@@ -147,6 +148,8 @@ def _yielded(how: str, method: str) -> Iterator[bytes]:
     match method, how:
         case "watch_runs", "runs":
             return _runs(299)
+        case "watch_runs", "most-runs":
+            return _runs(40_000)
         case "watch_runs", "many-runs":
             return _runs(100_000)
         case "watch_runs", "unreadable":

@@ -12,6 +12,7 @@ from rich.text import Text
 from engine.cli.commands.run_query import RunQuery, print_table, select
 from engine.cli.devices import why_not_there
 from engine.cli.output import (
+    MOST_LAID_OUT,
     STATE_STYLES,
     Exit,
     Refused,
@@ -80,6 +81,7 @@ def _runs(engine: Engine, query: RunQuery, *, json: bool) -> Exit:
         return Exit.DONE
     titles = ("id", "state", "name", "strategy", "devices", "epoch", "train loss", "started")
     rows: list[tuple[str | Text, ...]] = []
+    has_colours = len(found) <= MOST_LAID_OUT
     for info in found:
         if isinstance(info, UnreadableRun):
             rows.append((info.id, Text("unreadable", "bold red"), *[""] * (len(titles) - 2)))
@@ -89,7 +91,7 @@ def _runs(engine: Engine, query: RunQuery, *, json: bool) -> Exit:
         rows.append(
             (
                 info.id,
-                Text(str(info.state), STATE_STYLES.get(info.state, "")),
+                Text(info.state, STATE_STYLES.get(info.state, "")) if has_colours else info.state,
                 info.name,
                 info.spec.strategy,
                 ", ".join(info.spec.devices),
@@ -114,8 +116,8 @@ def _name_left_out(engine: Engine, unreadable: Sequence[UnreadableRun]) -> None:
 
 
 def _epoch(info: RunInfo) -> str:
-    if info.epochs:
-        return f"{info.status.epoch}/{info.epochs}"
+    if epochs := info.epochs:
+        return f"{info.status.epoch}/{epochs}"
     return str(info.status.epoch) if info.status.epoch or not info.spec.is_imported else "–"
 
 
