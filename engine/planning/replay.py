@@ -336,7 +336,9 @@ def _reasons(
         if then[name] != now[name]
     ]
     if not catalog.strategy(spec.strategy).is_synchronous:
-        found.append(f"The workers of {spec.strategy} do not wait for each other: no two runs agree.")
+        found.append(
+            f"The workers of {spec.strategy} do not wait for each other: no two runs agree."
+        )
     if not all_on_cpu(spec.devices) and not spec.deterministic:
         found.append("On GPUs, only a run with Deterministic computes the same bits again.")
     if difference.step == origin.step + 1:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
-import pickle
 import sys
 import weakref
 from types import ModuleType
@@ -56,9 +56,9 @@ def patch_base(base: ModuleType, watch: Watch) -> None:
         found = {name: model for ref, name in models.values() if (model := ref()) is not None}
         if not found:
             return []
-        final = f"{path}.pkl"
-        with open(f"{final}.part", "wb") as file:  # noqa: PTH123
-            pickle.dump(found, file)
+        final = f"{path}.joblib"
+        # The library's own way to save a model; it depends on this package.
+        importlib.import_module("joblib").dump(found, f"{final}.part")
         os.replace(f"{final}.part", final)  # noqa: PTH105
         return [final]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import pickle
 
+import joblib
 import pytest
 
 from tests.support.script_listener import ScriptListener, finished
@@ -121,9 +121,9 @@ def test_a_stop_saves_the_models_by_their_names(listener, tmp_path, monkeypatch)
     step = listener.wait_for("saved")["step"]
     assert "Stopped by Traindeck" in program.communicate()[0]
     assert program.returncode == 1
-    (file,) = (listener.folder / "run").rglob("rank0.pkl")
+    (file,) = (listener.folder / "run").rglob("rank0.joblib")
     monkeypatch.syspath_prepend(tmp_path)
-    found = pickle.loads(file.read_bytes())  # noqa: S301
+    found = joblib.load(file)
     assert found["mine"].count == step == listener.step
 
 
@@ -134,7 +134,7 @@ def test_the_real_library_counts_batches(listener, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
         """
-import pickle
+import copy
 import numpy
 from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier
@@ -149,7 +149,7 @@ models = [mlp, MultiOutputClassifier(SGDClassifier(random_state=0))]
 for number in range(6):
     models[0].partial_fit(inputs, targets, classes=[0, 1])
     models[1].partial_fit(inputs, numpy.c_[targets, targets], classes=[[0, 1]] * 2)
-clone(pickle.loads(pickle.dumps(mlp)))
+clone(copy.deepcopy(mlp))
 assert not hasattr(MLPClassifier(solver="lbfgs"), "partial_fit")
 """
     )
