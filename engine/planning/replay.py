@@ -43,10 +43,16 @@ TIMES = (THROUGHPUT, STEP_SECONDS)
 """The series of times, which no two runs share."""
 
 _SUSPECTS = ("train/loss", "train/gradient_norm")
-_BEFORE = 50
+_BEFORE = 40
 """Steps before one, from whose values its own is judged."""
 
-_RISE = 30.0
+_NEAR = 9
+"""The last of them, beside whose median it is."""
+
+_NOISE = 0.01
+"""The relative distance that no value stands out by."""
+
+_RISE = 10.0
 """The score of an outlier that belongs to the rise before a value that is not finite."""
 
 _AROUND = 20
@@ -386,9 +392,16 @@ def _begin_of_rise(points: StoredPoints, broken: int) -> int:
 
 
 def _outliers(values: Floats) -> Floats:
-    """Return how far each value after the first `_BEFORE` lies from those before it."""
-    windows = np.lib.stride_tricks.sliding_window_view(values[:-1], _BEFORE)
-    middle = np.median(windows, axis=1)
-    spread = np.median(np.abs(windows - middle[:, None]), axis=1)
-    scores: Floats = (values[_BEFORE:] - middle) / (1e-6 + 1.4826 * spread)
+    """Return how far each value after the first `_BEFORE` lies above those before it.
+
+    A value is beside the median of its neighbours before it, as a curve falls. That distance is
+    measured by the usual one. Positive values count by their logarithm: noise falls with a loss.
+    """
+    is_positive = bool((values > 0).all())
+    own = np.log(values) if is_positive else values
+    floor = _NOISE if is_positive else _NOISE * (1e-12 + float(np.median(np.abs(values))))
+    near = np.median(np.lib.stride_tricks.sliding_window_view(own[:-1], _NEAR), axis=1)
+    distance = own[_NEAR:] - near
+    usual = np.lib.stride_tricks.sliding_window_view(np.abs(distance)[:-1], _BEFORE - _NEAR)
+    scores: Floats = distance[_BEFORE - _NEAR :] / (floor + 1.4826 * np.median(usual, axis=1))
     return scores

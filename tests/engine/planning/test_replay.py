@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from engine import client
@@ -202,6 +203,18 @@ def test_a_gradient_that_is_not_finite_comes_before_its_loss_and_a_rise_begins_i
     nan = math.nan
     assert found({80: nan, 81: nan}, {79: nan, 80: nan}) == 79
     assert found({78: 500.0, 79: 9e5, 80: nan}, {}) == 78
+
+
+def test_an_outlier_is_one_beside_its_neighbours_while_the_loss_falls(traindeck_home: Path) -> None:
+    run = RecordedRun()
+    noise = np.random.default_rng(1).normal(size=240)
+    with closing(run.store):
+        run.begin()
+        for step in range(1, 240):
+            value = 5 * 0.98**step * math.exp(0.1 * noise[step])
+            run.add_points("train/loss", [step], 2.0 * value if step == 207 else value)
+        with RunReader(run.folder) as reader:
+            assert suspicious_step(reader) == 207
 
 
 @needs_processes
