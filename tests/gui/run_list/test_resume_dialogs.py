@@ -106,6 +106,23 @@ def test_with_changes_the_form_asks_for_them(
     assert wanted.args == [ResumeRequest("7", CHECKPOINTS[0].folder, SPEC)]
 
 
+def test_a_fork_fills_the_form_with_its_checkpoint_for_a_new_run(
+    around: Surroundings, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        EngineClient,
+        "list_checkpoints",
+        lambda self, run_id: self.checkpoints_listed.emit(RUN, CHECKPOINTS),
+    )
+    around.resume_dialogs.fork("7", "step-10")
+    assert around.window.findChildren(QDialog) == []
+    with qtbot.waitSignal(around.form.continue_requested) as wanted:
+        around.form.start_button.click()
+    (request,) = wanted.args
+    assert request.as_new
+    assert (request.run_id, request.checkpoint) == ("7", CHECKPOINTS[0].folder)
+
+
 def test_a_request_for_one_run_does_not_affect_another(
     around: Surroundings, asked: list[ResumeRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
