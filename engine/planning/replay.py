@@ -349,6 +349,8 @@ def _reasons(
         found.append("On GPUs, only a run with Deterministic computes the same bits again.")
     if difference.step == origin.step + 1:
         found.append("The first step differs already: the data may have changed since.")
+    elif not found:
+        found.append("The data, or what else the recipe reads, may have changed since.")
     return tuple(found)
 
 
