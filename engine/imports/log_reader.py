@@ -111,10 +111,7 @@ class LogReader:
         self._run.series = {n: each for n, each in self._run.series.items() if each.steps}
         self._run.finish()
         if self._left_out:
-            names = list(self._left_out)
-            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            shown = ", ".join(names[:5])
-            self._run.remark(f"No single numbers, images or histograms, left out: {shown}{more}.")
+            self._run.remark(f"No number, image or histogram, left out: {_few([*self._left_out])}.")
 
     def _read_value(self, value: Summary.Value, step: int, time: float) -> None:
         tag = readable(value.tag)
@@ -204,15 +201,19 @@ class LogReader:
         programs that write at the same time are no resumed one.
         """
         run, low, first, last = self._run, LARGEST_STEP + 1, math.inf, self._last_time
+        mixed: list[str] = []
         for name, columns in run.series.items():
             place = 0 if self._has_started else self._before_file.get(name, 0)
             steps, times = columns.steps[place:], columns.times[place:]
             before = self._highest.get(name, -1) if place else -1
             if steps:
                 first, last = min(first, times[0]), max(last, times[-1])
-                low = min(low, min(steps)) if min(steps) <= before else low
+                if min(steps) <= before:
+                    low, mixed = min(low, min(steps)), [*mixed, name]
             self._highest[name] = max(before, max(steps, default=-1))
-        is_again = not self._has_started and low <= LARGEST_STEP and first >= self._last_time
+        is_again = bool(mixed) and not self._has_started and first >= self._last_time
+        if mixed and first < self._last_time:
+            run.remark(f"Files of the same time have the same steps, kept of all: {_few(mixed)}.")
         self._last_time = last
         if not is_again:
             return
@@ -246,6 +247,10 @@ class LogReader:
         run.histograms = [each for each in run.histograms if each.step < step]
         self._image_bytes = sum(len(each.png) for each in run.images)
         self.points = run.points
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _kept(media: list[_Media], end: int, step: int) -> list[_Media]:

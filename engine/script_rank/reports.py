@@ -224,7 +224,7 @@ class Reports:
             content = base64.b64decode(frame.png, validate=True)
         except (binascii.Error, ValueError):
             return
-        if not content.startswith(_PNG) or not 0 <= frame.step <= LARGEST_STEP:
+        if not content.startswith(_PNG) or not self._is_step(frame.step, frame.series):
             return
         if self._media_bytes + len(content) > MOST_MEDIA_BYTES:
             self.say(
@@ -252,7 +252,7 @@ class Reports:
     def histogram(self, frame: Histogram) -> None:
         """Report a distribution."""
         fits = len(frame.edges) == len(frame.counts) + 1 and 0 < len(frame.counts) <= MOST_BINS
-        if fits and 0 <= frame.step <= LARGEST_STEP:
+        if fits and self._is_step(frame.step, frame.series):
             self._session.emit(
                 HistogramLogged(_name(frame.series), frame.step, frame.edges, frame.counts)
             )
@@ -369,12 +369,21 @@ class Reports:
     def _points(
         self, series: str, steps: list[int], values: list[float], times: list[float]
     ) -> Points | None:
-        """Return the points if they can be stored."""
+        """Return the points that can be stored, if there are any."""
         if not steps or len(steps) != len(values) or (times and len(times) != len(steps)):
             return None
-        if min(steps) < 0 or max(steps) > LARGEST_STEP:
-            return None
-        return Points(_name(series), steps, values, times)
+        kept = [place for place, step in enumerate(steps) if self._is_step(step, series)]
+        if len(kept) < len(steps):
+            steps, values = [steps[place] for place in kept], [values[place] for place in kept]
+            times = [times[place] for place in kept] if times else times
+        return Points(_name(series), steps, values, times) if kept else None
+
+    def _is_step(self, step: int, series: str) -> bool:
+        """Whether a curve can have this step; if not, say that what is there is left out."""
+        if 0 <= step <= LARGEST_STEP:
+            return True
+        self.say(f"What '{_name(series)}' has at steps below 0 or above 2^63 is left out.")
+        return False
 
     def _check_finite(self, losses: Points) -> None:
         for step, loss in zip(losses.steps, losses.values, strict=True):

@@ -140,6 +140,11 @@ class Series:
         self.last = float(values[-1])
 
     @property
+    def not_finite(self) -> int:
+        """How many of the points are NaN, infinite, or too large to be drawn."""
+        return len(self._gaps)
+
+    @property
     def coarse_count(self) -> int:
         """The number of points, from the beginning, that stand for blocks of steps, or precede
         such points."""

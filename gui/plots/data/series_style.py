@@ -52,10 +52,6 @@ class SeriesStyle(NamedTuple):
     best_sign: int = 0
     """See `Curve`."""
 
-    marks_gaps: bool = False
-    """Whether NaN and infinity are marked as errors. In other series they mean that there was
-    nothing to measure."""
-
     rank: int | None = None
     """The rank that reports the series, if every rank reports one."""
 
@@ -63,6 +59,12 @@ class SeriesStyle(NamedTuple):
     def is_device(self) -> bool:
         """Whether the curve shows a device."""
         return self.plot in DEVICE_PLOTS
+
+    @property
+    def marks_gaps(self) -> bool:
+        """Whether NaN and infinity are marked and counted. In other series they mean that there was
+        nothing to measure."""
+        return self.plot not in _MEASURED
 
     @property
     def curve_name(self) -> str:
@@ -97,6 +99,15 @@ ENERGY_PLOT = PlotKind("Energy", 10, "Wh", ".4g", (0.0, None))
 
 DEVICE_PLOTS = (DEVICE_UTILISATION, DEVICE_MEMORY, DEVICE_TEMPERATURE, DEVICE_POWER)
 """Plots with one curve per device, in the colours of `device_labels`."""
+
+_MEASURED = (
+    *DEVICE_PLOTS,
+    STEP_TIME,
+    STEP_TIME_BY_RANK,
+    WORKER_MEMORY,
+    THROUGHPUT_PLOT,
+    ENERGY_PLOT,
+)
 
 TRAIN_LOSS = PlotKind("Train loss", 0)
 VALIDATION_LOSS = PlotKind("Val loss", 1)
@@ -154,10 +165,10 @@ def style_of(
     group, _, name = series.partition("/")
     match group:
         case "train" if name == "loss":
-            return SeriesStyle(LOSS, _TRAIN, 0, marks_gaps=True)
+            return SeriesStyle(LOSS, _TRAIN, 0)
         case "validation" if name == "loss":
             sign = _best_sign(series, metric_directions)
-            return SeriesStyle(LOSS, _VAL, 1, smooth=False, best_sign=sign, marks_gaps=True)
+            return SeriesStyle(LOSS, _VAL, 1, smooth=False, best_sign=sign)
         case "train" if series == THROUGHPUT:
             return SeriesStyle(THROUGHPUT_PLOT, _TRAIN, 0)
         case "train" if series == STEP_SECONDS:
@@ -165,7 +176,7 @@ def style_of(
         case "train" if name == "learning_rate":
             return SeriesStyle(LEARNING_RATE, _TRAIN, 0, smooth=False)
         case "train" if name == "gradient_norm":
-            return SeriesStyle(GRADIENT_NORM, _TRAIN, 0, marks_gaps=True)
+            return SeriesStyle(GRADIENT_NORM, _TRAIN, 0)
         case "train" if name.startswith(("loss/", "learning_rate/")):  # of several optimizers
             kind = LOSS if name.startswith("loss/") else LEARNING_RATE
             return SeriesStyle(kind, name.partition("/")[2], smooth=kind is LOSS)

@@ -336,14 +336,16 @@ class CurvePlot(QFrame):
 
     @property
     def left_out(self) -> str:
-        """How many of the points a logarithmic axis has no place for; empty: it draws all."""
+        """How many of the points are not drawn, and why; empty: all are."""
         shown = [curve for curve in self.curves.curves() if curve.visible]
-        count = sum(curve.series.not_positive for curve in shown) if self.canvas.log_y else 0
-        if count and any(curve.coarse_count for curve in shown):
-            return "values ≤ 0 not drawn"  # a block does not tell how many it has
-        if count == 1:
-            return "1 point ≤ 0 not drawn"
-        return f"{count:,} points ≤ 0 not drawn" if count else ""
+        is_coarse = any(curve.coarse_count for curve in shown)
+        not_finite = sum(curve.series.not_finite for curve in shown if curve.marks_gaps)
+        low = sum(curve.series.not_positive for curve in shown) if self.canvas.log_y else 0
+        found = [
+            _count(low, "≤ 0 not drawn", is_coarse=is_coarse),
+            _count(not_finite, "not finite", is_coarse=is_coarse),
+        ]
+        return ", ".join(filter(None, found))
 
     def _show_offset(self, offset: str) -> None:
         self._offset = offset
@@ -353,7 +355,10 @@ class CurvePlot(QFrame):
         """Say in the header the unit, to what each tick label is added, and what is not drawn."""
         added = f"{self._offset} + …" if self._offset else ""
         left_out = self.left_out
-        tip = "A logarithmic axis has no place for values at or below 0."
+        tip = (
+            "NaN, infinity and values beyond 1e300 are gaps, with a mark below. A logarithmic axis "
+            "has no place for values at or below 0."
+        )
         self.header.show_unit(
             ", ".join(filter(None, (self.unit, added, left_out))), tip if left_out else ""
         )
@@ -373,6 +378,13 @@ class CurvePlot(QFrame):
         layout.setSpacing(2)
         layout.addWidget(self.header)
         layout.addWidget(self._pages, 1)
+
+
+def _count(number: int, why: str, *, is_coarse: bool) -> str:
+    """Say of how many points something is true; empty: of none."""
+    if number and is_coarse:
+        return f"values {why}"  # a block does not tell how many it has
+    return f"{number:,} {'point' if number == 1 else 'points'} {why}" if number else ""
 
 
 def _with_place(reading: Reading) -> str:

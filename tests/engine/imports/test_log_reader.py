@@ -155,7 +155,9 @@ def test_a_resumed_log_without_starts_has_each_step_once(tmp_path: Path) -> None
 def test_two_programs_that_write_at_the_same_time_keep_their_points(tmp_path: Path) -> None:
     done = import_runs([write_log(tmp_path / "log", losses(1, 2, 3), losses(1, 2, value=0.25))])
     assert steps_of(points(done.run_ids[0])) == [1, 1, 2, 2, 3]
-    assert not done.remarks
+    assert "the same steps, kept of all: loss." in done.remarks[0]
+    apart = [losses(1, 2), [scalar_event("other", 1, BEGIN, 0.5)]]
+    assert not import_runs([write_log(tmp_path / "apart", *apart)]).remarks
 
 
 def test_a_file_of_ours_may_drop_its_own_points(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from engine.messages.events import Progress
+from engine.messages.events import Metrics, Notice, Progress
 from engine.script_rank.figures import Figure
 from engine.script_rank.frames import NewPoints
 from engine.script_rank.reports import Reports
@@ -46,3 +46,16 @@ def test_steps_of_an_optimizer_go_before_those_of_loggers_and_lines(
     reports.points(logged(("eval", 900)))
     reports.points(logged(("eval", 901), step=2))
     assert [each.step for each in told if isinstance(each, Progress)] == [7, 900, 2]
+
+
+def test_points_at_steps_that_are_none_are_left_out_and_said_once(
+    reports: Reports, told: list[Any]
+) -> None:
+    steps, values = [-1, 0, 2**70, 2], [0.1, 0.2, 0.3, 0.4]
+    reports.points(NewPoints([("eval", steps, values, [1.0, 2.0, 3.0, 4.0])]))
+    reports.points(logged(("eval", -3)))
+    [metrics] = [each for each in told if isinstance(each, Metrics)]
+    [points] = metrics.points
+    assert (points.steps, points.values, points.times) == ([0, 2], [0.2, 0.4], [2.0, 4.0])
+    [notice] = [each.text for each in told if isinstance(each, Notice)]
+    assert "'eval'" in notice

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import numbers
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -38,10 +39,20 @@ _PICTURES = ("Image", "TrackioImage")
 
 
 def keep(watch: Watch, name: Any, value: Any, step: Any = None, caption: str = "") -> None:
-    """Keep whatever a script has logged: a number, a picture, a histogram, or a dict of these."""
-    name, at = _own_name(str(name)), step_of(watch, step, str(name))
-    if isinstance(value, (bool, int, float)):
-        watch.record(name, float(value), at)
+    """Keep whatever a script has logged: a number, a picture, a histogram, or a dict of these.
+
+    An error is told; what is logged with it is kept.
+    """
+    try:
+        name = _own_name(str(name))
+        _keep(watch, name, value, step_of(watch, step, name), caption)
+    except Exception as error:
+        watch.tell_error(error, f"what is logged as {name!r}")
+
+
+def _keep(watch: Watch, name: str, value: Any, at: int, caption: str) -> None:
+    if isinstance(value, (bool, int, float, numbers.Number)):
+        watch.record(name, float(value), at)  # type: ignore[arg-type]
     elif isinstance(value, Mapping):
         for key, part in value.items():
             keep(watch, f"{name}/{key}", part, at)
@@ -78,8 +89,8 @@ def step_of(watch: Watch, step: Any, key: str) -> int:
     if not math.isfinite(number) or number != int(number) or key in _fractional:
         _fractional.add(key)
         return next_call(key)
-    _calls[key] = int(number)
-    return int(number)
+    whole = _calls[key] = step if isinstance(step, int) else int(number)
+    return whole
 
 
 _fractional: set[str] = set()

@@ -43,6 +43,25 @@ def test_the_energy_of_a_run_has_a_plot_with_its_unit() -> None:
     assert style_of("device/GPU-1/energy") is None
 
 
+@pytest.mark.parametrize(
+    ("series", "marks"),
+    [
+        ("train/loss", True),
+        ("validation/accuracy", True),
+        ("episode reward", True),
+        ("train/samples_per_second", False),
+        ("device/gpu:0/power", False),
+        ("rank/0/data_share", False),
+    ],
+)
+def test_what_is_not_finite_is_marked_where_it_is_no_gap_of_a_measurement(
+    series: str, *, marks: bool
+) -> None:
+    style = style_of(series)
+    assert style is not None
+    assert style.marks_gaps is marks
+
+
 def test_a_name_without_a_figure_is_not_drawn() -> None:
     assert [style_of(name) for name in ("train/", "validation/", "", "rank/0/x")] == [None] * 4
 

@@ -332,6 +332,23 @@ def test_a_headline_can_be_given(plot: CurvePlot) -> None:
     assert plot.headline.text() == ""
 
 
+def test_points_that_are_not_finite_are_counted_in_the_series_that_marks_them(
+    plot: CurvePlot,
+) -> None:
+    values = STEPS.copy()
+    values[[1, 3, 5, 6]] = np.nan, np.inf, -np.inf, 2e300
+    plot.add_points("train", stored_points(STEPS, values))
+    plot.refresh()
+    assert plot.header.unit.text() == "nats", "there was nothing to measure"
+    plot.set_curve("train", marks_gaps=True)
+    plot.refresh()
+    assert plot.header.unit.text() == sentence("nats-points-not-finite", value=4)
+    assert "1e300" in plot.header.unit.toolTip()
+    plot.legend.chip("train").click()
+    plot.refresh()
+    assert plot.header.unit.text() == "nats", "of the visible curves"
+
+
 def test_a_logarithmic_axis_says_how_many_points_it_has_no_place_for(plot: CurvePlot) -> None:
     values = STEPS / STEPS[-1]
     values[[1, 3, 5]] = 0.0, -0.5, -1e-30

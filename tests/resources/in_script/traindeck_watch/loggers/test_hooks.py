@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -130,6 +132,10 @@ class Watched:
     def __init__(self, step=0):
         self.sees_steps, self.present_step = step > 0, step
         self.points = []
+        self.told = []
+
+    def tell_error(self, error, what):
+        self.told.append(f"{what}: {type(error).__name__}")
 
     def record(self, name, value, step):
         self.points.append((name, step, value))
@@ -170,8 +176,30 @@ def test_steps_with_fractions_keep_their_points_apart():
         wandb_logger.keep_all(watch, {"a": number, "b": 1, "epoch": number / 4}, None)
         hooks.keep(watch, "other", 1.0, number / 4)
         hooks.keep(watch, "large", 1.0, 3_000_000_000 * number)
+        hooks.keep(watch, "exact", 1.0, 2**53 + number)
     assert watch.steps("a") == watch.steps("b") == watch.steps("other") == [0, 1, 2, 3, 4, 5]
+    assert watch.steps("exact") == [2**53 + number for number in range(6)]
     assert watch.steps("large") == [3_000_000_000 * number for number in range(6)]
+
+
+@pytest.mark.usefixtures("calls")
+def test_a_value_that_is_no_point_is_told_and_the_others_of_its_call_are_kept():
+    watch = Watched(7)
+    values = {
+        "a": 1,
+        "large": 10**400,
+        "d": Decimal("7.5"),
+        "f": Fraction(17, 2),
+        "c": 1j,
+        "t": "x",
+    }
+    wandb_logger.keep_all(watch, values | {"inner": {"large": 10**400, "b": 2}}, None)
+    assert watch.points == [("a", 7, 1.0), ("d", 7, 7.5), ("f", 7, 8.5), ("inner/b", 7, 2.0)]
+    assert watch.told == [
+        "what is logged as 'large': OverflowError",
+        "what is logged as 'c': TypeError",
+        "what is logged as 'inner/large': OverflowError",
+    ]
 
 
 @pytest.mark.parametrize("variable", ["WANDB_MODE", "WANDB_API_KEY"])
