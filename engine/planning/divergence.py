@@ -112,10 +112,8 @@ class _Found(NamedTuple):
     """The first difference within the steps that were looked into."""
 
     step: int
-    finding: Finding | None
-    """None: the weights differ before the step, and nothing in the step before it."""
-
-    is_rounding: bool
+    finding: Finding
+    is_rounding: bool = False
 
 
 def _find(search: _Search, curves: _Curves, base: float, *, is_exact: bool) -> _Found | None:
@@ -124,7 +122,7 @@ def _find(search: _Search, curves: _Curves, base: float, *, is_exact: bool) -> _
     if is_exact:  # what computes the same computes the same bits
         at = curves.first_bit
         found = search.first(at, (at, at - 1), lambda step: 0.0)
-        if found is not None and (not found.finding or found.finding.size > base):
+        if found is not None and found.finding.size > base:
             return found
         if not curves.beyond:
             return found and found._replace(is_rounding=True)
@@ -133,8 +131,7 @@ def _find(search: _Search, curves: _Curves, base: float, *, is_exact: bool) -> _
     if clear is None:
         return found and found._replace(is_rounding=True)
     limit = _CLEARLY * rounding_at(base, clear.step)
-    is_gradual = clear.step > 1 and clear.finding is not None and clear.finding.size < limit
-    return clear._replace(is_rounding=is_gradual)
+    return clear._replace(is_rounding=clear.step > 1 and clear.finding.size < limit)
 
 
 class _Search:
@@ -160,16 +157,16 @@ class _Search:
         """No difference up to step `low`; there is one in step `high`, or before it."""
 
         waiting = [step for step in dict.fromkeys(guesses) if step > 0]
-        begins_unlike = 0
+        found: _Found | None = None
         while low < high:
             step = waiting.pop(0) if waiting else (low + high + 1) // 2
             if not low < step <= high:
                 continue
             one, other = self._step(step)
             limit = tolerance(step)
-            before = initial_difference(one, other, limit)
+            before = initial_difference(one, other, limit, is_trained=step > 1)
             if before is not None and step > 1:
-                high, begins_unlike = step - 1, step
+                high, found = step - 1, _Found(step, before._replace(cause="between"))
                 continue
             finding = first_difference(one, other, limit)
             if before is not None:
@@ -178,9 +175,9 @@ class _Search:
                 text = " ".join(each.text for each in both)
                 finding = both[0]._replace(text=text)
             if finding is not None:
-                return _Found(step, finding, is_rounding=False)
+                return _Found(step, finding)
             low = step
-        return _Found(begins_unlike, None, is_rounding=False) if begins_unlike else None
+        return found
 
     def _step(self, step: int) -> tuple[StepOfRun, StepOfRun]:
         if step not in self._seen:
@@ -336,13 +333,9 @@ def _answer(found: _Found | None, curves: _Curves, *, is_exact: bool) -> tuple[i
             f"The recorded values differ from step {curves.first_bit:,} on, and what can be seen "
             "of the steps until then is the same."
         )  # fmt: skip
-    if found.finding is None:
-        text = (
-            f"The weights differ before step {found.step:,}, and the step before it ends alike: "
-            "something between the steps has changed them."
-        )
-        return found.step, "between", "", text
     cause, name, text, size = found.finding
+    if cause == "between":
+        text += " All is the same in the step before it: look at what changes weights in between."
     if not found.is_rounding:
         return found.step, cause, name, f"Step {found.step:,} is the first. {text}"
     if not curves.beyond:

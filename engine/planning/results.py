@@ -337,8 +337,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True, tag="divergence"):
 
     cause: str = ""
     """What differs first in this step: `samples`, `weights`, `layer`, `loss`, `gradient`, `update`;
-    `between`: nothing within a step; `rounding`: no more than that. Empty: nothing does, or it is
-    not known."""
+    `between`: the weights before it, and nothing in the step before; `rounding`: no more than that.
+    Empty: nothing does, or it is not known."""
 
     name: str = ""
     """Of the layer or the parameter."""

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeVar
 from engine.planning.results import Inspection
 from engine.training.step_inspection import LayerFigures, ParameterFigures, SampleFigures
 
-Cause = Literal["samples", "weights", "layer", "loss", "gradient", "update"]
+Cause = Literal["samples", "between", "weights", "layer", "loss", "gradient", "update"]
 
 _LEAST = 1e-4
 """A gradient that is this small beside that of the whole model is what rounding has left of 0, such
@@ -55,14 +55,14 @@ class StepOfRun(NamedTuple):
 A = TypeVar("A", LayerFigures, ParameterFigures)
 
 
-def initial_difference(one: StepOfRun, other: StepOfRun, tolerance: float) -> Finding | None:
-    """Return where the weights before the step differ."""
-    found = []
+def initial_difference(
+    one: StepOfRun, other: StepOfRun, tolerance: float, *, is_trained: bool
+) -> Finding | None:
+    """Return where the weights before the step differ; `is_trained`: others have made them."""
     pairs = _paired_parameters(one, other)
-    for a, b in pairs:
-        size = relative(a.weight_norm, b.weight_norm)
-        if size > tolerance:
-            found.append((a, b, size))
+    sizes = [(a, b, relative(a.weight_norm, b.weight_norm)) for a, b in pairs]
+    least = _least(one, other) if tolerance and is_trained else 0.0
+    found = [each for each in sizes if each[2] > tolerance and not _is_noise(*each[:2], least)]
     if not found:
         return None
     a, b, size = found[0]
@@ -296,12 +296,8 @@ def _gradient_difference(one: StepOfRun, other: StepOfRun, tolerance: float) -> 
 
 def _update_difference(one: StepOfRun, other: StepOfRun, tolerance: float) -> Finding | None:
     pairs, least = _paired_parameters(one, other), _least(one, other) if tolerance else 0.0
-    found = []
-    for a, b in pairs:
-        size = relative(a.update_norm, b.update_norm)
-        gradients = (a.gradient_norm or 0.0, b.gradient_norm or 0.0)
-        if size > tolerance and not 0.0 < min(gradients) <= least:
-            found.append((a, b, size))
+    sizes = [(a, b, relative(a.update_norm, b.update_norm)) for a, b in pairs]
+    found = [each for each in sizes if each[2] > tolerance and not _is_noise(*each[:2], least)]
     if not found:
         return None
     a, b, size = found[0]
@@ -317,6 +313,11 @@ def _update_difference(one: StepOfRun, other: StepOfRun, tolerance: float) -> Fi
     if a.optimizer != b.optimizer and a.optimizer and b.optimizer:
         text += f" It is made with {_differing(a.optimizer, b.optimizer, one, other)}."
     return Finding("update", a.name, text, size)
+
+
+def _is_noise(a: ParameterFigures, b: ParameterFigures, least: float) -> bool:
+    """Whether what updates a parameter is what rounding has left."""
+    return 0.0 < min(a.gradient_norm or 0.0, b.gradient_norm or 0.0) <= least
 
 
 def _least(one: StepOfRun, other: StepOfRun) -> float:

@@ -175,7 +175,11 @@ def joined(parts: Sequence[LayerFigures]) -> LayerFigures:
 def plain_settings(found: Mapping[Any, Any]) -> str:
     """Return the settings that are numbers or words: `lr=0.1, weight_decay=0`."""
     kinds = (bool, int, float, str, tuple, list)
-    return ", ".join(f"{name}={value}" for name, value in found.items() if isinstance(value, kinds))
+    return ", ".join(
+        f"{name}={value:.7g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in found.items()
+        if isinstance(value, kinds)
+    )
 
 
 def inspected_step() -> int:
