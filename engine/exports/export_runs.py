@@ -104,7 +104,8 @@ def export(
     target: Path,
     progress: Progress = lambda done, total: None,
 ) -> Exported:
-    """Write the runs to the new folder `target`, or to the new file for a page of HTML.
+    """Write the runs to the new folder `target`, or to the new file for a page of HTML; of several,
+    those that can be read.
 
     What `progress` raises ends the export, which leaves nothing behind. Raises CannotExport.
     """
@@ -113,7 +114,8 @@ def export(
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(3)}.tmp")
     try:
         try:
-            total, done = _total(infos), 0
+            infos, total, unread = _readable(infos)
+            done = 0
 
             def tick(count: int) -> None:
                 nonlocal done
@@ -123,7 +125,7 @@ def export(
             progress(0, total)
             if not format.is_file:
                 temporary.mkdir(mode=0o700)
-            remarks = _write(infos, format, temporary, tick)
+            remarks = unread + _write(infos, format, temporary, tick)
             temporary.replace(target)
         except BaseException:
             _remove(temporary)
@@ -175,12 +177,24 @@ def _target_problem(target: Path) -> str:
     return ""
 
 
-def _total(infos: Sequence[RunInfo]) -> int:
-    total = 0
+def _readable(infos: Sequence[RunInfo]) -> tuple[list[RunInfo], int, list[str]]:
+    """Return the runs that can be read, the number of their points, and sentences on the others.
+
+    Raises CannotExport if there are only others.
+    """
+    found: list[RunInfo] = []
+    total, others = 0, []
     for info in infos:
-        with RunSource(info) as source:
-            total += sum(source.counts().values())
-    return total
+        try:
+            with RunSource(info) as source:
+                total += sum(source.counts().values())
+        except sqlite3.Error as error:
+            others.append(f"Run {info.id} cannot be read, and is left out: {error}.")
+        else:
+            found.append(info)
+    if not found:
+        raise CannotExport(" ".join(others[:5]))
+    return found, total, others
 
 
 def _remove(path: Path) -> None:

@@ -18,21 +18,26 @@ from engine.interface.files import uploads
 from engine.interface.files.transfers import DownloadFailed, fetch_export
 from engine.interface.files.uploads import Outgoing
 from engine.interface.values import ImportedRuns, ImportSource, NoAnswer
-from engine.runs.run_info import RunInfo
+from engine.runs.run_info import RunInfo, UnreadableRun
 
 
-def chosen_runs(engine: Engine, runs: Sequence[str]) -> list[RunInfo]:
-    """Return these runs, each once; `all`, alone: every run. Raises NoSuchRun, CannotExport."""
+def chosen_runs(engine: Engine, runs: Sequence[str]) -> tuple[list[RunInfo], list[UnreadableRun]]:
+    """Return these runs, each once; `all`, alone: every run, and apart those whose files are
+    damaged. Raises NoSuchRun, CannotExport.
+    """
     if list(runs) != ["all"]:
         chosen = [engine.get_run(run) for run in dict.fromkeys(runs)]
         for run, info in zip(dict.fromkeys(runs), chosen, strict=True):
             if info.id.rpartition(":")[2] != run.rpartition(":")[2]:
                 raise NoAnswer(f"{engine.machine} was asked for run {run}, and sent {info.id!r}.")
-        return chosen
-    found = [each for each in engine.list_runs().changed if isinstance(each, RunInfo)]
+        return chosen, []
+    news = engine.list_runs()
+    found = [each for each in news.changed if isinstance(each, RunInfo)]
+    others = [each for each in news.changed if isinstance(each, UnreadableRun)]
+    unreadable = [*others, *news.unreadable]
     if not found:
-        raise CannotExport("There are no runs yet.")
-    return found
+        raise CannotExport("No run can be read." if unreadable else "There are no runs yet.")
+    return found, unreadable
 
 
 def export_to(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
+from engine.cli.commands.listings import name_left_out
 from engine.cli.output import Exit, err, out, print_json
 from engine.cli.progress import progress_bar
 from engine.cli.transfers import check_target, downloading
@@ -22,10 +23,11 @@ def export_runs(
     """Write runs as `format` to `output`. Raises NoSuchRun, Refused, CannotExport."""
     if output is not None:
         check_target(output)
-    infos, chosen = chosen_runs(engine, run_ids), Format(format)
+    (infos, unreadable), chosen = chosen_runs(engine, run_ids), Format(format)
     target = (output or Path(_name(engine, infos, chosen))).expanduser().absolute()
     with downloading("exporting") as progress:
         done = export_to(engine, infos, chosen, target, progress, Event())
+    name_left_out(engine, unreadable)
     for text in done.remarks:
         err().print(text, soft_wrap=True)
     if json:

@@ -61,7 +61,7 @@ def _runs(engine: Engine, query: RunQuery, *, json: bool) -> Exit:
     found: list[RunInfo | UnreadableRun]
     if query.filter or query.sort or query.has_columns:
         chosen = select(every, query, engine.machine)
-        _name_left_out(engine, unreadable)
+        name_left_out(engine, unreadable)
         if query.has_columns:
             print_table(chosen, every, query)
             return Exit.DONE
@@ -106,8 +106,8 @@ def _runs(engine: Engine, query: RunQuery, *, json: bool) -> Exit:
     return Exit.DONE
 
 
-def _name_left_out(engine: Engine, unreadable: Sequence[UnreadableRun]) -> None:
-    """Say which runs no filter can look into."""
+def name_left_out(engine: Engine, unreadable: Sequence[UnreadableRun]) -> None:
+    """Say which runs no filter can look into, and no export can hold."""
     if unreadable:
         ids = ", ".join(run.id for run in unreadable)
         shown = call(f"show {unreadable[0].id}", engine.machine)

@@ -117,7 +117,7 @@ def test_an_image_that_is_left_out_is_named(tmp_path: Path) -> None:
 
 
 def test_a_damaged_run_is_named_and_nothing_is_left(tmp_path: Path) -> None:
-    info = a_run()
+    info, sound = a_run(), a_run("sound")
     store = info.folder / "run.sqlite"
     for path in info.folder.glob("run.sqlite*"):
         path.unlink()
@@ -126,6 +126,11 @@ def test_a_damaged_run_is_named_and_nothing_is_left(tmp_path: Path) -> None:
         with pytest.raises(CannotExport, match="cannot be read"):
             export([info], format, tmp_path / "out")
     assert {path.name for path in tmp_path.iterdir()} <= {"home"}
+    store.write_bytes(b"")  # as while its supervisor starts
+    for format in (Format.CSV, Format.HTML, Format.TENSORBOARD):
+        done = export([info, sound], format, tmp_path / f"out-{format}")
+        assert (done.runs, done.points) == (1, len(VALUES) + 1)
+        assert f"Run {info.id} cannot be read" in done.remarks[0]
 
 
 def test_the_name_of_a_run_elsewhere_is_a_file_name_on_every_system() -> None:

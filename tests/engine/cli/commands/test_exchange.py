@@ -37,6 +37,20 @@ def test_runs_go_out_and_come_back(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "0/5" not in capsys.readouterr().out
 
 
+def test_runs_that_cannot_be_read_are_left_out_of_all_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(3):
+        record_epochs("finished", (0.5,))
+    (run_info.get_run("1").folder / "run.sqlite").write_bytes(b"x" * 5000)
+    (run_info.get_run("2").folder / "run.sqlite").write_bytes(b"")
+    target = tmp_path / "out"
+    assert call("export", "all", "--format", "csv", "-o", str(target)) == Exit.DONE
+    said = capsys.readouterr().err
+    assert "`python main.py show 1` says why): 1." in said
+    assert "Run 2 cannot be read" in said
+
+
 @pytest.mark.parametrize("format", [str(each) for each in Format])
 def test_every_format_has_a_command(
     format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
