@@ -301,6 +301,18 @@ def test_another_epsilon_is_named_with_its_layer_and_its_line(tmp_path: Path) ->
             0, "rounding", "", ("No difference beyond rounding",), id="keras and torch",
         ),
         pytest.param(
+            (KERAS, "tf/single", 1), (KERAS, "tf/mirrored", 2),
+            1, "layer", "norm", ("own replica",), id="local norm of mirrored",
+        ),
+        pytest.param(
+            (KERAS_SAME, "tf/single", 1), (KERAS_SAME, "tf/mirrored", 2),
+            0, "rounding", "", ("No difference beyond rounding",), id="twins of mirrored",
+        ),
+        pytest.param(
+            (TORCH_SAME, *SINGLE), (TORCH_SAME, "torch/pipeline", 2),
+            0, "rounding", "", ("No difference beyond rounding",), id="twins of a pipeline",
+        ),
+        pytest.param(
             (KERAS, "torch/keras_ddp", 1), (KERAS, "tf/single", 1),
             0, "rounding", "", (), id="keras",
         ),
