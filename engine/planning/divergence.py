@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine import client
+from engine.facts.run_facts import read_facts
 from engine.facts.settings import Described, setting_rows
 from engine.planning.replay import TIMES, CannotReplay, replay
 from engine.planning.results import Divergence, Doing, News, Replay, SettingDifference
@@ -29,6 +30,7 @@ from engine.planning.step_differences import (
     unmatched,
 )
 from engine.runs.run_info import RunInfo
+from engine.runs.run_overview import differing_packages
 from engine.runs.store.store_reader import RunReader
 from engine.spec import catalog, recipe_copy
 from engine.spec.device_names import all_on_cpu
@@ -45,6 +47,7 @@ _CLEARLY = 10.0
 """How many times what rounding makes a difference is that has another cause, after many steps."""
 
 _MOST_LINES = 60
+_MOST_PACKAGES = 20
 _HIDDEN = ("name", "recipe", "epochs", "steps")
 """Settings that do not change what a step computes; the lines of recipes are compared."""
 
@@ -87,9 +90,13 @@ def diverge(
     search = _Search(infos, curves.losses, tell, is_cancelled)
     found: _Found | None = None
     is_exact = _is_exact(one.spec, other.spec)
+    problem = ""
     if curves.first_bit:
-        found = _find(search, curves, base, is_exact=is_exact)
-    step, cause, name, answer = _answer(found, curves, is_exact=is_exact)
+        try:
+            found = _find(search, curves, base, is_exact=is_exact)
+        except CannotReplay as error:
+            problem = str(error)
+    step, cause, name, answer = _answer(found, curves, problem, is_exact=is_exact)
     return Divergence(
         first=first,
         second=second,
@@ -312,8 +319,10 @@ def _curve_text(
 # The answer
 
 
-def _answer(found: _Found | None, curves: _Curves, *, is_exact: bool) -> tuple[int, str, str, str]:
-    """Return step, cause, name and sentences."""
+def _answer(
+    found: _Found | None, curves: _Curves, problem: str, *, is_exact: bool
+) -> tuple[int, str, str, str]:
+    """Return step, cause, name and sentences; `problem`: why no step was looked into."""
     if not curves.first_bit:
         if curves.only_evaluation:
             return 0, "between", "", (
@@ -321,6 +330,10 @@ def _answer(found: _Found | None, curves: _Curves, *, is_exact: bool) -> tuple[i
                 "an evaluation uses, such as running statistics and the data for validation."
             )  # fmt: skip
         return 0, "", "", "No difference."
+    if problem:
+        return curves.beyond, "" if curves.beyond else "rounding", "", (
+            f"What differs first is not known, because the steps cannot be looked into. {problem}"
+        )  # fmt: skip
     if found is None:
         if not curves.beyond and not is_exact:
             return 0, "rounding", "", "No difference beyond rounding."
@@ -353,10 +366,19 @@ def _answer(found: _Found | None, curves: _Curves, *, is_exact: bool) -> tuple[i
 
 
 def _settings(one: RunInfo, other: RunInfo) -> Iterator[SettingDifference]:
-    """Yield the settings that differ."""
+    """Yield the settings, the commit and the packages that differ."""
     for row in setting_rows(_described(other), _described(one)):
         if row.differs_from_other and row.name not in _HIDDEN:
             yield SettingDifference(row.title, row.was or "", row.value)
+    facts = [read_facts(info.folder).attempt for info in (one, other)]
+    commits = [each.git.commit if each and each.git else "" for each in facts]
+    if commits[0] != commits[1]:
+        yield SettingDifference("Commit", *commits)
+    packages = differing_packages(*facts)
+    for name, version, there in packages[:_MOST_PACKAGES]:
+        yield SettingDifference(name, version, there)
+    if len(packages) > _MOST_PACKAGES:
+        yield SettingDifference("more packages", f"{len(packages) - _MOST_PACKAGES:,}", "")
 
 
 def _described(info: RunInfo) -> Described:

@@ -211,9 +211,7 @@ def _why(a: LayerFigures, b: LayerFigures, one: StepOfRun, other: StepOfRun) -> 
     if a.kind == b.kind and a.settings != b.settings:
         yield f"It is made with {_differing(a.settings, b.settings, one, other)}."
     elif "batchnorm" in a.kind.lower():
-        ranks = [len({sample.rank for sample in each.inspection.samples}) for each in (one, other)]
-        if max(ranks) > 1:
-            yield "A BatchNorm that is not synchronised sees the samples of its own rank alone."
+        yield "A BatchNorm that is not synchronised sees the samples of its own replica alone."
 
 
 def _differing(first: str, second: str, one: StepOfRun, other: StepOfRun) -> str:
@@ -310,7 +308,9 @@ def _update_difference(one: StepOfRun, other: StepOfRun, tolerance: float) -> Fi
         f"The update of {_names(len(found), len(pairs), a.name)} differs{same}: the norm is "
         f"{_against(a.update_norm, b.update_norm, one, other)}."
     )
-    if a.optimizer != b.optimizer and a.optimizer and b.optimizer:
+    if a.optimizer == b.optimizer:
+        text += " Its settings are the same: look at clipping, and at what the optimizer keeps."
+    elif a.optimizer and b.optimizer:
         text += f" It is made with {_differing(a.optimizer, b.optimizer, one, other)}."
     return Finding("update", a.name, text, size)
 
@@ -379,7 +379,10 @@ def _against(x: float | None, y: float | None, one: StepOfRun, other: StepOfRun)
 
 
 def _number(value: float | None, digits: int) -> str:
-    return "none" if value is None else f"{value:.{digits}g}"
+    if value is None:
+        return "none"
+    is_whole = math.isfinite(value) and value == int(value)
+    return f"{int(value):,}" if is_whole else f"{value:.{digits}g}"
 
 
 def _weights_of(count: int, of: int, name: str) -> str:

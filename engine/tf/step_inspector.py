@@ -33,6 +33,7 @@ from engine.training.step_inspection import (
     ParameterFigures,
     RankInspection,
     SampleFigures,
+    joined,
     plain_settings,
     suspicion,
 )
@@ -52,8 +53,8 @@ class StepInspector:
         self._names: list[str] = []
         self._notes = [
             "TensorFlow computes a step as one graph: all figures but the updates were computed "
-            "again after it, with the weights before it: outputs of layers and gradients for the "
-            "whole batch at once, and samples in evaluation mode."
+            "again after it, with the weights before it: outputs of layers and gradients for one "
+            "local batch after the other, and samples in evaluation mode."
         ]
         self._in_evaluation = False
 
@@ -68,8 +69,7 @@ class StepInspector:
         else:
             indices = self._indices(self._replica.train)
             batch = self._replica.train.batch(tf.constant(indices))
-            self._names = [f"sample {index}" for index in indices.tolist()]
-            gradients = self._whole_batch(batch)
+            gradients = self._whole_batch(self._replica.train, indices)
             samples = self._samples(batch, indices, gradients)
         return RankInspection(
             rank=0,
@@ -87,11 +87,17 @@ class StepInspector:
         order = sample_order.epoch_order(len(data), spec.seed, position.epoch)
         return sample_order.global_batch(order, position.batch, spec.batch_size)
 
-    def _whole_batch(self, batch: Batch) -> list[Array | None]:
+    def _whole_batch(self, data: ArraySamples, indices: Array) -> list[Array | None]:
         """Note the outputs of the layers for the batch; return the gradients of its loss.
 
-        In training mode, or else, where the recipe has a train_step(), in evaluation mode.
+        In training mode, or else, where the recipe has a train_step(), in evaluation mode. A
+        BatchNorm sees one local batch at a time, unless it is synchronised.
         """
+        layers = self._model._flatten_layers()
+        is_whole = any(getattr(layer, "synchronized", False) for layer in layers)
+        count = 1 if is_whole else self._replica.local_batches
+        parts = [sample_order.replica_samples(indices, part, count) for part in range(count)]
+        parts = [part for part in parts if len(part)]
         undo: list[Callable[[], object]] = []
         problem: Exception | None = None
         try:
@@ -100,16 +106,26 @@ class StepInspector:
                 self._layers.clear()
                 self._in_evaluation = loss != self._training_loss
                 try:
-                    return self._gradients(loss, batch)
+                    found = [self._gradients_of_part(loss, data, part) for part in parts]
                 except Exception as error:
                     problem = error
-                finally:
-                    self._bring_back()  # such as running means
+                    continue
+                shares = [len(part) / len(indices) for part in parts]
+                return [_weighted_sum(each, shares) for each in zip(*found, strict=True)]
         finally:
             for each in undo:
                 each()
         self._notes.append(f"The batch cannot be computed without a graph: {problem}")
         return [None] * len(self._replica.variables)
+
+    def _gradients_of_part(
+        self, loss: Callable[[Batch], tf.Tensor], data: ArraySamples, part: Array
+    ) -> list[Array | None]:
+        self._names = [f"sample {index}" for index in part.tolist()]
+        try:
+            return self._gradients(loss, data.batch(tf.constant(part)))
+        finally:
+            self._bring_back()  # such as running means
 
     def _bring_back(self) -> None:
         for variable, value in zip(self._variables, self._before, strict=True):
@@ -190,11 +206,12 @@ class StepInspector:
 
     def _note_outputs(self, name: str, layer: Any, inputs: Any, outputs: Any) -> None:
         values = _floats(outputs)
-        if not values.size or name in self._layers:
+        if not values.size:
             return
         is_finite = np.isfinite(values)
         finite = values[is_finite]
-        self._layers[name] = LayerFigures(
+        before = self._layers.get(name)
+        found = LayerFigures(
             name=name,
             kind=type(layer).__name__,
             mean=float(finite.mean()) if finite.size else math.nan,
@@ -208,6 +225,7 @@ class StepInspector:
             count=values.size,
             settings=settings_of(layer),
         )
+        self._layers[name] = joined([before, found]) if before else found
 
     def _bad_rows(self, outputs: Any) -> tuple[str, ...]:
         """Return the samples for which the outputs of a layer are not finite, if not all."""
@@ -264,6 +282,13 @@ def _floats(tree: Any) -> Array:
         if isinstance(leaf, tf.Tensor) and leaf.dtype.is_floating
     ]
     return np.concatenate(leaves) if leaves else np.empty(0, np.float32)
+
+
+def _weighted_sum(arrays: Sequence[Array | None], shares: Sequence[float]) -> Array | None:
+    known = [
+        array * share for array, share in zip(arrays, shares, strict=True) if array is not None
+    ]
+    return np.sum(known, axis=0) if known else None
 
 
 def _norm(arrays: Sequence[Array]) -> float:

@@ -23,6 +23,7 @@ from engine.pytorch.parallelism.stage_signature import StageModule, stage_signat
 from engine.pytorch.precision import Precision
 from engine.pytorch.recipe.torch_recipe import Turn, Values
 from engine.pytorch.stopwatch import Stopwatch
+from engine.training.keras_layers import NoteOutputs
 
 MAX_SCHEDULES = 8
 """The number of schedules to keep, one per kind of batch, because each has its own buffers."""
@@ -91,6 +92,7 @@ class PipelineModel(Parallel):
         self._is_last = rank.number == rank.world_size - 1
         self._max_micro_batches = rank.spec.microbatches or 2 * rank.world_size
         self._schedules: dict[Any, CompiledSchedule] = {}
+        self._is_sizing = False
         self._schedule_stopwatch = Stopwatch(rank.device)
         self._stage_stopwatch = Stopwatch(rank.device)
         if rank.spec.compile:
@@ -139,6 +141,13 @@ class PipelineModel(Parallel):
             outputs = tree_map(lambda *rows: torch.cat(rows)[: micro_batches.samples], *results)
             with objective.precision.autocast():
                 return objective.loss_and_metrics(outputs, targets)
+
+    def watch_layers(self, note: NoteOutputs) -> list[Callable[[], object]]:
+        def of_step(*seen: Any) -> None:
+            if not self._is_sizing:
+                note(*seen)
+
+        return super().watch_layers(of_step)
 
     def train(self) -> None:
         super().train()
@@ -196,7 +205,9 @@ class PipelineModel(Parallel):
         self, example: Any, micro_batches: MicroBatches, precision: Precision, training: bool
     ) -> CompiledSchedule:
         rank = self._rank
+        self._is_sizing = True
         input_signature, output_signature = stage_signatures(self._stage, example, rank, precision)
+        self._is_sizing = False
         self._stage.train(training)
         stage_module = StageModule(self._stage, input_signature, precision)
         stage_class = TimedStage if training else PipelineStage

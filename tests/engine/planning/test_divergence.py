@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from engine.planning.divergence import diverge, rounding_at
 from engine.planning.replay import CannotReplay
 from engine.planning.results import Divergence
 from engine.runs.run_state import THROUGHPUT, RunState
-from tests.support.recorded_runs import RecordedRun
+from engine.spec.run_spec import RunSpec
+from tests.support.recorded_runs import SPEC, RecordedRun
 from tests.support.runs import logs, spec, wait_for_end
 
 TORCH = """
@@ -301,6 +303,18 @@ def test_another_epsilon_is_named_with_its_layer_and_its_line(tmp_path: Path) ->
             0, "rounding", "", ("No difference beyond rounding",), id="keras and torch",
         ),
         pytest.param(
+            (KERAS, "tf/single", 1), (KERAS, "tf/mirrored", 2),
+            1, "layer", "norm", ("own replica",), id="local norm of mirrored",
+        ),
+        pytest.param(
+            (KERAS_SAME, "tf/single", 1), (KERAS_SAME, "tf/mirrored", 2),
+            0, "rounding", "", ("No difference beyond rounding",), id="twins of mirrored",
+        ),
+        pytest.param(
+            (TORCH_SAME, *SINGLE), (TORCH_SAME, "torch/pipeline", 2),
+            0, "rounding", "", ("No difference beyond rounding",), id="twins of a pipeline",
+        ),
+        pytest.param(
             (KERAS, "torch/keras_ddp", 1), (KERAS, "tf/single", 1),
             0, "rounding", "", (), id="keras",
         ),
@@ -356,6 +370,19 @@ def test_a_difference_in_evaluations_alone_is_named(recorded: list[RecordedRun])
     found = diverge(*(run.id for run in recorded))
     assert (found.step, found.equal) == (0, 20)
     assert "val/loss" in found.answer
+
+
+def test_runs_without_a_replay_are_compared_by_their_curves(traindeck_home: Path) -> None:
+    given = {name: getattr(SPEC, name) for name in ("recipe", "devices")}
+    runs = [RecordedRun(RunSpec(**given, imported_from="/log", strategy="imported")) for _ in "ab"]
+    for run, value in zip(runs, (0.5, 0.6), strict=True):
+        with closing(run.store):
+            run.begin()
+            run.add_points("train/loss", range(1, 11))
+            run.add_points("train/loss", range(11, 21), value)
+    found = diverge(*(run.id for run in runs))
+    assert (found.step, found.equal) == (11, 10)
+    assert "imported" in found.answer
 
 
 def test_a_run_without_steps_is_refused_by_its_number(recorded: list[RecordedRun]) -> None:
