@@ -17,9 +17,10 @@ from typing import BinaryIO, assert_never
 
 from engine.client import CannotStart
 from engine.doctor.examination import Pythons
-from engine.planning import divergence, preflight, race, recipe_check, replay, strategy_trials
+from engine.planning import preflight, race, recipe_check, strategy_trials
 from engine.planning.device_claim import DevicesInUse
 from engine.planning.memory import batch_search, memory_estimate
+from engine.planning.replays import divergence, replay
 from engine.planning.requests import (
     Answer,
     AskBatch,

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from engine import client
 from engine.facts.run_facts import read_facts
 from engine.facts.settings import Described, setting_rows
-from engine.planning.replay import TIMES, CannotReplay, replay
-from engine.planning.results import Divergence, Doing, News, Replay, SettingDifference
-from engine.planning.step_differences import (
+from engine.planning.replays.replay import TIMES, CannotReplay, replay
+from engine.planning.replays.step_differences import (
     Finding,
     StepOfRun,
     first_difference,
@@ -29,6 +28,7 @@ from engine.planning.step_differences import (
     sample_difference,
     unmatched,
 )
+from engine.planning.results import Divergence, Doing, News, Replay, SettingDifference
 from engine.runs.run_info import RunInfo
 from engine.runs.run_overview import differing_packages
 from engine.runs.store.store_reader import RunReader

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from engine.planning.results import Inspection
-from engine.planning.step_differences import (
+from engine.planning.replays.step_differences import (
     StepOfRun,
     first_difference,
     initial_difference,
     relative,
     unmatched,
 )
+from engine.planning.results import Inspection
 from engine.training.step_inspection import (
     Inputs,
     LayerFigures,

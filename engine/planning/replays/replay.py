@@ -20,8 +20,8 @@ from engine import client
 from engine.client import CannotStart
 from engine.messages.events import Event, WorkerReady
 from engine.planning.device_claim import claimed_devices
-from engine.planning.inspection import StepContext, read_inspection
 from engine.planning.own_data_folder import own_data_folder
+from engine.planning.replays.inspection import StepContext, read_inspection
 from engine.planning.results import Difference, Doing, Inspection, News, RecordedStep, Replay
 from engine.planning.short_run import WITHOUT_TRACES, ShortRun, short_run
 from engine.runs import checkpoint_files

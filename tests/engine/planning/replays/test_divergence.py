@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from engine import client
-from engine.planning.divergence import diverge, rounding_at
-from engine.planning.replay import CannotReplay
+from engine.planning.replays.divergence import diverge, rounding_at
+from engine.planning.replays.replay import CannotReplay
 from engine.planning.results import Divergence
 from engine.runs.run_state import THROUGHPUT, RunState
 from engine.spec.run_spec import RunSpec

@@ -17,7 +17,7 @@ import pytest
 from engine import client
 from engine.client import RunInfo
 from engine.messages.events import Restarting, TrainingStarted
-from engine.planning.replay import CannotReplay, replay, suspicious_step
+from engine.planning.replays.replay import CannotReplay, replay, suspicious_step
 from engine.planning.results import Doing, News
 from engine.runs.checkpoint_files import final_folder
 from engine.runs.run_state import RunState

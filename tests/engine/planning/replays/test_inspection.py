@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from engine import client
-from engine.planning.inspection import StepContext, read_inspection
-from engine.planning.replay import replay
+from engine.planning.replays.inspection import StepContext, read_inspection
+from engine.planning.replays.replay import replay
 from engine.planning.results import Inspection
 from engine.training.step_inspection import (
     Inputs,
