@@ -284,10 +284,9 @@ def _gradient_difference(one: StepOfRun, other: StepOfRun, tolerance: float) -> 
     if not found:
         return None
     a, x, y, size = found[0]
-    more = f", and {len(found) - 1} more of {len(pairs)}" if len(found) > 1 else ""
     text = (
-        f"The gradient of {a.name}{more} differs, and the loss is the same: the norm is "
-        f"{_against(x, y, one, other)}."
+        f"The gradient of {_names(len(found), len(pairs), a.name)} differs, and the loss is the "
+        f"same: the norm is {_against(x, y, one, other)}."
     )
     return Finding("gradient", a.name, text, size)
 

@@ -59,6 +59,7 @@ def datasets():
     data = TensorDataset(torch.rand(88, 1, 8, 8), torch.arange(88) % 3)
     return torch.utils.data.DataLoader(data, batch_size=16, drop_last=LAST, shuffle=True), None
 """
+# PyTorch's own needs GPUs.
 SYNCHRONISED = """
 class Sync(nn.BatchNorm2d):
     def forward(self, images):
@@ -200,6 +201,7 @@ def changed(old: str, new: str, text: str = TORCH) -> str:
 
 SINGLE, DDP = ("torch/single", 1), ("torch/ddp", 2)
 EPSILON = changed("nn.BatchNorm2d(4)", "nn.BatchNorm2d(4, eps=1e-3)")
+DROPOUT = changed("nn.BatchNorm2d(4)", "nn.Identity()", changed("Dropout(0.0)", "Dropout(0.3)"))
 SYNC = changed("nn.BatchNorm2d(4)", "Sync(4)") + SYNCHRONISED
 SAME = TORCH + PADDED
 SYMMETRIC = changed("stride=2", "stride=2, padding=1", changed("ZeroPad2d((0, 1, 0, 1))",
@@ -233,6 +235,12 @@ def test_another_epsilon_is_named_with_its_layer_and_its_line(tmp_path: Path) ->
             (changed("Dropout(0.0)", "Dropout(0.3)") + "\nNet.train = lambda self, mode=True: "
             "nn.Module.train(self, False)", *SINGLE),
             1, "layer", "norm", ("evaluation mode in run 2",), id="model not in training",
+        ),
+        pytest.param(
+            (DROPOUT, *SINGLE),
+            (DROPOUT + "\nNet.train = lambda self, mode=True: "
+            "nn.Module.train(self, False)", *SINGLE),
+            1, "layer", "drop", ("evaluation mode in run 2",), id="dropout not in training",
         ),
         pytest.param(
             (TORCH, *DDP), (SYNC, *DDP),
