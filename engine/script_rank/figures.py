@@ -23,13 +23,14 @@ _MOST_WITHOUT_STEP = 4
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f]")
 _FIGURE = re.compile(
     rf"(?<![\w./-])([A-Za-z][A-Za-z0-9_/@.-]*(?: [A-Za-z][A-Za-z0-9_/@-]*){{0,2}})"
-    rf"[\"']?\s*(?:[:=]\s*|\s+)\(?({NUMBER})\s*(%)?(?![\w.]|,\d|:\d|/\d|-\d| \d{{3}},\d)",
+    rf"[\"']?\s*(?:[:=]\s*|\s+)[(\"']?({NUMBER})\s*(%)?(?![\w.]|,\d|:\d|/\d|-\d| \d{{3}},\d)",
     re.IGNORECASE,
 )
 """A name of up to three words, then a number that begins no time, date or fraction."""
 
 _COUNT = re.compile(
-    r"(?:(?<![\w.])(?:global[ _]step|step|iter(?:ation)?|it)s?[\"']?\s*[:=#]?\s*\[?\s*"
+    r"(?:(?<![\w.])(?:global[ _]step|num_update|step|iter(?:ation)?|it)s?[\"']?\s*[:=#]?\s*"
+    r"[\[\"']?\s*"
     r"|^\[(?=\d+\]\s))"
     r"(\d+(?:[.,]\d+)*)(?![\d.]|,\d)|^(\d+):\s+learn:",
     re.IGNORECASE,
@@ -69,8 +70,15 @@ _GROUP = (
 )
 _PREFIX = re.compile(rf"^{_GROUP}[ _/.-]+", re.I)
 _SUFFIX = re.compile(rf"(?:[ _]on)?[ _/.-]+{_GROUP}$", re.I)
-_LINE = re.compile(rf"^\W*{_GROUP}\b", re.I)
+_LINE = re.compile(
+    rf"^(?:[\W\d]|(?:INFO|DEBUG|WARNING)\b)*{_GROUP}\b|\b(?:Epoch|Iter)\({_GROUP}\)", re.I
+)
 """What its figures are of, if they do not say it themselves."""
+
+_PLACE = re.compile(
+    r"\s+(?:(?:at|after|for|in|of)\s+)?(?:step|iter(?:ation)?|epoch)\s+\d+\b(?![/.,:-]\d)", re.I
+)
+"""The middle of `loss after iteration 20: 0.5`."""
 
 _FILLERS = re.compile(
     r"^(?!mean[ _](?:squared|absolute))"  # these are names of figures
@@ -174,9 +182,9 @@ class FigureReader:
         """Return the values of a line by their series."""
         if _SETTINGS.match(line):
             return {}
-        line = _OWNER.sub(r"\1 ", line)
-        begins = _LINE.match(line)
-        group = _group(begins[1]) if begins else "train"
+        line = _PLACE.sub("", _OWNER.sub(r"\1 ", line))
+        begins = _LINE.search(line)
+        group = _group(begins[1] or begins[2]) if begins else "train"
         found: dict[str, float] = {}
         sets: dict[str, float] = {}
         for name, number, percent in _FIGURE.findall(line)[:MOST_OF_A_LINE]:

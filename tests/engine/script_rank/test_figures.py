@@ -16,6 +16,13 @@ def read(text: str) -> dict[str, tuple[int, float]]:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
+        ("Loss after iteration 100: 0.5", {"train/loss": (100, 0.5)}),
+        ("train loss step 10 0.5", {"train/loss": (10, 0.5)}),
+        ("loss 0.5 step 10/100", {"train/loss": (10, 0.5)}),
+        ("validation loss at iteration 10 | lm loss: 10.4 |", {"validation/lm_loss": (10, 10.4)}),
+        ("INFO - Epoch(val) [1][20/20] acc/top1: 55.1", {"validation/acc/top1": (1, 55.1)}),
+        ("2026-01-02 10:00:00,123 INFO Test: Loss 0.5", {"test/loss": (1, 0.5)}),
+        ("{'loss': '0.75', 'num_updates': '100'}", {"train/loss": (100, 0.75)}),
         ("Train Epoch: 1 [6400/60000 (11%)]\tLoss: 0.25", {"train/loss": (1, 0.25)}),
         ("Test set loss: 537.6", {"test/loss": (1, 537.6)}),
         ("Test set average loss: 2.5", {"test/loss": (1, 2.5)}),
