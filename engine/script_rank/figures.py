@@ -123,6 +123,10 @@ class FigureReader:
         self._rest = ""
         self._lines = 0
         self._last: dict[str, int] = {}
+        self._bars: dict[str, int | None] = {}
+        """The step that the last line of a series has named, if it was one of a progress bar: the
+        next one may show the same step again."""
+
         self._highest = 0
         """The highest step that a line has named."""
 
@@ -137,13 +141,13 @@ class FigureReader:
     def read(self, piece: bytes) -> Iterator[Figure]:
         """Yield the figures of the lines that `piece` completes."""
         text = self._rest + piece.decode(errors="replace")
-        *lines, self._rest = re.split(r"[\r\n]+", text)
+        *lines, self._rest = re.split(r"([\r\n]+)", text)
         self._rest = self._rest[-2 * LONGEST_LINE :]
-        for line in lines:
+        for line, end in zip(lines[::2], lines[1::2], strict=True):
             if len(line) <= LONGEST_LINE and _TELLS.search(line) and not _MESSAGE.match(line):
-                yield from self._figures(_ESCAPES.sub("", line), line)
+                yield from self._figures(_ESCAPES.sub("", line), line, is_bar="\n" not in end)
 
-    def _figures(self, line: str, raw: str) -> Iterator[Figure]:
+    def _figures(self, line: str, raw: str, *, is_bar: bool) -> Iterator[Figure]:
         line = without_groups(line)
         if epoch := _EPOCH.search(line):
             self.epoch = min(int(epoch[1]), LARGEST_STEP)
@@ -168,8 +172,10 @@ class FigureReader:
             self._note(series, count)
             if is_left_out:
                 continue
-            step = step if step > last else last + 1
+            is_again = count is not None and self._bars.get(series) == count
+            step = step if step > last else last + (not is_again)
             self._last[series] = step
+            self._bars[series] = count if is_bar else None
             yield Figure(series, step, value, shared)
 
     def _names_steps(self, series: str) -> bool:

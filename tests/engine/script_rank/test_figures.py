@@ -132,6 +132,14 @@ def test_progress_bars_and_lines_in_pieces() -> None:
     assert math.isnan(found[2].value)
 
 
+def test_a_bar_that_shows_a_step_again_makes_no_further_one() -> None:
+    bar = b"step 10 loss 0.5\rstep 10 loss 0.4\rstep 10 loss 0.3\nstep 11 loss 0.2\r"
+    found = [(each.step, each.value) for each in FigureReader().read(bar)]
+    assert found == [(10, 0.5), (10, 0.4), (10, 0.3), (11, 0.2)]
+    lines = b"step 0 loss 0.5\nstep 0 loss 0.4\n"  # each of its own epoch
+    assert [each.step for each in FigureReader().read(lines)] == [0, 1]
+
+
 def test_steps_never_go_back() -> None:
     reader = FigureReader()
     found = list(reader.read(b"step 5 loss 1.0\nstep 1 loss 2.0\nstep 2 loss 3.0\n"))
