@@ -23,13 +23,14 @@ _MOST_WITHOUT_STEP = 4
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f]")
 _FIGURE = re.compile(
     rf"(?<![\w./-])([A-Za-z][A-Za-z0-9_/@.-]*(?: [A-Za-z][A-Za-z0-9_/@-]*){{0,2}})"
-    rf"[\"']?\s*(?:[:=]\s*|\s+)\(?({NUMBER})\s*(%)?(?![\w.]|,\d|:\d|/\d|-\d| \d{{3}},\d)",
+    rf"[\"']?\s*(?:[:=]\s*|\s+)[(\"']?({NUMBER})\s*(%)?(?![\w.]|,\d|:\d|/\d|-\d| \d{{3}},\d)",
     re.IGNORECASE,
 )
 """A name of up to three words, then a number that begins no time, date or fraction."""
 
 _COUNT = re.compile(
-    r"(?:(?<![\w.])(?:global[ _]step|step|iter(?:ation)?|it)s?[\"']?\s*[:=#]?\s*\[?\s*"
+    r"(?:(?<![\w.])(?:global[ _]step|num_update|step|iter(?:ation)?|it)s?[\"']?\s*[:=#]?\s*"
+    r"[\[\"']?\s*"
     r"|^\[(?=\d+\]\s))"
     r"(\d+(?:[.,]\d+)*)(?![\d.]|,\d)|^(\d+):\s+learn:",
     re.IGNORECASE,
@@ -69,8 +70,15 @@ _GROUP = (
 )
 _PREFIX = re.compile(rf"^{_GROUP}[ _/.-]+", re.I)
 _SUFFIX = re.compile(rf"(?:[ _]on)?[ _/.-]+{_GROUP}$", re.I)
-_LINE = re.compile(rf"^\W*{_GROUP}\b", re.I)
+_LINE = re.compile(
+    rf"^(?:[\W\d]|(?:INFO|DEBUG|WARNING)\b)*{_GROUP}\b|\b(?:Epoch|Iter)\({_GROUP}\)", re.I
+)
 """What its figures are of, if they do not say it themselves."""
+
+_PLACE = re.compile(
+    r"\s+(?:(?:at|after|for|in|of)\s+)?(?:step|iter(?:ation)?|epoch)\s+\d+\b(?![/.,:-]\d)", re.I
+)
+"""The middle of `loss after iteration 20: 0.5`."""
 
 _FILLERS = re.compile(
     r"^(?!mean[ _](?:squared|absolute))"  # these are names of figures
@@ -115,6 +123,10 @@ class FigureReader:
         self._rest = ""
         self._lines = 0
         self._last: dict[str, int] = {}
+        self._bars: dict[str, int | None] = {}
+        """The step that the last line of a series has named, if it was one of a progress bar: the
+        next one may show the same step again."""
+
         self._highest = 0
         """The highest step that a line has named."""
 
@@ -129,13 +141,13 @@ class FigureReader:
     def read(self, piece: bytes) -> Iterator[Figure]:
         """Yield the figures of the lines that `piece` completes."""
         text = self._rest + piece.decode(errors="replace")
-        *lines, self._rest = re.split(r"[\r\n]+", text)
+        *lines, self._rest = re.split(r"([\r\n]+)", text)
         self._rest = self._rest[-2 * LONGEST_LINE :]
-        for line in lines:
+        for line, end in zip(lines[::2], lines[1::2], strict=True):
             if len(line) <= LONGEST_LINE and _TELLS.search(line) and not _MESSAGE.match(line):
-                yield from self._figures(_ESCAPES.sub("", line), line)
+                yield from self._figures(_ESCAPES.sub("", line), line, is_bar="\n" not in end)
 
-    def _figures(self, line: str, raw: str) -> Iterator[Figure]:
+    def _figures(self, line: str, raw: str, *, is_bar: bool) -> Iterator[Figure]:
         line = without_groups(line)
         if epoch := _EPOCH.search(line):
             self.epoch = min(int(epoch[1]), LARGEST_STEP)
@@ -160,8 +172,10 @@ class FigureReader:
             self._note(series, count)
             if is_left_out:
                 continue
-            step = step if step > last else last + 1
+            is_again = count is not None and self._bars.get(series) == count
+            step = step if step > last else last + (not is_again)
             self._last[series] = step
+            self._bars[series] = count if is_bar else None
             yield Figure(series, step, value, shared)
 
     def _names_steps(self, series: str) -> bool:
@@ -174,9 +188,9 @@ class FigureReader:
         """Return the values of a line by their series."""
         if _SETTINGS.match(line):
             return {}
-        line = _OWNER.sub(r"\1 ", line)
-        begins = _LINE.match(line)
-        group = _group(begins[1]) if begins else "train"
+        line = _PLACE.sub("", _OWNER.sub(r"\1 ", line))
+        begins = _LINE.search(line)
+        group = _group(begins[1] or begins[2]) if begins else "train"
         found: dict[str, float] = {}
         sets: dict[str, float] = {}
         for name, number, percent in _FIGURE.findall(line)[:MOST_OF_A_LINE]:

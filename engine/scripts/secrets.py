@@ -78,6 +78,8 @@ _LOGIN = re.compile(
 _LOGIN_CALL = re.compile(r"\blogin\(\s*\\?[\"']([^\"'\\\s]{8,})")
 _LOGIN_PASSWORD = re.compile(
     r"\b(?:login(?:\s+[^\s;&|]{1,200}){0,6}?|sshpass)\s+-[pk][\s=]?([^\s\"';&|]+)"
+    r"|\b(?:redis-cli|mongo\w*)(?:\s+[^\s;&|]{1,200}){0,6}?\s+-[ap]\s?([^\s\"';&|-][^\s\"';&|]*)"
+    r"|\b(?:mysql|mariadb)[\w-]*(?:\s+[^\s;&|]{1,200}){0,6}?\s+-p([^\s\"';&|]+)"
 )
 _NAMED = re.compile(
     r"(?<![\w.-])(?:-D(?=\w)|-*)(?P<name>[A-Za-z_][\w.-]*)(?:(?P<tight>=|\\?[\"']\s*[:=]\s*)|\s*[=:]\s*)"
@@ -235,7 +237,14 @@ def _is_number(value: str) -> bool:
 
 def _replaced(words: Sequence[str], put: _Put) -> list[str]:
     found: list[str] = []
+    short = ""
     for word, option in zip(words, _options_of(words), strict=True):
+        if program := _PROGRAM.fullmatch(word):
+            short = _SHORT[program.lastgroup or ""]
+        elif short and word.startswith(short) and len(word) > 2:
+            is_open = not _REFERENCE.fullmatch(word[2:])
+            found.append(short + put("password", word[2:]) if is_open else word)
+            continue
         name, equals, value = word.partition("=")
         is_named = bool(equals) and bool(_FLAG.fullmatch(name))
         if option and not word.startswith("-") and _is_secret_name(option, word.rstrip(",)}]")):
@@ -261,13 +270,13 @@ def _options_of(words: Iterable[str]) -> Iterator[str]:
         is_flag = word.startswith("-")
         if login in _KEY_FOLLOWS and not is_flag and "://" not in word:
             option = "token"
-        elif login and option in ("p", "k"):
+        elif login and option in ("p", "k", "a"):
             option = "password"
         yield option
-        if word == "login" or word.endswith("sshpass"):
+        if word == "login" or _LOGS_IN.search(word):
             login = before.rpartition("/")[2] or word
         if is_flag and "=" not in word:
-            option = word.lstrip("+-")
+            option = "" if "$" in word else word.lstrip("+-")
         elif opened := _OPENED.search(word[-_LONGEST_NAME:]):  # `{token:` and a value of its own
             option = opened[1]
         else:
@@ -341,6 +350,14 @@ _PATTERNS = (
 )
 _KEY_FOLLOWS = ("wandb", "vault")
 """Programs whose `login` is followed by the key itself."""
+
+_LOGS_IN = re.compile(r"(?:^|/)(?:sshpass|redis-cli|mongo(?:sh|dump|restore|export|import)?)$")
+_PROGRAM = re.compile(
+    r"(?:\S*/)?(?:(?P<p>sshpass|(?:mysql|mariadb)[\w-]*|mongo(?:sh|dump|restore|export|import)?)"
+    r"|(?P<a>redis-cli))"
+)
+_SHORT = {"p": "-p", "a": "-a"}
+"""The option of these programs whose value, a password, may stand in the same word."""
 
 _OPENED = re.compile(r"([A-Za-z_][\w.-]*)[\"']?[:=]$")
 _LONGEST_NAME = 100

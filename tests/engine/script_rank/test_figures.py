@@ -16,6 +16,13 @@ def read(text: str) -> dict[str, tuple[int, float]]:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
+        ("Loss after iteration 100: 0.5", {"train/loss": (100, 0.5)}),
+        ("train loss step 10 0.5", {"train/loss": (10, 0.5)}),
+        ("loss 0.5 step 10/100", {"train/loss": (10, 0.5)}),
+        ("validation loss at iteration 10 | lm loss: 10.4 |", {"validation/lm_loss": (10, 10.4)}),
+        ("INFO - Epoch(val) [1][20/20] acc/top1: 55.1", {"validation/acc/top1": (1, 55.1)}),
+        ("2026-01-02 10:00:00,123 INFO Test: Loss 0.5", {"test/loss": (1, 0.5)}),
+        ("{'loss': '0.75', 'num_updates': '100'}", {"train/loss": (100, 0.75)}),
         ("Train Epoch: 1 [6400/60000 (11%)]\tLoss: 0.25", {"train/loss": (1, 0.25)}),
         ("Test set loss: 537.6", {"test/loss": (1, 537.6)}),
         ("Test set average loss: 2.5", {"test/loss": (1, 2.5)}),
@@ -123,6 +130,14 @@ def test_progress_bars_and_lines_in_pieces() -> None:
     assert [each.step for each in found] == [1, 2, 3]
     assert [each.value for each in found[:2]] == [0.5, 0.25]
     assert math.isnan(found[2].value)
+
+
+def test_a_bar_that_shows_a_step_again_makes_no_further_one() -> None:
+    bar = b"step 10 loss 0.5\rstep 10 loss 0.4\rstep 10 loss 0.3\nstep 11 loss 0.2\r"
+    found = [(each.step, each.value) for each in FigureReader().read(bar)]
+    assert found == [(10, 0.5), (10, 0.4), (10, 0.3), (11, 0.2)]
+    lines = b"step 0 loss 0.5\nstep 0 loss 0.4\n"  # each of its own epoch
+    assert [each.step for each in FigureReader().read(lines)] == [0, 1]
 
 
 def test_steps_never_go_back() -> None:

@@ -73,6 +73,8 @@ LOGINS = [
     *("/usr/bin/wandb login {}", "python -m wandb login {}", "vault login {}"),
     *("huggingface-cli login --token {}", "hf auth login --token {} --add-to-git-credential"),
     *("docker login -u ada -p {}", "swanlab login -k {}", "sshpass -p {} ssh h", "HF_TOKEN={} x"),
+    *("mysql -uroot -p{} db", "/usr/bin/mysqldump -p{} db", "sshpass -p{} ssh h", "mongosh -p {}"),
+    *("redis-cli -h x -a {} get k", "redis-cli -a{}", "mariadb-dump -h x -p{}"),
     *(
         "setenv HF_TOKEN {}",
         "aws configure set aws_secret_access_key {}",
@@ -89,6 +91,7 @@ HARMLESS_WORDS = [
     *("tokenizer=bert", "model={name: bert, hidden: 64}", "{lr: 0.1, max_tokens: 512}"),
     *("{pad_token: <pad>, tokenizer: gpt2}", "{sort_key: name}", "{token: 0.5, key: null}"),
     *("-v /host/key:/container/key", "/opt/token:/usr/bin", "wandb login", "wandb login --relogin"),
+    *("mysql -uroot -p db", "train.py -p 8080 -a 3", "mysql --port 3306", "redis-cli get k"),
     *("hf auth login", "login -p", "wandb sync run-1", "BATCH_SIZE 3", "use_auth: false"),
 ]
 HARMLESS = [
