@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from PySide6.QtCore import QObject, QSettings, Signal
 
@@ -58,6 +58,17 @@ def place_of(run_id: str) -> tuple[str, str]:
     """
     name, _, number = run_id.rpartition(":")
     return name, number
+
+
+class ToldRuns(NamedTuple):
+    """The runs of a machine, as the window calls them."""
+
+    ids: set[str]
+    listed: list[RunInfo]
+    """Newest first, as many as are listed."""
+
+    unreadable: list[UnreadableRun]
+    in_all: int
 
 
 class _Question:
@@ -210,7 +221,9 @@ class Machines(QObject):
         )
         link = self._links[name] = _Link(connection)
         link.listed = connection.watch_runs(
-            lambda runs, unreadable: self.give(partial(self._take_runs, name, runs, unreadable))
+            lambda runs, unreadable: self.give(
+                partial(self._take_runs, name, told_runs(name, runs, unreadable))
+            )
         )
         self._watch_devices(link)
         self._remember()
@@ -439,27 +452,18 @@ class Machines(QObject):
             link.runs = lost
             self.runs_listed.emit(name, lost, link.unreadable)
 
-    def _take_runs(
-        self, name: str, runs: Sequence[RunInfo], unreadable: Sequence[UnreadableRun]
-    ) -> None:
+    def _take_runs(self, name: str, told: ToldRuns) -> None:
         link = self._links.get(name)
         if link is not None:
-            numbers = [*(each.id for each in runs), *(each.id for each in unreadable)]
-            ids = {f"{name}:{number}" for number in numbers}
             known = link.deleted if len(link.deleted) < MOST_RUNS else set()
-            link.deleted = (known | link.ids) - ids
-            link.ids = ids
-            # A number is what the window counts on, and what comes from there may be anything.
-            numbered = [info for info in runs if info.id.isdecimal()]
-            link.runs = [named(name, info) for info in numbered[:MOST_LISTED]]
-            link.unreadable = [
-                run._replace(id=f"{name}:{run.id}") for run in unreadable[:MOST_DAMAGED]
-            ]
+            link.deleted = (known | link.ids) - told.ids
+            link.ids = told.ids
+            link.runs, link.unreadable = told.listed, told.unreadable
             self.runs_listed.emit(name, link.runs, link.unreadable)
-            if len(numbered) > MOST_LISTED and not link.has_told_most:
+            if told.in_all > MOST_LISTED and not link.has_told_most:
                 link.has_told_most = True
                 self.failed.emit(
-                    f"{name} has {len(numbered):,} runs: the newest {MOST_LISTED:,} are listed "
+                    f"{name} has {told.in_all:,} runs: the newest {MOST_LISTED:,} are listed "
                     f"here. `{call(f'runs --on {name}')}` lists all."
                 )
 
@@ -477,6 +481,22 @@ def now_of(info: RunInfo) -> float:
     """Return the time of day on the machine of a run: its clock may differ from the one here, so
     of another machine it is that of the newest event."""
     return info.status.updated if is_elsewhere(info) else time.time()
+
+
+def told_runs(
+    machine: str, runs: Sequence[RunInfo], unreadable: Sequence[UnreadableRun]
+) -> ToldRuns:
+    """Return what the window takes of the runs of a machine. Any thread may call it: of very many
+    runs it takes longer than the window may stand still."""
+    numbers = [*(each.id for each in runs), *(each.id for each in unreadable)]
+    # A number is what the window counts on, and what comes from there may be anything.
+    numbered = [info for info in runs if info.id.isdecimal()]
+    return ToldRuns(
+        {f"{machine}:{number}" for number in numbers},
+        [named(machine, info) for info in numbered[:MOST_LISTED]],
+        [run._replace(id=f"{machine}:{run.id}") for run in unreadable[:MOST_DAMAGED]],
+        len(numbered),
+    )
 
 
 def named(machine: str, info: RunInfo) -> RunInfo:

@@ -15,7 +15,7 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 from engine.system import machines as machine_list
 from engine.system.machines import RemoteMachine
-from gui.bridge.machines.machines import Machines, is_elsewhere, place_of
+from gui.bridge.machines.machines import Machines, is_elsewhere, place_of, told_runs
 from tests.support.recorded_runs import SPEC
 from tests.support.sentences import sentence
 
@@ -53,7 +53,7 @@ def test_a_run_of_a_machine_that_is_not_connected_is_refused_by_name(machines: M
 def test_only_runs_with_a_number_are_taken(machines: Machines) -> None:
     machines.connect_to("gpus", SLEEPS)
     try:
-        machines._take_runs("gpus", [info("7"), info("../7"), info("a b")], [])
+        machines._take_runs("gpus", told_runs("gpus", [info("7"), info("../7"), info("a b")], []))
         assert [each.id for each in machines.runs()] == ["gpus:7"]
     finally:
         machines.shut_down()
@@ -62,7 +62,9 @@ def test_only_runs_with_a_number_are_taken(machines: Machines) -> None:
 def test_active_runs_are_uncertain_while_the_connection_is_broken(machines: Machines) -> None:
     machines.connect_to("gpus", SLEEPS)
     try:
-        machines._take_runs("gpus", [info("2"), info("1", RunState.FINISHED)], [])
+        machines._take_runs(
+            "gpus", told_runs("gpus", [info("2"), info("1", RunState.FINISHED)], [])
+        )
         connection = machines.connection("gpus")
         machines._take_status("gpus", connection, LinkStatus(LinkState.WAITING, "It is off."))
         running, finished = machines.runs()
@@ -90,7 +92,7 @@ def test_a_question_ends_with_the_window(machines: Machines, qtbot: QtBot) -> No
 
 def test_a_removed_machine_is_not_connected_any_more(machines: Machines, qtbot: QtBot) -> None:
     machines.connect_to("gpus", SLEEPS)
-    machines._take_runs("gpus", [info("7")], [])
+    machines._take_runs("gpus", told_runs("gpus", [info("7")], []))
     with qtbot.waitSignal(machines.listed) as listed:
         machines.remove("gpus")
     assert listed.args == [[]]

@@ -21,7 +21,7 @@ from engine.system import machines as machine_list
 from engine.system.machines import RemoteMachine
 from gui.bridge.machines import machines as machines_module
 from gui.bridge.machines import news_parts, turns
-from gui.bridge.machines.machines import Machines
+from gui.bridge.machines.machines import Machines, told_runs
 from gui.bridge.machines.news_parts import parts_of
 from gui.bridge.machines.turns import Turns
 from tests.support.flooding_machine import RUN, Flood, run_info
@@ -165,7 +165,9 @@ def test_of_a_long_list_the_newest_are_shown_and_none_counts_as_deleted(
     machines, _ = connect("calm")
     qtbot.waitUntil(lambda: bool(machines.runs()), timeout=WAIT_MS)
     with qtbot.waitSignal(machines.failed) as told:
-        machines._take_runs("flood", [run_info(3), run_info(2), run_info(1)], [])
+        machines._take_runs(
+            "flood", told_runs("flood", [run_info(3), run_info(2), run_info(1)], [])
+        )
     assert [each.id for each in machines.runs()] == ["flood:3", "flood:2"]
     assert "flood has 3 runs" in told.args[0]
     assert machines.has_run("flood:1")
