@@ -252,6 +252,7 @@ class ComparisonPlots(PlotPanel):
         plot.set_curve(
             run_id,
             smooth=style and style.smooth,
+            marks_gaps=style and style.marks_gaps,
             best_sign=style and style.best_sign,
             colour_index=self._colours.get(run_id),
             label=self._labels.get(run_id),

@@ -64,7 +64,7 @@ class SeriesStyle(NamedTuple):
     def marks_gaps(self) -> bool:
         """Whether NaN and infinity are marked and counted. In other series they mean that there was
         nothing to measure."""
-        return self.plot not in _MEASURED
+        return self.plot.title not in _MEASURED
 
     @property
     def curve_name(self) -> str:
@@ -100,13 +100,12 @@ ENERGY_PLOT = PlotKind("Energy", 10, "Wh", ".4g", (0.0, None))
 DEVICE_PLOTS = (DEVICE_UTILISATION, DEVICE_MEMORY, DEVICE_TEMPERATURE, DEVICE_POWER)
 """Plots with one curve per device, in the colours of `device_labels`."""
 
-_MEASURED = (
-    *DEVICE_PLOTS,
-    STEP_TIME,
-    STEP_TIME_BY_RANK,
-    WORKER_MEMORY,
-    THROUGHPUT_PLOT,
-    ENERGY_PLOT,
+_MEASURED = frozenset(
+    kind.title
+    for kind in (
+        *(*DEVICE_PLOTS, STEP_TIME, STEP_TIME_BY_RANK),
+        *(WORKER_MEMORY, THROUGHPUT_PLOT, ENERGY_PLOT),
+    )
 )
 
 TRAIN_LOSS = PlotKind("Train loss", 0)

@@ -57,9 +57,9 @@ def test_the_energy_of_a_run_has_a_plot_with_its_unit() -> None:
 def test_what_is_not_finite_is_marked_where_it_is_no_gap_of_a_measurement(
     series: str, *, marks: bool
 ) -> None:
-    style = style_of(series)
-    assert style is not None
-    assert style.marks_gaps is marks
+    for style in (style_of(series), comparison_style(series)):
+        assert style is not None
+        assert style.marks_gaps is marks
 
 
 def test_a_name_without_a_figure_is_not_drawn() -> None:
