@@ -19,7 +19,7 @@ from engine.sweeps.report import SweepReader
 from engine.system import paths
 from tests.support.runs import events
 from tests.support.sentences import sentence
-from tools.screenshots import fake_machine, pictures
+from tools.screenshots import fake_machine, pictures, step_states
 from tools.screenshots.png_palette import with_palette
 from tools.screenshots.recorded_sweep import load_sweep, replay_sweep
 from tools.screenshots.recording import FOLDER, SUFFIX, load, record, save
@@ -155,9 +155,10 @@ def test_a_recording_comes_back_from_its_file_and_knows_no_place(tmp_path: Path)
 def test_the_recordings_are_small_and_tell_nothing_of_their_machine() -> None:
     files = sorted(FOLDER.glob(f"*{SUFFIX}"))
     assert sum(file.stat().st_size for file in files) < MOST_BYTES
-    for file in files:
-        name = file.name.removesuffix(SUFFIX)
-        printed = repr(load_sweep(name) if name == "sweep" else load(name))
+    printed_replay = repr(step_states.measured())
+    names = [file.name.removesuffix(SUFFIX) for file in files]
+    loaded = [repr(load_sweep(name) if name == "sweep" else load(name)) for name in names]
+    for printed in (*loaded, printed_replay):
         assert "/root" not in printed
         assert "/home" not in printed
         assert "/tmp" not in printed

@@ -20,15 +20,19 @@ from tools.screenshots import fake_machine
 from tools.screenshots.recording import FOLDER
 from tools.screenshots.scene import Scene, replay_older
 
-_MEASURED = FOLDER / "step.msgpack.xz"
+_MEASURED = FOLDER / "step.replay.xz"
+
+
+def measured() -> Replay:
+    """Return what was measured."""
+    return msgspec.msgpack.decode(lzma.decompress(_MEASURED.read_bytes()), type=Replay)
 
 
 def step() -> Scene:
     """A step with its answer, its samples and its layers."""
 
     def show(app: AppController, request: AskReplay) -> None:
-        measured = msgspec.msgpack.decode(lzma.decompress(_MEASURED.read_bytes()), type=Replay)
-        app.planning.found.emit(request, measured)
+        app.planning.found.emit(request, measured())
         app.planning.ended.emit(request)
 
     return _scene(show)

@@ -164,7 +164,7 @@ def test_it_may_be_killed(
 
 
 def test_what_is_no_request_is_refused(start: Callable[[bytes], subprocess.Popen[bytes]]) -> None:
-    process = start(b"noise")
+    process = start(b"noise\n")
     answer = _next(process)
     assert isinstance(answer, Refusal)
     assert "no request" in answer.text

@@ -63,6 +63,7 @@ def trainer(
         recipe=SimpleNamespace(learning_rate=0.1, file="small", owns=lambda file: True),
         settings_for=lambda function: {},
         emit=said.append,
+        folder=None,  # nothing is written without a request
     )
     strategy: Any = catalog.strategy(spec.strategy)
     return TorchTrainer(session, strategy)

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from engine.interface.run_news import (
+
+from engine.interface.news.run_news import (
     LONGEST_LINE,
     MOST_EVENTS,
     MOST_LINES,
@@ -16,7 +17,6 @@ from engine.interface.run_news import (
     StoryPart,
     unpack_news,
 )
-
 from engine.interface.value_encoding import encode
 from engine.interface.values import MOST_SERIES, NoAnswer, TooMuch
 from engine.messages.events import Notice
