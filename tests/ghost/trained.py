@@ -93,6 +93,7 @@ class Session:
         plans = strategy.pool(spec.slots)
         self.rank, self.world_size, self.spec = trial.rank, len(plans), spec
         self.asked_accumulation = spec.accumulation
+        self.folder = Path("unused")
         self.plan = plans[trial.rank]
         self.devices, self.machine_devices = self.plan.devices, spec.devices
         self.recipe = read_recipe(Path(spec.recipe))
