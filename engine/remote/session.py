@@ -509,7 +509,7 @@ class Session:
                 pending.on_end()
             case Yielded() if pending := self._pending.get(message.number):
                 if not pending.is_owed:
-                    raise Garbled("it sends what nobody has asked for")
+                    raise Garbled("it sends answers to no request")
                 pending.is_owed = False
                 pending.yielded.put(message.value)
             case Told() if len(body) > LARGEST_TOLD:

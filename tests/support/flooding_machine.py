@@ -61,7 +61,7 @@ FLOODS = {
     "sweeps": "2,000 sweeps",
     "devices": "devices, without a pause",
     "progress": "progress of one call",
-    "unasked": "answers that nobody has asked for",
+    "unasked": "answers to no request",
     "zeros": "messages of 31 MiB that are a few kB on the way",
 }
 """What each of them sends again and again, in words."""

@@ -115,8 +115,8 @@ def replay(
             spec, seconds=math.inf, is_cancelled=is_cancelled, progress=progress, start=start
         )
         progress(wanted)
-        replayed, versions = _replayed(done, origin.step, wanted)
-        folder = client.runs()[0].folder
+        folder = _folder_of(done)
+        replayed, versions_now = _replayed(folder, origin.step, wanted)
         context = StepContext(_at(losses, wanted - 1), _at(rates, wanted), _at(rates, wanted - 1))
         inspection = read_inspection(folder, context)
         differs, difference = _compare(recorded, replayed, origin.step, wanted)
@@ -132,7 +132,7 @@ def replay(
         checkpoint=origin.checkpoint.name if origin.checkpoint else "",
         equal=int((~differs).sum()),
         difference=difference,
-        reasons=_reasons(difference, origin, spec, _versions(events, origin.attempt), versions),
+        reasons=_reasons(difference, origin, spec, _versions(events, origin.attempt), versions_now),
         around=_around(losses, norms, origin.step, differs),
         kept=kept,
         inspection=_with_doubt(inspection) if differs[-1] else inspection,
@@ -226,15 +226,20 @@ def _claimed(info: RunInfo) -> AbstractContextManager[None]:
     return nullcontext() if is_held else claimed_devices(info.spec.devices)
 
 
-def _replayed(
-    run: ShortRun, begin: int, step: int
-) -> tuple[dict[str, StoredPoints], dict[str, str]]:
-    """Return what the replay has recorded, and the versions of its packages."""
+def _folder_of(run: ShortRun) -> Path:
+    """Return the folder of the replay. Raises CannotReplay if it did not do its steps."""
     if run.problem:
         where = f" ({run.where})" if run.where else ""
         raise CannotReplay(f"The replay has failed{where}: {run.problem}")
     [info] = client.runs()
-    with RunReader(info.folder) as reader:
+    return info.folder
+
+
+def _replayed(
+    folder: Path, begin: int, step: int
+) -> tuple[dict[str, StoredPoints], dict[str, str]]:
+    """Return what the replay has recorded, and the versions of its packages."""
+    with RunReader(folder) as reader:
         events = _events(reader)
         return _values(reader, begin, step), _versions(events, attempts_of(events)[-1].attempt)
 

@@ -48,7 +48,7 @@ class Turns(QObject):
             self._is_over.wait(min(LONGEST_REST, REST * (time.monotonic() - begun)))
 
     def end(self) -> None:
-        """Take nothing more; whoever waits goes on."""
+        """Take nothing more. A thread that waits goes on."""
         self._is_over.set()
 
     def _take(self, given: tuple[Callable[[], None], threading.Event]) -> None:
