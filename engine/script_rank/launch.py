@@ -20,6 +20,7 @@ from engine.scripts.secrets import ARGUMENT, with_secrets
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec
 from engine.system.paths import stacks_file
+from engine.telemetry.gpu_makers import gpu_variables
 from engine.worker import environment as names
 
 IN_SCRIPT = PROJECT / "resources" / "in_script"
@@ -136,7 +137,7 @@ def _devices(spec: RunSpec, strategy: ScriptStrategy, rank: int) -> dict[str, st
     gpus = [device for device in spec.slots if not is_logical_cpu(device)]
     if strategy.mode == "tf_config":
         gpus = gpus[rank : rank + 1]
-    visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+    visible = gpu_variables(gpus)
     return visible | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if gpus else visible
 
 

@@ -26,6 +26,7 @@ from engine.spec.recipe_file import LARGEST_RECIPE, RecipeInfo, read_script
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem
+from engine.telemetry.gpu_makers import GPU_VARIABLES
 
 DECIDED_BY_SCRIPT = frozenset(
     {
@@ -41,7 +42,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_THE_STRATEGY = frozenset(
     {
         *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
-        *("TF_CONFIG", "CUDA_VISIBLE_DEVICES"),
+        *("TF_CONFIG", *GPU_VARIABLES),
     }
 )
 _DISTRIBUTES = re.compile(

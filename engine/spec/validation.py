@@ -22,6 +22,7 @@ from engine.spec.metric_direction import split_direction, split_series
 from engine.spec.recipe_file import no_recipe
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.system.program import call
+from engine.telemetry.gpu_makers import gpu_maker
 
 if TYPE_CHECKING:
     from engine.spec.recipe_file import RecipeInfo
@@ -182,6 +183,10 @@ def _device_problems(
         )
     if len({is_logical_cpu(device) for device in devices}) > 1:
         found.append("CPU and GPU devices cannot train together: choose one kind.")
+    makers = {gpu_maker(device): 0 for device in devices if not is_logical_cpu(device)}
+    if len(makers) > 1:
+        kinds = " and ".join(makers)
+        found.append(f"GPUs of {kinds} cannot train together: choose those of one maker.")
     return found
 
 

@@ -40,6 +40,7 @@ from engine.supervisor.inbox import (
     WorkerLaunched,
 )
 from engine.system import paths
+from engine.telemetry.gpu_makers import gpu_variables
 from engine.templates import client as templates
 from engine.templates import differences
 from engine.templates.forked_process import ForkedProcess
@@ -278,8 +279,8 @@ def _environment(plan: RunPlan, rank: int) -> dict[str, str]:
         | kind.environment
         | _rank_variables(plan, rank)
         | rank_links()
+        | gpu_variables(gpus)
         | {
-            "CUDA_VISIBLE_DEVICES": ",".join(gpus),
             "OMP_NUM_THREADS": inherited.get("OMP_NUM_THREADS", str(threads)),
             "KERAS_TORCH_DEVICE": "cuda" if gpus else "cpu",
         }

@@ -1,4 +1,5 @@
-"""Which of the machine's GPUs this process was given: by CUDA_VISIBLE_DEVICES, or by SLURM.
+"""Which of the machine's GPUs this process was given: by a variable such as CUDA_VISIBLE_DEVICES,
+or by SLURM.
 
 A GPU that a control group withholds is not in the list: the driver does not list it at all.
 """
@@ -11,9 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from engine.telemetry.gpu_makers import gpu_maker
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+_VISIBLE_TO_AMD = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", VISIBLE)
+"""What ROCm reads where all cards are AMD's; the first that is set counts."""
+
 _SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 """The numbers of the GPUs of a job on this machine: they matter if its shell lost VISIBLE."""
 
@@ -61,10 +66,10 @@ def given_gpus(snapshot: Snapshot, environment: Mapping[str, str] | None = None)
     """Return what of `snapshot` the `environment` gives; None: that of this process."""
     environment = os.environ if environment is None else environment
     usable = snapshot.selectable_gpus()
-    if VISIBLE in environment:
-        named = list(_named_by_cuda(environment[VISIBLE], snapshot))
-        limit = f"{VISIBLE}={environment[VISIBLE]}"
-        ambiguous = _by_unsure_number(environment, snapshot)
+    if variable := _limiting_variable(usable, environment):
+        named = list(_named_by_cuda(environment[variable], snapshot))
+        limit = f"{variable}={environment[variable]}"
+        ambiguous = variable == VISIBLE and _by_unsure_number(environment, snapshot)
     elif found := next(
         ((name, text) for name in _SLURM if (text := environment.get(name, "").strip())), None
     ):
@@ -78,6 +83,13 @@ def given_gpus(snapshot: Snapshot, environment: Mapping[str, str] | None = None)
         return GivenGpus(usable)
     uuids = tuple(uuid for uuid in dict.fromkeys(named) if uuid in usable)
     return GivenGpus(uuids, limit, frozenset(usable).difference(uuids), ambiguous)
+
+
+def _limiting_variable(gpus: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return the variable that says which of `gpus` a process sees; empty: none is set."""
+    is_amd = bool(gpus) and all(gpu_maker(gpu) == "AMD" for gpu in gpus)
+    names = _VISIBLE_TO_AMD if is_amd else (VISIBLE,)
+    return next((name for name in names if name in environment), "")
 
 
 def _named_by_cuda(text: str, snapshot: Snapshot) -> Iterator[str]:

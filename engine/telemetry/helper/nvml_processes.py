@@ -26,7 +26,7 @@ def processes(driver: Any, handle: Any) -> tuple[GpuProcess, ...]:
     for pid, drawing in _graphics(driver, handle).items():
         # A process that computes and draws is in both lists with the same size.
         memory[pid] = max((m for m in (memory.get(pid), drawing) if m is not None), default=None)
-    return tuple(_describe(pid, used) for pid, used in sorted(memory.items()))
+    return tuple(describe_process(pid, used) for pid, used in sorted(memory.items()))
 
 
 def _driver_version(driver: Any) -> tuple[int, ...]:
@@ -59,7 +59,8 @@ def _by_pid(newest: _List, older: _List, handle: Any) -> dict[int, int | None]:
     return memory
 
 
-def _describe(pid: int, memory: int | None) -> GpuProcess:
+def describe_process(pid: int, memory: int | None) -> GpuProcess:
+    """Return a process with its name, user and start, as far as this user may know them."""
     try:
         process = psutil.Process(pid)
         with process.oneshot():

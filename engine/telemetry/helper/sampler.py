@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+from engine.telemetry.gpu_makers import gpu_maker
 from engine.telemetry.helper.cpu import Cpu
+from engine.telemetry.helper.drm_cards import DrmCards
 from engine.telemetry.helper.nvml import Nvml
 from engine.telemetry.snapshot import KnownGpu, Snapshot
 
@@ -15,15 +17,20 @@ class Sampler:
 
     def __init__(self, known: Iterable[KnownGpu] = ()) -> None:
         self._cpu = Cpu()
-        self._nvml = Nvml(known=known)
+        known = tuple(known)
+        self._nvml = Nvml(known=[gpu for gpu in known if gpu_maker(gpu.uuid) == "NVIDIA"])
+        self._cards = DrmCards([gpu for gpu in known if gpu_maker(gpu.uuid) != "NVIDIA"])
 
     def sample(self, detail: str = "") -> Snapshot:
         """Return all devices, with traffic (PCIe, NVLink) only for the GPU with UUID `detail`."""
         cpu = self._cpu.sample()
         gpus = self._nvml.sample(detail)
+        numbers = [gpu.index for gpu in gpus.devices if gpu.index is not None]
+        cards = self._cards.sample(first_index=max(numbers, default=-1) + 1)
+        is_without_nvidia = cards and not gpus.devices
         return Snapshot(
             time=time.time(),
-            devices=(*gpus.devices, cpu),
-            gpu_note=gpus.note,
+            devices=(*gpus.devices, *cards, cpu),
+            gpu_note="" if is_without_nvidia else gpus.note,
             links=gpus.links,
         )

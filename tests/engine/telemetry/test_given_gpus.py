@@ -12,6 +12,7 @@ from tests.support.runs import spec
 from tests.support.sentences import sentence
 
 A, B, C = "GPU-aa11", "GPU-aa22", "GPU-cc33"
+AMD = "GPU-8d2c0a4b5c6d7e8f"
 
 
 def machine(*names: str, slices: tuple[str, ...] = (), lost: str = "") -> Snapshot:
@@ -127,3 +128,25 @@ def test_a_run_on_a_card_that_was_not_given_is_refused_by_its_name() -> None:
     assert of(A) == [sentence("was-not-given-to-traindeck-limits", gpu=A, given=B)]
     [unknown] = of("GPU-dd44")
     assert sentence("is-not-on-this-machine-any") in unknown
+
+
+@pytest.mark.parametrize(
+    ("environment", "uuids"),
+    [
+        ({}, ("GPU-amd0", AMD)),
+        (
+            {"ROCR_VISIBLE_DEVICES": "GPU-8d2c", "CUDA_VISIBLE_DEVICES": "0"},
+            (AMD,),
+        ),
+        ({"HIP_VISIBLE_DEVICES": "1"}, (AMD,)),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, ("GPU-amd0",)),
+    ],
+)
+def test_amd_cards_are_given_by_the_variables_of_rocm(
+    environment: dict[str, str], uuids: tuple[str, ...]
+) -> None:
+    cards = [
+        DeviceSnapshot(id=id, kind="gpu", label=str(index), name="AMD", index=index)
+        for index, id in enumerate(("GPU-amd0", AMD))
+    ]
+    assert given_gpus(Snapshot(time=0.0, devices=tuple(cards)), environment).uuids == uuids
