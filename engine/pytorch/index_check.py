@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from engine.pytorch.devices import gpu_module, is_gpu
 from engine.training.errors import TrainingFailed
 
 
@@ -64,7 +65,7 @@ def _check_rows(indices: Tensor, weight: Tensor, *_: Any, **__: Any) -> None:
 
 def _first_outside(indices: Tensor, count: int, ignored: int | None = None) -> int | None:
     """Return the first of `indices` that is neither `ignored` nor below `count`; None: no one."""
-    if indices.is_cuda and torch.cuda.is_current_stream_capturing():
+    if is_gpu(indices.device) and gpu_module(indices.device).is_current_stream_capturing():
         return None
     try:
         is_outside = (indices < 0) | (indices >= count)

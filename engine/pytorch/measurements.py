@@ -12,6 +12,7 @@ import torch
 from torch import distributed, nn
 from torch.distributed.tensor import DTensor
 
+from engine.pytorch.devices import gpu_module, is_gpu
 from engine.pytorch.parallel import Rank
 from engine.pytorch.samples.batch_sharder import LocalBatch, Sharder
 from engine.pytorch.samples.nested import leaves_of
@@ -67,14 +68,14 @@ def _reduce_seconds(tensor: torch.Tensor, repeats: int, device: torch.device) ->
 def copies(rank: Rank, told: Measurements) -> None:
     """Measure copies from the host's memory to each GPU of this rank, and, on rank 0, between all
     GPUs of the run; a CPU has none."""
-    if rank.device.type != "cuda":
+    if not is_gpu(rank.device):
         return
     pageable = torch.empty(COPY_BYTES, dtype=torch.uint8)
     for name, source in (("pageable", pageable), ("pinned", pageable.pin_memory())):
         target = torch.empty(COPY_BYTES, dtype=torch.uint8, device=rank.device)
         told.tell_of_rank(f"to_gpu/{name}/seconds", _copy_seconds(source, target))
     if rank.number == 0:
-        _between_gpus(told)
+        _between_gpus(rank.device, told)
     rank.group.agree((0, 0))  # the others wait for rank 0
 
 
@@ -84,16 +85,17 @@ def layout(module: nn.Module, told: Measurements) -> None:
     told.tell("model/channels_first", sum(w.shape[1] > 1 and w.stride(1) != 1 for w in weights))
 
 
-def _between_gpus(told: Measurements) -> None:
-    gpus = range(torch.cuda.device_count())
-    for first in gpus:
-        source = torch.empty(COPY_BYTES, dtype=torch.uint8, device=f"cuda:{first}")
-        for second in gpus:
+def _between_gpus(device: torch.device, told: Measurements) -> None:
+    module = gpu_module(device)
+    gpus = [torch.device(device.type, number) for number in range(module.device_count())]
+    for first, source_gpu in enumerate(gpus):
+        source = torch.empty(COPY_BYTES, dtype=torch.uint8, device=source_gpu)
+        for second, target_gpu in enumerate(gpus):
             if first == second:
                 continue
-            target = torch.empty(COPY_BYTES, dtype=torch.uint8, device=f"cuda:{second}")
+            target = torch.empty(COPY_BYTES, dtype=torch.uint8, device=target_gpu)
             told.tell(f"between_gpus/{first}/{second}/seconds", _copy_seconds(source, target))
-            direct = torch.cuda.can_device_access_peer(first, second)
+            direct = module.can_device_access_peer(first, second)
             told.tell(f"between_gpus/{first}/{second}/direct", float(direct))
 
 
@@ -111,8 +113,8 @@ def _copy_seconds(source: torch.Tensor, target: torch.Tensor) -> float:
 
 
 def _wait_for(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    if is_gpu(device):
+        gpu_module(device).synchronize(device)
 
 
 def loading(make_sharder: MakeSharder, rank: Rank, told: Measurements, seconds: float) -> None:

@@ -14,6 +14,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 from engine.processes.process import resident_bytes, resident_metric, trim_heap
+from engine.pytorch.devices import gpu_module, is_gpu
 from engine.system.units import byte_size, gib
 from engine.training.errors import OutOfMemory, allocation, full_device, memory_advice
 
@@ -47,10 +48,11 @@ class DeviceMemory(NamedTuple):
 
 def device_memory(device: torch.device) -> DeviceMemory | None:
     """Return the present memory of a GPU; None for a CPU."""
-    if device.type != "cuda":
+    if not is_gpu(device):
         return None
-    free, total = torch.cuda.mem_get_info(device)
-    return DeviceMemory(total, free, torch.cuda.memory_reserved(device))
+    gpu = gpu_module(device)
+    free, total = gpu.mem_get_info(device)
+    return DeviceMemory(total, free, gpu.memory_reserved(device))
 
 
 @contextmanager
@@ -121,9 +123,9 @@ def _note_failed_kernel(error: BaseException, devices: Iterable[torch.device]) -
     The next call hears of that failure, and cuDNN for one only says that it failed itself.
     """
     for device in devices:
-        if device.type == "cuda":
+        if is_gpu(device):
             try:
-                torch.cuda.synchronize(device)
+                gpu_module(device).synchronize(device)
             except RuntimeError as failure:
                 error.add_note(str(failure))
 
@@ -144,8 +146,9 @@ def leave_driver_room(devices: Sequence[torch.device]) -> None:
     for device in devices:
         if memory := device_memory(device):
             most = (memory.reserved + memory.free - DRIVER_ROOM) / memory.total
-            before = torch.cuda.get_per_process_memory_fraction(device)
-            torch.cuda.set_per_process_memory_fraction(max(0.0, min(before, most)), device)
+            gpu = gpu_module(device)
+            before = gpu.get_per_process_memory_fraction(device)
+            gpu.set_per_process_memory_fraction(max(0.0, min(before, most)), device)
 
 
 def _full_device(text: str, devices: Sequence[torch.device]) -> int:
@@ -187,12 +190,12 @@ def metrics(devices: Sequence[torch.device]) -> dict[str, float]:
 
     Without a GPU, return the resident memory of this process.
     """
-    gpus = [device for device in devices if device.type == "cuda"]
+    gpus = [device for device in devices if is_gpu(device)]
     if not gpus:
         return resident_metric()
     return {
-        "memory_allocated": float(sum(map(torch.cuda.memory_allocated, gpus))),
-        "memory_reserved": float(sum(map(torch.cuda.memory_reserved, gpus))),
+        "memory_allocated": float(sum(gpu_module(gpu).memory_allocated(gpu) for gpu in gpus)),
+        "memory_reserved": float(sum(gpu_module(gpu).memory_reserved(gpu) for gpu in gpus)),
     }
 
 
@@ -200,12 +203,13 @@ def empty_cache(devices: Sequence[torch.device], names: Sequence[str]) -> dict[s
     """Free unused memory; return the freed bytes by the device's name in the spec."""
     gc.collect()
     freed = dict.fromkeys(names, 0)
-    gpus = [(d, name) for d, name in zip(devices, names, strict=True) if d.type == "cuda"]
-    before = {name: torch.cuda.memory_reserved(device) for device, name in gpus}
+    gpus = [(d, name) for d, name in zip(devices, names, strict=True) if is_gpu(d)]
     if gpus:
-        torch.cuda.empty_cache()
+        module = gpu_module(gpus[0][0])
+        before = {name: module.memory_reserved(device) for device, name in gpus}
+        module.empty_cache()
         for device, name in gpus:
-            freed[name] = max(0, before[name] - torch.cuda.memory_reserved(device))
+            freed[name] = max(0, before[name] - module.memory_reserved(device))
     else:
         # All logical CPU devices share one process: its memory is counted once.
         resident = resident_bytes()

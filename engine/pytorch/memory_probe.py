@@ -12,6 +12,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from engine.processes import own_memory
+from engine.pytorch.devices import gpu_module, is_gpu
 from engine.pytorch.memory import own_part
 from engine.training.memory_record import (
     CPU,
@@ -28,7 +29,7 @@ class MemoryProbe:
     def __init__(self, devices: Sequence[torch.device], names: Sequence[str]) -> None:
         """`devices` are those of this process, and `names` their names in the spec."""
         self._names = {
-            device: name if device.type == "cuda" else CPU
+            device: name if is_gpu(device) else CPU
             for device, name in zip(devices, names, strict=True)
         }
         self._record = RankRecord(devices={name: DeviceRecord() for name in self._names.values()})
@@ -61,33 +62,35 @@ class MemoryProbe:
     def record(self) -> RankRecord:
         """Return what was measured so far."""
         for device, name in self._names.items():
-            if device.type == "cuda":
-                record = self._record.devices[name]
-                free, size = torch.cuda.mem_get_info(device)
+            if is_gpu(device):
+                record, gpu = self._record.devices[name], gpu_module(device)
+                free, size = gpu.mem_get_info(device)
                 record.used = size - free
-                record.reserved = torch.cuda.memory_reserved(device)
-                record.peak = torch.cuda.max_memory_reserved(device)
+                record.reserved = gpu.memory_reserved(device)
+                record.peak = gpu.max_memory_reserved(device)
         return self._record
 
     def _begin(self) -> None:
         for device, name in self._names.items():
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
-                torch.cuda.reset_peak_memory_stats(device)
+            if is_gpu(device):
+                gpu_module(device).synchronize(device)
+                gpu_module(device).reset_peak_memory_stats(device)
             else:
                 self._record.devices[name].peak = own_memory.peak_bytes()
         own_memory.forget_peak()
 
     def _synchronize(self) -> None:
         for device in self._names:
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
+            if is_gpu(device):
+                gpu_module(device).synchronize(device)
 
     def _end(self) -> None:
         for device, name in self._names.items():
-            is_gpu = device.type == "cuda"
-            peak = torch.cuda.max_memory_allocated(device) if is_gpu else own_memory.peak_bytes()
-            self._record.devices[name].step_peak = peak
+            self._record.devices[name].step_peak = (
+                gpu_module(device).max_memory_allocated(device)
+                if is_gpu(device)
+                else own_memory.peak_bytes()
+            )
 
     def _note_allocations(self, profiler: profile) -> None:
         """Add to the records what was allocated and released, with a number for each block."""

@@ -71,7 +71,7 @@ class ProcessGroup:
 
     def __init__(self, rank: int, world_size: int, device: torch.device, backend: str) -> None:
         if backend == "auto":
-            backend = "nccl" if device.type == "cuda" else "gloo"
+            backend = distributed.get_default_backend_for_device(device)
         rendezvous = os.environ.get(environment.RENDEZVOUS)
         store: Any = None  # with None, PyTorch reads MASTER_ADDR and MASTER_PORT of a launcher
         if addresses := os.environ.get(environment.ADDRESSES):

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from engine.pytorch.devices import gpu_module, is_gpu
+
 _foreach_copy = torch._foreach_copy_  # one call for all tensors of a device
 
 
@@ -18,7 +20,7 @@ class Snapshot:
         """Take it of `tensors` and of the generators of `devices`."""
         self._tensors = [tensor.detach() for tensor in tensors]
         self._kept = [torch.empty_like(tensor) for tensor in self._tensors]
-        self._gpus = [device for device in devices if device.type == "cuda"]
+        self._gpus = [device for device in devices if is_gpu(device)]
         self.take()
 
     @torch.no_grad()
@@ -29,7 +31,7 @@ class Snapshot:
         self._python = random.getstate()
         self._numpy = np.random.get_state()
         self._torch = torch.get_rng_state()
-        self._cuda = [torch.cuda.get_rng_state(gpu) for gpu in self._gpus]
+        self._cuda = [gpu_module(gpu).get_rng_state(gpu) for gpu in self._gpus]
 
     @torch.no_grad()
     def bring_back(self) -> None:
@@ -40,4 +42,4 @@ class Snapshot:
         np.random.set_state(self._numpy)
         torch.set_rng_state(self._torch)
         for gpu, state in zip(self._gpus, self._cuda, strict=True):
-            torch.cuda.set_rng_state(state, gpu)
+            gpu_module(gpu).set_rng_state(state, gpu)

@@ -40,6 +40,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_leaves
 
 from engine.pytorch.checkpoint_writer import CheckpointWriter
+from engine.pytorch.devices import gpu_module, is_gpu
 from engine.training.errors import CannotBeSaved, CheckpointMisfit
 
 TENSORS = "tensors"
@@ -395,7 +396,7 @@ def random_state(devices: Sequence[torch.device]) -> State:
     name, keys, position, has_gauss, cached = numpy_state
     return {
         "torch": torch.get_rng_state(),
-        "cuda": [torch.cuda.get_rng_state(device) for device in _gpus(devices)],
+        "cuda": [gpu_module(device).get_rng_state(device) for device in _gpus(devices)],
         "python": [version, list(python_state), gauss],
         "numpy": [name, torch.from_numpy(keys.astype(np.int64)), position, has_gauss, cached],
     }
@@ -405,7 +406,7 @@ def set_random_state(state: State, devices: Sequence[torch.device]) -> None:
     torch.set_rng_state(state["torch"])
     # Additional GPUs, which have no state in the checkpoint, keep their new state.
     for device, gpu_state in zip(_gpus(devices), state["cuda"], strict=False):
-        torch.cuda.set_rng_state(gpu_state, device)
+        gpu_module(device).set_rng_state(gpu_state, device)
     version, python_state, gauss = state["python"]
     random.setstate((version, tuple(python_state), gauss))
     name, keys, position, has_gauss, cached = state["numpy"]
@@ -413,4 +414,4 @@ def set_random_state(state: State, devices: Sequence[torch.device]) -> None:
 
 
 def _gpus(devices: Sequence[torch.device]) -> list[torch.device]:
-    return [device for device in devices if device.type == "cuda"]
+    return [device for device in devices if is_gpu(device)]

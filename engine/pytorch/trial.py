@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch._dynamo.eval_frame import OptimizedModule
 
+from engine.pytorch.devices import is_gpu
 from engine.pytorch.index_check import IndexCheck
 from engine.pytorch.parallel import Objective, Parallel, Rank
 from engine.pytorch.precision import MIXED
@@ -154,7 +155,7 @@ class Trial:
         """
         modules = self._parallel.module.modules()
         is_compiled = self._rank.spec.compile or any(map(_is_compiled, modules))
-        is_needed = self._rank.device.type == "cuda" and not is_compiled
+        is_needed = is_gpu(self._rank.device) and not is_compiled
         return IndexCheck() if is_needed else nullcontext()
 
     def inputs(self, local: LocalBatch) -> None:

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.parallel import parallel_apply, replicate, scatter
 from torch.utils._pytree import tree_leaves
 
+from engine.pytorch.devices import is_gpu
 from engine.pytorch.parallel import Rank, RecipeFunction, WholeModel
 from engine.pytorch.precision import MIXED
 from engine.pytorch.recipe.torch_recipe import Values
@@ -26,7 +27,7 @@ class DataParallelModel(WholeModel):
     ) -> None:
         """`module` is on the first device. `weight` is the recipe's, or None."""
         super().__init__(module, rank)
-        self._ids = [device.index for device in rank.devices if device.type == "cuda"]
+        self._ids = [device.index for device in rank.devices if is_gpu(device)]
         dtype = MIXED.get(rank.spec.precision)
         self._call = InPrecision(self._recipe_call, dtype)
         self._data_parallel = nn.DataParallel(InPrecision(module, dtype), self._ids or None)

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from engine.pytorch.devices import is_gpu
 from engine.pytorch.parallel import ONLY, Objective, Rank, RecipeFunction, WholeModel
 from engine.pytorch.parallelism import gradient_exchange
 from engine.pytorch.recipe.torch_recipe import Turn, Values
@@ -137,7 +138,7 @@ class DDPModel(WholeModel):
     def _ddp(self, trained: Sequence[nn.Parameter]) -> DistributedDataParallel:
         """Return a DDP that exchanges the gradients of the parameters in `trained`."""
         if not self._has_step:
-            device_ids = [self.device] if self.device.type == "cuda" else None
+            device_ids = [self.device] if is_gpu(self.device) else None
             return DistributedDataParallel(
                 self.module,
                 device_ids=device_ids,

@@ -9,6 +9,7 @@ import msgspec
 import torch
 from torch import nn
 
+from engine.pytorch.devices import is_gpu
 from engine.pytorch.parallel import Rank
 from engine.pytorch.precision import Precision
 from engine.training.errors import TrainingFailed
@@ -87,13 +88,17 @@ def stage_signatures(
     evaluation mode. Raises TrainingFailed when the outputs of a stage are not tensors.
     """
     signatures: list[StageSignature] = []
-    gpus = [rank.device] if rank.device.type == "cuda" else []
+    gpus = [rank.device] if is_gpu(rank.device) else []
     for number in range(rank.world_size - 1):
         text = ""
         if rank.number == number:
             input_signature = signatures[-1] if signatures else None
             stage.eval()  # zeros must not change the running statistics
-            with torch.random.fork_rng(gpus), torch.enable_grad(), precision.autocast():
+            with (
+                torch.random.fork_rng(gpus, device_type=rank.device.type),
+                torch.enable_grad(),
+                precision.autocast(),
+            ):
                 inputs = input_signature.zeros(rank.device) if input_signature else example
                 text = msgspec.json.encode(_signature(stage(inputs), number)).decode()
         signatures.append(msgspec.json.decode(rank.group.broadcast_text(text), type=StageSignature))

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.utils.data import TensorDataset
 
+from engine.pytorch.devices import gpu_module, is_gpu
 from engine.pytorch.samples.loader import Fetching, MapSamples
 from engine.pytorch.samples.names import Names
 from engine.pytorch.samples.nested import Batch, leaves_of, map_parts, take_rows, to_device
@@ -71,8 +72,8 @@ class Columns:
 
         Call it when the model and all that its steps need have their memory already.
         """
-        if self.bytes and device.type == "cuda":
-            free, _ = torch.cuda.mem_get_info(device)
+        if self.bytes and is_gpu(device):
+            free, _ = gpu_module(device).mem_get_info(device)
             if self.bytes < GPU_MEMORY_FRACTION * free:
                 self.move(device)
 
@@ -144,7 +145,7 @@ def as_samples(
         samples = _columns(dataset)
     elif hasattr(dataset, "__getitem__") and (hasattr(dataset, "__len__") or count is not None):
         samples = MapSamples(
-            dataset, seed, loader_workers, pin_memory=device.type == "cuda", fetching=fetching
+            dataset, seed, loader_workers, pin_memory=is_gpu(device), fetching=fetching
         )
     else:
         raise ValueError(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from engine.pytorch.devices import is_gpu
 from engine.training.errors import TrainingFailed
 
 Batch = Any
@@ -28,7 +29,7 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
     itself.
     """
     if isinstance(batch, torch.Tensor):
-        if device.type == "cuda" and batch.is_cpu and _can_be_pinned(batch):
+        if is_gpu(device) and batch.is_cpu and _can_be_pinned(batch):
             batch = batch.pin_memory()  # a tensor that is pinned already stays what it is
         return batch.to(device, non_blocking=True)
     if callable(getattr(batch, "to", None)):
