@@ -47,7 +47,9 @@ class MemoryProbe:
     ) -> Iterator[None]:
         """Record the step in this context; afterwards, the gradients are still there."""
         self._begin()
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        # Before 2.13, PyTorch warns of what it forgets unless events are kept.
+        activities = [ProfilerActivity.CPU]
+        with profile(activities=activities, profile_memory=True, acc_events=True) as profiler:
             yield
             self._synchronize()
         self._end()
