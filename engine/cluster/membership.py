@@ -326,17 +326,3 @@ class _Told(io.TextIOBase):
         if text.strip():
             _log.info("Ray: %s", text.rstrip())
         return len(text)
-
-
-def other_members() -> tuple[list[Member], str]:
-    """Return the other machines of the cluster, and why they are not known, in a sentence.
-
-    Both are empty for a machine in no cluster, which costs nothing. Raises nothing else than
-    KeyboardInterrupt; it takes as long as `members`.
-    """
-    try:
-        if cluster() is None:
-            return [], ""
-        return [each for each in members() if not each.is_here], ""
-    except ClusterError as error:
-        return [], str(error)

@@ -542,10 +542,6 @@ class Engine(Protocol):
         Raises Unfit, OSError.
         """
 
-    @offered(LONGEST_SECONDS)
-    def list_folder(self, number: int) -> list[OfferedFile]:
-        """Return the files that lie in a temporary folder now. Raises Unfit, OSError."""
-
     @offered()
     def discard_folder(self, number: int) -> None:
         """Delete a temporary folder, if it is there."""

@@ -482,9 +482,6 @@ class LocalEngine(Engine):
     def read_piece(self, number: int, file: str, offset: int) -> bytes:
         return self._folders.piece(number, file, offset)
 
-    def list_folder(self, number: int) -> list[OfferedFile]:
-        return offered_files(self._folders.folder(number), lambda size: None)
-
     def discard_folder(self, number: int) -> None:
         self._folders.discard(number)
 

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from itertools import count
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from engine.files.atomic_file import sync_tree
 from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
@@ -125,11 +125,8 @@ def is_plain_here(name: str) -> bool:
 
 
 def _stays_inside(name: str) -> bool:
-    if len(name) > LONGEST_NAME:
-        return False
-    parts = PurePosixPath(name).parts
-    is_whole = "/".join(parts) == name and bool(parts)
-    return is_whole and all(part not in ("/", "..", ".") for part in parts)
+    parts = name.split("/")
+    return len(name) <= LONGEST_NAME and all(part not in ("", ".", "..") for part in parts)
 
 
 def _digest(files: dict[str, bytes]) -> str:

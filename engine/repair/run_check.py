@@ -89,7 +89,7 @@ def _check_store(folder: Path, report: RunReport) -> None:
             advice = "It never began, or all of it is lost: delete it, or start it anew."
             report.unmendable(STORE, problem, advice)
             return
-        remedy = f"it is built anew from {'its backup' if has_backup else 'the checkpoints'}"
+        remedy = "it is built anew from its backup" if has_backup else "the run has an empty one"
     else:
         problem = f"The store of the run is damaged: {damage}."
         aside = store_salvage.kept_name(folder).name

@@ -1,4 +1,4 @@
-"""Builds the store of a run anew: from what can be read of it, its backup, or checkpoints."""
+"""Builds the store of a run anew: from what can be read of it, and its backup."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ from engine.files.atomic_file import sync_to_disk
 from engine.files.format_version import FormatVersion
 from engine.messages.events import (
     AttemptStarted,
-    CheckpointSaved,
     Event,
     Notice,
     Rewound,
     RunEnded,
-    TrainingStarted,
 )
 from engine.repair.report import free_name
 from engine.repair.store_check import WAL, folded, is_damage, open_backup, open_store
@@ -44,7 +42,6 @@ from engine.runs.store.store_backup import FILE_NAME as BACKUP
 from engine.runs.store.store_backup import back_up
 from engine.spec import spec_file
 from engine.spec.recipe_copy import KeptFile
-from engine.spec.spec_file import UnreadableSpec, read_spec
 
 MOST_FAILURES = 20_000
 """Failed reads after which the rest of a damaged table is given up: two for each lost row."""
@@ -120,9 +117,7 @@ def rebuild_store(folder: Path, why: str) -> Salvaged:
             salvaged = _copy_readable(folder, connection)
             if not salvaged.events:
                 attempt = _known_status(connection).attempt
-                _write_events(connection, _events_of_checkpoints(folder, attempt))
-            if not salvaged.points:
-                _write_metrics_of_checkpoints(folder, connection)
+                _write_events(connection, _events_of_unknown(folder, attempt))
             _finish(folder, connection, f"{why}. It was rebuilt by `fsck`", salvaged)
             connection.execute("COMMIT")
             connection.execute("DETACH found")
@@ -501,69 +496,15 @@ def _write_events(new: sqlite3.Connection, events: Sequence[tuple[Event, float]]
     )
 
 
-def _events_of_checkpoints(folder: Path, attempt: int) -> list[tuple[Event, float]]:
-    """Return the events of a stopped run that its settings and checkpoints still tell."""
-    saved = checkpoint_files.checkpoints(folder)
-    begin = saved[0].manifest.saved if saved else time.time()
+def _events_of_unknown(folder: Path, attempt: int) -> list[tuple[Event, float]]:
+    """Return the events of a stopped run of which no event could be read: it can be resumed."""
     attempt = max([1, attempt, *spec_file.older_specs(folder)])
-    events: list[tuple[Event, float]] = [(AttemptStarted(attempt, 0, 0.0), begin)]
-    if not saved:
-        return [*events, (RunEnded("failed", "Its store was lost."), begin)]
-    last = saved[-1].manifest
-    (epochs, steps), position = _length(folder), last.position
-    per_epoch = (position.step - position.batch) // position.epoch if position.epoch else 0
-    events.append(
-        (
-            TrainingStarted(
-                0,
-                per_epoch,
-                epochs,
-                last.replicas,
-                last.parameters,
-                total_steps=steps or (position.total_steps(per_epoch, epochs) if per_epoch else 0),
-            ),
-            begin,
-        )
-    )
-    for info in saved:
-        at, size = info.manifest.position, info.manifest.bytes
-        path = f"{checkpoint_files.FOLDER}/{info.folder.name}"
-        events.append((CheckpointSaved(path, at.step, at.epoch, size, 0.0), info.manifest.saved))
-    is_done = 0 < epochs <= position.epoch or 0 < steps <= position.step
-    reason = "Its store was lost; this is what its checkpoints tell."
-    events.append((RunEnded("finished" if is_done else "stopped", reason), last.saved))
-    return events
-
-
-def _write_metrics_of_checkpoints(folder: Path, new: sqlite3.Connection) -> int:
-    """Write the results of validations that the manifests hold; return their number."""
-    points: dict[str, dict[int, tuple[float, float]]] = {}
-    for info in checkpoint_files.checkpoints(folder):
-        position = info.manifest.position
-        for name, value in info.manifest.metrics.items():
-            step = position.step - position.batch  # the end of the last epoch
-            points.setdefault(name, {})[step] = (info.manifest.saved, value)
-    for name, values in points.items():
-        (id,) = new.execute(
-            "INSERT INTO series (name, count) VALUES (?, ?) "
-            "ON CONFLICT (name) DO UPDATE SET count = excluded.count RETURNING id",
-            (name, len(values)),
-        ).fetchone()
-        new.executemany(
-            "INSERT INTO point (series, i, step, time, value) VALUES (?, ?, ?, ?, ?)",
-            [(id, i, step, *values[step]) for i, step in enumerate(sorted(values))],
-        )
-        rebuild_blocks(new, id)
-    return sum(map(len, points.values()))
-
-
-def _length(folder: Path) -> tuple[int, int]:
-    """Return the epochs and the steps of the whole run; 0: it has no length in them."""
-    try:
-        spec = read_spec(folder)
-    except UnreadableSpec:
-        return 0, 0
-    return (0, spec.steps) if spec.steps else (spec.epochs, 0)
+    saved = checkpoint_files.checkpoints(folder)
+    at = saved[-1].manifest.saved if saved else time.time()
+    return [
+        (AttemptStarted(attempt, 0, 0.0), at),
+        (RunEnded("stopped" if saved else "failed", "Its store was lost."), at),
+    ]
 
 
 def _end(old: sqlite3.Connection, table: str, key: str, series: int | None = None) -> int:

@@ -108,16 +108,6 @@ def launcher_in(command: Sequence[str]) -> str:
     return ""
 
 
-def python_options_without_us(command: Sequence[str]) -> list[str]:
-    """Return the options of Python in `command` with which it does not load our additions."""
-    found = []
-    for word in command[1:] if command and is_python(command[0]) else command:
-        if not word.startswith("-") or word in ("-m", "-c", "-"):
-            break
-        found += [f"-{letter}" for letter in "SIE" if letter in word[1:] and word[1] != "-"]
-    return found
-
-
 def search_path(environment: Mapping[str, str]) -> str:
     """Return where programs of a command are looked up: at last, beside Traindeck's Python."""
     beside = os.path.dirname(sys.executable)  # noqa: PTH120

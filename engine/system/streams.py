@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import signal
 import sys
-import threading
 from typing import Any
 
 from engine.files.disk_errors import disk_problem
@@ -44,18 +42,6 @@ class _LostFile(io.FileIO):
 def output_was_lost() -> bool:
     """Whether something was printed although the caller has closed the standard output."""
     return _LostFile.has_lost
-
-
-def end_with_input() -> None:
-    """Get the signal of a closed terminal when standard input ends: whoever asked is gone."""
-
-    def watch() -> None:
-        with contextlib.suppress(OSError):
-            while os.read(0, 4096):
-                pass
-        os.kill(os.getpid(), getattr(signal, "SIGHUP", signal.SIGTERM))  # Windows has no SIGHUP
-
-    threading.Thread(target=watch, daemon=True, name="input").start()
 
 
 def open_closed_streams() -> None:

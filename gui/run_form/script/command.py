@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.scripts.command import is_python
-from engine.spec.run_spec import RunSpec
 
 _CONTENT = re.compile(r"[0-9a-f]{16,}")
 
@@ -43,8 +42,3 @@ def name_of(script: str) -> str:
     path = Path(script)
     is_told = path.parent.name and not _CONTENT.fullmatch(path.parent.name)
     return f"{path.parent.name}/{path.name}" if is_told else path.name
-
-
-def is_same_script(before: RunSpec, script: str, working_folder: str) -> bool:
-    """Whether the words of the program of `before` still name `script`."""
-    return before.recipe == script and before.working_folder == working_folder

@@ -141,4 +141,4 @@ class Imports:
             watch.notice(f"{name} could not be watched: {type(error).__name__}: {error}")
 
 
-_DOUBLED = ("wandb", "trackio", "mlflow", "aim")
+_DOUBLED = ("wandb", "trackio")

@@ -80,7 +80,7 @@ class _DoubleLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__path__ = []
-        _MAKERS[module.__name__](module, self._watch)
+        _fill(module, self._watch)
 
 
 class _Anything:
@@ -192,7 +192,7 @@ class Histogram:
             self.bins, self.histogram = as_histogram(sequence)
 
 
-def _make_wandb(module: ModuleType, watch: Watch) -> None:
+def _fill(module: ModuleType, watch: Watch) -> None:
     class Run(_Anything):
         id = name = "local"
         project = entity = group = url = ""
@@ -256,52 +256,3 @@ def _make_wandb(module: ModuleType, watch: Watch) -> None:
         agent=agent,
         sweep=agent,
     )
-
-
-def _make_trackio(module: ModuleType, watch: Watch) -> None:
-    _make_wandb(module, watch)
-
-
-def _make_mlflow(module: ModuleType, watch: Watch) -> None:
-    def metric(key: Any, value: Any, step: Any = None, *_: Any, **__: Any) -> None:
-        watch.guard(keep, "mlflow")(watch, key, value, step)
-
-    def metrics(metrics: Any, step: Any = None, *_: Any, **__: Any) -> None:
-        for name, value in metrics.items():
-            metric(name, value, step)
-
-    def image(image: Any, artifact_file: Any = None, *, key: Any = None, step: Any = None,
-              **_: Any) -> None:  # fmt: skip
-        watch.guard(keep, "mlflow")(watch, key or artifact_file, Image(image), step)
-
-    vars(module).update(log_metric=metric, log_metrics=metrics, log_image=image)
-
-
-def _make_aim(module: ModuleType, watch: Watch) -> None:
-    class Run(_Anything):
-        hash = name = "local"
-
-        def __bool__(self) -> bool:
-            return True
-
-        def track(
-            self, value: Any, name: Any = None, step: Any = None, epoch: Any = None,
-            *, context: Any = None,
-        ) -> None:  # fmt: skip
-            subset = (context or {}).get("subset")
-            if name is None and isinstance(value, dict):
-                for key, part in value.items():
-                    watch.guard(keep, "aim")(watch, key, part, step)
-            else:
-                full = f"{subset}/{name}" if subset else name
-                watch.guard(keep, "aim")(watch, full, value, step)
-
-    vars(module).update(Run=Run, Image=Image, Distribution=Histogram)
-
-
-_MAKERS = {
-    "wandb": _make_wandb,
-    "trackio": _make_trackio,
-    "mlflow": _make_mlflow,
-    "aim": _make_aim,
-}
