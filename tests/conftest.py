@@ -12,6 +12,7 @@ import contextlib
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -40,6 +41,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Otherwise each of the hundreds of processes that the tests start compiles what it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+gc.disable()  # what is collected is found by `garbage_waits`; the imports of all tests make none
 
 READ_AT_IMPORT = frozenset(read_at_import(os.environ))
 """The names of what templates are started with."""
@@ -78,6 +81,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the tier. All tests, also those of another xdist worker, share templates and runs."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell began it in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(tiers)
     config.pluginmanager.register(sentences)
     if not hasattr(config, "workerinput"):
@@ -105,6 +110,11 @@ def end_templates() -> None:
     _, left = psutil.wait_procs(left, TEMPLATES_END_SECONDS)
     for process in left:
         process.kill()
+
+
+def pytest_collection_finish() -> None:
+    """Let no search for garbage look at the tests themselves, which stay until the end."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -248,8 +248,7 @@ def test_a_closed_output_is_no_reason_for_a_traceback(command: str) -> None:
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("command", ["recipes", "--version"])
+@pytest.mark.parametrize(("command", "unbuffered"), [("recipes", ""), ("--version", "1")])
 def test_output_that_cannot_be_written_is_told_in_a_sentence(command: str, unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -270,12 +269,9 @@ def test_output_that_cannot_be_written_is_told_in_a_sentence(command: str, unbuf
 @pytest.mark.parametrize(
     ("command", "code", "closed"),
     [
-        ("show 7", 2, "<&-"),
-        ("show 7", 2, "2>&-"),
         ("show 7", 2, "<&- >&- 2>&-"),
         ("devices", 1, ">&- 2>&-"),
         ("devices", 0, "<&- 2>&-"),
-        ("runs --json", 1, ">&-"),
     ],
 )
 def test_only_a_closed_output_is_an_error(command: str, code: int, closed: str) -> None:
@@ -328,9 +324,7 @@ def test_a_full_disk_loses_errors_and_progress_but_no_result(tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("processes")
 @on_posix
-@pytest.mark.parametrize(
-    "module", ["signal", "argparse", "psutil", "engine.cli.errors", "rich.console"]
-)
+@pytest.mark.parametrize("module", ["signal", "engine.cli.errors", "rich.console"])
 def test_ctrl_c_during_the_imports_is_no_reason_for_a_traceback(module: str) -> None:
     program = (
         "import os, runpy, sys\n"
@@ -398,7 +392,7 @@ def test_all_processes_find_the_same_home(
 @on_posix
 def test_a_home_whose_name_is_no_text_is_refused_in_a_sentence(tmp_path: Path) -> None:
     home = os.fsencode(tmp_path) + b"/\xff\xe9"
-    for command in ("runs", "runs --json", "train --epochs 1"):
+    for command in ("runs --json", "train --epochs 1"):
         done = subprocess.run(
             [sys.executable, "main.py", *command.split()],
             cwd=ROOT,

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from engine.client import RunInfo
 from engine.spec import catalog
 from engine.spec.strategy import Strategy
 from tests.support.contract import (
+    AS_ANOTHER,
     STEPS,
     accumulated,
     assert_alike,
@@ -30,14 +32,14 @@ OPTIONS: dict[str, Any] = {
     "settings": {"dropout": 0.2},
 }
 
-AS_ANOTHER = ("tf/central_storage", "tf/mirrored_fit", "tf/multi_worker")
-"""Strategies that save and restore with the code of another one of the list: in the night tier."""
+WITH_DRAWS = ("torch/ddp", "tf/mirrored")
+"""Strategies that are killed, and draw random numbers, in the push tier too."""
 
 EXACT = [
     pytest.param(
         strategy,
         id=strategy.name,
-        marks=[pytest.mark.nightly] if strategy.name in AS_ANOTHER else [],
+        marks=[] if strategy.name in WITH_DRAWS else [pytest.mark.nightly],
     )
     for strategy in catalog.recipe_strategies()
     # On CPUs torch/data_parallel is torch/single.
@@ -54,9 +56,30 @@ def test_killed_and_resumed_equals_uninterrupted(strategy: Strategy) -> None:
     """
     options = {name: value for name, value in OPTIONS.items() if offers(strategy, name)}
     killed = interrupted(probe(strategy, **options))
-    tolerance = 0.0 if len(strategy.pool(killed.spec.slots)) == 1 else 1e-6
-    series = ["train/loss", *(["train/learning_rate"] if "schedule" in options else [])]
-    assert_alike(went_on(killed), killed, series, tolerance=tolerance)
+    assert_alike(went_on(killed), killed, *exactly(killed))
+
+
+OTHERS = [
+    strategy
+    for strategy in catalog.recipe_strategies()
+    if strategy.is_synchronous
+    and strategy.name not in (*WITH_DRAWS, *AS_ANOTHER, "torch/data_parallel")
+]
+
+
+@pytest.mark.parametrize("strategy", OTHERS, ids=lambda strategy: strategy.name)
+def test_what_goes_on_from_its_middle_ends_as_before(strategy: Strategy) -> None:
+    """The run that other tests compare with one device, from the middle of its third epoch on."""
+    before = accumulated(strategy)
+    assert_alike(went_on(before, cold_start=False), before, *exactly(before))
+
+
+def exactly(info: RunInfo) -> tuple[list[str], float]:
+    """What is compared, and how much several processes may differ: they add in any order."""
+    series = ["train/loss"]
+    if offers(catalog.strategy(info.spec.strategy), "schedule"):
+        series.append("train/learning_rate")
+    return series, 0.0 if len(info.status.worker_pids) == 1 else 1e-6
 
 
 OTHER_STRATEGIES = [
@@ -67,7 +90,7 @@ OTHER_STRATEGIES = [
     pytest.param("tf/mirrored", "tf/mirrored", 3, marks=pytest.mark.nightly),
     ("tf/mirrored", "tf/single", 1),
     pytest.param("tf/mirrored", "tf/multi_worker", 2, marks=pytest.mark.nightly),
-    ("tf/mirrored", "tf/model_parallel", 2),
+    pytest.param("tf/mirrored", "tf/model_parallel", 2, marks=pytest.mark.nightly),
 ]
 """The strategy of the first attempt, and strategy and number of devices of the second."""
 

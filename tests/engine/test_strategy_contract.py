@@ -17,6 +17,7 @@ from engine.spec import catalog
 from engine.spec.strategy import Strategy
 from tests.support.cluster_machine import two_machines
 from tests.support.contract import (
+    AS_ANOTHER,
     DEMANDING,
     STEPS,
     accumulated,
@@ -91,7 +92,15 @@ def test_replicas_at_one_global_batch_train_like_one_device(strategy: Strategy) 
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("strategy", ACCUMULATING, ids=name_of)
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param(each, marks=[pytest.mark.nightly] if each.name in AS_ANOTHER else [])
+        for each in ACCUMULATING
+        if each.name != "torch/data_parallel"  # on CPUs it is torch/single
+    ],
+    ids=name_of,
+)
 def test_accumulation_trains_like_one_step_over_the_whole_batch(strategy: Strategy) -> None:
     """With an optimizer, a schedule and clipping that see the gradient of the whole batch."""
     reference = trained(probe(reference_for(strategy), devices=1, **DEMANDING))

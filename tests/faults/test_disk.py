@@ -116,7 +116,9 @@ def test_a_run_folder_that_became_read_only_is_reported_and_no_point_is_lost() -
     assert curve(ended, "train/loss")[0] == list(range(1, ended.status.step + 1))
 
 
-@pytest.mark.parametrize("is_home", [False, True], ids=["run", "home"])
+@pytest.mark.parametrize(
+    "is_home", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["run", "home"]
+)
 def test_a_run_whose_folder_is_renamed_ends_and_is_resumed_where_it_was(
     traindeck_home: Path, is_home: bool
 ) -> None:

@@ -45,7 +45,9 @@ def seen_from(*namespaces: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.mark.parametrize("where", ["a container", "another machine"])
+@pytest.mark.parametrize(
+    "where", [pytest.param("a container", marks=pytest.mark.nightly), "another machine"]
+)
 def test_a_data_folder_with_a_run_that_trains_is_refused_elsewhere_until_it_has_ended(
     where: str, tmp_path: Path
 ) -> None:

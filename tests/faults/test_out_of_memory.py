@@ -85,7 +85,7 @@ def test_the_step_is_repeated_in_smaller_parts(
 @pytest.mark.parametrize(
     ("strategy", "where"),
     [
-        ("torch/single", "optimizer"),
+        pytest.param("torch/single", "optimizer", marks=pytest.mark.nightly),
         pytest.param("torch/ddp", "optimizer", marks=pytest.mark.nightly),
         pytest.param("torch/fsdp", "backward", marks=pytest.mark.nightly),
         ("torch/fsdp", "optimizer"),
@@ -111,7 +111,9 @@ def test_without_a_checkpoint_it_begins_again(undisturbed: list[float]) -> None:
     assert [event.step for event in events(info) if isinstance(event, Rewound)] == [0]
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["arrays", "stream"])
+@pytest.mark.parametrize(
+    "streamed", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["arrays", "stream"]
+)
 def test_a_batch_of_seven_samples_over_two_ranks(streamed: bool) -> None:
     settings = {"streamed": streamed, "samples": 40}
     more: dict[str, Any] = {"batch_size": 7, "settings": settings, "loader_workers": 0}

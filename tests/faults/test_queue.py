@@ -27,7 +27,7 @@ from tests.support.runs import events, is_training, spec, wait_for, wait_for_end
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-AT_ONCE = 6
+AT_ONCE = 4
 PROCESS = """
 import sys, time
 from pathlib import Path

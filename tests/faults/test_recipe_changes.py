@@ -110,6 +110,7 @@ def resume_and_stop(run_id: str, version: RecipeVersion | None = None) -> RunInf
     return info
 
 
+@pytest.mark.nightly
 def test_a_recipe_that_is_edited_while_its_run_is_queued(recipe: Path) -> None:
     first = client.start(spec("slow_phases", "torch/single", epochs=1_000_000, queue="always"))
     second = client.start(spec(str(recipe), "torch/single", queue="always"))
@@ -261,13 +262,14 @@ def test_a_recipe_that_fails_as_it_is_now_is_taken_back(recipe: Path) -> None:
 FAILS = """
     import inspect, threading, torch
     import linecache
+    from nets import net
 
     def model():
         print("source:", inspect.getsource(datasets), flush=True)
         thread = threading.Thread(target=lambda: 1 / 0)  # in a thread
         thread.start()
         thread.join()
-        return torch.nn.Linear(4, 1)
+        return net()
 
     def datasets():
         raise RuntimeError("no data")  # as it was
@@ -275,21 +277,24 @@ FAILS = """
 
 
 def test_a_traceback_shows_what_was_executed(tmp_path: Path) -> None:
-    recipe = tmp_path / "fails.py"
+    recipe, module = tmp_path / "fails.py", tmp_path / "nets.py"
     recipe.write_text(dedent(FAILS))
+    module.write_text(dedent(MODULE))
     first = client.start(spec("slow_phases", "torch/single", epochs=1_000_000, queue="always"))
     second = client.start(spec(str(recipe), "torch/single", queue="always"))
     wait_for(second, lambda info: info.state is RunState.QUEUED)
     recipe.write_text("# something\n# else\n" + "x = 1\n" * 50)
+    module.write_text("raise RuntimeError('edited')\n")
     client.send(first, Stop(now=True))
     info = wait_for_end(second)
     failure = failure_of(info)
-    assert failure.where == f"{recipe}:13"
+    assert failure.where == f"{recipe}:14"
     log = logs(info)
-    assert f'File "{recipe}", line 13, in datasets\n    raise RuntimeError("no data")' in log
+    assert f'File "{recipe}", line 14, in datasets\n    raise RuntimeError("no data")' in log
     assert 'source: def datasets():\n    raise RuntimeError("no data")  # as it was' in log
     assert "thread = threading.Thread(target=lambda: 1 / 0)  # in a thread" in log
     assert "x = 1" not in log
+    assert printed(info) == FIRST[:1], "the module is that of the run as well"
 
 
 OTHERS = """

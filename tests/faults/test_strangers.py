@@ -18,10 +18,13 @@ from engine import client
 from engine.messages.commands import Stop
 from engine.runs import checkpoint_files, run_info, trash
 from engine.runs.run_state import RunState
+from engine.spec import catalog
 from engine.system import logs, paths
+from tests.support.contract import plain
 from tests.support.recorded_runs import RecordedRun
 from tests.support.runs import is_training, spec, wait_for, wait_for_end
 from tests.support.sentences import sentence
+from tests.support.trained_runs import own_copy
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -208,18 +211,15 @@ def test_a_checkpoint_that_holds_code_is_refused_and_the_code_not_run(tmp_path: 
     """Its checksums are right: its author wrote the manifest, too."""
     import torch
 
-    run_id = client.start(spec("probe_torch", "torch/single", epochs=1_000_000))
-    wait_for(run_id, is_training)
-    client.send(run_id, Stop())
-    wait_for_end(run_id)
-    [saved] = client.run_checkpoints(run_id)
+    run_id = own_copy(plain(catalog.strategy("torch/single"))).id
+    saved = client.run_checkpoints(run_id)[-1]
     trace = tmp_path / "it ran"
     path = saved.folder / "rank0.pt"
     torch.save({"random": PlantedCode(trace), "own": {}}, path)
     with pytest.raises(
         client.CheckpointUnusable, match=sentence("file-is-missing-or-changed").pattern
     ):
-        client.resume(run_id)
+        client.resume(run_id, saved.folder)
 
     files = saved.manifest.files | {
         path.name: checkpoint_files.FileRecord(
@@ -228,7 +228,7 @@ def test_a_checkpoint_that_holds_code_is_refused_and_the_code_not_run(tmp_path: 
     }
     forged = msgspec.structs.replace(saved.manifest, files=files)
     (saved.folder / checkpoint_files.MANIFEST).write_bytes(msgspec.json.encode(forged))
-    client.resume(run_id)
+    client.resume(run_id, saved.folder)
     refused = wait_for_end(run_id)
     assert refused.state is RunState.FAILED
     assert refused.reason.endswith(

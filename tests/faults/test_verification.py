@@ -48,7 +48,11 @@ def checkpoint() -> Iterator[Path]:
 
 @pytest.mark.parametrize(
     ("number", "more"),
-    [(signal.SIGINT, []), (signal.SIGTERM, ["--as-new-run"]), (signal.SIGHUP, [])],
+    [
+        (signal.SIGINT, []),
+        pytest.param(signal.SIGTERM, ["--as-new-run"], marks=pytest.mark.nightly),
+        pytest.param(signal.SIGHUP, [], marks=pytest.mark.nightly),
+    ],
 )
 def test_a_signal_ends_it_at_once(
     number: signal.Signals, more: list[str], checkpoint: Path, qapp: QApplication
@@ -78,7 +82,7 @@ def test_a_signal_ends_it_at_once(
     assert [folder.name for folder in run.parent.iterdir()] == ["1"]
 
 
-def test_the_window_shows_it_and_can_cancel_it(
+def test_the_window_shows_it_and_can_cancel_it_and_closes_meanwhile(
     checkpoint: Path, qapp: QApplication, qtbot: QtBot
 ) -> None:
     run = checkpoint.parent.parent
@@ -97,22 +101,14 @@ def test_the_window_shows_it_and_can_cancel_it(
             QTest.mouseClick(cancel, Qt.MouseButton.LeftButton)
             qtbot.waitUntil(lambda: bool(said) and not dialogs(app))
             assert said.pop() == sentence("run-was-not-resumed-cancelled")
+        with qtbot.waitSignal(app.engine_client.verifying):
+            app.resume_dialogs.resume("1")
     finally:
         app.window.close()
-        app.shut_down()
+        app.shut_down()  # it waits for the thread that verifies
         app.window.deleteLater()
-    assert files_but(checkpoint, run) == before
-
-
-def test_the_window_closes_meanwhile(checkpoint: Path, qapp: QApplication, qtbot: QtBot) -> None:
-    app = AppController(ThemeController(qapp))
-    app.window.show()
-    with qtbot.waitSignal(app.engine_client.verifying):
-        app.resume_dialogs.resume("1")
-    app.window.close()
-    app.shut_down()  # it waits for the thread that verifies
-    app.window.deleteLater()
     assert get_run("1").state is RunState.STOPPED
+    assert files_but(checkpoint, run) == before
 
 
 def dialogs(app: AppController) -> list[QProgressDialog]:

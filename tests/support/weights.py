@@ -1,14 +1,20 @@
-"""The whole tensors of a checkpoint, of both frameworks and any number of ranks."""
+"""The whole tensors of a checkpoint, of both frameworks and any number of ranks.
+
+Also the program that reads those of TensorFlow.
+"""
 
 from __future__ import annotations
 
-import os
+import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from tests.support.programs import Program
 
 Array = npt.NDArray[np.float64]
 
@@ -45,20 +51,31 @@ def _of_torch(checkpoint: Path) -> dict[str, Array]:
 
 
 def _of_tensorflow(checkpoint: Path) -> dict[str, Array]:
-    reader = _tensorflow().train.load_checkpoint(str(checkpoint / "state"))
+    """Let a process read it that has imported TensorFlow: this one would take seconds for that."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, log = Path(folder) / "tensors.npz", Path(folder) / "log"
+        program = Program("tensorflow", __name__, str(checkpoint), str(file), log=log, variables={})
+        try:
+            program.output()
+        finally:
+            program.kill()
+        with np.load(file) as tensors:
+            return dict(tensors)
+
+
+def _write_tensors(checkpoint: Path, file: Path) -> None:
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(str(checkpoint / "state"))
     shapes = reader.get_variable_to_shape_map()
     values = {name: reader.get_tensor(name) for name in shapes if "VARIABLE_VALUE" in name}
-    return {
+    tensors = {
         name: value.astype(np.float64)
         for name, value in values.items()
         if value.dtype != np.int32 or value.shape != (2,)
     }
+    np.savez(file, **tensors)
 
 
-def _tensorflow() -> Any:
-    """TensorFlow, imported when it is first needed: that takes seconds."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import tensorflow
-    return tensorflow
+if __name__ == "__main__":
+    _write_tensors(*map(Path, sys.argv[1:]))

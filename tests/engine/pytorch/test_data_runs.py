@@ -116,7 +116,7 @@ def wanted(recipe: Path, kind: str, strategy: str = "torch/single", **changes: A
     return spec(str(recipe), strategy, devices, **(settings | changes))
 
 
-@pytest.mark.parametrize("kind", ["loader", "stream"])
+@pytest.mark.parametrize("kind", [pytest.param("loader", marks=pytest.mark.nightly), "stream"])
 def test_ranks_train_like_one_with_loaders_and_streams(kind: str, recipe: Path) -> None:
     runs = [train(wanted(recipe, kind, strategy)) for strategy in ("torch/single", "torch/ddp")]
     for info in runs:

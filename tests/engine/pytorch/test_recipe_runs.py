@@ -52,11 +52,24 @@ CURVES = {
 NO_CHAIN = ("probe_gan", "probe_carried")
 """Models that are no chain of stages with one argument."""
 
+ALSO = (("probe_steps", "torch/model_parallel"), ("probe_gan", "torch/ddp"))
+
+
+def is_nightly(recipe: str, strategy: str, options: dict[str, Any]) -> bool:
+    """Accumulation does all that the step without it does, and more."""
+    is_spread = "accumulation" in options or strategy == "torch/pipeline"
+    return not is_spread and (recipe, strategy) not in ALSO
+
 
 @pytest.mark.parametrize(
     ("recipe", "strategy", "options"),
     [
-        (recipe, strategy, options)
+        pytest.param(
+            recipe,
+            strategy,
+            options,
+            marks=[pytest.mark.nightly] if is_nightly(recipe, strategy, options) else [],
+        )
         for recipe in CURVES
         for strategy, options in STRATEGIES
         if not (strategy == "torch/model_parallel" and recipe in NO_CHAIN)
@@ -83,10 +96,10 @@ def test_a_step_of_a_keras_model_trains_alike_on_two_devices() -> None:
 @pytest.mark.parametrize(
     ("recipe", "strategy"),
     [
-        ("probe_steps", "torch/single"),
+        pytest.param("probe_steps", "torch/single", marks=pytest.mark.nightly),
         ("probe_steps", "torch/fsdp"),
         ("probe_gan", "torch/ddp"),
-        ("probe_carried", "torch/ddp"),
+        pytest.param("probe_carried", "torch/ddp", marks=pytest.mark.nightly),
     ],
 )
 def test_killed_and_resumed_equals_uninterrupted(recipe: str, strategy: str) -> None:

@@ -163,8 +163,15 @@ def datasets():
     assert losses[0] == losses[1]
 
 
-@pytest.mark.parametrize("strategy", ["torch/ddp", "torch/fsdp"])
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize(
+    ("strategy", "precision"),
+    [
+        ("torch/ddp", "bf16"),
+        ("torch/fsdp", "fp16"),
+        pytest.param("torch/ddp", "fp16", marks=pytest.mark.nightly),
+        pytest.param("torch/fsdp", "bf16", marks=pytest.mark.nightly),
+    ],
+)
 def test_mixed_precision_trains(strategy: str, precision: str) -> None:
     info = finished(
         strategy=strategy, devices=2, precision=precision, clip_norm=1.0, epochs=5, batch_size=48

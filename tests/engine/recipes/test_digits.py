@@ -9,17 +9,10 @@ from engine.spec import catalog
 from engine.spec.recipe_file import RecipeInfo
 from tests.support.runs import curve, logs, spec, train
 
-_NIGHTLY = pytest.mark.nightly
-pytestmark = pytest.mark.usefixtures("processes")
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.nightly]
 
 
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        pytest.param(recipe, id=recipe.name, marks=[] if recipe.name == "digits" else _NIGHTLY)
-        for recipe in catalog.builtin_recipes()
-    ],
-)
+@pytest.mark.parametrize("recipe", catalog.builtin_recipes(), ids=lambda recipe: recipe.name)
 def test_a_built_in_recipe_learns_within_its_default_epochs(recipe: RecipeInfo) -> None:
     info = train(
         spec(

@@ -458,7 +458,15 @@ class Killed(BaseException):
     """Ends a repair at once."""
 
 
-@pytest.mark.parametrize("how", ["noise", "a page", "empty", "no file"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "a page",
+        "no file",
+        pytest.param("noise", marks=pytest.mark.nightly),
+        pytest.param("empty", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_repair_that_is_killed_is_repeated_with_the_same_result(
     how: str, large: Path, check: Check
 ) -> None:

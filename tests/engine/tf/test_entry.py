@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.runs.run_state import RunState
+from engine.spec import catalog
 from engine.tf.entry import without_noise
+from tests.support.contract import plain
 from tests.support.runs import spec, train
 
 STAMP = "0000 00:00:1795259268.010156   32562"
@@ -26,7 +28,14 @@ def test_a_missing_driver_is_reported_only_if_the_run_uses_gpus() -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_the_log_of_a_run_is_empty() -> None:
-    """With two replicas and XLA, which prints much."""
+    info = plain(catalog.strategy("tf/mirrored"))
+    assert (info.folder / "logs" / "rank0.log").read_text() == ""
+
+
+@pytest.mark.nightly
+@pytest.mark.usefixtures("processes")
+def test_the_log_of_a_run_with_xla_is_empty() -> None:
+    """It prints much."""
     info = train(spec("probe_keras", "tf/mirrored", 2, compile=True, deterministic=True))
     assert info.state is RunState.FINISHED, info.reason
     assert (info.folder / "logs" / "rank0.log").read_text() == ""

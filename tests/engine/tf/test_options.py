@@ -54,7 +54,9 @@ def test_only_impossible_options_are_refused(
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("way", ["hierarchical", "one_device"])
+@pytest.mark.parametrize(
+    "way", ["hierarchical", pytest.param("one_device", marks=pytest.mark.nightly)]
+)
 def test_one_device_can_be_divided(way: str) -> None:
     """Two replicas on one device, for each cross-device operation."""
     mirrored = catalog.strategy("tf/mirrored")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("processes")
     ("datasets", "said"),
     [
         ("(np.ones((8, 8, 8)), np.ones(7)), (np.ones((8, 8, 8)), np.ones(8))", "8 inputs but 7"),
-        ("iter(()), iter(())", sentence("pair-of-arrays")),
+        pytest.param("iter(()), iter(())", sentence("pair-of-arrays"), marks=pytest.mark.nightly),
     ],
 )
 def test_data_sets_of_a_wrong_type_are_named(tmp_path: Path, datasets: str, said: str) -> None:

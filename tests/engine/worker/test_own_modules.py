@@ -133,7 +133,15 @@ def run(folder: Path, *arguments: str) -> dict[str, Any]:
 THEIRS = ["gui/__init__", "main", "resources", str(Path("tests", "helpers")), "tools/__init__"]
 
 
-@pytest.mark.parametrize("how", ["beside", "deleted", "behind", "appended"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("beside", marks=pytest.mark.nightly),
+        "deleted",
+        "behind",
+        pytest.param("appended", marks=pytest.mark.nightly),
+    ],
+)
 def test_each_code_gets_its_own_modules(tmp_path: Path, how: str) -> None:
     folder = tmp_path / "mine"
     root = folder if how in ("beside", "deleted") else tmp_path / "root"

@@ -50,7 +50,7 @@ def test_it_is_written_once_and_never_over_another_file(
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("kind", ["torch", "keras"])
+@pytest.mark.parametrize("kind", ["torch", pytest.param("keras", marks=pytest.mark.nightly)])
 def test_each_template_trains_as_it_is(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

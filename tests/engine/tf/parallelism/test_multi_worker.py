@@ -50,7 +50,7 @@ def run_id() -> Iterator[str]:
     ("rank", "deadly", "said"),
     [
         (0, signal.SIGKILL, (sentence("rank-0-was-ended-by-sigkill"),)),
-        (1, signal.SIGSTOP, HALTED),
+        pytest.param(1, signal.SIGSTOP, HALTED, marks=pytest.mark.nightly),
     ],
 )
 def test_the_worker_that_died_is_named_and_nothing_is_left(

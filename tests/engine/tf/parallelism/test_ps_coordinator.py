@@ -69,7 +69,12 @@ def test_one_worker_trains_like_one_device() -> None:
 @pytest.mark.parametrize(
     ("role", "number", "said"),
     [
-        ("parameter server", signal.SIGKILL, sentence("rank-parameter-server-was-ended")),
+        pytest.param(
+            "parameter server",
+            signal.SIGKILL,
+            sentence("rank-parameter-server-was-ended"),
+            marks=pytest.mark.nightly,
+        ),
         ("worker", signal.SIGSTOP, sentence("rank-of-worker-has-not-answered")),
     ],
 )
