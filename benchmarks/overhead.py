@@ -1,9 +1,10 @@
-"""The cost of monitoring: a recorded run compared to the bare loop of the same model.
+"""The cost of monitoring: the steps of a recorded run beside bare steps of the same model.
 
-`python -m benchmarks.overhead [--pairs 7] [--steps 2000]` alternates between a plain PyTorch loop
-in a fresh process and a run with supervisor, store and telemetry. Both do the same steps of about
-2 ms.
-It prints the ratios of the time between two steps: main thread's CPU time, and wall time.
+`python -m benchmarks.overhead [--pairs 15] [--steps 200] [--only tiny] [--gradient-norm]` trains two
+models with supervisor, store and telemetry: one of about 2 ms a step, and one of almost nothing.
+Between blocks of its steps the process of the run does blocks of bare steps, in the same thread and
+within a second: what else the machine does meets both alike. It prints what a step costs more,
+and the ratio, in CPU time of the main thread and in wall time.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,81 +22,61 @@ from engine import client
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 
-
-def bare_loop() -> None:
-    """A loop written by hand, without any monitoring."""
-    import torch
-
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    model = recipe.model()
-    model.train()
-    (inputs, targets), _ = recipe.datasets()
-    optimizer = recipe.optimizer(list(model.parameters()), 0.01)
-    order = torch.randperm(len(inputs))
-    for start in range(0, len(inputs), recipe.BATCH_SIZE):
-        chosen = order[start : start + recipe.BATCH_SIZE]
-        optimizer.zero_grad(set_to_none=True)
-        recipe.loss(model(inputs[chosen]), targets[chosen]).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+Seconds = tuple[float, float]
+"""Of a step: CPU time of the main thread, and wall time."""
 
 
-def measure_bare(result: Path) -> dict[str, float]:
-    """Seconds that the steps took in the bare loop, by kind of time."""
-    subprocess.run([sys.executable, "-m", "benchmarks.overhead", "--bare"], check=True)
-    return dict(json.loads(result.read_text()))
-
-
-def measure_recorded(result: Path) -> dict[str, float]:
-    """Seconds that the steps took in a run of ours, by kind of time."""
+def measured(name: str, *, gradient_norm: bool) -> list[dict[str, Seconds]]:
+    """Train a model; return the seconds of a step of each pair of blocks, recorded and bare."""
+    os.environ["OVERHEAD_MODEL"] = name
     spec = RunSpec(
         recipe=str(Path(recipe.__file__)),
         strategy="torch/single",
         devices=("cpu:0",),
-        batch_size=recipe.BATCH_SIZE,
+        batch_size=recipe.SHAPES[name].batch_size,
         epochs=1,
         learning_rate=0.01,
+        gradient_norm=gradient_norm,
     )
     run_id = client.start(spec)
     while not (info := client.get_run(run_id)).state.is_over:
         time.sleep(0.2)
     if info.state != "finished":
         raise SystemExit(info.reason)
-    return dict(json.loads(result.read_text()))
+    return list(json.loads(Path(os.environ["OVERHEAD_RESULT"]).read_text()))
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=0, help="steps of a block")
+    parser.add_argument("--only", choices=recipe.SHAPES)
+    parser.add_argument("--gradient-norm", action="store_true", help="the run records it")
     options = parser.parse_args()
-    if options.bare:
-        bare_loop()
-        return
     with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "result.json"
         os.environ |= {
             paths.HOME_VARIABLE: folder,
-            "OVERHEAD_RESULT": str(result),
-            "OVERHEAD_STEPS": str(options.steps),
+            "OVERHEAD_RESULT": str(Path(folder) / "result.json"),
+            "OVERHEAD_PAIRS": str(options.pairs),
+            "OVERHEAD_STEPS": str(options.steps or ""),
             "OMP_NUM_THREADS": "1",
         }
-        ratios: dict[str, list[float]] = {"cpu": [], "wall": []}
-        steps: list[float] = []
-        for pair in range(options.pairs):
-            order = (measure_bare, measure_recorded)
-            first, second = (measure(result) for measure in (order if pair % 2 else order[::-1]))
-            bare, recorded = (first, second) if pair % 2 else (second, first)
-            steps.append(bare["wall"] / options.steps * 1000)
-            for kind, found in ratios.items():
-                found.append(recorded[kind] / bare[kind])
-    print(f"bare step: {statistics.median(steps):.2f} ms (median of {options.pairs} pairs)")
-    for kind, name in (("cpu", "main-thread CPU"), ("wall", "wall time")):
-        found = ratios[kind]
+        for name in [options.only] if options.only else recipe.SHAPES:
+            print_figures(name, measured(name, gradient_norm=options.gradient_norm))
+
+
+def print_figures(name: str, pairs: list[dict[str, Seconds]]) -> None:
+    """Print medians over the pairs of blocks, with the quarter that lies lowest and highest."""
+    bare = statistics.median(pair["bare"][1] for pair in pairs)
+    print(f"{name}: a bare step takes {bare * 1000:.2f} ms (median of {len(pairs)} pairs)")
+    for kind, label in enumerate(("main-thread CPU", "wall time")):
+        more = sorted(1e6 * (pair["recorded"][kind] - pair["bare"][kind]) for pair in pairs)
+        ratio = statistics.median(pair["recorded"][kind] / pair["bare"][kind] for pair in pairs)
+        quarter = len(more) // 4
         print(
-            f"{name:16} recorded / bare: min {min(found):.3f}  "
-            f"median {statistics.median(found):.3f}  max {max(found):.3f}"
+            f"  {label:16} a recorded step takes more: median {statistics.median(more):.0f} us "
+            f"({more[quarter]:.0f} to {more[-1 - quarter]:.0f}), recorded / bare {ratio:.3f}"
         )
 
 
