@@ -138,16 +138,19 @@ def show_table(titles: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> N
             table.add_row(*row)
         out().print(table)
         return
-    columns = [
-        _padded([str(cell).replace("\n", " ") for cell in column])
-        for column in zip(titles, *rows, strict=True)
-    ]
+    columns = [_padded([*map(str, column)]) for column in zip(titles, *rows, strict=True)]
     lines = ["  ".join(line).rstrip() + "\n" for line in zip(*columns, strict=True)]
     sys.stdout.write(printable("".join(lines)))
 
 
-def _padded(cells: Sequence[str]) -> list[str]:
-    lengths = [len(each) if each.isascii() else cell_len(each) for each in cells]
+def _padded(cells: list[str]) -> list[str]:
+    whole = "".join(cells)
+    if "\n" in whole:
+        cells = [each.replace("\n", " ") for each in cells]
+    if whole.isascii():
+        width = max(map(len, cells))
+        return [each.ljust(width) for each in cells]
+    lengths = [*map(cell_len, cells)]
     width = max(lengths)
     return [each + " " * (width - length) for each, length in zip(cells, lengths, strict=True)]
 

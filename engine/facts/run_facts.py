@@ -96,6 +96,14 @@ class AttemptFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Sentences: what could not be recorded, and why."""
 
 
+class AttemptCode(msgspec.Struct, frozen=True):
+    """Those of the `AttemptFacts` that the list of runs has, read without the rest."""
+
+    format: int = FORMAT
+    host: str = ""
+    git: GitState | None = None
+
+
 class Layer(msgspec.Struct, frozen=True, array_like=True):
     """One module of a model; those in it follow it. All numbers include what is in it."""
 
@@ -188,6 +196,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     """Why files that are there cannot be read, in sentences."""
 
 
+_Attempt = TypeVar("_Attempt", AttemptFacts, AttemptCode)
 Kind = TypeVar("Kind", AttemptFacts, ModelFacts, Parent, Planning)
 
 
@@ -222,9 +231,18 @@ def read_facts(run_folder: Path) -> RunFacts:
 
 def read_attempt(run_folder: Path, attempt: int) -> AttemptFacts | None:
     """Return what one attempt was started with; None: that is not known."""
+    return _read_attempt(run_folder, attempt, AttemptFacts)
+
+
+def read_code(run_folder: Path, attempt: int) -> AttemptCode | None:
+    """Return which code an attempt trained, and where; None: that is not known."""
+    return _read_attempt(run_folder, attempt, AttemptCode)
+
+
+def _read_attempt(run_folder: Path, attempt: int, kind: type[_Attempt]) -> _Attempt | None:
     try:
         content = read_regular(_path(run_folder, attempt, ".json"), _LARGEST)
-        found = msgspec.json.decode(content, type=AttemptFacts)
+        found = msgspec.json.decode(content, type=kind)
     except (OSError, ValueError, RecursionError):
         return None
     return found if found.format <= FORMAT else None

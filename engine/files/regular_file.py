@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tomllib
+from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -71,11 +72,16 @@ def read_regular(path: Path, most: int, *, follow_links: bool = False) -> bytes:
         return content
 
 
-def read_toml(path: Path, *, follow_links: bool = False) -> dict[str, Any]:
+def read_toml(
+    path: Path,
+    *,
+    follow_links: bool = False,
+    loads: Callable[[str], dict[str, Any]] = tomllib.loads,
+) -> dict[str, Any]:
     """Return the document in a TOML file. Raises OSError, or ValueError if it is damaged."""
     text = read_regular(path, LARGEST_TOML, follow_links=follow_links).decode()
     try:
-        return tomllib.loads(text)
+        return loads(text)
     except RecursionError:
         raise ValueError(f"{path.name} is nested too deeply") from None
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
+import time
 from pathlib import Path
 
 from engine.files.ownership import is_trusted
 
 LARGEST_VALUE = 80 * 2**20
 """Bytes of the largest value or row; a worker may send an event of 64 MiB."""
+
+SECONDS_OF_REST = 2.0
+"""After this, the next change of a file has another time on every disk."""
+
+Mark = tuple[int, int, int]
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
 """Ends of the names of the files that SQLite opens."""
@@ -46,6 +53,26 @@ def open_unwritten(path: Path) -> sqlite3.Connection:
     if problem := _file_problem(path):
         raise sqlite3.DatabaseError(problem)
     return _connect(path, "mode=ro&immutable=1")
+
+
+def mark_of_rest(path: Path) -> Mark | None:
+    """Return what changes when the file is written; None: a process may be writing it now.
+
+    Whoever reads with `open_unwritten` compares it before and after.
+    """
+    for end in ("-wal", "-journal"):
+        try:
+            if os.stat(f"{path}{end}").st_size:  # noqa: PTH116  # thousands of stores are read
+                return None
+        except OSError:
+            continue
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+    if time.time() - status.st_mtime < SECONDS_OF_REST:
+        return None  # a second change may have the same time
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def can_read(connection: sqlite3.Connection) -> bool:

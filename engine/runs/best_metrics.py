@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from engine.runs.store.store_reader import RunReader
@@ -15,13 +16,14 @@ class BestFigure(NamedTuple):
     step: int
 
 
-def best_figures(reader: RunReader) -> dict[str, BestFigure]:
-    """Return the best finite value of each `validation/...` series. Raises sqlite3.Error."""
-    directions = reader.status().metric_directions
-    found = {}
-    for series in reader.counts():
-        if series.startswith("validation/"):
-            best = reader.best(series, lowest=lower_is_better(series, directions))
-            if best is not None:
-                found[series] = BestFigure(*best)
-    return found
+def best_figures(
+    reader: RunReader, directions: Mapping[str, str] | None = None
+) -> dict[str, BestFigure]:
+    """Return the best finite value of each `validation/...` series. Raises sqlite3.Error.
+
+    `directions`: those of the run's status, if that was read already.
+    """
+    if directions is None:
+        directions = reader.status().metric_directions
+    found = reader.best_of_each("validation/", lambda name: lower_is_better(name, directions))
+    return {series: BestFigure(*best) for series, best in found.items()}

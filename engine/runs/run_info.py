@@ -21,11 +21,11 @@ from engine.processes import presence
 from engine.processes.machine import is_here
 from engine.processes.process import is_alive
 from engine.runs import checkpoint_files
-from engine.runs.best_metrics import BestFigure
+from engine.runs.best_metrics import BestFigure, best_figures
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import RunNotes, UnreadableNotes, read_notes
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store.store_reader import NoStoreYet, RunReader, StoredEvent
+from engine.runs.store.store_reader import NoStoreYet, RunReader, StoredEvent, read_store
 from engine.spec.device_names import machines_of
 from engine.spec.recipe_file import script_name
 from engine.spec.run_spec import RunSpec
@@ -83,7 +83,7 @@ class RunInfo(NamedTuple):
     reason: str
     notes: RunNotes = RunNotes()
     best: Mapping[str, BestFigure] = MappingProxyType({})
-    """By validation metric; only `engine.runs.run_index` sets it."""
+    """By validation metric; only `engine.runs.run_index` asks for it."""
 
     has_orphans: bool = False
     """Whether it is INTERRUPTED, and workers that its supervisor has left have not ended yet."""
@@ -140,11 +140,11 @@ class Present(NamedTuple):
     """Events that the store does not hold; each has the number that it will have there."""
 
 
-def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
+def get_run(run_id: str, *, patience: float = 0.0, with_best: bool = False) -> RunInfo:
     """Return the current state of the run `run_id`. Raises NoSuchRun.
 
     A silent supervisor is asked; `patience` are the seconds to wait for its answer. Without it, the
-    answer to an earlier question counts.
+    answer to an earlier question counts. `with_best`: with `RunInfo.best`.
     """
     folder = paths.run_folder(run_id)
     if not paths.is_run(run_id):
@@ -153,10 +153,11 @@ def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
         if problem := folder_problem(folder):
             raise DamagedRun(f"Run {run_id} cannot be used: {problem}.")
         spec = read_spec(folder)
-        status, state, is_recorded, _ = present(folder, _read_status(folder), patience)
+        stored, best = _read_store(folder, with_best=with_best)
+        status, state, is_recorded, _ = present(folder, stored, patience)
         if state is RunState.INTERRUPTED:
             # The supervisor may have ended between the two lines above, or may not have started.
-            status = _read_status(folder)
+            status, best = _read_store(folder, with_best=with_best)
             is_starting = status.attempt == 0 and _is_new(folder)
             state = RunState.STARTING if is_starting else state_of(status)
     except SpecTooNew as error:
@@ -195,6 +196,7 @@ def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
         state,
         reason,
         notes,
+        best,
         has_orphans=has_orphans,
         is_recorded=is_recorded,
     )
@@ -233,11 +235,13 @@ def all_runs() -> list[RunInfo | UnreadableRun]:
     return [run for run in found if run is not None]
 
 
-def try_get_run(run_id: str, patience: float = 0.0) -> RunInfo | UnreadableRun | None:
+def try_get_run(
+    run_id: str, patience: float = 0.0, *, with_best: bool = False
+) -> RunInfo | UnreadableRun | None:
     """Return the run `run_id`, or why it is unreadable; None if it does not exist."""
     folder = paths.run_folder(run_id)
     try:
-        return get_run(run_id, patience=patience)
+        return get_run(run_id, patience=patience, with_best=with_best)
     except DamagedRun as error:
         if _lacks(folder / SPEC) and _is_new(folder):
             return None
@@ -257,9 +261,9 @@ def present(folder: Path, stored: RunStatus, patience: float = 0.0) -> Present:
     See `get_run` for `patience`.
     """
     state = state_of(stored)
-    beat = last_beat(folder)
+    beat = 0.0 if state.is_over else last_beat(folder)
     silence = time.time() - max(beat, stored.updated)
-    if state.is_over or not beat or silence < SILENT_SECONDS:
+    if not beat or silence < SILENT_SECONDS:
         return Present(stored, state)
     reply = status_question.ask(folder, patience)
     if reply is None:
@@ -325,7 +329,7 @@ _BESIDE_STORE = ("run.sqlite-wal", "run.sqlite-shm", "run.backup.sqlite")
 """What only a run has that had a store."""
 
 
-def _read_status(folder: Path) -> RunStatus:
+def _read_store(folder: Path, *, with_best: bool) -> tuple[RunStatus, Mapping[str, BestFigure]]:
     if not (folder / "run.sqlite").exists():
         traces = [folder / name for name in _BESIDE_STORE if (folder / name).exists()]
         if traces and not (folder / "run.sqlite").exists():  # it was not made just now
@@ -333,9 +337,20 @@ def _read_status(folder: Path) -> RunStatus:
                 f"Run {folder.name} cannot be read: its store, run.sqlite, was deleted. "
                 f"`{call(f'fsck {folder.name} --repair')}` restores it if there is a backup."
             )
-        return RunStatus()
+        return RunStatus(), {}
     try:
-        with RunReader(folder) as reader:
-            return reader.status()
+        return read_store(folder, _status_and_best if with_best else _status_alone)
     except NoStoreYet:
-        return RunStatus()
+        return RunStatus(), {}
+
+
+def _status_and_best(reader: RunReader) -> tuple[RunStatus, Mapping[str, BestFigure]]:
+    status = reader.status()
+    try:
+        return status, best_figures(reader, status.metric_directions)
+    except sqlite3.Error:
+        return status, {}  # the status alone says how the run stands
+
+
+def _status_alone(reader: RunReader) -> tuple[RunStatus, Mapping[str, BestFigure]]:
+    return reader.status(), {}

@@ -15,6 +15,7 @@ from engine.environments.installed import installed_for, python_version_text
 from engine.files.atomic_file import sync_to_disk, write_atomically
 from engine.files.format_version import UNNUMBERED, FormatVersion
 from engine.files.regular_file import LARGEST_TOML, read_regular, read_toml
+from engine.files.toml_lines import loads_alike
 from engine.processes.process import command_output
 from engine.scripts.secrets import fingerprint, split_secrets, split_words
 from engine.spec.recipe_copy import write_copy
@@ -244,7 +245,7 @@ def _before(folder: Path, attempt: int) -> Path:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        document = read_toml(folder / FILE_NAME)
+        document = read_toml(folder / FILE_NAME, loads=loads_alike)
         reason = _format(document).why_unreadable(FILE_NAME, FORMAT)
     except (OSError, ValueError) as error:
         raise _unreadable(folder, error) from error

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Self, TypeVar
 import msgspec
 
 from engine.files.format_version import UNNUMBERED
-from engine.files.sqlite_file import open_readonly
+from engine.files.sqlite_file import mark_of_rest, open_readonly, open_unwritten
 from engine.messages.events import Event
 from engine.runs.run_state import RunStatus
 from engine.runs.store.run_store import FILE_NAME, decode_event, read_format, read_kept_files
@@ -76,10 +76,11 @@ class RunReader:
     """Read-only view of one run's store. Every method raises sqlite3.Error on a damaged file."""
 
     @_reports_damage
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, at_rest: bool = False) -> None:
         """Open the store. Raises sqlite3.OperationalError if there is none: NoStoreYet if its file
-        is there already."""
-        self._connection = open_readonly(folder / FILE_NAME)
+        is there already. `at_rest`: no process writes it; see `read_store`."""
+        opened = open_unwritten if at_rest else open_readonly
+        self._connection = opened(folder / FILE_NAME)
         try:
             self._format = read_format(self._connection)
             self._check_status()
@@ -190,6 +191,21 @@ class RunReader:
         This reads every point, so use it for series with one point per epoch.
         """
         id, _ = self._find(series)
+        return self._best(id, lowest=lowest)
+
+    @_reports_damage
+    def best_of_each(
+        self, prefix: str, is_lower_better: Callable[[str], bool]
+    ) -> dict[str, tuple[float, int]]:
+        """Return the best of each series whose name begins with `prefix`, as `best` does."""
+        rows = self._connection.execute(
+            "SELECT name, id FROM series WHERE substr(name, 1, ?) = ? LIMIT ?",
+            (len(prefix), prefix, MOST_SERIES),
+        ).fetchall()
+        found = {str(name): self._best(id, lowest=is_lower_better(str(name))) for name, id in rows}
+        return {name: best for name, best in found.items() if best}
+
+    def _best(self, id: int, *, lowest: bool) -> tuple[float, int] | None:
         order = "value" if lowest else "value DESC"
         row = self._connection.execute(
             "SELECT value, step FROM point WHERE series = ? AND value BETWEEN ? AND ? "
@@ -282,6 +298,23 @@ class RunReader:
             "SELECT id, count FROM series WHERE name = ?", (series,)
         ).fetchone()
         return row or (-1, 0)
+
+
+def read_store(folder: Path, read: Callable[[RunReader], _Result]) -> _Result:
+    """Return what `read` finds in the store of a run, in a short time. Raises sqlite3.Error.
+
+    Of a store that no process writes SQLite needs no lock, and leaves no file beside it, of which
+    one has 32 KiB.
+    """
+    store = folder / FILE_NAME
+    if mark := mark_of_rest(store):
+        with contextlib.suppress(sqlite3.Error):  # the other way says what it is
+            with RunReader(folder, at_rest=True) as reader:
+                found = read(reader)
+            if mark_of_rest(store) == mark:
+                return found
+    with RunReader(folder) as reader:
+        return read(reader)
 
 
 LARGEST = sys.float_info.max

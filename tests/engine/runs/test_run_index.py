@@ -31,9 +31,9 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     look = run_info.get_run
 
-    def counted(run_id: str, *, patience: float) -> RunInfo:
+    def counted(run_id: str, *, patience: float, with_best: bool) -> RunInfo:
         found.append(run_id)
-        return look(run_id, patience=patience)
+        return look(run_id, patience=patience, with_best=with_best)
 
     monkeypatch.setattr("engine.runs.run_info.get_run", counted)
     return found
@@ -125,11 +125,11 @@ def test_a_refresh_reads_few_folders_of_runs_that_are_over(
     index = RunIndex()
     first = settle(index)
     stamped: list[str] = []
-    stamp = run_index._file_stamp
+    stamp = run_index._stamp
     monkeypatch.setattr("engine.runs.run_index.PER_REFRESH", 2)
     monkeypatch.setattr(
-        "engine.runs.run_index._file_stamp",
-        lambda folder: (stamped.append(Path(folder).name), stamp(folder))[1],
+        "engine.runs.run_index._stamp",
+        lambda folder, *rest: (stamped.append(Path(folder).name), stamp(folder, *rest))[1],
     )
     looked.clear()
     assert index.refresh() is first
