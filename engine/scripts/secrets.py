@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import itertools
-import math
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+from engine.scripts.command_secrets import CommandReader, Span, spans_of_tools
+from engine.scripts.secret_names import LEAST_SECRET, is_certain_name, is_secret_name, random_places
 
 HIDDEN = "***"
 """Stands in the place of a secret."""
@@ -32,31 +34,6 @@ _STORABLE = re.compile(
     r"|CLEARML_OFFLINE_MODE|COMET_MODE|MLFLOW_EXPERIMENT_NAME",
 )
 
-_LEAST_SECRET = 8
-"""Characters: a shorter value, such as `yes`, would be found everywhere."""
-
-_CERTAIN = re.compile(
-    r"passw(?:or)?d|passphrase|passwort|kennwort|secret(?!ar)|credential|authori[sz]ation(?:_|$)"
-    r"|(?:api|access|private|signing|encryption|account|service|shared|ssh|auth|storage|master)_?key"
-    r"|conn(?:ection)?_?str(?:ing)?(?:_|$)|(?:access|auth|bearer|refresh|session|api)_?token"
-    r"|(?:database|db|redis|mongo(?:db)?|amqp|broker)_?ur[il]$"
-    r"|(?:^|_)(?:jwt|pat|pwd|dsn|creds?|cookies?|otp|totp|bearer)(?:_|$)|x_amz_(?:sig|cred)|^tf_token_"
-)
-_LIKELY = re.compile(r"(?:token|pass|pwd|pw|psw|auth|(?:^|_)(?:key|sas|sig|signature))$|_key_id$")
-"""Ends of names that also other things have."""
-
-_HARMLESS = re.compile(
-    r"^(?:old)?pwd$|_(?:file|path|dir|folder|name|env|length|len|size|count|type|limit)$|(?<!key)_id$"
-    r"|(?:^|_)(?:by|low|high|band|multi|single|one|two|three|forward|backward|num|n|max|min|per"
-    r"|first|second|com|encom|sur)_?pass$"
-    r"|(?:^|_)(?:pad|padding|eos|bos|unk|mask|cls|sep|special|start|end|max|min|num|n|image|audio"
-    r"|stop|new|next|prefix|by|per|begin|class|oov|blank|separator|patch|a|the|unexpected|invalid"
-    r"|first|last)_?token$"
-    r"|(?:^|_)(?:sort|image|label|data|target|input|output|text|metric|monitor|column|group|state"
-    r"|cache|batch|primary|foreign|feature|index|dict|prng|rng|query|score|join|public|reward)_?key$"
-)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"(?:hf_|sk-|sk_|pk_live_|rk_live_|gh[oprsu]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|ya29\."
@@ -70,17 +47,16 @@ _IN_ADDRESS = re.compile(
     r"(?<=://)(?:[^\s/:@'\"]{0,200}:(?!\d{1,5}/)([^\s'\"]{1,500})|([^\s/:@'\"]{16,500}))@"
 )
 _SCHEME = re.compile(r"\b(?:Bearer|Basic|Token)\s+([\w.~+/=-]{8,})", re.IGNORECASE)
-_USER = re.compile(r"(?:^|\s)(?:-u|--user|--login|--userpwd|--proxy-user)[\s=][^\s:=]+:(\S+)")
-_LOGIN = re.compile(
-    r"\b(?:wandb|vault)\s+login\s+(?:--?[\w-]+(?:[= ]\w+://\S+)?\s+){0,6}"
-    r"((?=[^\s\"';&|]{0,200}\d)[\w.+/=][^\s\"';&|]*)"
-)
 _LOGIN_CALL = re.compile(r"\blogin\(\s*\\?[\"']([^\"'\\\s]{8,})")
-_LOGIN_PASSWORD = re.compile(
-    r"\b(?:login(?:\s+[^\s;&|]{1,200}){0,6}?|sshpass)\s+-[pk][\s=]?([^\s\"';&|]+)"
-    r"|\b(?:redis-cli|mongo\w*)(?:\s+[^\s;&|]{1,200}){0,6}?\s+-[ap]\s?([^\s\"';&|-][^\s\"';&|]*)"
-    r"|\b(?:mysql|mariadb)[\w-]*(?:\s+[^\s;&|]{1,200}){0,6}?\s+-p([^\s\"';&|]+)"
+_SAID = re.compile(
+    r"(?<![\w-])(?:pass:|/p(?:ass|assword)?:)([^\s'\"]{2,500})"
+    r"|(?:^|\s)(?:echo|printf)(?:\s+-\w+)*\s+(?:'%s[^']*'\s+)?([^|;&\n]{1,300}?)\s*\|[^|;&\n]{0,200}"
+    r"(?:sudo\s[^|;&\n]{0,99}-S\b|stdin\b|passwd\b|with-token\b|\blogin\b)"
+    r"|(?:stdin|with-token|login|sudo -S)\b[^|;&\n]{0,99}<<<\s*([^\s|;&]+)"
+    r"|(?<![\w/:.=-])[\w.+-]{1,99}:(?!\d)([^\s/@:'\"]{4,200})@(?!sha256)[A-Za-z0-9]"
 )
+"""`-passin pass:x`, `echo x | sudo -S`, `docker login --password-stdin <<< x`, `ada:x@host`."""
+
 _NAMED = re.compile(
     r"(?<![\w.-])(?:-D(?=\w)|-*)(?P<name>[A-Za-z_][\w.-]*)(?:(?P<tight>=|\\?[\"']\s*[:=]\s*)|\s*[=:]\s*)"
 )
@@ -88,22 +64,18 @@ _VALUE = re.compile(
     r"(?P<quote>\\?[\"'])?(?P<value>(?(quote)[^\"'\\]{1,9999}|[^\s\"',;&|)}\]]{1,9999}))"
 )
 _OPTION = re.compile(r"(?:^|\s)--?(?P<name>[A-Za-z][\w.-]*)\s+(?=[^\s-])")
-_SET = re.compile(
-    r"\b(?:setenv|configure\s+set|set\s+-g?x)\s+(?P<name>[A-Za-z_][\w.-]*)\s+(?=[^\s-])"
-)
 _CODE = re.compile(
     r"[A-Za-z_][\w.]*[(\[]|(?:self|cls|args|cfg|config|conf|os|opts?|options|params|settings)\.\w"
     r"|(?:str|int|bool|bytes|None|Any|Optional)(?![\w-])|(?:Bearer|Basic|Token)\s"
 )
 _PLAIN_VALUE = re.compile(r"[/~].*|[\d.,eE+-]+|[a-z_./-]+|[A-Z_]+", re.DOTALL)
-_REFERENCE = re.compile(r"\$\{?\w+\}?$|\{[\w.]*\}$|\*\*\*$")
+_TAKEN = re.compile(
+    rf"[\"']?(?:\$\{{?\w+\}}?|\$\(.*|\{{[\w.]*\}}|\*\*\*)[\"']?|.*\$\{{{ARGUMENT}\w+\}}.*",
+    re.DOTALL,
+)
+"""What is no secret itself: `$TOKEN`, `{token}`, and what has the place of one."""
+
 _PLACE = re.compile(rf"\$\{{({ARGUMENT}\w+)\}}")
-
-
-class _Span(NamedTuple):
-    begin: int
-    end: int
-    name: str
 
 
 _Value = TypeVar("_Value")
@@ -113,7 +85,7 @@ _Put = Callable[[str, str], str]
 
 def looks_secret(name: str, value: str) -> bool:
     """Whether the variable or option `name` seems to hold a password, a key or a token."""
-    return _is_secret_name(name, value) or bool(_spans(value, in_word=True))
+    return is_secret_name(name, value) or bool(_spans(value, in_word=True, name=name))
 
 
 def may_store(name: str, value: str, said: Container[str] = ()) -> bool:
@@ -179,7 +151,7 @@ def shown_words(command: Sequence[str]) -> list[str]:
 def redacted(text: str, values: Iterable[str] = ()) -> str:
     """Return `text` without what looks like a secret, and without the `values`, which are."""
     for value in sorted(values, key=len, reverse=True):
-        if len(value) >= _LEAST_SECRET:
+        if len(value) >= LEAST_SECRET:
             text = text.replace(value, HIDDEN)
     return _with_spans(text, _spans(text), lambda name, value: HIDDEN)
 
@@ -187,11 +159,11 @@ def redacted(text: str, values: Iterable[str] = ()) -> str:
 def shown_setting(name: str, value: _Value) -> _Value | str:
     """Return the value of a setting as it may be shown: without what seems to be a secret."""
     text = str(value)
-    if text and _is_secret_name(name, text):
+    if text and is_secret_name(name, text):
         return HIDDEN
     if not isinstance(value, str):
         return value
-    return _with_spans(value, _spans(value, in_word=True), lambda name, value: HIDDEN)
+    return _with_spans(value, _spans(value, in_word=True, name=name), lambda name, value: HIDDEN)
 
 
 def secret_values(environment: Mapping[str, str], names: Container[str] = ()) -> list[str]:
@@ -216,77 +188,18 @@ def not_stored(mark: str | None) -> str:
     return f"its value is not stored; fingerprint {mark}" if mark else "its value is not stored"
 
 
-def _is_secret_name(name: str, value: str) -> bool:
-    plain = _plain(name)
-    if _CERTAIN.search(plain) and not _HARMLESS.search(plain):
-        return not _is_switch(value)
-    is_likely = bool(_LIKELY.search(plain)) and not _HARMLESS.search(plain)
-    return is_likely and not _is_number(value) and not _is_switch(value)
+def _replaced(words: Iterable[str], put: _Put) -> list[str]:
+    reader = CommandReader(may_store)
+    return [_with_spans(word, _spans_of_word(word, reader), put) for word in words]
 
 
-def _is_switch(value: str) -> bool:
-    return value.lower() in ("true", "false", "yes", "no", "on", "off", "none", "null")
+def _spans_of_word(word: str, reader: CommandReader) -> list[Span]:
+    name = reader.option
+    by_place = reader.secret_in(word) or reader.inner(word)
+    return _apart(word, [*by_place, *_found(word, in_word=True, name=name)])
 
 
-def _is_number(value: str) -> bool:
-    try:
-        return len(value) < _LEAST_SECRET and math.isfinite(float(value))
-    except ValueError:
-        return False
-
-
-def _replaced(words: Sequence[str], put: _Put) -> list[str]:
-    found: list[str] = []
-    short = ""
-    for word, option in zip(words, _options_of(words), strict=True):
-        if program := _PROGRAM.fullmatch(word):
-            short = _SHORT[program.lastgroup or ""]
-        elif short and word.startswith(short) and len(word) > 2:
-            is_open = not _REFERENCE.fullmatch(word[2:])
-            found.append(short + put("password", word[2:]) if is_open else word)
-            continue
-        name, equals, value = word.partition("=")
-        is_named = bool(equals) and bool(_FLAG.fullmatch(name))
-        if option and not word.startswith("-") and _is_secret_name(option, word.rstrip(",)}]")):
-            found.append(word if _REFERENCE.fullmatch(word) else put(option, word))
-        elif is_named and value and _is_secret_name(name, value):
-            found.append(word if _REFERENCE.fullmatch(value) else f"{name}={put(name, value)}")
-        else:
-            user = _PAIR.fullmatch(word) if option in _USERS else None
-            is_open = user is not None and not _REFERENCE.fullmatch(user[1])
-            spans = (
-                [_Span(*user.span(1), "password")]
-                if user and is_open
-                else _spans(word, in_word=True)
-            )
-            found.append(_with_spans(word, spans, put))
-    return found
-
-
-def _options_of(words: Iterable[str]) -> Iterator[str]:
-    """Yield for each word the name of the option or key whose value it is; else an empty text."""
-    option = before = login = ""
-    for word in words:
-        is_flag = word.startswith("-")
-        if login in _KEY_FOLLOWS and not is_flag and "://" not in word:
-            option = "token"
-        elif login and option in ("p", "k", "a"):
-            option = "password"
-        yield option
-        if word == "login" or _LOGS_IN.search(word):
-            login = before.rpartition("/")[2] or word
-        if is_flag and "=" not in word:
-            option = "" if "$" in word else word.lstrip("+-")
-        elif opened := _OPENED.search(word[-_LONGEST_NAME:]):  # `{token:` and a value of its own
-            option = opened[1]
-        else:
-            is_name = not option and len(word) < _LONGEST_NAME and _BARE_NAME.fullmatch(word)
-            is_variable = "_" in word and word.isupper()
-            option = word if is_name and (is_variable or _CERTAIN.search(_plain(word))) else ""
-        before = word
-
-
-def _with_spans(text: str, spans: Iterable[_Span], put: _Put) -> str:
+def _with_spans(text: str, spans: Iterable[Span], put: _Put) -> str:
     parts, end = [], 0
     for span in spans:
         parts += [text[end : span.begin], put(span.name, text[span.begin : span.end])]
@@ -294,20 +207,30 @@ def _with_spans(text: str, spans: Iterable[_Span], put: _Put) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _spans(text: str, *, in_word: bool = False) -> list[_Span]:
+def _spans(text: str, *, in_word: bool = False, name: str = "") -> list[Span]:
     """Return the places of secrets in `text`, in order and apart from each other.
 
-    `in_word`: it is a word of a command, where `token: x` is no prose.
+    `in_word`: it is a word of a command or a setting, where `token: x` is no prose.
     """
-    found = [_Span(*match.span(), "token") for match in _SHAPES.finditer(text)]
-    for pattern, name in _PATTERNS:
-        found += [
-            _Span(*match.span(match.lastindex or 0), name) for match in pattern.finditer(text)
-        ]
+    found = _found(text, in_word=in_word, name=name)
+    return _apart(text, found if in_word else [*found, *spans_of_tools(text, may_store)])
+
+
+def _found(text: str, *, in_word: bool, name: str) -> list[Span]:
+    found = [Span(*match.span(), "token") for match in _SHAPES.finditer(text)]
+    for pattern, kind in _PATTERNS:
+        found += [Span(*match.span(match.lastindex or 0), kind) for match in pattern.finditer(text)]
     found += _named_spans(text, in_word=in_word)
-    apart: list[_Span] = []
+    if in_word:
+        found += [Span(*place, "secret") for place in random_places(text, name)]
+    return found
+
+
+def _apart(text: str, found: Iterable[Span]) -> list[Span]:
+    """Return the places that hold a secret still, in order and apart from each other."""
+    apart: list[Span] = []
     for span in sorted(found):
-        if span.begin == span.end or _REFERENCE.fullmatch(text[span.begin : span.end]):
+        if span.begin == span.end or _TAKEN.fullmatch(text, span.begin, span.end):
             continue
         if apart and span.begin < apart[-1].end:
             apart[-1] = apart[-1]._replace(end=max(span.end, apart[-1].end))
@@ -316,57 +239,28 @@ def _spans(text: str, *, in_word: bool = False) -> list[_Span]:
     return apart
 
 
-def _named_spans(text: str, *, in_word: bool) -> Iterator[_Span]:
+def _named_spans(text: str, *, in_word: bool) -> Iterator[Span]:
     """Yield values behind a name: `password=x`, `"apiKey": "x"`, `--token x`."""
-    for pattern in (_NAMED, _OPTION, _SET):
+    for pattern in (_NAMED, _OPTION):
         for match in pattern.finditer(text):
-            if not _is_secret_name(match["name"], HIDDEN):  # before the value, which may be long
+            if not is_secret_name(match["name"], HIDDEN):  # before the value, which may be long
                 continue
             value = _VALUE.match(text, match.end())
-            if value is None or not _is_secret_name(match["name"], value["value"]):
+            if value is None or not is_secret_name(match["name"], value["value"]):
                 continue
             is_loose = pattern is _NAMED and not match["tight"] and not value["quote"]
             in_word_alone = in_word and text[match.start() - 1 : match.start()] != "/"  # no path
-            if is_loose and not in_word_alone and not _CERTAIN.search(_plain(match["name"])):
+            if is_loose and not in_word_alone and not is_certain_name(match["name"]):
                 continue
             if value["quote"] or not _CODE.match(text, value.start("value")):
-                yield _Span(*value.span("value"), match["name"])
-
-
-def _plain(name: str) -> str:
-    """Return the end of a name as words: `a.model.apiKey2` is `model_api_key`."""
-    last = ".".join(name.lstrip("+-").split(".")[-2:])
-    return re.sub(r"_?\d+$", "", re.sub(r"\W+", "_", _CAMEL.sub("_", last)).lower())
+                yield Span(*value.span("value"), match["name"])
 
 
 _PATTERNS = (
     (_PRIVATE_KEY, "private_key"),
     (_IN_ADDRESS, "password"),
     (_SCHEME, "token"),
-    (_USER, "password"),
-    (_LOGIN, "token"),
     (_LOGIN_CALL, "token"),
-    (_LOGIN_PASSWORD, "password"),
+    (_SAID, "password"),
 )
-_KEY_FOLLOWS = ("wandb", "vault")
-"""Programs whose `login` is followed by the key itself."""
-
-_LOGS_IN = re.compile(r"(?:^|/)(?:sshpass|redis-cli|mongo(?:sh|dump|restore|export|import)?)$")
-_PROGRAM = re.compile(
-    r"(?:\S*/)?(?:(?P<p>sshpass|(?:mysql|mariadb)[\w-]*|mongo(?:sh|dump|restore|export|import)?)"
-    r"|(?P<a>redis-cli))"
-)
-_SHORT = {"p": "-p", "a": "-a"}
-"""The option of these programs whose value, a password, may stand in the same word."""
-
-_OPENED = re.compile(r"([A-Za-z_][\w.-]*)[\"']?[:=]$")
-_LONGEST_NAME = 100
-_BARE_NAME = re.compile(r"[A-Za-z][\w-]*")
-"""`setenv HF_TOKEN x`, `remote modify password x`."""
-
-_USERS = ("u", "user", "login", "userpwd", "proxy-user")
-"""Options whose value is a user, perhaps with a password."""
-
-_PAIR = re.compile(r"[^\s:=/]+:([^\s/]+)")
-_FLAG = re.compile(r"[+-]*[A-Za-z_][\w.-]*")
 _GIVEN = re.compile(r"(?P<name>--(?:stored-)?var=\w+)=.*", re.DOTALL)
