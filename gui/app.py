@@ -72,6 +72,7 @@ from gui.window.theme_menu import ThemeMenu, restore_theme
 from gui.window.window_status import WindowStatus
 
 if TYPE_CHECKING:
+    from gui.compare.parting import Parting
     from gui.machines.controller import MachinesController
     from gui.overview.panel import OverviewPanel
     from gui.planning.controller import PlanningController
@@ -130,6 +131,8 @@ class Rooms:
     sweeps: SweepsController
     machines: MachinesController
     step: StepController
+    parting: Parting
+    """Of the comparison, which is on the page of all runs."""
 
 
 class AppController(QObject):
@@ -217,6 +220,11 @@ class AppController(QObject):
             self._open_chosen(run_id)
         else:
             self.show_message(f"Run {run_id} was deleted.")
+
+    def _open_step(self, info: RunInfo, step: int) -> None:
+        """Open a run, and look into one of its steps."""
+        self._open_existing(info.id)
+        self.rooms.step.open_step(step, info)
 
     def shut_down(self) -> None:
         """Stop the timers and threads of the window; the runs continue."""
@@ -318,6 +326,7 @@ class AppController(QObject):
         self.engine_client.refresh_runs()
 
     def _built_rooms(self) -> Rooms:
+        from gui.compare.parting import Parting
         from gui.machines.controller import MachinesController
         from gui.overview.panel import OverviewPanel
         from gui.planning.controller import PlanningController
@@ -345,6 +354,7 @@ class AppController(QObject):
                 self.machines, self.cluster_devices, self.memory_owners, self.machine_cards, window
             ),
             step=StepController(self.planning, window),
+            parting=Parting(self.planning, runs.comparison),
         )
 
     def _connect_rooms(self, rooms: Rooms) -> None:
@@ -362,6 +372,8 @@ class AppController(QObject):
         self.telemetry.snapshot.connect(partial(rooms.race.show_snapshot, ""))
         self.machines.snapshot.connect(rooms.race.show_snapshot)
         client.runs_listed.connect(rooms.sweeps.show_runs)
+        client.runs_listed.connect(rooms.overview.show_runs)
+        rooms.overview.run_wanted.connect(self._open_existing)
         rooms.sweeps.page.opened.connect(self._open_existing)
         rooms.machines.doctor_wanted.connect(self._show_doctor_of)
         rooms.overview.notes_written.connect(self.run_files.write_notes)
@@ -380,6 +392,7 @@ class AppController(QObject):
             reader.status_changed.connect(part.show_info)
         reader.status_changed.connect(self._show_info)
         reader.status_changed.connect(rooms.step.show_info)
+        rooms.parting.step_wanted.connect(self._open_step)
         rooms.step.fork_wanted.connect(self.resume_dialogs.fork)
         rooms.step.fork_wanted.connect(lambda *_: self.window.show_form())
         rooms.run.plots.step_chosen.connect(rooms.step.open_step)

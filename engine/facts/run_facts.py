@@ -196,6 +196,8 @@ class RunFacts(msgspec.Struct, frozen=True):
     """Why files that are there cannot be read, in sentences."""
 
 
+_PARENT = "parent.json"
+
 _Attempt = TypeVar("_Attempt", AttemptFacts, AttemptCode)
 Kind = TypeVar("Kind", AttemptFacts, ModelFacts, Parent, Planning)
 
@@ -225,7 +227,7 @@ def read_facts(run_folder: Path) -> RunFacts:
     attempt = read(f"attempt-{newest}.json", AttemptFacts) if newest else None
     of_models = max(_numbers(run_folder, ".model.json"), default=0)
     model = read(f"attempt-{of_models}.model.json", ModelFacts) if of_models else None
-    parent, planning = read("parent.json", Parent), read("planning.json", Planning)
+    parent, planning = read(_PARENT, Parent), read("planning.json", Planning)
     return RunFacts(attempt, model, parent, planning, " ".join(problems))
 
 
@@ -246,6 +248,17 @@ def _read_attempt(run_folder: Path, attempt: int, kind: type[_Attempt]) -> _Atte
     except (OSError, ValueError, RecursionError):
         return None
     return found if found.format <= FORMAT else None
+
+
+def read_parent(run_folder: Path) -> Parent | None:
+    """Return from which run this one goes on; None: from none, or that is not known."""
+    try:
+        found = msgspec.json.decode(
+            read_regular(run_folder / FOLDER / _PARENT, _LARGEST), type=Parent
+        )
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if found.format <= FORMAT and found.run.isdecimal() else None
 
 
 def read_diff(run_folder: Path, attempt: int) -> str:
@@ -283,7 +296,7 @@ def write_model(run_folder: Path, facts: ModelFacts) -> None:
 def write_parent(run_folder: Path, parent: Parent) -> None:
     """Write from which run this one goes on. Raises OSError."""
     make_folder(run_folder)
-    path = run_folder / FOLDER / "parent.json"
+    path = run_folder / FOLDER / _PARENT
     write_atomically(path, msgspec.json.encode(parent), mode=0o600, sync=True)
 
 

@@ -70,6 +70,9 @@ class Objective(NamedTuple):
     validate: Validate | None = None
     """In the place of `step`, or of `loss` and `metrics`, in validation."""
 
+    sample_loss: Loss | None = None
+    """The loss of each sample of outputs and targets; of model and batch if there is a `step`."""
+
     def loss_and_metrics(self, outputs: Any, targets: Any) -> Values:
         """Return loss and metrics of a batch by name: 0-d tensors on the outputs' device."""
         return {"loss": self.mean_loss(outputs, targets), **self.metrics(outputs, targets)}

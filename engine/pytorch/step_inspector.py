@@ -25,6 +25,7 @@ from engine.pytorch.samples.batch_sharder import LocalBatch
 from engine.pytorch.samples.nested import leaves_of, rows_of, take_rows
 from engine.pytorch.snapshot import Snapshot
 from engine.training.keras_layers import settings_of
+from engine.training.recipe_functions import check_sample_losses
 from engine.training.sample_figures import describe_inputs, describe_target
 from engine.training.step_inspection import (
     MOST_ALONE,
@@ -67,7 +68,7 @@ class StepInspector:
         self._layers: dict[str, LayerFigures] = {}
         self._is_watching = False
         self._samples: list[tuple[SampleFigures, Any]] = []
-        self._is_alone = False
+        self._is_alone = self._has_own = False
         self._parameters: dict[str, ParameterFigures] = {}
         self._before: dict[str, torch.Tensor] = {}
         self._notes: list[str] = []
@@ -145,6 +146,7 @@ class StepInspector:
             samples_in_all=len(samples),
             layers=tuple(self._layers.values()),
             parameters=tuple(self._parameters.values()),
+            own_losses=self._has_own,
             losses_alone=self._is_alone,
             notes=tuple(self._notes),
         )
@@ -195,7 +197,10 @@ class StepInspector:
     def _note_samples(self, turn: Turn) -> None:
         losses: list[list[float | None]] = [[None] * local.samples for local in self._parts]
         try:
-            if self._own.step is None:
+            self._has_own = self._gives_losses(losses, turn)
+            if self._has_own:
+                self._is_alone = self._own.step is not None
+            elif self._own.step is None:
                 self._losses_of_outputs(losses)
             else:
                 self._is_alone = True
@@ -209,6 +214,33 @@ class StepInspector:
                 self._samples.append((self._sample(local, row, loss), _row(local, row)))
         self._samples.sort(key=lambda each: suspicion(each[0]))
         self._note_gradients(turn)
+
+    @torch.no_grad()
+    def _gives_losses(self, losses: list[list[float | None]], turn: Turn) -> bool:
+        """Return whether sample_loss() of the recipe gave the loss of each sample."""
+        own = self._own.sample_loss
+        if own is None:
+            return False
+        has_step = self._own.step is not None
+        try:
+            if has_step:
+                objective = self._own._replace(step=lambda *given: {"loss": own(*given[:2])})
+                for local, of_part in zip(self._parts, losses, strict=True):
+                    found = self._parallel.loss_alone(local.batch, objective, turn)
+                    check_sample_losses(found.shape, local.samples, has_step=True)
+                    of_part[:] = found.tolist()
+                return True
+            for passed in self._passed:
+                with self._precision.autocast():
+                    found = own(passed.outputs, passed.targets)
+                count, of_part = rows_of(passed.outputs) or 0, losses[passed.part]
+                check_sample_losses(found.shape, count, has_step=False)
+                at = slice(passed.first_row, passed.first_row + count)
+                of_part[at] = found.tolist()[: len(of_part[at])]
+        except Exception as error:
+            self._notes.append(f"The losses are computed without sample_loss(): {error}")
+            return False
+        return True
 
     @torch.no_grad()
     def _losses_of_outputs(self, losses: list[list[float | None]]) -> None:

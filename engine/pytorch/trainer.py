@@ -122,6 +122,7 @@ class TorchTrainer:
                 recipe.step,
                 recipe.weight,
                 recipe.validate,
+                recipe.sample_loss,
             )
             self._train = data.train_sharder(self._parallel)
             batches = self._train.batches

@@ -289,6 +289,12 @@ def folders(run_folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
+def step_of(name: str) -> int:
+    """Return the step of a checkpoint by its name; 0: it is the name of none."""
+    found = _NAME.fullmatch(name)
+    return int(found[1]) if found else 0
+
+
 def misplaced(run_folder: Path) -> list[Path]:
     """Return what is in the place of a folder of checkpoints, and is none of this user."""
     folder = run_folder / FOLDER

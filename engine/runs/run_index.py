@@ -18,7 +18,7 @@ import msgspec
 
 from engine.facts import run_facts
 from engine.files.atomic_file import open_to_append
-from engine.runs import device_queue, run_info, run_notes
+from engine.runs import checkpoint_files, device_queue, run_info, run_notes
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import Origin, RunInfo, UnreadableRun
 from engine.runs.run_notes import RunNotes
@@ -277,14 +277,13 @@ def _is_recent(folder_stamp: Stamp) -> bool:
 
 
 def _origin(folder: Path) -> Origin:
+    parent = run_facts.read_parent(folder)
+    branch = (parent.run, checkpoint_files.step_of(parent.checkpoint)) if parent else ("", 0)
     numbers = run_facts.attempts(folder)
     attempt = run_facts.read_code(folder, max(numbers)) if numbers else None
-    if attempt is None:
-        return Origin()
-    git = attempt.git
-    if git is None:
-        return Origin(host=attempt.host)
-    return Origin(git.commit, git.branch, git.is_dirty, attempt.host)
+    git = attempt.git if attempt else None
+    place = (git.commit, git.branch, git.is_dirty) if git else ("", "", False)
+    return Origin(*place, attempt.host if attempt else "", *branch)
 
 
 def _stamp(folder: str, before: Stamp | None, now: int) -> Stamp:

@@ -63,6 +63,11 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
     """Whether files of the repository were changed since."""
 
     host: str = ""
+    parent: str = ""
+    """The run from whose checkpoint this one goes on."""
+
+    parent_step: int = 0
+    """Of that checkpoint."""
 
 
 @lru_cache(1000)

@@ -36,7 +36,7 @@ from engine.system.program import call
 FUNCTIONS = (
     *("model", "datasets", "loss", "metrics", "optimizer", "stages"),
     *("step", "weight", "validate", "optimizers", "ema", "on_epoch"),
-    *("collate", "callbacks"),
+    *("collate", "callbacks", "sample_loss"),
 )
 """The functions of a recipe."""
 

@@ -24,6 +24,7 @@ from engine.tf.samples.data import ArraySamples, Batch
 from engine.tf.samples.local_batch import Share
 from engine.training import sample_order
 from engine.training.keras_layers import settings_of, watch_layers
+from engine.training.recipe_functions import check_sample_losses
 from engine.training.sample_figures import describe_inputs, describe_target
 from engine.training.step_inspection import (
     MOST_ALONE,
@@ -56,7 +57,7 @@ class StepInspector:
             "again after it, with the weights before it: outputs of layers and gradients for one "
             "local batch after the other, and samples in evaluation mode."
         ]
-        self._in_evaluation = False
+        self._in_evaluation = self._has_own = False
 
     def inspect(self) -> RankInspection:
         """Return what is seen of the step, which is done; the weights are then those before it."""
@@ -77,6 +78,7 @@ class StepInspector:
             samples_in_all=len(samples),
             layers=tuple(self._layers.values()),
             parameters=tuple(self._parameters(after, gradients)),
+            own_losses=self._has_own,
             losses_alone=True,
             in_evaluation=self._in_evaluation,
             notes=tuple(self._notes),
@@ -161,11 +163,12 @@ class StepInspector:
     ) -> list[SampleFigures]:
         """Return the samples of the batch, the most suspicious one first."""
         found = []
+        losses = self._own_losses(batch, len(indices))
         for row, index in enumerate(indices.tolist()):
             own = _row(batch, row)
             loss: float | None = None
             try:
-                loss = float(self._loss(own))
+                loss = losses[row] if losses else float(self._loss(own))
             except Exception as error:
                 note = f"The loss of single samples cannot be computed: {error}"
                 if note not in self._notes:
@@ -179,6 +182,27 @@ class StepInspector:
                 norm = _norm([g for g in self._gradients(self._loss, own) if g is not None])
                 found[number] = replace(sample, gradient_norm=norm), own
         return sorted((sample for sample, _ in found), key=suspicion)
+
+    def _own_losses(self, batch: Batch, count: int) -> list[float]:
+        """Return the loss of each sample as sample_loss() of the recipe gives it; empty: it has
+        none, or gave something else."""
+        objective: Objective = self._replica.objective
+        if objective.sample_loss is None:
+            return []
+        try:
+            if objective.uses_outputs:
+                inputs, targets, _ = keras.utils.unpack_x_y_sample_weight(batch)
+                given = self._model(inputs, training=False), targets
+            else:
+                given = self._model, batch
+            losses = np.array(objective.sample_loss(*given))
+            check_sample_losses(losses.shape, count, has_step=not objective.uses_outputs)
+        except Exception as error:
+            self._notes.append(f"The losses are computed without sample_loss(): {error}")
+            return []
+        self._has_own = True
+        found: list[float] = losses.tolist()
+        return found
 
     def _parameters(
         self, after: Sequence[Array], gradients: Sequence[Array | None]

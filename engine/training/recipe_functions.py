@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 from engine.training.errors import TrainingFailed
@@ -16,9 +17,22 @@ _PARAMETERS = {
     "ema": ("model",),
     "on_epoch": ("model", "epoch", "metrics"),
     "collate": ("samples",),
+    "sample_loss": ("outputs", "targets"),
 }
 """What the engine passes, by position; a recipe could have functions of these names for other
 purposes."""
+
+SAMPLE_LOSS = ("sample_loss(outputs, targets)", "sample_loss(model, batch)")
+"""As it is called; the second one for a recipe with step(model, batch)."""
+
+
+def check_sample_losses(shape: Sequence[int], samples: int, *, has_step: bool) -> None:
+    """Raise TrainingFailed if what `sample_loss` of a recipe gave is not one loss per sample."""
+    if tuple(shape) != (samples,):
+        raise TrainingFailed(
+            f"{SAMPLE_LOSS[has_step]} of the recipe gave the shape {tuple(shape)} for {samples} "
+            f"samples, and not one loss for each of them, which is the shape ({samples},)."
+        )
 
 
 def check_call(name: str, function: Any) -> None:

@@ -138,6 +138,9 @@ class RankInspection(msgspec.Struct, frozen=True, kw_only=True):
     parameters: tuple[ParameterFigures, ...] = ()
     """In the order of the model."""
 
+    own_losses: bool = False
+    """Whether the losses are those of sample_loss() of the recipe."""
+
     losses_alone: bool = False
     """Whether each loss was computed from the sample alone, in evaluation mode; if not, it is from
     the outputs of the step itself."""

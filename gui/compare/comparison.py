@@ -18,6 +18,7 @@ from gui.bridge.curves.curve_reader import CurveBatch, CurveNews
 from gui.bridge.curves.zoom_reader import ZoomReader
 from gui.compare.comparison_plots import ComparisonPlots, RunGroup
 from gui.compare.differences import figure_rows, setting_rows
+from gui.compare.parting_card import PartingCard
 from gui.compare.run_chips import RunChips
 from gui.compare.table import ComparisonTable
 from gui.plots.data.run_timeline import RunTimeline
@@ -53,6 +54,9 @@ class Comparison(QWidget):
     trouble = Signal(str)
     """A sentence: why a run cannot be read."""
 
+    pair_changed = Signal()
+    """`pair` may return others now."""
+
     def __init__(
         self,
         chosen: ChosenRuns,
@@ -80,6 +84,7 @@ class Comparison(QWidget):
         self._background = background
         self._reported: set[str] = set()
         self.chips = RunChips(theme)
+        self.parting = PartingCard()
         self.plots = ComparisonPlots(theme, settings)
         self.table = ComparisonTable(theme)
         self.note = Label()
@@ -112,6 +117,14 @@ class Comparison(QWidget):
         self.plots.visibility.grid.set_low(compact)
         self._is_compact = compact
         self._show_chosen()
+
+    def pair(self) -> tuple[RunInfo, ...]:
+        """Return the two runs that are compared, the baseline or else the older one first; empty:
+        there are more, or they are not compared now."""
+        infos = () if self._is_compact else self._infos()
+        if len(infos) != 2:
+            return ()
+        return tuple(sorted(infos, key=lambda i: (i.id != self._chosen.baseline, _number(i.id))))
 
     def show_runs(self, infos: list[RunInfo]) -> None:
         """Update the known runs."""
@@ -159,6 +172,7 @@ class Comparison(QWidget):
         self.plots.set_theme(theme)
         self.table.set_theme(theme)
         self.chips.set_theme(theme)
+        self.parting.set_theme()
         self._show_chosen()
 
     def reset_layout(self) -> None:
@@ -283,6 +297,7 @@ class Comparison(QWidget):
         self.plots.show_runs(infos, self._chosen.colours(), baseline)
         self._show_table()
         self._show_note()
+        self.pair_changed.emit()
 
     def _show_table(self) -> None:
         if self._is_compact:
@@ -327,7 +342,9 @@ class Comparison(QWidget):
         layout.setSpacing(8)
         self.note.setObjectName("note")
         self.note.hide()
+        self.parting.hide()
         layout.addWidget(self._head)
+        layout.addWidget(self.parting)
         layout.addWidget(self.note)
         layout.addWidget(self._parts, 1)
 

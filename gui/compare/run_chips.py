@@ -32,6 +32,8 @@ class RunChips(QWidget):
     pin_clicked = Signal(str)
     remove_clicked = Signal(str)
     close_clicked = Signal()
+    part_clicked = Signal()
+    """The user asks where the two runs part."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -44,13 +46,16 @@ class RunChips(QWidget):
         self.close_button = QPushButton("Close")
         self.close_button.setToolTip("Back to the single run")
         self.close_button.clicked.connect(self.close_clicked)
+        self.part_button = QPushButton("Where do they part?")
+        self.part_button.clicked.connect(self.part_clicked)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         area = FittingScroll(chips, _MOST_HEIGHT)
         area.setMaximumHeight(_MOST_HEIGHT)
         area.setAccessibleName("Compared runs")
         layout.addWidget(area, 1, Qt.AlignmentFlag.AlignTop)
-        layout.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
+        for button in (self.part_button, self.close_button):
+            layout.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
 
     def pin(self, run_id: str) -> QToolButton:
         """Return the button that makes a run the baseline."""
@@ -68,6 +73,9 @@ class RunChips(QWidget):
         if shown == self._shown:
             return
         self._shown = shown
+        self.part_button.setEnabled(len(infos) == 2)
+        tip = "Finds the first step at which two runs differ, and what differs first in it"
+        self.part_button.setToolTip(tip if len(infos) == 2 else f"{tip}: choose two runs")
         focused = [run_id for run_id, pin in self._pins.items() if pin.hasFocus()]
         while item := self._row.takeAt(0):
             if widget := item.widget():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent, QShowEvent
@@ -16,6 +16,7 @@ from engine.system import units
 from gui.bridge.machines.machines import is_elsewhere, now_of
 from gui.bridge.overview_reader import OverviewReader, RunOverview
 from gui.overview.bar import OverviewBar
+from gui.overview.branches_section import BranchesSection
 from gui.overview.facts_text import environment_lines, file_lines, git_lines, setting_lines
 from gui.overview.markdown import as_markdown
 from gui.overview.model_tree import ModelTree, count_text
@@ -52,6 +53,9 @@ class OverviewPanel(QWidget):
     notes_written = Signal(object)
     """dict[str, ChangedNotes]"""
 
+    run_wanted = Signal(str)
+    """The id of a parent or a branch that the user wants to see."""
+
     message = Signal(str)
     """A sentence for the status line."""
 
@@ -62,6 +66,7 @@ class OverviewPanel(QWidget):
         self._overview: RunOverview | None = None
         self._names: dict[str, str] = {}
         self._history = History()
+        self._infos: Sequence[RunInfo] = ()
         self._only_changed = False
         self._columns = 0
         self._read_for: tuple[object, ...] = ()
@@ -113,6 +118,8 @@ class OverviewPanel(QWidget):
         self.model_note.setWordWrap(True)
         self.model.column.addWidget(self.model_tree)
         self.model.column.addWidget(self.model_note)
+        self.branches = BranchesSection()
+        self.branches.run_wanted.connect(self.run_wanted)
         self.notes = NotesSection()
         self.notes.written.connect(self.notes_written)
         self.timeline = Section("Timeline")
@@ -156,6 +163,8 @@ class OverviewPanel(QWidget):
         """Show the run `run_id`, whose state and events follow; None: no run."""
         self.notes.clear()
         self._info, self._overview = None, None
+        self._run = run_id or ""
+        self.branches.show_runs(self._run, self._infos)
         self._history = History()
         self._read_for = ()
         self._content.setEnabled(run_id is not None)
@@ -173,6 +182,11 @@ class OverviewPanel(QWidget):
         self._read_if_due()
         if self.isVisible():
             self._show_history()
+
+    def show_runs(self, infos: Sequence[RunInfo]) -> None:
+        """Follow the list of all runs, newest first."""
+        self._infos = infos
+        self.branches.show_runs(self._run, infos)
 
     def add_events(self, events: list[StoredEvent]) -> None:
         """Follow the events of the run."""
@@ -218,9 +232,9 @@ class OverviewPanel(QWidget):
         self._columns = columns
         facts = [self.environment, self.git, self.files]
         wanted: list[list[Section]] = {
-            3: [[self.settings], facts, [self.model, self.notes]],
-            2: [[self.settings, self.notes], [*facts, self.model], []],
-            1: [[self.settings, *facts, self.model, self.notes], [], []],
+            3: [[self.settings], facts, [self.branches, self.model, self.notes]],
+            2: [[self.settings, self.notes], [self.branches, *facts, self.model], []],
+            1: [[self.settings, self.branches, *facts, self.model, self.notes], [], []],
         }[columns]
         for number, (place, sections) in enumerate(zip(self._places, wanted, strict=True)):
             while (item := place.takeAt(0)) is not None:

@@ -51,7 +51,7 @@ class TextDialog(QDialog):
         self.view.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.view.setPlainText(text)
         if is_diff:
-            self._colours = _DiffColours(self.view.document(), theme_of(QGuiApplication.palette()))
+            self._colours = DiffColours(self.view.document(), theme_of(QGuiApplication.palette()))
         layout = QVBoxLayout(self)
         if note:
             label = Label(note)
@@ -66,10 +66,17 @@ class TextDialog(QDialog):
         layout.addWidget(buttons)
 
 
-class _DiffColours(QSyntaxHighlighter):
+class DiffColours(QSyntaxHighlighter):
+    """Colours the lines of a diff."""
+
     def __init__(self, document: QTextDocument, theme: Theme) -> None:
         super().__init__(document)
         self._theme = theme
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply the colours of `theme`."""
+        self._theme = theme
+        self.rehighlight()
 
     def highlightBlock(self, text: str) -> None:
         """Colour one line."""

@@ -8,13 +8,26 @@ from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
-from gui.run_list.run_list_model import COLOUR, COMPARABLE, DETAIL, ID, STATE, TAGS, TITLE_END
+from gui.run_list.run_list_model import (
+    COLOUR,
+    COMPARABLE,
+    DEPTH,
+    DETAIL,
+    ID,
+    STATE,
+    TAGS,
+    TITLE_END,
+)
 from gui.style.state_marks import draw_state
 from gui.style.theme import Theme
 from gui.widgets.cell_painting import draw_box, draw_text, set_font
 from gui.widgets.table import Index
 
 ROW_HEIGHT = 38
+_INDENT = 14
+_DEEPEST = 4
+"""Branches of branches are indented so often: the column is narrow."""
+
 _BOTTOM = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignBottom
 
 
@@ -61,7 +74,10 @@ class RunDelegate(QStyledItemDelegate):
             painter.setPen(QPen(QColor(self.theme.accent), 1))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(QRectF(rect).adjusted(0.5, 1.5, -2.5, -1.5), 5, 5)
-        mark = QPointF(rect.left() + 5, rect.top() + 3)
+        indent = _INDENT * min(index.data(DEPTH) or 0, _DEEPEST)
+        if indent:
+            self._draw_branch(painter, rect.left() + indent, rect.top())
+        mark = QPointF(rect.left() + 5 + indent, rect.top() + 3)
         draw_state(painter, mark, index.data(STATE), index.data(COLOUR))
         if index.data(COMPARABLE):
             run_id, is_hovered = index.data(ID), state & QStyle.StateFlag.State_MouseOver
@@ -70,7 +86,7 @@ class RunDelegate(QStyledItemDelegate):
             middle, is_baseline = QPointF(box_rect(rect).center()), run_id == self.baseline
             draw_box(painter, middle, self.theme, self.chosen.get(run_id), dashed=is_baseline)
             painter.setOpacity(1.0)
-        text = rect.adjusted(22, 2, -30, -3)
+        text = rect.adjusted(22 + indent, 2, -30, -3)
         painter.setPen(QColor(self.theme.text))
         _draw_title(painter, text, index.data(), index.data(TITLE_END))
         set_font(painter, size=11)
@@ -79,6 +95,12 @@ class RunDelegate(QStyledItemDelegate):
         painter.setPen(QColor(self.theme.muted))
         draw_text(painter, text, index.data(DETAIL), _BOTTOM)
         painter.restore()
+
+    def _draw_branch(self, painter: QPainter, left: int, top: int) -> None:
+        """Draw the angle that leads from the run above to its branch."""
+        painter.setPen(QPen(QColor(self.theme.muted), 1))
+        corner = QPointF(left - 5.5, top + 10.5)
+        painter.drawPolyline([QPointF(corner.x(), top + 1.5), corner, corner + QPointF(7, 0)])
 
     def _draw_tags(self, painter: QPainter, rect: QRect, tags: tuple[str, ...]) -> QRect:
         """Draw the tags at the right end, on at most half of the width; return the remaining

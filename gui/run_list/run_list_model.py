@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
@@ -24,6 +24,9 @@ TAGS = Qt.ItemDataRole.UserRole + 3
 COMPARABLE = Qt.ItemDataRole.UserRole + 4
 """Whether the run can be chosen for the comparison."""
 
+DEPTH = Qt.ItemDataRole.UserRole + 7
+"""How far the row is indented: 0 for a run that is below no other one."""
+
 STATE = Qt.ItemDataRole.UserRole + 6
 """The RunState whose mark the row shows; None: it is uncertain."""
 
@@ -44,6 +47,9 @@ class RunListModel(QAbstractListModel):
         self._theme = theme
         self._runs: list[ListedRun] = []
         self._rows: dict[str, int] = {}
+        self.depths: Mapping[str, int] = {}
+        """Of the runs that stand below the one from which they go on."""
+
         self._silent: str | None = None
         self._silence = NO_SILENCE
 
@@ -112,6 +118,8 @@ class RunListModel(QAbstractListModel):
                 return run.id
             case _ if role == DETAIL:
                 return detail(run, silence)
+            case _ if role == DEPTH:
+                return self.depths.get(run.id, 0)
             case _ if role == COLOUR:
                 if not isinstance(run, RunInfo):
                     return self._theme.bad
@@ -142,6 +150,8 @@ def detail(run: ListedRun, silence: Silence = NO_SILENCE) -> str:
     if not isinstance(run, RunInfo):
         return f"unreadable · {run.reason}"
     parts = [state_text(run)]
+    if run.origin.parent:
+        parts.insert(0, f"from step {run.origin.parent_step:,}")
     if silence.seconds:
         parts.append(silence_text(silence))
     metrics = run.status.metrics
@@ -159,6 +169,8 @@ def tooltip(run: ListedRun) -> str:
     lines = [run.title, run.reason or state_sentence(run.state)]
     if run.state.is_over and run.status.updated:
         lines.append(f"Ended {units.date_or_time(run.status.updated)}.")
+    if parent := run.origin.parent:
+        lines.append(f"Goes on from step {run.origin.parent_step:,} of run {parent}.")
     if run.notes.tags:
         tags = ", ".join(run.notes.tags)
         lines.append(f"Tags: {tags}")

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.runs.run_info import RunInfo, UnreadableRun
+from gui.run_list.branches import as_tree
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.filter_sort import (
     ORDER_NAMES,
@@ -161,7 +162,9 @@ class RunListPanel(QWidget):
         search_text = self.search.text()
         found = matching(self._infos, search_text)
         unreadable = unreadable_matching(self._unreadable, search_text)
-        self._list.show_runs(sorted_runs(found, SortOrder(self.order.currentData())))
+        order = SortOrder(self.order.currentData())
+        is_tree = order is SortOrder.NEWEST
+        self._list.show_runs(*(as_tree(found) if is_tree else (sorted_runs(found, order), {})))
         self._list.show_unreadable(unreadable)
         total, count = len(self._infos) + len(self._unreadable), len(found) + len(unreadable)
         if self._is_listed:

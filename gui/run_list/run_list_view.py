@@ -101,11 +101,13 @@ class RunListView(QListView):
         self._clock.start(_MINUTE_MS)  # for "2 min ago"
         self._update_actions()
 
-    def show_runs(self, infos: list[RunInfo]) -> None:
-        """List `infos` in their order; the selection stays."""
-        if infos != self._infos:
-            self._infos = infos
+    def show_runs(self, infos: list[RunInfo], depths: Mapping[str, int] | None = None) -> None:
+        """List `infos` in their order, with the indents `depths`; the selection stays."""
+        depths = depths or {}
+        if infos != self._infos or depths != self._model.depths:
+            self._infos, self._model.depths = infos, depths
             self._fill()
+            self.viewport().update()
 
     def show_status(self, info: RunInfo) -> None:
         """Show the newest state of one run, before all of them are read again: its row and the

@@ -46,8 +46,12 @@ class StepController(QObject):
         """Note which run is watched."""
         self._info = info
 
-    def open_step(self, step: int) -> None:
-        """Replay a step of the watched run, and show the page; 0: the one that looks wrong."""
+    def open_step(self, step: int, info: RunInfo | None = None) -> None:
+        """Replay a step of a run, and show the page; 0: the one that looks wrong.
+
+        None: the watched run.
+        """
+        self._info = info or self._info
         if self._info is None:
             self._window.statusBar().showMessage("There is no run whose step could be replayed.")
             return

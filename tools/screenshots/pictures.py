@@ -29,6 +29,7 @@ State = Literal[
     "cluster",
     "add-machine",
     "overview",
+    "branches",
     "queued",
     "starting",
     "paused",
@@ -52,6 +53,8 @@ State = Literal[
     "race-empty",
     "step",
     "step-running",
+    "parting",
+    "parting-running",
     "not-tried",
     "batch-size",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtWidgets import QWidget
 
+from engine.facts.run_facts import Parent, write_parent
 from engine.system import paths
 from gui.app import AppController
 from gui.devices.device_charts import TEN_MINUTES
@@ -13,6 +14,7 @@ from tools.screenshots import (
     fake_machine,
     machine_states,
     open_states,
+    parting_states,
     race_states,
     run_states,
     step_states,
@@ -131,6 +133,21 @@ def overview() -> Scene:
     return Scene(fake_machine.workstation, run.id, subject=open_overview)
 
 
+def branches() -> Scene:
+    """Runs that go on from steps of others, in the list and in the overview of one of them."""
+    first, second, third, _ = older = replay_older()
+    for run, parent, step in ((second, first, 300), (third, second, 460)):
+        write_parent(run.folder, Parent(run=parent.id, checkpoint=f"step-{step:08d}"))
+    for each in older:
+        hide_place(each)
+
+    def open_overview(app: AppController) -> QWidget:
+        app.window.show_overview()
+        return app.window
+
+    return Scene(fake_machine.workstation, second.id, subject=open_overview)
+
+
 def script() -> Scene:
     """The form for a script, with its options, before a run of it."""
     folder = paths.home() / "imagenet"
@@ -163,6 +180,7 @@ STATES: dict[State, Callable[[], Scene]] = {
     "media": media,
     "script": script,
     "overview": overview,
+    "branches": branches,
     "queued": run_states.queued,
     "starting": run_states.starting,
     "paused": run_states.paused,
@@ -189,6 +207,8 @@ STATES: dict[State, Callable[[], Scene]] = {
     "race-empty": race_states.race_empty,
     "step": step_states.step,
     "step-running": step_states.step_running,
+    "parting": parting_states.parting,
+    "parting-running": parting_states.parting_running,
     "not-tried": race_states.not_tried,
     "batch-size": race_states.batch_size,
 }

@@ -33,6 +33,10 @@ _OF_STEP = (
     "Losses of samples are from the outputs of the step itself, with its batch and its random "
     "state; gradients of samples are of each sample alone, in evaluation mode."
 )
+_OF_RECIPE = (
+    "Losses of samples are what sample_loss() of the recipe gives for the batch{how}; gradients of "
+    "samples are of each sample alone, in evaluation mode."
+)
 _ALONE = "Losses and gradients of samples are of each sample alone, in evaluation mode."
 
 
@@ -64,10 +68,17 @@ def read_inspection(folder: Path, context: StepContext) -> Inspection | None:
         parameters=parameters,
         in_evaluation=any(rank.in_evaluation for rank in ranks),
         notes=(
-            _ALONE if any(rank.losses_alone for rank in ranks) else _OF_STEP,
+            _how_computed(ranks),
             *dict.fromkeys(note for rank in ranks for note in rank.notes),
         ),
     )
+
+
+def _how_computed(ranks: Sequence[RankInspection]) -> str:
+    is_alone = any(rank.losses_alone for rank in ranks)
+    if all(rank.own_losses for rank in ranks if rank.samples):
+        return _OF_RECIPE.format(how=", in evaluation mode" if is_alone else "")
+    return _ALONE if is_alone else _OF_STEP
 
 
 def _layers(ranks: Sequence[RankInspection]) -> tuple[LayerFigures, ...]:

@@ -70,6 +70,7 @@ def torch_recipe(module: ModuleType, settings_for: Settings, defaults: ModuleTyp
         takes_data=_takes_data(model),
         build=partial(_build, defaults),
         loss=loss,
+        sample_loss=find("sample_loss"),
         metrics=find("metrics") or _no_metrics,
         step=own_step,
         takes_pairs=step is None,

@@ -111,6 +111,10 @@ class TorchRecipe:
     loss: Loss
     """The loss of `loss(outputs, targets)`, or its default; unused if there is a `step`."""
 
+    sample_loss: Loss | None = None
+    """The loss of each sample, for one who looks into a step: `sample_loss(outputs, targets)`, or
+    `sample_loss(model, batch)` if there is a `step`."""
+
     metrics: Metrics
     """Validation metrics of `metrics(outputs, targets)`; unused if there is a `step`."""
 

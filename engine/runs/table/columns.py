@@ -246,6 +246,8 @@ def _run_columns(device_names: Mapping[str, str]) -> list[Column]:
         Column("commit", "Git commit", Kind.TEXT, part, lambda info: info.origin.commit or None),
         Column("branch", "Git branch", Kind.TEXT, part, lambda info: info.origin.branch or None),
         Column("dirty", "Uncommitted changes", Kind.FLAG, part, _is_dirty),
+        Column("parent", "Parent run", Kind.NUMBER, part, _parent),
+        Column("parent_step", "Parent's step", Kind.NUMBER, part, _parent_step),
         Column("command", "Command", Kind.TEXT, part, _command),
         Column("python", "Python", Kind.TEXT, part, lambda info: info.spec.interpreter or None),
     ]
@@ -355,6 +357,15 @@ def _throughput(info: RunInfo) -> Value:
 
 def _parameters(info: RunInfo) -> Value:
     return info.status.parameters or None
+
+
+def _parent(info: RunInfo) -> Value:
+    number = info.origin.parent.rpartition(":")[2]
+    return int(number) if number.isdecimal() else None
+
+
+def _parent_step(info: RunInfo) -> Value:
+    return info.origin.parent_step or None
 
 
 def _host(info: RunInfo) -> Value:

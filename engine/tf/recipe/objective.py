@@ -75,6 +75,10 @@ class Objective:
         self._metrics = metrics
         self._weight = weight
         self._validate = validate
+        self.sample_loss: Callable[..., Any] | None = None
+        """The loss of each sample: of outputs and targets, or, where the model is called
+        elsewhere, of model and batch."""
+
         self.names = [LOSS]
         """The names of the figures of a batch in training; known after `build`."""
 

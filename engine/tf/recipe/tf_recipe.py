@@ -100,6 +100,11 @@ class TfRecipe:
 
         `from_arrays`: the training data are arrays.
         """
+        found = self._objective(model, from_arrays=from_arrays)
+        found.sample_loss = self.function("sample_loss")
+        return found
+
+    def _objective(self, model: keras.Model, *, from_arrays: bool) -> Objective:
         own_steps.check(model, self._session.spec, self._session.recipe.learning_rate)
         step, loss = self.in_graph("step"), self.in_graph("loss")
         weight, validate = self.in_graph("weight"), self.in_graph("validate")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
 from PySide6.QtCore import QObject, QSettings, Signal
 
 from engine.interface.values import MOST_RUNS, NoAnswer
@@ -501,7 +502,10 @@ def told_runs(
 
 def named(machine: str, info: RunInfo) -> RunInfo:
     """Return a run of another machine as the window calls it."""
-    return info._replace(id=f"{machine}:{info.id}")
+    origin = info.origin
+    if origin.parent:
+        origin = replace(origin, parent=f"{machine}:{origin.parent}")
+    return info._replace(id=f"{machine}:{info.id}", origin=origin)
 
 
 def _lost(machine: str, info: RunInfo, why: str) -> RunInfo:

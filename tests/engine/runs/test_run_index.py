@@ -11,7 +11,7 @@ import pytest
 
 from engine.client import RunInfo
 from engine.facts.git_state import GitState
-from engine.facts.run_facts import AttemptFacts, write_attempt
+from engine.facts.run_facts import AttemptFacts, Parent, write_attempt, write_parent
 from engine.messages.events import AttemptStarted
 from engine.processes.process import start_time
 from engine.runs import device_queue, run_index, run_info
@@ -232,6 +232,7 @@ def test_what_a_run_was_started_from_is_in_the_list_and_in_the_cache() -> None:
     assert RunIndex().runs()[0].origin == Origin(), "an old run has no facts"
     git = GitState(commit="abc123", branch="main", changed_files=2)
     write_attempt(folder, AttemptFacts(attempt=1, recorded=1.0, host="node-1", git=git))
-    expected = Origin("abc123", "main", True, "node-1")
+    write_parent(folder, Parent(run="7", checkpoint="step-00000300"))
+    expected = Origin("abc123", "main", True, "node-1", "7", 300)
     assert RunIndex().runs()[0].origin == expected
     assert RunIndex().runs()[0].origin == expected, "as the cache has it"

@@ -10,6 +10,7 @@ from PySide6.QtCore import QItemSelectionModel
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
+from engine.facts.run_facts import Parent, write_parent
 from engine.runs.run_index import RunIndex
 from gui.bridge.background import Background
 from gui.run_list.chosen_runs import ChosenRuns
@@ -17,6 +18,7 @@ from gui.run_list.run_list_actions import RunListActions
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
 from gui.style.theme import ThemeController
+from tests.support.recorded_runs import record_epochs
 
 
 class Room(NamedTuple):
@@ -50,6 +52,14 @@ def room(qtbot: QtBot, qapp: QApplication) -> Iterator[Room]:
     history.setFocus()
     yield room
     background.finish()
+
+
+def record_branches(*parents: str) -> None:
+    """Record runs, each with the run from which it goes on; empty: from none."""
+    for parent in parents:
+        folder = record_epochs("finished", (0.5,))
+        if parent:
+            write_parent(folder, Parent(run=parent, checkpoint="step-00000300"))
 
 
 def select(room: Room, *run_ids: str) -> None:

@@ -60,6 +60,23 @@ def step(model, batch):
     images, classes = batch
     return nn.functional.cross_entropy(model(images), classes)
 """
+PER_SAMPLE = """
+def sample_loss(outputs, targets):
+    return nn.functional.cross_entropy(outputs, targets, reduction="none")
+"""
+PER_SAMPLE_OF_STEP = """
+def sample_loss(model, batch):
+    images, classes = batch
+    return nn.functional.cross_entropy(model(images), classes, reduction="none")
+"""
+MEAN = """
+def sample_loss(outputs, targets):
+    return nn.functional.cross_entropy(outputs, targets)
+"""
+KERAS_PER_SAMPLE = """
+def sample_loss(outputs, targets):
+    return keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
+"""
 KERAS = """
 import keras, numpy as np
 
@@ -142,9 +159,21 @@ def sample(number: int, loss: float, largest: float = 1.0) -> SampleFigures:
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("more", ["", STEP])
-def test_a_planted_infinity_is_found_with_its_sample_and_layer(tmp_path: Path, more: str) -> None:
-    found, _ = inspected(tmp_path, TORCH + more, "input")
+@pytest.mark.parametrize(
+    ("more", "hook"),
+    [
+        ("", PER_SAMPLE),
+        (STEP, PER_SAMPLE_OF_STEP),
+        ("", MEAN),
+        pytest.param(STEP, "", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_planted_infinity_is_found_with_its_sample_and_layer(
+    tmp_path: Path, more: str, hook: str
+) -> None:
+    found, _ = inspected(tmp_path, TORCH + more + hook, "input")
+    assert sum("sample_loss" in note for note in found.notes) == bool(hook)
+    assert any(f"{(16,)}" in note for note in found.notes) == (hook == MEAN), "it is refused"
     worst = found.samples[0]
     assert (worst.name, worst.inputs.not_finite) == (f"sample {BAD}", 1)
     assert f"ample {BAD}" in found.answer
@@ -164,10 +193,10 @@ def test_a_planted_infinity_is_found_with_its_sample_and_layer(tmp_path: Path, m
     [
         ("torch/ddp", TORCH),
         ("torch/ddp", TORCH + STEP),
-        ("torch/fsdp", TORCH),
-        ("torch/pipeline", TORCH + STAGES),
-        ("torch/keras_ddp", KERAS),
-        ("tf/mirrored", KERAS),
+        ("torch/fsdp", TORCH + PER_SAMPLE),
+        ("torch/pipeline", TORCH + STAGES + PER_SAMPLE),
+        ("torch/keras_ddp", KERAS + KERAS_PER_SAMPLE),
+        ("tf/mirrored", KERAS + KERAS_PER_SAMPLE),
         ("tf/mirrored_fit", KERAS),
         ("tf/central_storage", KERAS),
         ("tf/multi_worker", KERAS),
@@ -180,6 +209,7 @@ def test_each_strategy_names_the_sample_and_the_layer(
     found, _ = inspected(tmp_path, text, "input", strategy, 2)
     assert found.samples[0].name == f"sample {BAD}"
     assert "first" in found.answer
+    assert any("sample_loss" in note for note in found.notes) == ("sample_loss" in text)
     assert found.samples_in_all == 16
     assert all(each.gradient_norm is not None for each in found.parameters)
     assert len({each.name for each in found.parameters}) == len(found.parameters) == 6
