@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from engine.cases.case_file import SUFFIX, UnfitCase
 from engine.exports.csv_files import POINTS
 from engine.files.disk_errors import short_reason
 from engine.imports import csv_tables, new_runs, tensorboard_logs
@@ -38,7 +39,7 @@ def import_runs(
     progress: Progress = lambda what, done, total: None,
     origin: Callable[[str], str] = lambda path: path,
 ) -> Imported:
-    """Make runs of event files, of folders with logs, and of CSV files.
+    """Make runs of event files, of folders with logs, of CSV files, and of failure files.
 
     `columns` says what the columns of a CSV file mean, `origin` what the runs say of the path from
     which they came. A log or table that cannot be read is named among the remarks, and the others
@@ -48,16 +49,23 @@ def import_runs(
     staged: list[Path] = []
     try:
         problems: list[str] = []
+        cases = [source.absolute() for source in sources if is_case(source)]
         found = _merged(
-            run for source in sources for run in _read(source, columns, progress, problems)
+            run
+            for source in sources
+            if not is_case(source)
+            for run in _read(source, columns, progress, problems)
         )
-        if not found:
+        points = 0
+        for case in cases:
+            points += _open(case, origin, staged)
+        if not (found or cases):
             raise CannotImport(_first(problems))
         if len(found) > MOST_RUNS:
             raise CannotImport(
                 f"These are {len(found):,} runs: import at most {MOST_RUNS:,} at once."
             )
-        points = sum(run.points for run in found)
+        points += sum(run.points for run in found)
         done = 0
 
         def tick(count: int) -> None:
@@ -77,6 +85,25 @@ def import_runs(
     finally:
         for folder in staged:
             new_runs.discard(folder)  # those that have become runs are not there any more
+
+
+def is_case(source: Path) -> bool:
+    """Whether the name is that of a failure file."""
+    return source.suffix == SUFFIX
+
+
+def _open(case: Path, origin: Callable[[str], str], staged: list[Path]) -> int:
+    """Stage the run of a failure file; return its points. Raises CannotImport, OSError."""
+    from engine.cases import opening  # slow, and seldom needed
+
+    if not case.is_file():
+        raise CannotImport(f"There is no file {case}.")
+    try:
+        folder, points = opening.stage(case, origin(str(case)))
+    except UnfitCase as error:
+        raise CannotImport(str(error)) from error
+    staged.append(folder)
+    return points
 
 
 def _adopt(staged: Sequence[Path]) -> list[str]:
@@ -128,6 +155,8 @@ def _read(
 
 def files_of(source: Path) -> list[Path]:
     """Return the files that an import of `source` reads. Raises CannotImport, OSError."""
+    if is_case(source):
+        return [source]
     if source.is_dir():
         logs, tables = _content(source)
     elif tensorboard_logs.is_event_file(source):

@@ -114,6 +114,8 @@ class RunInfo(NamedTuple):
     @property
     def can_continue(self) -> bool:
         """Whether it may go on: from a checkpoint, or from the beginning if it has none."""
+        if self.spec.is_imported:
+            return False
         return self.state.can_resume or (self.state.is_over and bool(self.status.checkpoint))
 
     @property

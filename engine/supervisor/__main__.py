@@ -14,7 +14,9 @@ import os
 import signal
 import sqlite3
 import sys
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +44,7 @@ from engine.supervisor.supervisor import Supervisor
 from engine.supervisor.unrecorded import record_unrecorded
 from engine.system import logs, paths
 from engine.system.paths import workers_lock
+from engine.training.memory_record import is_asked
 
 if TYPE_CHECKING:
     from engine.exports.tensorboard_live import TensorBoardFollower
@@ -50,6 +53,9 @@ _log = logging.getLogger("engine.supervisor")
 
 LOG_SECONDS = 20.0
 """Time for the rest of the TensorBoard log, after the end of the run."""
+
+CASE_SECONDS = 8.0
+"""Time for the failure file, after the end of the run; a resume waits for it."""
 
 LOCK_SECONDS = 10.0
 """Time for the previous supervisor of the run, which may be about to exit, to release its lock: it
@@ -152,6 +158,8 @@ def main(arguments: list[str]) -> int:
                     group.remove()
             admission.leave()  # the next run need not wait for what is recorded besides
             supervisor.end_facts()
+            if not is_asked():  # a short run that is measured is deleted
+                _leave_case(folder, store.secrets)
         with contextlib.suppress(OSError):  # the log is on a disk that may be full
             print(ended.reason, flush=True)
         _log.info("run %s: %s: %s", folder.name, ended.state, ended.reason)
@@ -169,6 +177,23 @@ def main(arguments: list[str]) -> int:
         admission.leave()
         lock.release()
     return 0
+
+
+def _leave_case(folder: Path, secrets: Sequence[str]) -> None:
+    """Write the failure file of a run that has failed; what goes wrong there is only logged."""
+
+    def write() -> None:
+        try:
+            from engine.cases.collection import write_case  # most runs need none
+
+            if file := write_case(folder, secrets):
+                _log.info("run %s: its failure file is %s", folder.name, file)
+        except Exception:  # a full disk, a folder that was deleted: the run is over
+            _log.exception("run %s: its failure file cannot be written", folder.name)
+
+    writing = threading.Thread(target=write, daemon=True, name="failure file")
+    writing.start()
+    writing.join(CASE_SECONDS)
 
 
 def _follow(folder: Path, spec: RunSpec, inbox: Inbox) -> TensorBoardFollower:
