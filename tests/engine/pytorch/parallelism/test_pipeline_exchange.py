@@ -82,7 +82,7 @@ def exchanged(rank: int, stages: int, micro_batches: int, *, training: bool) -> 
         alone(rank, stages),
         mock.patch("engine.pytorch.parallelism.pipeline.stage_signatures", signatures),
         mock.patch.object(schedules, "_batch_p2p", note),
-        # Newer versions of PyTorch make communicators before the first step, by exchanges of their own.
+        # PyTorch before 2.13 makes no communicators before the first step.
         mock.patch.object(schedules._PipelineSchedule, "_warmup_p2p", _is_warm, create=True),
         mock.patch.object(PipelineStage, "_validate_fwd_outputs", create=True),
     ):
