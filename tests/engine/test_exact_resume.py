@@ -59,11 +59,14 @@ def test_killed_and_resumed_equals_uninterrupted(strategy: Strategy) -> None:
     assert_alike(went_on(killed), killed, *exactly(killed))
 
 
+OF_ONE_PROCESS = ("torch/single", "torch/model_parallel", "tf/model_parallel")
+"""Strategies that save and restore as another one does: all of these resume in the night tier."""
+
 OTHERS = [
     strategy
     for strategy in catalog.recipe_strategies()
     if strategy.is_synchronous
-    and strategy.name not in (*WITH_DRAWS, *AS_ANOTHER, "torch/data_parallel")
+    and strategy.name not in (*WITH_DRAWS, *AS_ANOTHER, *OF_ONE_PROCESS, "torch/data_parallel")
 ]
 
 
@@ -84,9 +87,9 @@ def exactly(info: RunInfo) -> tuple[list[str], float]:
 
 OTHER_STRATEGIES = [
     pytest.param("torch/ddp", "torch/ddp", 4, marks=pytest.mark.nightly),
-    ("torch/ddp", "torch/single", 1),
+    pytest.param("torch/ddp", "torch/single", 1, marks=pytest.mark.nightly),
     ("torch/ddp", "torch/fsdp", 2),
-    ("torch/ddp", "torch/pipeline", 2),
+    pytest.param("torch/ddp", "torch/pipeline", 2, marks=pytest.mark.nightly),
     pytest.param("tf/mirrored", "tf/mirrored", 3, marks=pytest.mark.nightly),
     ("tf/mirrored", "tf/single", 1),
     pytest.param("tf/mirrored", "tf/multi_worker", 2, marks=pytest.mark.nightly),

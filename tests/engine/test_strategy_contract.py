@@ -45,6 +45,10 @@ SPREAD = [
 ACCUMULATING = [strategy for strategy in SYNCHRONOUS if offers(strategy, "accumulation")]
 
 
+ACCUMULATE_ALIKE = (*AS_ANOTHER, "tf/model_parallel")
+"""Strategies that accumulate with the code of tf/mirrored (`engine/tf/replica.py`)."""
+
+
 def name_of(strategy: Strategy) -> str:
     return strategy.name
 
@@ -95,7 +99,7 @@ def test_replicas_at_one_global_batch_train_like_one_device(strategy: Strategy) 
 @pytest.mark.parametrize(
     "strategy",
     [
-        pytest.param(each, marks=[pytest.mark.nightly] if each.name in AS_ANOTHER else [])
+        pytest.param(each, marks=[pytest.mark.nightly] if each.name in ACCUMULATE_ALIKE else [])
         for each in ACCUMULATING
         if each.name != "torch/data_parallel"  # on CPUs it is torch/single
     ],

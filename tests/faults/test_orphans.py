@@ -220,6 +220,7 @@ def test_workers_that_cannot_save_leave_when_their_time_is_over(tmp_path: Path) 
     assert client.run_checkpoints(run_id) == []
 
 
+@pytest.mark.nightly
 def test_a_rank_that_is_killed_with_the_supervisor_ends_the_others_at_once() -> None:
     run_id = client.start(
         spec("slow_phases", "torch/ddp", 2, epochs=1_000_000, orphan_seconds=3600)

@@ -251,7 +251,9 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
-@pytest.mark.parametrize("how", ["SIGTERM", "the terminal is closed"])
+@pytest.mark.parametrize(
+    "how", ["SIGTERM", pytest.param("the terminal is closed", marks=pytest.mark.nightly)]
+)
 def test_the_end_of_the_command_line_stops_its_run_with_a_checkpoint(how: str) -> None:
     """In the case of SIGTERM the run is paused at that moment."""
     terminal = Terminal()

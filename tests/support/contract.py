@@ -58,8 +58,11 @@ DEMANDING: dict[str, Any] = {
 }
 """Options that go wrong as soon as one rank's gradients differ."""
 
-COLD = ("torch/single", "tf/single")
-"""Strategies of which one run imports its framework, and must train like one that was forked."""
+COLD = ("tf/single",)
+"""Strategies of which one run imports its framework, and must train like one that was forked.
+
+PyTorch does so in `tests/faults/test_templates.py`.
+"""
 
 AS_ANOTHER = ("tf/central_storage", "tf/mirrored_fit", "tf/multi_worker")
 """Strategies that sum, save and restore with the code of another one; `plain` compares them all."""

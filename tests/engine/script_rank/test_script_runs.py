@@ -290,12 +290,13 @@ def test_workers_of_tensorflow_get_tf_config(scripts: Scripts) -> None:
             -11,
             "SIGSEGV",
         ),
-        (
+        pytest.param(
             "import subprocess; sys.exit(subprocess.call(['bash', '-c', 'echo deep; exit 7']))",
             "exit code 7",
             "",
             7,
             "",
+            marks=pytest.mark.nightly,
         ),
     ],
 )
@@ -507,7 +508,8 @@ SAVES_AT_CTRL_C = """
 """
 
 
-@pytest.mark.parametrize("code", [pytest.param(0, marks=pytest.mark.nightly), 130])
+@pytest.mark.nightly
+@pytest.mark.parametrize("code", [0, 130])
 def test_a_script_that_saves_at_ctrl_c_gets_its_chance(scripts: Scripts, code: int) -> None:
     run_id = scripts.start(SAVES_AT_CTRL_C.replace("CODE", str(code)))
     wait_for(run_id, lambda info: info.state is RunState.RUNNING and "busy" in log(info))
@@ -517,7 +519,7 @@ def test_a_script_that_saves_at_ctrl_c_gets_its_chance(scripts: Scripts, code: i
     assert (scripts.folder / "saved").read_text() == "by Ctrl-C"
 
 
-def test_a_script_that_saves_at_sigterm_gets_its_chance(scripts: Scripts) -> None:
+def test_a_script_that_saves_at_ctrl_c_or_sigterm_gets_its_chance(scripts: Scripts) -> None:
     run_id = scripts.start(
         """
         import signal, time
@@ -526,20 +528,23 @@ def test_a_script_that_saves_at_sigterm_gets_its_chance(scripts: Scripts) -> Non
         link = Link()
         link.send("versions", versions={})
         def save(number, frame):
-            Path("saved").write_text("by SIGTERM")
+            Path("saved").open("a").write("by SIGTERM")
             sys.exit(0)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, save)
         print("busy", flush=True)
         while True:
-            time.sleep(0.05)
-        """
+            try:
+                time.sleep(0.05)
+            except KeyboardInterrupt:
+                Path("saved").write_text("by Ctrl-C, ")
+        """,
+        stop_seconds=4.0,
     )
     wait_for(run_id, lambda info: info.state is RunState.RUNNING and "busy" in log(info))
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
     assert info.state is RunState.STOPPED, info.reason
-    assert (scripts.folder / "saved").read_text() == "by SIGTERM"
+    assert (scripts.folder / "saved").read_text() == "by Ctrl-C, by SIGTERM"
 
 
 def test_a_script_that_ignores_everything_is_killed_with_its_children(scripts: Scripts) -> None:
@@ -667,6 +672,7 @@ def test_secrets_reach_the_script_and_no_file(
     assert log(wait_for_end(info.id)).endswith("9\n")
 
 
+@pytest.mark.nightly
 def test_a_failed_script_is_restarted(scripts: Scripts) -> None:
     info = scripts.run(
         """
@@ -728,14 +734,14 @@ def test_a_loss_that_is_not_finite_stops_the_run_if_asked(scripts: Scripts) -> N
 
 def test_another_python_and_other_programs(scripts: Scripts) -> None:
     folder = scripts.folder
-    (folder / "run.sh").write_text('#!/bin/sh\necho "shell $1"; exit 0\n')
+    alone = f"exec {sys.executable} -I -c \"print('alone')\""
+    (folder / "run.sh").write_text(f'#!/bin/sh\necho "shell $1"; {alone}\n')
     (folder / "tool").mkdir()
     (folder / "tool" / "__init__.py").touch()
     (folder / "tool" / "__main__.py").write_text("import sys; print('module', sys.argv[1:])")
     for command, words in (
-        (("./run.sh", "x"), "shell x"),
+        (("./run.sh", "x"), "shell x\nalone"),
         (("-m", "tool", "--y"), "module ['--y']"),
-        (("-I", "-c", "print('alone')"), "alone"),
     ):
         spec = script_spec(command, folder, ("cpu:0",), interpreter=sys.executable)
         info = wait_for_end(client.start(spec))

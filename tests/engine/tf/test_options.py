@@ -54,9 +54,8 @@ def test_only_impossible_options_are_refused(
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize(
-    "way", ["hierarchical", pytest.param("one_device", marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("way", ["hierarchical", "one_device"])
 def test_one_device_can_be_divided(way: str) -> None:
     """Two replicas on one device, for each cross-device operation."""
     mirrored = catalog.strategy("tf/mirrored")

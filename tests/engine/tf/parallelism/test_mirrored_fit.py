@@ -52,6 +52,7 @@ def test_uneven_shares_and_weight_decay_train_like_one_device(tmp_path: Path) ->
     assert "ran out of data" not in logs(runs[0])
 
 
+@pytest.mark.nightly
 def test_an_optimizer_that_clips_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = recipe(tmp_path, (SGD, "keras.optimizers.SGD(learning_rate, clipnorm=1.0)"))
     info = train(spec(path, "tf/mirrored_fit", 2))

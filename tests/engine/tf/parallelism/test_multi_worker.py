@@ -46,16 +46,18 @@ def run_id() -> Iterator[str]:
             wait_for_end(started)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("rank", "deadly", "said"),
     [
         (0, signal.SIGKILL, (sentence("rank-0-was-ended-by-sigkill"),)),
-        pytest.param(1, signal.SIGSTOP, HALTED, marks=pytest.mark.nightly),
+        (1, signal.SIGSTOP, HALTED),
     ],
 )
 def test_the_worker_that_died_is_named_and_nothing_is_left(
     rank: int, deadly: signal.Signals, said: tuple[str, ...], run_id: str
 ) -> None:
+    """`tests/faults/test_tensorflow.py` kills one on every push, and sees the run go on."""
     info = client.get_run(run_id)
     ports = [port for pid in info.status.worker_pids for port in listening(pid)]
     assert len(ports) == 2

@@ -20,6 +20,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 KINDS = {
     "digits.py": "torch",
+    "ranks.py": "torch",
     "shapes.py": "torch",
     "keras_fit.py": "tensorflow",
     "tensorflow_loop.py": "tensorflow",

@@ -121,9 +121,10 @@ def test_several_ranks_are_watched_as_without_calls(start: Start, ranks: str) ->
 def test_ranks_that_the_script_starts_itself_log_too(start: Start, tmp_path: Path) -> None:
     (tmp_path / "spawn.py").write_text(
         """
-import torch, traindeck
-from torch import distributed, multiprocessing, nn
+import multiprocessing, traindeck
 def work(rank):
+    import torch
+    from torch import distributed, nn
     way = "tcp://127.0.0.1:PORT"
     distributed.init_process_group("gloo", init_method=way, rank=rank, world_size=2)
     model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
@@ -134,7 +135,10 @@ def work(rank):
         optimizer.step()
         traindeck.log(mine=rank)
 if __name__ == "__main__":
-    multiprocessing.spawn(work, nprocs=2)
+    context = multiprocessing.get_context("spawn")
+    ranks = [context.Process(target=work, args=(rank,)) for rank in range(2)]
+    for each in ranks: each.start()
+    for each in ranks: each.join()
 """.replace("PORT", str(*free_ports(1)))
     )
     run = start("spawn.py")
@@ -151,6 +155,7 @@ def test_several_ranks_keep_nothing(start: Start, ranks: str, tmp_path: Path) ->
     assert sentence("loops-of-ranks-begin-at-0") in again.failure
 
 
+@pytest.mark.nightly
 def test_ranks_that_have_not_met_yet_are_told_at_the_first_step(
     start: Start, tmp_path: Path
 ) -> None:
