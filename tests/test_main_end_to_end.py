@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
+import main as program
 from engine import client
 from engine.runs.run_state import RunState
-from tests.support.runs import is_training, wait_for, wait_until_gone
+from tests.support.runs import is_training, wait_for, wait_for_run, wait_until_gone
 from tests.support.sentences import sentence
 
 ROOT = Path(__file__).parent.parent
@@ -62,10 +63,9 @@ def main(*arguments: str) -> tuple[int, str, str]:
 
 def wait_for_training(process: subprocess.Popen[str], attempt: int = 1) -> str:
     """The id of the run that `process` starts, once it trains in its `attempt`-th attempt."""
-    while not (found := client.runs()) or found[0].status.attempt < attempt:
-        assert process.poll() is None, process.communicate()
-    wait_for(found[0].id, is_training)
-    return found[0].id
+    run_id = wait_for_run(process, attempt)
+    wait_for(run_id, is_training)
+    return run_id
 
 
 def last_object(text: str) -> dict[str, Any]:
@@ -134,7 +134,9 @@ def test_ctrl_c_saves_and_stops_and_the_run_can_be_resumed() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_run_survives_the_command_line_that_started_it_and_takes_commands_by_its_number() -> None:
+def test_a_run_survives_the_command_line_that_started_it_and_takes_commands_by_its_number(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with traindeck(*ENDLESS) as process:
         run_id = wait_for_training(process)
         process.kill()
@@ -145,12 +147,12 @@ def test_a_run_survives_the_command_line_that_started_it_and_takes_commands_by_i
         code, output, errors = main("checkpoint", run_id)
         assert code == 0, errors
         assert Path(output.strip()).is_dir()
-        assert main("pause", run_id)[0] == 0
+        assert program.main(["pause", run_id]) == 0
         assert client.get_run(run_id).state is RunState.PAUSED
-        code, output, errors = main("empty-cache", run_id)
-        assert code == 0, errors
-        assert output.startswith("cpu:0")
-        assert main("resume", run_id)[0] == 0
+        capsys.readouterr()
+        assert program.main(["empty-cache", run_id]) == 0
+        assert capsys.readouterr().out.startswith("cpu:0")
+        assert program.main(["resume", run_id]) == 0
 
         code, output, errors = main("stop", run_id)
         assert code == 0, errors

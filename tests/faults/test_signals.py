@@ -34,6 +34,7 @@ from tests.support.runs import (
     wait_for,
     wait_for_end,
     wait_for_event,
+    wait_for_run,
     wait_until_gone,
 )
 from tests.support.sentences import sentence
@@ -259,9 +260,7 @@ def test_the_end_of_the_command_line_stops_its_run_with_a_checkpoint(how: str) -
     terminal = Terminal()
     command = terminal.command
     try:
-        while not client.runs():
-            assert command.poll() is None
-        run_id = client.runs()[0].id
+        run_id = wait_for_run(command)
         wait_for(run_id, is_training)
         if how == "SIGTERM":
             wait_for_event(run_id, Paused, client.send(run_id, Pause()))

@@ -70,6 +70,7 @@ def test_a_signal_ends_it_at_once(
             process = psutil.Process(resuming.pid)
             while not any(file.path.endswith("weights") for file in process.open_files()):
                 assert resuming.poll() is None, resuming.communicate()
+                time.sleep(0.02)
             resuming.send_signal(number)
             sent = time.monotonic()
             _, said = resuming.communicate(timeout=120)

@@ -29,6 +29,7 @@ from tests.support.runs import (
     spec,
     wait_for,
     wait_for_end,
+    wait_for_run,
     wait_until_gone,
 )
 
@@ -87,9 +88,7 @@ def test_a_run_goes_on_when_its_window_is_killed_or_closed(
     fields = {"recipe": wanted.recipe, "strategy": wanted.strategy, "devices": wanted.devices}
     code = START_IN_WINDOW.format(spec=fields | {"epochs": wanted.epochs, "batch_size": 32})
     with window("-c", code) as first:
-        while not client.runs():
-            assert first.poll() is None, first.communicate()
-        run_id = client.runs()[0].id
+        run_id = wait_for_run(first)
         info = wait_for(run_id, is_training)
         wait_for(run_id, lambda _: watches(first, run_id))
         first.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import tempfile
 import threading
 import time
@@ -45,6 +46,15 @@ def spec(recipe: str, strategy: str, devices: int | tuple[str, ...] = 1, **chang
         "learning_rate": 0.2,
     }
     return RunSpec(**(settings | changes))
+
+
+def wait_for_run(program: subprocess.Popen[Any], attempt: int = 1) -> str:
+    """Wait until `program` has begun the `attempt`-th attempt of a run, and return its id."""
+    pause = threading.Event()
+    while not (found := client.runs()) or found[0].status.attempt < attempt:
+        assert program.poll() is None, program.communicate()
+        pause.wait(POLL_SECONDS)
+    return found[0].id
 
 
 def wait_for(run_id: str, condition: Callable[[RunInfo], bool]) -> RunInfo:

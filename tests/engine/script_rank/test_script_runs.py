@@ -421,13 +421,14 @@ def test_a_script_that_ends_before_it_can_be_stopped_early_was_not_stopped(
 ) -> None:
     info = scripts.run(
         """
+        import time
         from script_double import Link
         link = Link()
         for loss in (0.5, 0.6, 0.7, 0.4):
             link.train(loss=1.0)
             link.send("points", points=[["val/loss", [link.step], [loss], []]], step=link.step)
         while not any(act["what"] == "stop" for act in link.acts()):
-            pass
+            time.sleep(0.01)
         """,
         early_stopping="val/loss",
         patience=2,
@@ -492,33 +493,6 @@ def test_weights_that_cannot_be_saved_end_nothing_and_stop_now_kills(scripts: Sc
     wait_until_gone(info)
 
 
-SAVES_AT_CTRL_C = """
-    import time
-    from pathlib import Path
-    from script_double import Link
-    link = Link()
-    link.send("versions", versions={})
-    try:
-        while True:
-            time.sleep(0.05)
-            print("busy")
-    except KeyboardInterrupt:
-        Path("saved").write_text("by Ctrl-C")
-        sys.exit(CODE)
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("code", [0, 130])
-def test_a_script_that_saves_at_ctrl_c_gets_its_chance(scripts: Scripts, code: int) -> None:
-    run_id = scripts.start(SAVES_AT_CTRL_C.replace("CODE", str(code)))
-    wait_for(run_id, lambda info: info.state is RunState.RUNNING and "busy" in log(info))
-    client.send(run_id, Stop())
-    info = wait_for_end(run_id)
-    assert (info.state, info.reason) == (RunState.STOPPED, sentence("stopped-before-step-was-seen"))
-    assert (scripts.folder / "saved").read_text() == "by Ctrl-C"
-
-
 def test_a_script_that_saves_at_ctrl_c_or_sigterm_gets_its_chance(scripts: Scripts) -> None:
     run_id = scripts.start(
         """
@@ -543,7 +517,7 @@ def test_a_script_that_saves_at_ctrl_c_or_sigterm_gets_its_chance(scripts: Scrip
     wait_for(run_id, lambda info: info.state is RunState.RUNNING and "busy" in log(info))
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
-    assert info.state is RunState.STOPPED, info.reason
+    assert (info.state, info.reason) == (RunState.STOPPED, sentence("stopped-before-step-was-seen"))
     assert (scripts.folder / "saved").read_text() == "by Ctrl-C, by SIGTERM"
 
 
@@ -670,25 +644,6 @@ def test_secrets_reach_the_script_and_no_file(
     monkeypatch.setenv("MY_TOKEN", "from here")
     client.resume(info.id)
     assert log(wait_for_end(info.id)).endswith("9\n")
-
-
-@pytest.mark.nightly
-def test_a_failed_script_is_restarted(scripts: Scripts) -> None:
-    info = scripts.run(
-        """
-        from pathlib import Path
-        from script_double import Link
-        link = Link()
-        tries = len(list(Path.cwd().glob("try-*")))
-        Path(f"try-{tries}").touch()
-        for _ in range(5 + 10 * tries):
-            link.train(loss=1.0)
-        link.send("points", points=[], step=link.step)
-        sys.exit(0 if tries == 2 else 5)
-        """,
-        max_restarts=3,
-    )
-    assert (info.state, info.status.attempt) == (RunState.FINISHED, 3), info.reason
 
 
 def test_a_restart_that_fails_before_its_first_step_adds_no_figures_of_lines(

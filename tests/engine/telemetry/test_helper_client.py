@@ -89,6 +89,7 @@ def test_the_helper_ends_with_its_input_inside_a_call_that_never_returns(
         assert process.stdin is not None
         while "gpu0 nvmlDeviceGetUUID" not in fake_nvml.calls():
             assert process.poll() is None
+            time.sleep(0.01)
         process.stdin.close()
         assert process.wait(60) == 0
 

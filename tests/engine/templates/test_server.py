@@ -38,18 +38,14 @@ print(json.dumps(links), flush=True)
 """
 
 
-def test_a_worker_runs_in_its_folder_with_its_arguments_and_its_log(
+def test_a_worker_is_like_a_started_program_and_its_files_are_for_this_user_only(
     templates: LightTemplates,
 ) -> None:
+    """It runs in its folder, with its arguments and its log; and its exit codes."""
     code = templates.run("import os, sys; print(sys.argv[1:], os.getcwd()); os._exit(7)")
     assert code == 7
     assert f"{templates.log.parent}\n" in templates.log.read_text()
-
-
-def test_the_exit_codes_of_workers_are_those_of_a_started_program(
-    templates: LightTemplates,
-) -> None:
-    for code, expected in (
+    for program, expected in (
         ("", 0),
         ("raise SystemExit", 0),
         ("raise SystemExit(3)", 3),
@@ -59,14 +55,10 @@ def test_the_exit_codes_of_workers_are_those_of_a_started_program(
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
         ("import os; os.abort()", -signal.SIGABRT),
     ):
-        assert templates.run(code) == expected, code
+        assert templates.run(program) == expected, program
     text = templates.log.read_text()
     assert "a reason" in text
     assert "ZeroDivisionError" in text
-
-
-def test_files_are_for_this_user_only(templates: LightTemplates) -> None:
-    templates.start()
     files = templates.files()
     assert stat.S_IMODE(files.folder.stat().st_mode) == 0o700
     for file in files.folder.iterdir():
@@ -154,7 +146,14 @@ def test_a_template_that_is_asked_to_end_waits_for_its_workers(templates: LightT
     until(lambda: is_gone(state.pid))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.nightly),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_template_ends_on_signals_that_ask_for_it(
     number: signal.Signals, templates: LightTemplates
 ) -> None:

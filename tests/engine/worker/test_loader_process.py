@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,7 @@ def test_a_loader_process_writes_its_stacks_beside_those_of_its_worker(tmp_path:
         file = paths.helper_stacks_file(stacks, started.pid)
         while not file.read_bytes().endswith(b"<module>\n"):
             assert started.poll() is None
+            time.sleep(0.01)
         [frames] = working_threads(file.read_text())
         assert [frame.function for frame in frames] == ["work", "<module>"]
         started.communicate(timeout=120)
