@@ -1,7 +1,8 @@
 """What listing thousands of runs costs: reading every folder, against the index.
 
 `python -m benchmarks.history [--runs 2000]` makes run folders up in a temporary data folder, and
-prints the median time of each way to list them.
+prints the median time of each way to list them: in this process beside SQLite, which reads as many
+rows, and as a command beside one that lists no runs.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import argparse
 import os
 import random
 import shutil
+import sqlite3
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -29,6 +34,7 @@ from engine.messages.events import (
     RunEnded,
     TrainingStarted,
 )
+from engine.processes.process import PROJECT
 from engine.runs.run_index import FILE_NAME, RunIndex
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.store.run_store import RunStore
@@ -47,8 +53,10 @@ def make_runs(count: int, begin: float) -> None:
     """`count` runs that are over, in the data folder of the environment."""
     draw = random.Random(0)
     kinds: list[Path] = []
+    runs = paths.private_folder("runs")
     for number in range(count):
-        folder = paths.create_run_folder()
+        folder = runs / str(number + 1)  # the next number takes a look at all
+        folder.mkdir(mode=0o700)
         _write_spec(folder, number, draw)
         if len(kinds) < KINDS:
             _write_store(folder, begin, draw)
@@ -110,6 +118,29 @@ def list_without_index(index: Path) -> list[RunInfo]:
     return RunIndex().runs()
 
 
+def rows_alone(index: Path) -> list[tuple[bytes, ...]]:
+    """Read as many rows as the index has, by SQLite alone."""
+    with closing(sqlite3.connect(index)) as connection:
+        return connection.execute("SELECT * FROM run").fetchall()
+
+
+def command_seconds(command: str) -> float:
+    """Return the median seconds of a processor that a command takes, start and end included."""
+    taken = []
+    for _ in range(REPEATS):
+        before = os.times()
+        program = [sys.executable, str(PROJECT / "main.py"), command]
+        subprocess.run(program, stdout=subprocess.DEVNULL, check=True)
+        after = os.times()
+        taken.append(
+            after.children_user
+            + after.children_system
+            - before.children_user
+            - before.children_system
+        )
+    return statistics.median(taken)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -125,17 +156,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warm = RunIndex()
         warm.runs()
         again = median(warm.runs)
+        alone = median(lambda: rows_alone(index))
+        runs, recipes = command_seconds("runs"), command_seconds("recipes")
         rows = {
             "every folder read": every,
             "index made anew": none,
             "index of a new process": first,
             "index in an open window": again,
+            "rows by SQLite alone": alone,
         }
         for what, (clock, processor) in rows.items():
             print(
                 f"{options.runs} runs, {what:24} {clock * 1000:8.1f} ms, "
                 f"processor {processor * 1000:8.1f} ms, {every[1] / processor:6.1f}×"
             )
+        print(f"index of a new process / SQLite alone: {first[1] / alone[1]:.1f}")
+        print(
+            f"`runs` {runs * 1000:.0f} ms, `recipes` {recipes * 1000:.0f} ms of a processor: "
+            f"{runs / recipes:.2f}"
+        )
         print(f"index.sqlite: {index.stat().st_size / 2**20:.1f} MiB")
 
 

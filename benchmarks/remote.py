@@ -159,7 +159,7 @@ def measure(points: int, seconds: float, rate: float, pace: int) -> Iterator[str
         connection.start()
         assert connected.wait(60.0), connection.status
         yield f"connected after {time.monotonic() - begun:.2f} s"
-        connection.watch_runs(lambda runs, unreadable: None)
+        connection.watch_runs(lambda *_: None)
         connection.watch_devices(lambda snapshot: None)
         connection.engine.ping()
         taken, sizes = [], []

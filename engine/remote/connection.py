@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from engine.interface.encoding import Method
 from engine.interface.engine import Engine
-from engine.interface.values import NotConnected
+from engine.interface.values import MOST_RUNS, NotConnected
 from engine.remote import ssh
 from engine.remote.askpass import Ask, Askpass
 from engine.remote.frames import Hello
@@ -201,9 +201,9 @@ class Connection:
         """Follow a run from its beginning; the points of `series` only. `close` of it ends it."""
         return self._watch(RemoteFollow(run_id, series, most, on_news))
 
-    def watch_runs(self, on_runs: OnRuns) -> ListedRuns:
-        """Get all runs, newest first, whenever one has changed, until it is closed."""
-        return self._watch(ListedRuns(on_runs))
+    def watch_runs(self, on_runs: OnRuns, most: int = MOST_RUNS) -> ListedRuns:
+        """Get the newest runs, newest first, whenever a run has changed, until it is closed."""
+        return self._watch(ListedRuns(on_runs, most))
 
     def watch_sweeps(self, on_sweeps: OnSweeps, on_trouble: Callable[[str], None]) -> ListedSweeps:
         """Get all sweeps whenever one has changed, or a sentence why not."""

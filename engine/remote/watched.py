@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
 
 from engine.interface.engine import Engine, Stream
-from engine.interface.news.run_news import RunsNews
+from engine.interface.news.run_news import PackedRuns, RunsNews
 from engine.interface.news.sweep_news import SweepsNews, SweepsThere
 from engine.interface.values import MOST_SERIES, NoAnswer, NotConnected, TooMuch
 from engine.remote.session import RemoteStream, Session
@@ -19,8 +19,9 @@ from engine.telemetry.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 
-OnRuns = Callable[[list[RunInfo], list[UnreadableRun]], None]
-"""Gets all runs of a machine, newest first, and those that cannot be read."""
+OnRuns = Callable[[list[RunInfo], list[UnreadableRun], list[str]], None]
+"""Gets the newest runs of a machine, newest first, those that cannot be read, and the numbers of
+all others."""
 
 
 OnSweeps = Callable[[list[SweepReport]], None]
@@ -150,27 +151,41 @@ class RemoteFollow(RemoteWatch[RunNews]):
 class ListedRuns(RemoteWatch[RunsNews]):
     """The runs of a machine."""
 
-    def __init__(self, on_runs: OnRuns) -> None:
+    def __init__(self, on_runs: OnRuns, most: int) -> None:
+        """`most`: so many of the newest runs are listed, the others only counted."""
         super().__init__()
+        self._most = most
         self.trashed: list[str] = []
         """Ids of the runs in the trash there, newest first."""
 
         self._on_runs = on_runs
         self._digests: dict[str, int] = {}
+        self._rows: dict[str, bytes] = {}
+        """All runs there, as they came: one that is not listed now may be the newest later."""
+
         self._infos: dict[str, RunInfo | UnreadableRun] = {}
+        """The runs that are listed."""
 
     def begin(self, engine: Engine) -> Stream[RunsNews | None]:
         return engine.watch_runs(self._digests)
 
     def take(self, news: RunsNews, machine: str) -> None:
-        known = self._infos | {each.id: each for each in news.changed}
-        digests = self._digests | news.digests
-        self._infos = {run_id: known[run_id] for run_id in news.ids if run_id in known}
-        self._digests = {run_id: digests[run_id] for run_id in self._infos}
+        assert isinstance(news.changed, PackedRuns), "another machine sends nothing else"
+        rows, digests = {**self._rows, **news.changed.rows}, self._digests | news.digests
+        ids = [run_id for run_id in news.ids if run_id in digests]
+        self._rows = {run_id: rows[run_id] for run_id in ids}
+        self._digests = {run_id: digests[run_id] for run_id in ids}
+        kept, listed = self._infos, PackedRuns(self._rows, machine)
+        self._infos = {
+            run_id: kept[run_id]
+            if run_id in kept and run_id not in news.changed.rows
+            else listed.decoded(run_id)
+            for run_id in ids[: self._most]
+        }
         infos = [each for each in self._infos.values() if isinstance(each, RunInfo)]
         others = [each for each in self._infos.values() if isinstance(each, UnreadableRun)]
         self.trashed = news.trashed
-        self._on_runs(infos, [*others, *news.unreadable])
+        self._on_runs(infos, [*others, *news.unreadable], ids)
 
 
 class ListedSweeps(RemoteWatch[SweepsNews]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
@@ -70,9 +71,12 @@ class RunListModel(QAbstractListModel):
     def update(self, runs: Sequence[ListedRun]) -> None:
         """Replace the listed runs by their newest state. Needs the same runs in the same order."""
         before, self._runs = self._runs, list(runs)
-        for row, (new, old) in enumerate(zip(runs, before, strict=True)):
-            if new is not old and new != old:
-                self.dataChanged.emit(self.index(row), self.index(row))
+        pairs = enumerate(zip(runs, before, strict=True))
+        changed = [row for row, (new, old) in pairs if new is not old and new != old]
+        # Rows beside each other at once: the view needs as long for one row as for a thousand.
+        for _, rows in groupby(enumerate(changed), lambda pair: pair[1] - pair[0]):
+            beside = [row for _, row in rows]
+            self.dataChanged.emit(self.index(beside[0]), self.index(beside[-1]))
 
     def replace(self, runs: Sequence[ListedRun]) -> None:
         """List other runs, or another order. The view loses its selection."""

@@ -32,7 +32,7 @@ class Followed:
             self.statuses.append(status)
             self._changed.notify_all()
 
-    def take_runs(self, runs: list[RunInfo], _: object) -> None:
+    def take_runs(self, runs: list[RunInfo], *_: object) -> None:
         """For `Connection.watch_runs`."""
         with self._changed:
             self.runs = runs

@@ -7,9 +7,9 @@ nothing but itself.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, overload
 
 import msgspec
 
@@ -37,7 +37,7 @@ class RunsNews(NamedTuple):
     ids: list[str]
     """All readable runs, newest first."""
 
-    changed: list[RunInfo | UnreadableRun]
+    changed: Sequence[RunInfo | UnreadableRun]
     """The runs that are new or have changed, or why one cannot be read here. The folder of one of
     another machine is no path here, and begins with the name of the machine."""
 
@@ -159,13 +159,44 @@ def pack_runs(news: RunsNews) -> SentRuns:
     return SentRuns(news.ids, changed, reasons, news.trashed)
 
 
+class PackedRuns(Sequence[RunInfo | UnreadableRun]):
+    """Runs in a message, each decoded when it is asked for: of tens of thousands, a window lists
+    some. What all of them become keeps the threads of a window waiting."""
+
+    def __init__(self, rows: Mapping[str, bytes], machine: str) -> None:
+        self.rows = rows
+        """By number."""
+
+        self._machine = machine
+
+    def decoded(self, run_id: str) -> RunInfo | UnreadableRun:
+        """Return the run with this number."""
+        return decode_run(msgspec.Raw(self.rows[run_id]), self._machine, run_id)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, at: int) -> RunInfo | UnreadableRun: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[RunInfo | UnreadableRun]: ...
+
+    def __getitem__(self, at: int | slice) -> Any:
+        found = [*self.rows][at]
+        return self.decoded(found) if isinstance(found, str) else [*map(self.decoded, found)]
+
+    def __iter__(self) -> Iterator[RunInfo | UnreadableRun]:
+        return map(self.decoded, self.rows)
+
+
 def unpack_runs(sent: SentRuns, machine: str) -> RunsNews:
     """Return news of the list of runs of a `machine`, without what is no number of a run."""
-    rows = {run_id: row for run_id, row in sent.changed.items() if is_run_number(run_id)}
+    rows = {run_id: bytes(row) for run_id, row in sent.changed.items() if is_run_number(run_id)}
     return RunsNews(
         [run_id for run_id in sent.ids if is_run_number(run_id)],
-        [decode_run(row, machine, run_id) for run_id, row in rows.items()],
-        {run_id: digest_of(row) for run_id, row in rows.items()},
+        PackedRuns(rows, machine),
+        {run_id: zlib.crc32(row) for run_id, row in rows.items()},
         [
             UnreadableRun(run_id, _NOWHERE, why)
             for run_id, why in sent.unreadable.items()

@@ -222,9 +222,8 @@ class Machines(QObject):
         )
         link = self._links[name] = _Link(connection)
         link.listed = connection.watch_runs(
-            lambda runs, unreadable: self.give(
-                partial(self._take_runs, name, told_runs(name, runs, unreadable))
-            )
+            lambda *told: self.give(partial(self._take_runs, name, told_runs(name, *told))),
+            MOST_LISTED,
         )
         self._watch_devices(link)
         self._remember()
@@ -485,18 +484,20 @@ def now_of(info: RunInfo) -> float:
 
 
 def told_runs(
-    machine: str, runs: Sequence[RunInfo], unreadable: Sequence[UnreadableRun]
+    machine: str,
+    runs: Sequence[RunInfo],
+    unreadable: Sequence[UnreadableRun],
+    numbers: Sequence[str],
 ) -> ToldRuns:
-    """Return what the window takes of the runs of a machine. Any thread may call it: of very many
-    runs it takes longer than the window may stand still."""
-    numbers = [*(each.id for each in runs), *(each.id for each in unreadable)]
-    # A number is what the window counts on, and what comes from there may be anything.
-    numbered = [info for info in runs if info.id.isdecimal()]
+    """Return what the window takes of the runs of a machine; `numbers`: of all readable ones there.
+
+    Any thread may call it: of very many runs it takes longer than the window may stand still."""
     return ToldRuns(
-        {f"{machine}:{number}" for number in numbers},
-        [named(machine, info) for info in numbered[:MOST_LISTED]],
+        {f"{machine}:{number}" for number in (*numbers, *(each.id for each in unreadable))},
+        # A number is what the window counts on, and what comes from there may be anything.
+        [named(machine, info) for info in runs[:MOST_LISTED] if info.id.isdecimal()],
         [run._replace(id=f"{machine}:{run.id}") for run in unreadable[:MOST_DAMAGED]],
-        len(numbered),
+        len(numbers),
     )
 
 

@@ -123,14 +123,17 @@ def test_several_runs_are_selected_without_being_opened(room: Room, qtbot: QtBot
 
 
 def test_only_rows_that_changed_are_written_again(room: Room) -> None:
-    for _ in range(3):
+    for _ in range(5):
         record_epochs("finished")
     room.refresh()
-    touched: list[int] = []
-    room.history.model().dataChanged.connect(lambda index, *_: touched.append(index.row()))
-    write_notes(paths.run_folder("2"), RunNotes(name="new"))
+    touched: list[tuple[int, int]] = []
+    room.history.model().dataChanged.connect(
+        lambda first, last, *_: touched.append((first.row(), last.row()))
+    )
+    for run_id in ("5", "4", "2"):
+        write_notes(paths.run_folder(run_id), RunNotes(name="new"))
     room.refresh()
-    assert set(touched) == {1}
+    assert touched == [(0, 1), (3, 3)]
 
 
 def test_a_search_does_not_change_the_selection(room: Room) -> None:

@@ -53,7 +53,9 @@ def test_a_run_of_a_machine_that_is_not_connected_is_refused_by_name(machines: M
 def test_only_runs_with_a_number_are_taken(machines: Machines) -> None:
     machines.connect_to("gpus", SLEEPS)
     try:
-        machines._take_runs("gpus", told_runs("gpus", [info("7"), info("../7"), info("a b")], []))
+        machines._take_runs(
+            "gpus", told_runs("gpus", [info("7"), info("../7"), info("a b")], [], ["7"])
+        )
         assert [each.id for each in machines.runs()] == ["gpus:7"]
     finally:
         machines.shut_down()
@@ -63,7 +65,7 @@ def test_active_runs_are_uncertain_while_the_connection_is_broken(machines: Mach
     machines.connect_to("gpus", SLEEPS)
     try:
         machines._take_runs(
-            "gpus", told_runs("gpus", [info("2"), info("1", RunState.FINISHED)], [])
+            "gpus", told_runs("gpus", [info("2"), info("1", RunState.FINISHED)], [], ["2", "1"])
         )
         connection = machines.connection("gpus")
         machines._take_status("gpus", connection, LinkStatus(LinkState.WAITING, "It is off."))
@@ -92,7 +94,7 @@ def test_a_question_ends_with_the_window(machines: Machines, qtbot: QtBot) -> No
 
 def test_a_removed_machine_is_not_connected_any_more(machines: Machines, qtbot: QtBot) -> None:
     machines.connect_to("gpus", SLEEPS)
-    machines._take_runs("gpus", told_runs("gpus", [info("7")], []))
+    machines._take_runs("gpus", told_runs("gpus", [info("7")], [], ["7"]))
     with qtbot.waitSignal(machines.listed) as listed:
         machines.remove("gpus")
     assert listed.args == [[]]

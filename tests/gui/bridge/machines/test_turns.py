@@ -166,7 +166,7 @@ def test_of_a_long_list_the_newest_are_shown_and_none_counts_as_deleted(
     qtbot.waitUntil(lambda: bool(machines.runs()), timeout=WAIT_MS)
     with qtbot.waitSignal(machines.failed) as told:
         machines._take_runs(
-            "flood", told_runs("flood", [run_info(3), run_info(2), run_info(1)], [])
+            "flood", told_runs("flood", [run_info(3), run_info(2)], [], ["3", "2", "1"])
         )
     assert [each.id for each in machines.runs()] == ["flood:3", "flood:2"]
     assert "flood has 3 runs" in told.args[0]
