@@ -48,10 +48,10 @@ from gui.plots.data.series_style import LOSS
 from gui.plots.export.exporter import PlotExport
 from gui.plots.plot.menu import PlotAction
 from main import main
-from tests.gui.conftest import OpenApp, window_of_module
-from tests.gui.other_machine import as_before, connect
+from tests.gui.conftest import OpenApp, Record, window_of_module
+from tests.gui.other_machine import OtherMachine, as_before, listed
 from tests.support.device_states import cpu
-from tests.support.recorded_runs import SPEC, RecordedRun, save_checkpoint
+from tests.support.recorded_runs import SPEC, save_checkpoint
 from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -59,42 +59,14 @@ START_MS = 240_000
 """For the start, and for the end, of a real run on a busy machine: several processes, each of which
 imports what it needs."""
 
-
-@pytest.fixture
-def other_home(tmp_path: Path) -> Path:
-    folder = tmp_path / "other"
-    folder.mkdir(mode=0o700)
-    return folder
-
-
-@pytest.fixture
-def record_there(
-    other_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., RecordedRun]]:
-    """Records a run in the data folder of the other machine."""
-    made: list[RecordedRun] = []
-
-    def record(spec: RunSpec = SPEC) -> RecordedRun:
-        with monkeypatch.context() as there:
-            there.setenv("TRAINDECK_HOME", str(other_home))
-            made.append(RecordedRun(spec))
-        made[-1].begin()
-        return made[-1]
-
-    yield record
-    for each in made:
-        each.store.close()
-
-
-def listed(app: AppController) -> dict[str, RunState]:
-    return {info.id: info.state for info in app.run_list_panel.runs()}
+Connect = Callable[..., AppController]
 
 
 def test_the_shown_and_the_chosen_runs_there_are_there_again_at_the_next_start(
     open_app: OpenApp,
-    other_home: Path,
-    record_there: Callable[[], RecordedRun],
-    record: Callable[..., RecordedRun],
+    record_there: Record,
+    machine: OtherMachine,
+    record: Record,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     qtbot: QtBot,
@@ -104,7 +76,7 @@ def test_the_shown_and_the_chosen_runs_there_are_there_again_at_the_next_start(
         run.add(RunEnded("finished", ""))
     program = tmp_path / "ssh"
     monkeypatch.setenv(ssh.PROGRAM_VARIABLE, str(program))
-    command = f"env TRAINDECK_HOME={other_home} PYTHONPATH={PROJECT} {sys.executable}"
+    command = f"env TRAINDECK_HOME={machine.home} PYTHONPATH={PROJECT} {sys.executable}"
     machines.add(
         RemoteMachine(name="gpus", destination="me@gpus", command=f"{command} {PROJECT}/main.py")
     )
@@ -138,25 +110,32 @@ def opened(home: Path) -> Iterator[AppController]:
         yield app
 
 
-@pytest.fixture
-def connected(
-    opened: AppController, other_home: Path, qtbot: QtBot
-) -> Iterator[Callable[[], AppController]]:
-    """Connects the window to the other machine."""
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> OtherMachine:
+    return OtherMachine(tmp_path_factory.mktemp("other"))
 
-    def begin() -> AppController:
-        connect(opened, other_home, qtbot)
+
+@pytest.fixture
+def record_there(machine: OtherMachine) -> Iterator[Record]:
+    """Records a run on the other machine."""
+    yield machine.record
+    machine.clear()
+
+
+@pytest.fixture
+def connected(opened: AppController, machine: OtherMachine, qtbot: QtBot) -> Iterator[Connect]:
+    """Connects the window with the other machine."""
+
+    def begin(*, anew: bool = False) -> AppController:
+        machine.connect(opened, qtbot, anew=anew)
         return opened
 
-    with as_before(opened, qtbot):
+    with as_before(opened, qtbot, machine):
         yield begin
 
 
-def test_a_run_there_is_listed_shown_and_named_with_its_machine(
-    connected: Callable[[], AppController],
-    record_there: Callable[[], RecordedRun],
-    record: Callable[..., RecordedRun],
-    qtbot: QtBot,
+def test_a_run_there_is_listed_and_shown_and_a_broken_connection_is_said_and_comes_back(
+    connected: Connect, record_there: Record, record: Record, qtbot: QtBot
 ) -> None:
     record().begin()
     run = record_there()
@@ -171,36 +150,25 @@ def test_a_run_there_is_listed_shown_and_named_with_its_machine(
     def add(_: str, points: StoredPoints, at: int | None = None) -> None:
         shown[at:] = points.step.astype(int).tolist()
 
-    app.rooms.run.reader.points.connect(lambda series, points: add(series, points, len(shown)))
-    app.rooms.run.reader.curve.connect(add)
-    app.rooms.run.reader.log_lines.connect(lambda _, new: lines.extend(new))
+    reader = app.rooms.run.reader
+    reader.points.connect(lambda series, points: add(series, points, len(shown)))
+    reader.curve.connect(add)
+    reader.log_lines.connect(lambda _, new: lines.extend(new))
     app.open("gpus:1")
     qtbot.waitUntil(lambda: "gpus:1" in app.controls.headline.title.text())
     qtbot.waitUntil(lambda: lines == ["a line from there"])
     qtbot.waitUntil(lambda: shown == list(range(20)))
     run.add_points("train/loss", range(20, 30))
     qtbot.waitUntil(lambda: shown == list(range(30)))
-
-
-def test_a_broken_connection_is_said_and_comes_back(
-    connected: Callable[[], AppController],
-    record_there: Callable[[], RecordedRun],
-    qtbot: QtBot,
-) -> None:
-    record_there()
-    app = connected()
-    qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.RUNNING})
-    app.open("gpus:1")
-    qtbot.waitUntil(lambda: "gpus:1" in app.controls.headline.title.text())
-    with qtbot.waitSignal(app.rooms.run.reader.status_changed, check_params_cb=is_lost):
+    with qtbot.waitSignal(reader.status_changed, check_params_cb=is_lost):
         os.kill(app.machines.connection("gpus").pid, signal.SIGKILL)
-    assert listed(app) == {"gpus:1": RunState.ELSEWHERE}
-    qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.RUNNING})
+    assert listed(app)["gpus:1"] is RunState.ELSEWHERE
+    qtbot.waitUntil(lambda: listed(app)["gpus:1"] is RunState.RUNNING)
 
 
 def test_a_curve_that_is_out_of_sight_is_not_fetched(
-    connected: Callable[[], AppController],
-    record_there: Callable[[], RecordedRun],
+    connected: Connect,
+    record_there: Record,
     monkeypatch: pytest.MonkeyPatch,
     qtbot: QtBot,
 ) -> None:
@@ -228,9 +196,9 @@ def test_a_curve_that_is_out_of_sight_is_not_fetched(
 
 
 def test_all_points_of_one_plot_come_as_csv(
-    connected: Callable[[], AppController],
-    record_there: Callable[[], RecordedRun],
-    record: Callable[..., RecordedRun],
+    connected: Connect,
+    record_there: Record,
+    record: Record,
     tmp_path: Path,
     qtbot: QtBot,
 ) -> None:
@@ -264,7 +232,7 @@ def test_all_points_of_one_plot_come_as_csv(
 
 
 def test_a_machine_that_a_command_removes_leaves_the_form_as_it_is(
-    connected: Callable[[], AppController], qtbot: QtBot
+    connected: Connect, qtbot: QtBot
 ) -> None:
     app = connected()
     form = app.form
@@ -293,7 +261,7 @@ def test_a_machine_that_a_command_removes_leaves_the_form_as_it_is(
 
 
 def test_a_run_of_a_machine_that_is_removed_goes_on_nowhere_else(
-    connected: Callable[[], AppController], record_there: Callable[[], RecordedRun], qtbot: QtBot
+    connected: Connect, record_there: Record, qtbot: QtBot
 ) -> None:
     run = record_there()
     run.add(RunEnded("stopped", ""))
@@ -321,8 +289,8 @@ def test_a_run_of_a_machine_that_is_removed_goes_on_nowhere_else(
 
 
 def test_settings_that_were_changed_there_are_marked_in_the_plots(
-    connected: Callable[[], AppController],
-    record_there: Callable[[], RecordedRun],
+    connected: Connect,
+    record_there: Record,
     qtbot: QtBot,
 ) -> None:
     run = record_there()
@@ -380,8 +348,8 @@ def select(app: AppController, run_id: str, qtbot: QtBot) -> None:
 
 
 def test_the_settings_and_the_recipe_of_a_run_there_come_into_the_form(
-    connected: Callable[[], AppController],
-    record_there: Callable[..., RecordedRun],
+    connected: Connect,
+    record_there: Record,
     theirs: Path,
     monkeypatch: pytest.MonkeyPatch,
     qtbot: QtBot,
@@ -422,8 +390,8 @@ def test_the_settings_and_the_recipe_of_a_run_there_come_into_the_form(
 
 
 def test_a_script_of_a_run_there_comes_into_the_form_with_its_options(
-    connected: Callable[[], AppController],
-    record_there: Callable[..., RecordedRun],
+    connected: Connect,
+    record_there: Record,
     theirs: Path,
     qtbot: QtBot,
 ) -> None:
@@ -463,8 +431,8 @@ def test_a_script_of_a_run_there_comes_into_the_form_with_its_options(
 
 
 def test_a_run_there_goes_on_with_changed_settings_of_its_own_recipe(
-    connected: Callable[[], AppController],
-    record_there: Callable[..., RecordedRun],
+    connected: Connect,
+    record_there: Record,
     theirs: Path,
     qtbot: QtBot,
 ) -> None:
@@ -497,8 +465,8 @@ def test_a_run_there_goes_on_with_changed_settings_of_its_own_recipe(
 
 
 def test_a_run_there_is_run_again_there_also_if_its_recipe_does_not_come(
-    connected: Callable[[], AppController],
-    record_there: Callable[..., RecordedRun],
+    connected: Connect,
+    record_there: Record,
     monkeypatch: pytest.MonkeyPatch,
     qtbot: QtBot,
 ) -> None:
@@ -538,9 +506,9 @@ def is_lost(info: object) -> bool:
 
 
 def test_a_run_that_the_user_opens_is_not_replaced_by_the_one_of_the_last_time(
-    connected: Callable[[], AppController],
-    record_there: Callable[[], RecordedRun],
-    record: Callable[..., RecordedRun],
+    connected: Connect,
+    record_there: Record,
+    record: Record,
     qtbot: QtBot,
 ) -> None:
     for run in (record(), record_there()):
@@ -556,9 +524,9 @@ def test_a_run_that_the_user_opens_is_not_replaced_by_the_one_of_the_last_time(
 
 
 def test_a_shown_run_that_is_deleted_there_makes_room_for_another(
-    connected: Callable[[], AppController],
-    record_there: Callable[[], RecordedRun],
-    other_home: Path,
+    connected: Connect,
+    record_there: Record,
+    machine: OtherMachine,
     qtbot: QtBot,
 ) -> None:
     for run in (record_there(), record_there()):
@@ -566,14 +534,14 @@ def test_a_shown_run_that_is_deleted_there_makes_room_for_another(
     app = connected()
     qtbot.waitUntil(lambda: set(listed(app)) == {"gpus:1", "gpus:2"})
     app.open("gpus:2")
-    (other_home / "runs" / "2").rename(other_home / "gone")
+    (machine.home / "runs" / "2").rename(machine.home / "gone")
     qtbot.waitUntil(lambda: app.run_list.watched == "gpus:1")
 
 
 def test_the_trash_there_is_listed_restored_from_and_emptied(
-    connected: Callable[[], AppController],
-    record_there: Callable[[], RecordedRun],
-    other_home: Path,
+    connected: Connect,
+    record_there: Record,
+    machine: OtherMachine,
     qtbot: QtBot,
 ) -> None:
     for run in (record_there(), record_there()):
@@ -600,13 +568,13 @@ def test_the_trash_there_is_listed_restored_from_and_emptied(
     next(button for button in box.buttons() if button.text() == "Empty trash").click()
     qtbot.waitUntil(lambda: trashed() == [])
     assert not panel.empty_elsewhere.menuAction().isVisible()
-    assert list((other_home / "trash").iterdir()) == []
+    assert list((machine.home / "trash").iterdir()) == []
 
 
 def test_runs_of_two_machines_are_compared(
-    connected: Callable[[], AppController],
-    record_there: Callable[[], RecordedRun],
-    record: Callable[..., RecordedRun],
+    connected: Connect,
+    record_there: Record,
+    record: Record,
     qtbot: QtBot,
 ) -> None:
     for run in (record(), record_there()):
@@ -628,8 +596,8 @@ def test_runs_of_two_machines_are_compared(
 
 
 def test_a_script_of_the_form_is_sent_with_its_modules_and_runs_there_with_a_python_of_there(
-    connected: Callable[[], AppController],
-    other_home: Path,
+    connected: Connect,
+    machine: OtherMachine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     qtbot: QtBot,
@@ -642,11 +610,10 @@ def test_a_script_of_the_form_is_sent_with_its_modules_and_runs_there_with_a_pyt
     environment = tmp_path / "environment there"
     venv.create(environment, with_pip=False, symlinks=True)
     python = str(environment / "bin" / "python")
-    with monkeypatch.context() as there:
-        there.setenv("TRAINDECK_HOME", str(other_home))
+    with machine.as_home():
         registry.add(Environment("mine", python))
         registry.add(Environment("gone", "/nowhere/bin/python"))
-    app = connected()
+    app = connected(anew=True)
     form = app.form
     form.open_path(str(mine / "train it.py"))
     form.script_page.arguments.set_value("--lr 2")
@@ -661,7 +628,7 @@ def test_a_script_of_the_form_is_sent_with_its_modules_and_runs_there_with_a_pyt
     with qtbot.waitSignal(app.engine_client.started, timeout=START_MS):
         form.start()
     qtbot.waitUntil(lambda: listed(app) == {"gpus:1": RunState.FINISHED}, timeout=START_MS)
-    log = (other_home / "runs" / "1" / "logs" / "rank0.log").read_text()
+    log = (machine.home / "runs" / "1" / "logs" / "rank0.log").read_text()
     assert "sum 40 ['train it.py', '--lr', '2']" in log
     assert f"with {environment}" in log
     qtbot.waitUntil(lambda: app.run_list.watched == "gpus:1")
@@ -669,8 +636,8 @@ def test_a_script_of_the_form_is_sent_with_its_modules_and_runs_there_with_a_pyt
 
 @pytest.fixture
 def copying(
-    connected: Callable[[], AppController],
-    record_there: Callable[[], RecordedRun],
+    connected: Connect,
+    record_there: Record,
     tmp_path: Path,
     qtbot: QtBot,
 ) -> Callable[[], CopyCheckpointDialog]:
@@ -696,18 +663,7 @@ def copying(
     return open
 
 
-def test_a_checkpoint_of_a_run_there_comes_here(
-    copying: Callable[[], CopyCheckpointDialog], tmp_path: Path, qtbot: QtBot
-) -> None:
-    dialog = copying()
-    dialog.begin.click()
-    qtbot.waitUntil(lambda: not dialog.is_working)
-    target = tmp_path / "here" / "run-gpus-1-step-00000120"
-    assert str(target) in dialog.outcome.text()
-    assert checkpoint_files.verify(target).position.step == 120
-
-
-def test_a_connection_that_breaks_leaves_nothing_of_a_checkpoint(
+def test_a_connection_that_breaks_leaves_nothing_of_a_checkpoint_which_then_comes_here(
     copying: Callable[[], CopyCheckpointDialog], tmp_path: Path, qtbot: QtBot
 ) -> None:
     dialog = copying()
@@ -731,12 +687,14 @@ def test_a_connection_that_breaks_leaves_nothing_of_a_checkpoint(
     qtbot.waitUntil(lambda: machines.is_connected("gpus"))
     dialog.begin.click()
     qtbot.waitUntil(lambda: not dialog.is_working)
-    assert "The checkpoint is in" in dialog.outcome.text()
+    target = tmp_path / "here" / "run-gpus-1-step-00000120"
+    assert str(target) in dialog.outcome.text()
+    assert checkpoint_files.verify(target).position.step == 120
 
 
 def test_a_sweep_there_takes_metrics_and_recipe_from_that_machine(
-    connected: Callable[[], AppController],
-    record_there: Callable[..., RecordedRun],
+    connected: Connect,
+    record_there: Record,
     theirs: Path,
     qtbot: QtBot,
 ) -> None:
@@ -785,8 +743,8 @@ def datasets():
 
 @pytest.mark.nightly
 def test_a_sweep_of_the_form_runs_there_and_its_best_settings_come_back(
-    connected: Callable[[], AppController],
-    other_home: Path,
+    connected: Connect,
+    machine: OtherMachine,
     tmp_path: Path,
     qtbot: QtBot,
 ) -> None:
@@ -838,7 +796,7 @@ def said(app: AppController) -> str:
 
 
 def test_nobody_knows_whether_a_run_was_started_when_the_connection_breaks(
-    connected: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+    connected: Connect, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     app = connected()
     connection = app.machines.connection("gpus")
@@ -861,16 +819,15 @@ def test_nobody_knows_whether_a_run_was_started_when_the_connection_breaks(
 
 
 def test_the_python_that_the_machine_uses_travels_with_the_settings(
-    connected: Callable[[], AppController],
-    other_home: Path,
+    connected: Connect,
+    machine: OtherMachine,
     monkeypatch: pytest.MonkeyPatch,
     qtbot: QtBot,
 ) -> None:
-    with monkeypatch.context() as there:
-        there.setenv("TRAINDECK_HOME", str(other_home))
+    with machine.as_home():
         registry.add(Environment("mine", sys.executable, default_for=("torch",)))
         registry.add(Environment("empty", "/nowhere/bin/python"))
-    app = connected()
+    app = connected(anew=True)
     form, combo = app.form, app.form.environment.combo
     form.machine.setCurrentIndex(form.machine.findData("gpus"))
     qtbot.waitUntil(lambda: form.spec() is not None)
@@ -896,7 +853,7 @@ def test_the_python_that_the_machine_uses_travels_with_the_settings(
 
 
 def test_a_recipe_is_tried_there_and_what_is_wrong_is_a_place_here(
-    connected: Callable[[], AppController],
+    connected: Connect,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     qtbot: QtBot,
@@ -925,7 +882,7 @@ def test_a_recipe_is_tried_there_and_what_is_wrong_is_a_place_here(
 
 
 def test_the_doctor_examines_the_machine_and_ends_with_the_connection(
-    connected: Callable[[], AppController], qtbot: QtBot
+    connected: Connect, qtbot: QtBot
 ) -> None:
     app = connected()
     dialog, block = app.doctor_dialog, app.rooms.machines.page.blocks["gpus"]

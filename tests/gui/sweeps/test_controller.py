@@ -58,22 +58,24 @@ def _is_over(page: object) -> bool:
     return shown is not None and shown.summary.state == "finished"
 
 
-def test_what_is_no_recipe_cannot_be_swept(open_app: OpenApp) -> None:
+def test_what_is_no_recipe_cannot_be_swept_and_a_refusal_leaves_the_dialog_open(
+    open_app: OpenApp, qtbot: QtBot
+) -> None:
     app = open_app()
+    said = app.window.statusBar().currentMessage
     assert app.form.sweep_button.isEnabled()
     app.form.field("batch_size").set_value("many")
     assert not app.form.sweep_button.isEnabled()
     app.form.request_sweep()
     assert app.rooms.sweeps.dialog is None
-    assert "Not started" in app.window.statusBar().currentMessage()
+    assert "Not started" in said()
     app.form.heading.kind.script.setChecked(True)
     assert not app.form.sweep_button.isVisible()
     app.window.sweep.trigger()
-    assert "Scripts cannot be swept" in app.window.statusBar().currentMessage()
+    assert "Scripts cannot be swept" in said()
 
-
-def test_a_refusal_leaves_the_dialog_open(open_app: OpenApp, qtbot: QtBot) -> None:
-    app = open_app()
+    app.form.heading.kind.recipe.setChecked(True)
+    app.form.field("batch_size").set_value(64)
     app.form.request_sweep()
     dialog = app.rooms.sweeps.dialog
     assert dialog is not None
@@ -87,32 +89,22 @@ def test_a_refusal_leaves_the_dialog_open(open_app: OpenApp, qtbot: QtBot) -> No
     dialog.reject()
 
 
-def test_the_run_of_a_trial_is_opened_and_a_deleted_one_is_said(
-    open_app: OpenApp, qtbot: QtBot
-) -> None:
-    make_sweep(3)
-    app = open_app()
-    app.window.show_page("sweeps")
-    page = app.rooms.sweeps.page
-    qtbot.waitUntil(lambda: page.shown is not None, timeout=LONG)
+def test_two_windows_show_one_sweep_and_open_its_runs(open_app: OpenApp, qtbot: QtBot) -> None:
+    make_sweep(3, trials=4)
+    apps = [open_app(), open_app(beside=True)]
+    for app in apps:
+        app.window.show_page("sweeps")
+    pages = [app.rooms.sweeps.page for app in apps]
+    qtbot.waitUntil(lambda: all(each.shown is not None for each in pages), timeout=LONG)
+    assert [each.progress.text() for each in pages] == ["stopped, 3 of 4"] * 2
     delete_folder(paths.run_folder("2"))
-    page.table.point_to(1)
-    QTest.keyClick(page.table, Qt.Key.Key_Return)
+    pages[1].table.point_to(1)
+    QTest.keyClick(pages[1].table, Qt.Key.Key_Return)
     assert app.window.statusBar().currentMessage() == "Run 2 was deleted."
-    page.table.point_to(2)
-    QTest.keyClick(page.table, Qt.Key.Key_Return)
+    pages[1].table.point_to(2)
+    QTest.keyClick(pages[1].table, Qt.Key.Key_Return)
     assert app.run_list.watched == "3"
     assert app.window.page == "run"
-
-
-def test_two_windows_show_one_sweep(open_app: OpenApp, qtbot: QtBot) -> None:
-    make_sweep(2, trials=4, with_runs=False)
-    pages = []
-    for _ in range(2):
-        app = open_app(beside=True)
-        app.window.show_page("sweeps")
-        pages.append(app.rooms.sweeps.page)
-    qtbot.waitUntil(lambda: all(each.shown is not None for each in pages), timeout=LONG)
-    assert [each.progress.text() for each in pages] == ["stopped, 2 of 4"] * 2
+    app.window.show_page("sweeps")
     make_sweep(1, with_runs=False)
     qtbot.waitUntil(lambda: all(each.list.count() == 2 for each in pages), timeout=LONG)
