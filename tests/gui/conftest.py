@@ -128,6 +128,7 @@ def builds_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 Record = Callable[..., RecordedRun]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture

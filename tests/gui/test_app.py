@@ -93,9 +93,7 @@ def test_two_windows_show_the_same_live_run(
     qtbot.waitUntil(lambda: all("75.0 %" in each.log.toPlainText() for each in apps))
 
 
-def test_the_filter_works_on_log_and_events_and_a_long_log_says_where_its_beginning_is(
-    app: AppController, record: Record
-) -> None:
+def test_the_filter_works_on_log_and_events(app: AppController, record: Record) -> None:
     run, long = record(), record()
     for each in (run, long):
         each.begin()
@@ -140,9 +138,7 @@ def test_the_layout_of_an_older_window_opens(app: AppController) -> None:
     assert not window.body.is_folded
 
 
-def test_the_helper_is_told_whether_the_window_can_be_seen_and_of_which_gpu_details_are(
-    app: AppController, qtbot: QtBot
-) -> None:
+def test_the_helper_is_told_what_is_looked_at(app: AppController, qtbot: QtBot) -> None:
     telemetry = app.telemetry
     assert isinstance(telemetry, StillTelemetry)
     assert telemetry.watching

@@ -19,7 +19,7 @@ from gui.run_form.environment.environment_row import EnvironmentRow
 from gui.window.application import has_display
 from gui.window.body import DEFAULT_WIDTH
 from gui.window.main_window import MainWindow
-from tests.gui.conftest import OpenApp, Record
+from tests.gui.conftest import OpenApp, Patch, Record
 from tests.support.template_double import TemplateDouble
 
 ROOT = Path(__file__).parent.parent.parent
@@ -126,9 +126,7 @@ def test_a_window_is_styled_once_it_is_whole_and_asks_before_it_ends_a_creation(
     assert not app.window.isVisible()
 
 
-def test_run_layout_and_theme_are_remembered_and_the_layout_can_be_reset(
-    open_app: OpenApp, record: Record
-) -> None:
+def test_run_layout_and_theme_are_remembered(open_app: OpenApp, record: Record) -> None:
     for each in (record(), record()):
         each.begin()
         each.add(RunEnded("finished", ""))
@@ -201,11 +199,7 @@ def test_the_framework_of_the_form_is_loaded(
 
 
 def test_the_program_loads_a_framework_after_the_first_paint(
-    processes: None,
-    templates: TemplateDouble,
-    qapp: QApplication,
-    qtbot: QtBot,
-    monkeypatch: pytest.MonkeyPatch,
+    processes: None, templates: TemplateDouble, qapp: QApplication, qtbot: QtBot, monkeypatch: Patch
 ) -> None:
     painted: list[int] = []
     monkeypatch.setattr("gui.app.application", lambda _: qapp)

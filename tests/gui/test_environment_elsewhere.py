@@ -98,7 +98,6 @@ def test_an_environment_that_is_made_there_is_listed_and_chosen(
     assert row.default_python("torch") == python
     qtbot.waitUntil(lambda: app.form.spec() is not None, timeout=LONGEST_MS)
     spec = app.form.spec()
-    assert spec is not None
     assert spec.interpreter == python
     assert registry.environments() == [], "nothing was made here"
 
@@ -138,7 +137,6 @@ def test_a_full_disk_there_is_a_sentence(
     uv.does("print('error: No space left on device (os error 28)'); sys.exit(2)")
     with qtbot.waitSignal(app.form.environment.maker.failed, timeout=LONGEST_MS) as failed:
         dialog = begin(app)
-    assert failed.args is not None
     assert failed.args[0].startswith("gpus: ")
     assert f"the disk of {environments} is full" in failed.args[0]
     assert "No space left" in dialog.log.toPlainText()

@@ -214,9 +214,7 @@ def test_predicted_memory_is_that_of_one_machine(app: AppController, qtbot: QtBo
     assert "No." not in row.text.text()
 
 
-def test_a_race_there_is_seen_everywhere_and_ends_with_the_connection(
-    app: AppController, qtbot: QtBot
-) -> None:
+def test_a_race_there_is_seen_and_ends_with_its_link(app: AppController, qtbot: QtBot) -> None:
     form, page = app.form, app.rooms.race.page
     spec = form.spec()
     assert spec is not None

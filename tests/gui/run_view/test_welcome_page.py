@@ -19,6 +19,7 @@ from gui.run_view.welcome_page import first_spec
 from tests.gui.conftest import Record, window_of_module
 from tests.gui.other_machine import as_before
 from tests.support import device_states
+from tests.support.recorded_runs import RecordedRun
 
 
 def test_the_first_spec_has_nothing_wrong_with_it() -> None:
@@ -39,11 +40,12 @@ def app(opened: AppController, qtbot: QtBot) -> Iterator[AppController]:
 
 
 def test_the_button_starts_a_run_and_the_page_makes_way(
-    app: AppController, record: Record, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+    app: AppController, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     def start(spec: RunSpec, *_: object) -> str:
-        run = record(spec)
+        run = RecordedRun(spec)
         run.begin()
+        run.store.close()
         return run.id
 
     monkeypatch.setattr(client, "start", start)
@@ -80,9 +82,7 @@ def test_why_it_did_not_start_is_said_on_the_page(
     qtbot.waitUntil(lambda: "The disk is full." in page.note.text())
 
 
-def test_a_run_started_elsewhere_ends_the_first_start(
-    app: AppController, record: Record, qtbot: QtBot
-) -> None:
+def test_a_run_from_elsewhere_ends_it(app: AppController, record: Record, qtbot: QtBot) -> None:
     record().begin()
     app.engine_client.refresh_runs()
     qtbot.waitUntil(lambda: not app.welcome_page.isVisible())

@@ -62,9 +62,7 @@ def test_start_and_three_runs_are_in_sight_whatever_the_machine(open_app: OpenAp
     assert rows_in_sight(app) > before + 1, "a taller window shows more runs and all devices"
 
 
-def test_alarms_and_a_problem_move_no_control_and_leave_the_runs_in_sight(
-    open_app: OpenApp,
-) -> None:
+def test_alarms_and_a_problem_move_no_control(open_app: OpenApp) -> None:
     app = open_app()
     show(app, *(gpu(number) for number in range(4)), cpu())
     controls = (app.form.start_button, app.form.strategy, app.form.name_row, app.devices)
