@@ -128,6 +128,7 @@ def builds_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 Record = Callable[..., RecordedRun]
+Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture
@@ -193,15 +194,23 @@ def wait_for_runs(app: AppController, qtbot: QtBot) -> None:
 
 
 class StillTelemetry(TelemetryReader):
-    """Tells once which devices there are, and starts no helper."""
+    """Tells once which devices there are, starts no helper, and notes what one would be told."""
 
     def __init__(self, *devices: DeviceSnapshot) -> None:
         super().__init__()
         self._devices = devices
+        self.watching = False
+        self.details: list[str] = []
 
     def start(self) -> None:
         """The first snapshot is the only one."""
         self.snapshot.emit(Snapshot(time=time.time(), devices=self._devices))
+
+    def set_watching(self, watching: bool) -> None:
+        self.watching = watching
+
+    def set_detail(self, id: str) -> None:
+        self.details.append(id)
 
 
 OpenApp = Callable[..., AppController]

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
@@ -60,7 +59,6 @@ def form(qtbot: QtBot) -> RunForm:
 
 def enter(form: RunForm, name: str, text: str) -> None:
     widget = form.field(name).widget
-    assert isinstance(widget, QLineEdit)
     widget.setFocus()
     widget.selectAll()
     QTest.keyClicks(widget, text)
@@ -129,22 +127,6 @@ def test_it_may_go_on_as_a_new_run(form: RunForm, qtbot: QtBot) -> None:
     assert form.heading.title.text() == "NEW RUN"
 
 
-def test_nothing_moves_when_the_run_goes_on_as_a_new_one(form: RunForm) -> None:
-    form.continue_run(RUN._replace(status=RunStatus(step=200)), END)
-    form.heading.origin.setStyleSheet("font-size: 18px")
-    form.resize(300, 500)
-
-    def places() -> list[QPoint]:
-        for _ in range(5):
-            QApplication.processEvents()
-        widgets = (form.heading.as_new, form.strategy, form.start_button)
-        return [widget.mapTo(form, QPoint()) for widget in widgets]
-
-    before = places()
-    form.heading.as_new.click()
-    assert places() == before
-
-
 @pytest.mark.parametrize("way", ["button", "settings of a run", "it has begun"])
 def test_back_to_a_new_run(form: RunForm, qtbot: QtBot, way: str) -> None:
     match way:
@@ -163,20 +145,6 @@ def test_back_to_a_new_run(form: RunForm, qtbot: QtBot, way: str) -> None:
     with qtbot.waitSignal(form.start_requested) as asked:
         QTest.mouseClick(form.start_button, Qt.MouseButton.LeftButton)
     assert asked.args == [replace(SPEC, name=""), ()]
-
-
-def test_with_the_advanced_part_the_form_scrolls_and_its_button_stays(
-    form: RunForm, qtbot: QtBot
-) -> None:
-    form.continue_run(RUN._replace(status=RunStatus(step=200)), END)
-    form.advanced_button.click()
-    assert not form.hasHeightForWidth(), "the side would scroll as a whole"
-    assert form.minimumSizeHint().height() < 400
-    origin = form.heading.origin
-    origin.setStyleSheet("font-size: 18px")
-    form.resize(300, 500)
-    qtbot.waitUntil(lambda: origin.height() >= origin.heightForWidth(origin.width()))
-    assert origin.height() > 1.5 * origin.fontMetrics().height(), "it takes two lines"
 
 
 MINE = """

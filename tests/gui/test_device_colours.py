@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import msgspec
 import numpy as np
-import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QIcon
 
@@ -19,33 +20,31 @@ STEPS = np.arange(10.0)
 SERIES = ("utilisation", "memory", "temperature", "power")
 
 
-@pytest.mark.parametrize("number", [0, 5])
-def test_a_gpu_has_one_colour_and_one_number(open_app: OpenApp, number: int) -> None:
+def test_a_gpu_has_one_colour_and_one_number(open_app: OpenApp) -> None:
     app = open_app()
-    theme, device = app.theme.current, uuid(number)
+    theme = app.theme.current
     devices = [*(gpu(each, utilisation=90.0) for each in range(8) if each != 4), cpu()]
     app.telemetry.snapshot.emit(Snapshot(time=1.0, devices=tuple(devices)))
-    for series in SERIES:
+    for number, series in product((0, 5), SERIES):
         app.rooms.run.plots.add_points(
-            f"device/{device}/{series}", stored_points(STEPS, STEPS * 1e9)
+            f"device/{uuid(number)}/{series}", stored_points(STEPS, STEPS * 1e9)
         )
-    colour, name = theme.curve(number), f"GPU {number}"
-    app.devices.open_detail(device)
-    assert colour in colours(app.devices.row(device).grab().toImage())
-    assert app.devices.row(device).accessibleName().startswith(name)
-    chip = app.form.devices.chips[device]
-    chip.setChecked(True)
-    assert colour in colours(chip.grab().toImage())
-    assert chip.accessibleName().startswith(name)
-    assert app.devices.detail.charts._colours[device] == number
-    app.devices.detail.close()
-    for plot in app.rooms.run.plots.plots()[1:5]:
-        curve, entry = plot.curves[device], plot.legend.chip(device)
-        assert (curve.label, curve.colour_index, entry.text()) == (name, number, name)
-        dot = entry.icon().pixmap(QSize(8, 8), QIcon.Mode.Normal, QIcon.State.On).toImage()
-        assert dot.pixelColor(4, 4).name() == colour
-        reading = plot.readings(5.0)[1][0]
-        assert (reading.name, reading.label) == (device, name)
+    for number in (0, 5):
+        device, colour, name = uuid(number), theme.curve(number), f"GPU {number}"
+        app.devices.open_detail(device)
+        assert colour in colours(app.devices.row(device).grab().toImage())
+        assert app.devices.row(device).accessibleName().startswith(name)
+        chip = app.form.devices.chips[device]
+        chip.setChecked(True)
+        assert colour in colours(chip.grab().toImage())
+        assert chip.accessibleName().startswith(name)
+        app.devices.detail.close()
+        for plot in app.rooms.run.plots.plots()[1:5]:
+            curve, entry = plot.curves[device], plot.legend.chip(device)
+            assert (curve.label, curve.colour_index, entry.text()) == (name, number, name)
+            dot = entry.icon().pixmap(QSize(8, 8), QIcon.Mode.Normal, QIcon.State.On).toImage()
+            assert dot.pixelColor(4, 4).name() == colour
+            assert {each.name: each.label for each in plot.readings(5.0)[1]}[device] == name
 
 
 def test_a_lost_gpu_changes_no_other_colour() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from engine.environments import registry
 from gui.app import AppController
 from gui.run_form.environment.making_dialog import MakingDialog
 from tests.gui.conftest import window_of_module
-from tests.gui.other_machine import as_before, connect
+from tests.gui.other_machine import OtherMachine, as_before
 from tests.support.device_states import cpu
 from tests.support.sentences import sentence
 from tests.support.uv_double import UvDouble
@@ -25,17 +26,23 @@ HALF = "Path('half').touch(); print('half of it', flush=True); time.sleep(3600)"
 pytestmark = pytest.mark.usefixtures("processes")
 
 
-@pytest.fixture
-def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UvDouble:
-    uv = UvDouble(tmp_path / "uv")
-    monkeypatch.setenv("PATH", uv.path)
-    return uv
+@pytest.fixture(scope="module")
+def uv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UvDouble]:
+    uv = UvDouble(tmp_path_factory.mktemp("programs") / "uv")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", uv.path)
+        yield uv
+
+
+@pytest.fixture(scope="module")
+def machine(uv: UvDouble, tmp_path_factory: pytest.TempPathFactory) -> OtherMachine:
+    return OtherMachine(tmp_path_factory.mktemp("other"))
 
 
 @pytest.fixture
-def environments(tmp_path: Path) -> Path:
+def environments(machine: OtherMachine) -> Path:
     """The folder of environments of the other machine."""
-    return tmp_path / "other" / registry.folder().name
+    return machine.home / registry.folder().name
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +54,16 @@ def opened(home: Path) -> Iterator[AppController]:
 
 @pytest.fixture
 def app(
-    opened: AppController, environments: Path, uv: UvDouble, qtbot: QtBot
+    opened: AppController, machine: OtherMachine, uv: UvDouble, environments: Path, qtbot: QtBot
 ) -> Iterator[AppController]:
     """The window, connected to the other machine, which is chosen in the form."""
-    environments.parent.mkdir(mode=0o700)
-    with as_before(opened, qtbot):
-        connect(opened, environments.parent, qtbot)
+    uv.does("")
+    with as_before(opened, qtbot, machine):
+        machine.connect(opened, qtbot)
         opened.form.machine.choose("gpus")
         qtbot.waitUntil(lambda: opened.form.spec() is not None, timeout=LONGEST_MS)
         yield opened
+        shutil.rmtree(environments, ignore_errors=True)
 
 
 def begin(app: AppController) -> MakingDialog:
@@ -90,7 +98,6 @@ def test_an_environment_that_is_made_there_is_listed_and_chosen(
     assert row.default_python("torch") == python
     qtbot.waitUntil(lambda: app.form.spec() is not None, timeout=LONGEST_MS)
     spec = app.form.spec()
-    assert spec is not None
     assert spec.interpreter == python
     assert registry.environments() == [], "nothing was made here"
 
@@ -130,7 +137,6 @@ def test_a_full_disk_there_is_a_sentence(
     uv.does("print('error: No space left on device (os error 28)'); sys.exit(2)")
     with qtbot.waitSignal(app.form.environment.maker.failed, timeout=LONGEST_MS) as failed:
         dialog = begin(app)
-    assert failed.args is not None
     assert failed.args[0].startswith("gpus: ")
     assert f"the disk of {environments} is full" in failed.args[0]
     assert "No space left" in dialog.log.toPlainText()

@@ -4,6 +4,7 @@ a pipe, whose process measures nothing."""
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,11 @@ from engine.planning import kept, measuring_process
 from engine.planning.kept import Earlier
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
 from engine.planning.results import Change, Finding, Preflight, Race
+from engine.system import paths
 from gui.app import AppController
 from gui.bridge.planning.kept_results import KeptResults
 from tests.gui.conftest import SPEC, window_of_module
-from tests.gui.other_machine import as_before, connect
+from tests.gui.other_machine import OtherMachine, as_before
 from tests.support.device_states import cpu
 from tests.support.planning_program import FINDING, program, serving
 from tests.support.runs import processes_below
@@ -31,13 +33,6 @@ LONGEST_MS = 120_000
 pytestmark = pytest.mark.usefixtures("processes")
 
 
-@pytest.fixture
-def other_home(tmp_path: Path) -> Path:
-    folder = tmp_path / "other"
-    folder.mkdir(mode=0o700)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def opened(home: Path) -> Iterator[AppController]:
     """The window of all tests here."""
@@ -45,22 +40,27 @@ def opened(home: Path) -> Iterator[AppController]:
         yield app
 
 
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> OtherMachine:
+    """The other machine; the program with which it measures is in its folder."""
+    folder = tmp_path_factory.mktemp("other")
+    return OtherMachine(folder, serving(folder))
+
+
 @pytest.fixture
 def app(
-    opened: AppController,
-    other_home: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    qtbot: QtBot,
+    opened: AppController, machine: OtherMachine, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> Iterator[AppController]:
     """The window, connected to the other machine, which is chosen in the form."""
-    monkeypatch.setattr(measuring_process, "ARGUMENTS", program(tmp_path))
-    with as_before(opened, qtbot):
-        connect(opened, other_home, qtbot, serving(tmp_path))
+    monkeypatch.setattr(measuring_process, "ARGUMENTS", program(machine.home))
+    with as_before(opened, qtbot, machine):
+        machine.connect(opened, qtbot)
         choose(opened, "gpus", qtbot)
         yield opened
         opened.planning.refused.emit(AskMemory(SPEC, machine="gpus"), "")  # nothing follows
         opened.rooms.race._tried.clear()
+        for home in (machine.home, paths.home()):
+            shutil.rmtree(home / kept.FOLDER, ignore_errors=True)
 
 
 def choose(app: AppController, machine: str, qtbot: QtBot) -> None:
@@ -71,7 +71,7 @@ def choose(app: AppController, machine: str, qtbot: QtBot) -> None:
 
 @pytest.mark.nightly
 def test_a_race_there_is_named_kept_there_and_used_there(
-    app: AppController, other_home: Path, tmp_path: Path, qtbot: QtBot
+    app: AppController, machine: OtherMachine, tmp_path: Path, qtbot: QtBot
 ) -> None:
     page, form = app.rooms.race.page, app.form
     recipe = tmp_path / "mine.py"
@@ -86,7 +86,7 @@ def test_a_race_there_is_named_kept_there_and_used_there(
     assert entry.spec.recipe == str(recipe), "and not its path there"
     assert page.facts.text().startswith("on gpus · mine.py")
     assert kept.numbers() == []
-    assert [each.name for each in (other_home / kept.FOLDER).glob("*.json")] == ["1.json"]
+    assert [each.name for each in (machine.home / kept.FOLDER).glob("*.json")] == ["1.json"]
 
     choose(app, "", qtbot)
     assert page.use.isEnabled()
@@ -151,21 +151,21 @@ def test_findings_and_sizes_of_there_are_not_for_a_form_for_here(
 
 
 def test_a_place_in_a_recipe_that_was_sent_is_one_here(
-    app: AppController, other_home: Path, tmp_path: Path, qtbot: QtBot
+    app: AppController, machine: OtherMachine, tmp_path: Path, qtbot: QtBot
 ) -> None:
     """Also in what is kept there."""
     form, findings = app.form, app.rooms.race.page.findings
     recipe = tmp_path / "mine.py"
     recipe.write_text(RECIPE)
-    program(tmp_path, Finding(name="steps", level="error", text="It did not train (RECIPE:3)."))
+    program(machine.home, Finding(name="steps", level="error", text="It did not train (RECIPE:3)."))
     form.open_path(str(recipe))
     qtbot.waitUntil(lambda: form.spec() is not None, timeout=LONGEST_MS)
     with qtbot.waitSignal(app.planning.ended, timeout=LONGEST_MS):
         form.planning.preflight.trigger()
     text = f"It did not train ({recipe}:3)."
     assert [each.finding.text for each in findings.rows] == [text]
-    (file,) = (other_home / kept.FOLDER).glob("*.json")
-    assert f"({other_home}/received/" in file.read_text()
+    (file,) = (machine.home / kept.FOLDER).glob("*.json")
+    assert f"({machine.home}/received/" in file.read_text()
     spec = form.spec()
     assert spec is not None
     results = KeptResults(app.background)
@@ -176,15 +176,14 @@ def test_a_place_in_a_recipe_that_was_sent_is_one_here(
 
 
 def test_no_preflight_is_offered_after_one_that_is_kept_there(
-    app: AppController, other_home: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+    app: AppController, machine: OtherMachine, qtbot: QtBot
 ) -> None:
     form, offer = app.form, app.form.planning.offer
     qtbot.waitUntil(offer.isVisible, timeout=LONGEST_MS)
     spec = form.spec()
     assert spec is not None
     tried = replace(spec, devices=("cpu:0", "cpu:1"), strategy="torch/ddp")
-    with monkeypatch.context() as patch:
-        patch.setenv("TRAINDECK_HOME", str(other_home))
+    with machine.as_home():
         kept.keep(Preflight(spec=tried, findings=(FINDING,)))
     form.load(tried)
     qtbot.waitUntil(lambda: form.spec() == tried, timeout=LONGEST_MS)
@@ -215,9 +214,7 @@ def test_predicted_memory_is_that_of_one_machine(app: AppController, qtbot: QtBo
     assert "No." not in row.text.text()
 
 
-def test_a_race_there_is_seen_everywhere_and_ends_with_the_connection(
-    app: AppController, qtbot: QtBot
-) -> None:
+def test_a_race_there_is_seen_and_ends_with_its_link(app: AppController, qtbot: QtBot) -> None:
     form, page = app.form, app.rooms.race.page
     spec = form.spec()
     assert spec is not None

@@ -51,7 +51,6 @@ def test_a_new_recipe_is_shown_in_the_form(scene: Scene, tmp_path: Path, kind: s
     scene.controller.write(file, kind)
     assert not scene.form.is_script
     spec = scene.form.spec()
-    assert spec is not None
     assert spec.recipe == str(file)
 
 
@@ -99,7 +98,6 @@ def test_a_recipe_that_is_refused_is_said(scene: Scene, tmp_path: Path, qtbot: Q
     file.write_text("import torch\ndef model(): ...\ndef datasets(): ...\n")
     scene.form.open_path(str(file))
     spec = scene.form.spec()
-    assert spec is not None
     file.unlink()
     with qtbot.waitSignal(scene.controller.recipe_check.checked) as told:
         scene.controller.recipe_check.start(spec)

@@ -21,9 +21,7 @@ def broken() -> str:
     raise OSError("the disk is away")
 
 
-def test_of_what_is_asked_for_meanwhile_only_the_newest_is_read_afterwards(
-    background: Background, qtbot: QtBot
-) -> None:
+def test_only_the_newest_question_is_read_afterwards(background: Background, qtbot: QtBot) -> None:
     told: list[str] = []
     reading = Reading(background, told.append)
     for name in "abc":
@@ -33,9 +31,7 @@ def test_of_what_is_asked_for_meanwhile_only_the_newest_is_read_afterwards(
     assert told == ["a", "c"]
 
 
-def test_after_a_failure_what_was_asked_for_meanwhile_is_read_too(
-    background: Background, qtbot: QtBot
-) -> None:
+def test_after_a_failure_the_next_one_is_read(background: Background, qtbot: QtBot) -> None:
     told: list[str] = []
     reading = Reading(background, told.append, lambda error: told.append(str(error)))
     reading.ask(broken)
@@ -44,9 +40,7 @@ def test_after_a_failure_what_was_asked_for_meanwhile_is_read_too(
     assert told == ["the disk is away", "whole"]
 
 
-def test_what_is_asked_for_with_the_answer_is_newer_than_what_was_asked_for_meanwhile(
-    background: Background, qtbot: QtBot
-) -> None:
+def test_a_question_with_the_answer_is_the_newest(background: Background, qtbot: QtBot) -> None:
     told: list[str] = []
 
     def take(answer: str) -> None:

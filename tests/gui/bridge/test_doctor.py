@@ -14,6 +14,7 @@ from engine.doctor.examination import Examination
 from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background
 from gui.bridge.doctor import Doctor
+from tests.gui.conftest import Patch
 
 GOOD, BAD = Check("driver", True, "It works."), Check("PyTorch", False, "It does not.", "Do.")
 
@@ -46,9 +47,7 @@ def test_the_checks_come_one_by_one(doctor: Doctor, qtbot: QtBot) -> None:
     assert not doctor.is_running
 
 
-def test_a_stop_ends_the_checks(
-    doctor: Doctor, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_ends_the_checks(doctor: Doctor, qtbot: QtBot, monkeypatch: Patch) -> None:
     begun = threading.Event()
 
     def thorough(examination: Examination) -> Iterator[Check]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RecipeChanged, RunInfo
 from engine.interface.local_engine import LocalEngine
 from engine.interface.values import ResumedRun
-from engine.messages.commands import Command, Pause, Stop
+from engine.messages.commands import Command, Pause
 from engine.messages.events import RecipeVersion, RunEnded
 from engine.processes.process import start_time
 from engine.runs import device_queue
@@ -26,6 +26,7 @@ from engine.spec.validation import Problem
 from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient, ResumeRequest
+from tests.gui.conftest import Record
 from tests.support.sentences import sentence
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
@@ -94,39 +95,18 @@ def test_what_keeps_a_run_from_starting_is_said_field_by_field_and_it_can_be_tri
         assert said.args == [problems]
 
 
-def test_the_second_stop_means_now(
+def test_the_second_stop_means_now_until_the_run_is_resumed(
     controller: EngineClient, qtbot: QtBot, sent: list[tuple[str, Command]]
 ) -> None:
     controller.watch("7")
-    controller.show_status(info(RunState.RUNNING))
-    controller.stop()
-    qtbot.waitUntil(lambda: len(sent) == 1)
-    controller.show_status(info(RunState.RUNNING))  # it has not heard yet
-    controller.stop()
-    qtbot.waitUntil(lambda: len(sent) == 2)
-    assert sent == [("7", Stop(now=False)), ("7", Stop(now=True))]
-
-
-def test_a_run_that_is_stopping_already_is_stopped_at_once(
-    controller: EngineClient, qtbot: QtBot, sent: list[tuple[str, Command]]
-) -> None:
-    controller.watch("7")
-    controller.show_status(info(RunState.STOPPING))
-    controller.stop()
-    qtbot.waitUntil(lambda: sent == [("7", Stop(now=True))])
-
-
-def test_a_resumed_run_is_stopped_gently_again(
-    controller: EngineClient, qtbot: QtBot, sent: list[tuple[str, Command]]
-) -> None:
-    controller.watch("7")
-    controller.stop()
-    qtbot.waitUntil(lambda: len(sent) == 1)
-    controller.show_status(info(RunState.STOPPED))
-    controller.show_status(info(RunState.RUNNING))
-    controller.stop()
-    qtbot.waitUntil(lambda: len(sent) == 2)
-    assert sent[1] == ("7", Stop(now=False))
+    states = ([RunState.RUNNING], [RunState.RUNNING], [RunState.STOPPED, RunState.RUNNING])
+    for count, seen in enumerate((*states, [RunState.STOPPING]), 1):
+        for state in seen:
+            controller.show_status(info(state))
+        controller.stop()
+        qtbot.waitUntil(lambda count=count: len(sent) == count)
+    assert [command.now for _, command in sent] == [False, True, False, True]
+    assert {run_id for run_id, _ in sent} == {"7"}
 
 
 def test_a_refused_command_is_said_in_its_sentence(
@@ -150,9 +130,11 @@ def test_a_refused_command_is_said_in_its_sentence(
         assert said.args == ["The run is over."]
 
 
-def test_a_pause_may_free_the_gpus(
+def test_a_pause_may_free_the_gpus_and_without_a_run_nothing_is_asked(
     controller: EngineClient, qtbot: QtBot, sent: list[tuple[str, Command]]
 ) -> None:
+    controller.stop()
+    controller.pause()
     controller.watch("7")
     controller.pause_and_free()
     qtbot.waitUntil(lambda: sent == [("7", Pause(free_devices=True))])
@@ -189,11 +171,12 @@ def resumed(saved: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_a_run_goes_on_as_it_was_asked_to(
     controller: EngineClient, qtbot: QtBot, resumed: list[Any], saved: Path
 ) -> None:
-    for asked in (ASKED, ASKED._replace(spec=SPEC)):
+    changed = ASKED._replace(spec=SPEC)
+    for asked, run_id in ((ASKED, "7"), (changed, "7"), (changed._replace(as_new=True), "8")):
         with qtbot.waitSignal(controller.started) as said:
             controller.resume(asked)
-        assert said.args == ["7"]
-    assert resumed == [("7", saved, None), ("7", saved, SPEC)]
+        assert said.args == [run_id]
+    assert resumed == [("7", saved, None), ("7", saved, SPEC), ("7", saved, SPEC)]
 
 
 def test_a_damaged_checkpoint_is_named_with_the_one_before_it(
@@ -234,7 +217,7 @@ def test_a_changed_recipe_is_a_question_and_the_answer_reaches_the_engine(
     assert answers == [None, RecipeVersion.AS_IT_IS_NOW]
 
 
-def test_why_a_run_cannot_go_on_is_said_in_sentences(
+def test_why_a_run_cannot_go_on_is_said_in_sentences_or_by_field(
     controller: EngineClient, qtbot: QtBot, resumed: list[Any]
 ) -> None:
     for error in (
@@ -246,20 +229,6 @@ def test_why_a_run_cannot_go_on_is_said_in_sentences(
         with qtbot.waitSignal(controller.resume_refused) as said:
             controller.resume(ASKED)
         assert said.args == ["7", "It is damaged."]
-
-
-def test_a_new_run_may_go_on_in_its_place(
-    controller: EngineClient, qtbot: QtBot, resumed: list[Any], saved: Path
-) -> None:
-    with qtbot.waitSignal(controller.started) as said:
-        controller.resume(ASKED._replace(spec=SPEC, as_new=True))
-    assert said.args == ["8"]
-    assert resumed == [("7", saved, SPEC)]
-
-
-def test_what_is_wrong_with_changed_settings_is_told_by_field(
-    controller: EngineClient, qtbot: QtBot, resumed: list[Any]
-) -> None:
     resumed.append(CannotStart([Problem("epochs", "Too few.")]))
     with qtbot.waitSignal(controller.problems) as said:
         controller.resume(ASKED._replace(spec=SPEC))
@@ -276,14 +245,6 @@ def test_the_checkpoints_of_a_run_are_listed(
     assert said.args == ["run 7", ["7"]]
 
 
-def test_without_a_run_nothing_is_asked(
-    controller: EngineClient, sent: list[tuple[str, Command]]
-) -> None:
-    controller.stop()
-    controller.pause()
-    assert not sent
-
-
 def test_an_unknown_error_is_not_swallowed(
     controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,32 +258,22 @@ def test_an_unknown_error_is_not_swallowed(
     assert caught[0][0] is ZeroDivisionError
 
 
-def test_the_runs_are_listed_newest_first(
-    controller: EngineClient, qtbot: QtBot, record: Callable[..., Any]
+def test_the_runs_are_listed_newest_first_again_if_one_is_asked_for_meanwhile(
+    controller: EngineClient, qtbot: QtBot, record: Record
 ) -> None:
     record().begin()
-    record().begin()
-    with qtbot.waitSignal(controller.runs_listed) as said:
-        controller.refresh_runs()
-        controller.refresh_runs()
-    assert [info.id for info in said.args[0]] == ["2", "1"]
-
-
-def test_a_look_that_is_asked_for_during_another_one_follows_it(
-    controller: EngineClient, qtbot: QtBot, record: Callable[..., Any]
-) -> None:
-    record().begin()
-    said: list[int] = []
-    controller.runs_listed.connect(lambda infos: said.append(len(infos)))
+    said: list[list[str]] = []
+    controller.runs_listed.connect(lambda infos: said.append([info.id for info in infos]))
     controller.refresh_changed_runs()
     record().begin()
     controller.refresh_runs()
+    controller.refresh_runs()
     qtbot.waitUntil(lambda: len(said) == 2)
-    assert said[1] == 2
+    assert said[1] == ["2", "1"]
 
 
 def test_the_window_begins_with_the_newest_active_run(
-    controller: EngineClient, qtbot: QtBot, record: Callable[..., Any]
+    controller: EngineClient, qtbot: QtBot, record: Record
 ) -> None:
     end = RunEnded("finished", "")
     for ending in ([end], [], [end]):

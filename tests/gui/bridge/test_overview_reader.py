@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pytestqt.qtbot import QtBot
 
 from engine import client
 from gui.bridge.background import Background
 from gui.bridge.overview_reader import OverviewReader
-from tests.support.recorded_runs import RecordedRun
+from tests.gui.conftest import Record
 
 
-def test_a_run_that_was_deleted_meanwhile_is_told(
-    record: Callable[..., RecordedRun], qtbot: QtBot
-) -> None:
+def test_a_run_that_was_deleted_meanwhile_is_told(record: Record, qtbot: QtBot) -> None:
     run = record()
     run.begin()
     info = client.get_run(run.id)

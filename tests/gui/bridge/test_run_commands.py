@@ -79,9 +79,7 @@ def test_a_click_that_repeats_the_last_one_waits_for_its_answer(runs: Runs, qtbo
     qtbot.waitUntil(lambda: len(runs.sent) == 2)
 
 
-def test_a_failure_is_told_with_its_run_and_the_next_command_is_sent(
-    runs: Runs, qtbot: QtBot
-) -> None:
+def test_a_failure_is_told_and_the_next_command_is_sent(runs: Runs, qtbot: QtBot) -> None:
     commands = RunCommands(Machines())
     runs.answer(2)
     with qtbot.waitSignal(commands.failed) as said:

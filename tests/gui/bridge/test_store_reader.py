@@ -26,6 +26,7 @@ from engine.runs.store.store_reader import RunReader
 from engine.supervisor.inbox import Inbox
 from gui.bridge.machines.machines import Machines
 from gui.bridge.store_reader import LIVE_MS, OVER_MS, StoreReader
+from tests.gui.conftest import Record
 
 
 class Screen:
@@ -54,9 +55,7 @@ def reader(qtbot: QtBot) -> Iterator[StoreReader]:
     reader.watch(None)
 
 
-def test_a_live_run_is_read_from_its_beginning_and_then_appended(
-    reader: StoreReader, record: Callable[..., Any], qtbot: QtBot
-) -> None:
+def test_a_live_run_is_read_and_appended(reader: StoreReader, record: Record, qtbot: QtBot) -> None:
     screen = Screen(reader)
     run = record()
     run.begin()
@@ -72,10 +71,7 @@ def test_a_live_run_is_read_from_its_beginning_and_then_appended(
 
 
 def test_a_silent_run_shows_what_its_supervisor_tells_and_no_poll_waits_for_that(
-    reader: StoreReader,
-    record: Callable[..., Any],
-    qtbot: QtBot,
-    monkeypatch: pytest.MonkeyPatch,
+    reader: StoreReader, record: Record, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, may_answer = threading.Event(), threading.Event()
 
@@ -114,9 +110,7 @@ def test_a_silent_run_shows_what_its_supervisor_tells_and_no_poll_waits_for_that
     assert "the disk is read-only" in screen.infos[-1].status.troubles[run_info.SUPERVISOR]
 
 
-def test_points_taken_away_replace_every_curve(
-    reader: StoreReader, record: Callable[..., Any]
-) -> None:
+def test_points_taken_away_replace_every_curve(reader: StoreReader, record: Record) -> None:
     screen = Screen(reader)
     run = record()
     run.begin()
@@ -129,9 +123,7 @@ def test_points_taken_away_replace_every_curve(
     assert screen.curves == {"train/loss": [1, 2, 3, 4, 5, 6], "validation/loss": []}
 
 
-def test_a_run_that_is_over_is_looked_at_seldom_and_followed_again_when_resumed(
-    reader: StoreReader, record: Callable[..., Any]
-) -> None:
+def test_a_run_that_is_over_is_followed_when_resumed(reader: StoreReader, record: Record) -> None:
     screen = Screen(reader)
     run = record()
     run.begin()
@@ -148,7 +140,7 @@ def test_a_run_that_is_over_is_looked_at_seldom_and_followed_again_when_resumed(
 
 
 def test_who_hears_that_a_run_is_over_has_heard_everything_else(
-    reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    reader: StoreReader, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = Screen(reader)
     run = record()
@@ -172,7 +164,7 @@ def test_who_hears_that_a_run_is_over_has_heard_everything_else(
 
 
 def test_a_flood_of_points_is_read_as_one_curve_of_blocks(
-    reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    reader: StoreReader, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.runs.store.store_follower.LONGEST_ADDITION", 3)
     screen = Screen(reader)
@@ -189,7 +181,7 @@ def test_a_flood_of_points_is_read_as_one_curve_of_blocks(
 
 
 def test_in_a_flood_every_series_has_its_turn_and_the_end_brings_all(
-    reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    reader: StoreReader, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.runs.store.store_follower.MOST_AT_ONCE", 10)
     monkeypatch.setattr("engine.runs.store.store_follower.SERIES_AT_ONCE", 2)
@@ -220,9 +212,7 @@ def test_in_a_flood_every_series_has_its_turn_and_the_end_brings_all(
     assert known() == [20] * 5
 
 
-def test_the_workers_output_arrives_line_by_line_with_its_rank(
-    reader: StoreReader, record: Callable[..., Any]
-) -> None:
+def test_output_arrives_line_by_line_with_its_rank(reader: StoreReader, record: Record) -> None:
     screen = Screen(reader)
     run = record()
     run.begin()
@@ -235,9 +225,7 @@ def test_the_workers_output_arrives_line_by_line_with_its_rank(
     assert screen.log[2:] == [(0, "second")]
 
 
-def test_a_damaged_store_is_said_once_in_a_sentence(
-    reader: StoreReader, record: Callable[..., Any]
-) -> None:
+def test_a_damaged_store_is_said_once_in_a_sentence(reader: StoreReader, record: Record) -> None:
     screen = Screen(reader)
     run = record()
     run.store.close()
@@ -249,9 +237,7 @@ def test_a_damaged_store_is_said_once_in_a_sentence(
     assert "cannot be read" in screen.troubles[0]
 
 
-def test_watching_another_run_forgets_the_first(
-    reader: StoreReader, record: Callable[..., Any]
-) -> None:
+def test_watching_another_run_forgets_the_first(reader: StoreReader, record: Record) -> None:
     first, second = record(), record()
     first.begin()
     second.begin()
@@ -264,9 +250,7 @@ def test_watching_another_run_forgets_the_first(
     assert screen.curves == {}
 
 
-def test_output_stands_before_what_happened_after_it_was_printed(
-    reader: StoreReader, record: Callable[..., Any]
-) -> None:
+def test_output_stands_before_what_happened_later(reader: StoreReader, record: Record) -> None:
     run = record()
     run.begin()
     run.add(RunEnded("finished", ""))
@@ -286,7 +270,7 @@ def test_output_stands_before_what_happened_after_it_was_printed(
 
 
 def test_long_curves_are_shortened_one_at_a_look(
-    reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    reader: StoreReader, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_follower, "MOST_SHOWN", 5)
     run = record()
@@ -306,10 +290,7 @@ def test_long_curves_are_shortened_one_at_a_look(
 
 
 def test_of_a_run_elsewhere_that_is_over_the_status_comes_after_its_points_too(
-    reader: StoreReader,
-    record: Callable[..., Any],
-    qtbot: QtBot,
-    monkeypatch: pytest.MonkeyPatch,
+    reader: StoreReader, record: Record, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The points are fetched after it is known which series there are, thus after the status."""
     run = record()

@@ -28,9 +28,7 @@ def bridge(background: Background) -> Sweeps:
     return Sweeps(background)
 
 
-def test_all_sweeps_are_listed_and_read_again_only_when_they_change(
-    bridge: Sweeps, qtbot: QtBot
-) -> None:
+def test_sweeps_are_read_again_only_when_they_change(bridge: Sweeps, qtbot: QtBot) -> None:
     make_sweep(3, with_runs=False)
     folder = make_sweep(2, trials=4, with_runs=False)
     with qtbot.waitSignal(bridge.listed) as first:
@@ -47,9 +45,7 @@ def test_all_sweeps_are_listed_and_read_again_only_when_they_change(
     assert same is first.args[0][1]
 
 
-def test_a_sweep_whose_runs_could_not_start_is_refused_and_leaves_nothing(
-    bridge: Sweeps, qtbot: QtBot
-) -> None:
+def test_a_sweep_that_could_not_start_leaves_nothing(bridge: Sweeps, qtbot: QtBot) -> None:
     base = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), batch_size=0)
     with qtbot.waitSignal(bridge.refused) as refused:
         bridge.start(Sweep(base=base, ranges={"seed": Choices((1, 2))}, trials=2))
@@ -67,9 +63,7 @@ def test_a_stop_is_asked_for(bridge: Sweeps, qtbot: QtBot) -> None:
     assert failed.args == [sentence("there-is-no-such-sweep")]
 
 
-def test_a_sweep_that_another_window_has_resumed_is_not_resumed_twice(
-    bridge: Sweeps, qtbot: QtBot
-) -> None:
+def test_a_sweep_is_not_resumed_twice(bridge: Sweeps, qtbot: QtBot) -> None:
     folder = make_sweep(2, trials=4, with_runs=False)
     with FileLock(folder / LOCK), qtbot.waitSignal(bridge.failed) as failed:
         bridge.resume("1")

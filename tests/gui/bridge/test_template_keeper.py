@@ -82,10 +82,7 @@ def test_who_goes_through_the_strategies_starts_one_template(
 
 
 def test_it_starts_one_at_a_time(
-    keeper: TemplateKeeper,
-    templates: TemplateDouble,
-    monkeypatch: pytest.MonkeyPatch,
-    qtbot: QtBot,
+    keeper: TemplateKeeper, templates: TemplateDouble, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     at_work, most, go_on = set[str](), list[int](), threading.Event()
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
@@ -16,12 +14,11 @@ from gui.plots.panel.run_plots import RunPlots
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.style.theme import DARK
 from tests.gui.compare.conftest import View, begin_live, curves, in_sight, zoomed_in
+from tests.gui.conftest import Record
 from tests.support.recorded_runs import record_epochs
 
 
-def test_taking_runs_out_and_in_leaves_the_view_as_it_is(
-    view: View, record: Callable[..., Any]
-) -> None:
+def test_taking_runs_out_and_in_leaves_the_view_as_it_is(view: View, record: Record) -> None:
     begin_live(record)
     for number in range(3):
         record_epochs("finished", (0.5, 0.4, 0.3 - number / 20))
@@ -67,9 +64,7 @@ def test_a_look_at_the_single_run_leaves_the_comparison_as_it_is(view: View) -> 
     assert len(curves(view, "Val loss")["1"].series) == 3
 
 
-def test_the_only_plot_of_a_run_is_removed_with_it_and_the_others_are_shown_again(
-    view: View, record: Callable[..., Any]
-) -> None:
+def test_the_only_plot_of_a_run_is_removed_with_it(view: View, record: Record) -> None:
     live = record()
     live.begin()
     live.add_points("train/gradient_norm", [1, 2, 3])
@@ -83,9 +78,7 @@ def test_the_only_plot_of_a_run_is_removed_with_it_and_the_others_are_shown_agai
     assert plots.plot("Val loss").isVisible()
 
 
-def test_the_arrangement_is_found_as_it_was_left(
-    qtbot: QtBot, tmp_path: Path, record: Callable[..., Any]
-) -> None:
+def test_the_arrangement_is_found_as_it_was(qtbot: QtBot, tmp_path: Path, record: Record) -> None:
     begin_live(record)
     record_epochs("finished", (0.5, 0.4))
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from msgspec.structs import replace
 from PySide6.QtGui import QGuiApplication
 
@@ -14,6 +11,7 @@ from engine.runs.best_metrics import BestFigure
 from engine.spec.run_spec import RunSpec
 from gui.compare.differences import figure_rows, setting_rows
 from tests.gui.compare.conftest import View, cells, curves
+from tests.gui.conftest import Record
 from tests.support.recorded_runs import record_epochs
 
 
@@ -112,9 +110,7 @@ def test_the_table_is_copied_for_a_spreadsheet(view: View) -> None:
     assert QGuiApplication.clipboard().text() == "\t#1 net\t#2 net\nLearning rate\t0.1\t0.2"
 
 
-def test_a_live_run_changes_cells_and_leaves_the_selection(
-    view: View, record: Callable[..., Any]
-) -> None:
+def test_a_live_run_changes_cells_and_leaves_the_selection(view: View, record: Record) -> None:
     record_epochs("finished", (0.5, 0.4))
     live = record()
     live.begin()
@@ -128,7 +124,7 @@ def test_a_live_run_changes_cells_and_leaves_the_selection(
     assert [index.row() for index in table.selectionModel().selectedRows()] == [1]
 
 
-def test_runs_of_all_kinds_are_compared(view: View, record: Callable[..., Any]) -> None:
+def test_runs_of_all_kinds_are_compared(view: View, record: Record) -> None:
     record_epochs("finished", tuple(1 / k for k in range(1, 30)))
     record_epochs("failed")
     keras = record(RunSpec(recipe="digits_keras", strategy="tf/mirrored", devices=("cpu:0",)))

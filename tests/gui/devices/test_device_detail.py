@@ -75,16 +75,13 @@ def test_critical_values_have_a_sign_and_a_colour(detail: DeviceDetail) -> None:
     assert not detail.value("Temperature / slowdown").property("tone")
 
 
-def test_a_setting_that_limits_the_clocks_is_no_reason_to_worry() -> None:
+def test_critical_values_have_a_sign_and_settings_none() -> None:
     [slowed] = [
         fact
         for fact in facts(gpu(0, throttle_reasons=("power limit",)))
         if fact.caption == "Slowed down"
     ]
     assert (slowed.value, slowed.tone) == ("power limit", "")
-
-
-def test_errors_that_were_not_repaired_are_bad() -> None:
     [errors] = [
         fact
         for fact in facts(gpu(0, ecc_uncorrected=2))
@@ -144,7 +141,6 @@ def test_the_matrix_names_every_pair(qtbot: QtBot) -> None:
 
     def cell(row: int, column: int) -> str:
         item = matrix.item(row, column)
-        assert item is not None
         assert item.toolTip()
         return item.text()
 
@@ -152,5 +148,4 @@ def test_the_matrix_names_every_pair(qtbot: QtBot) -> None:
         "NVL", "NVL", "system", "?", "–",
     ]  # fmt: skip
     item = matrix.item(3, 4)
-    assert item is not None
     assert item.toolTip() == sentence("driver-does-not-say-how-gpus-are-joined")

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from PySide6.QtGui import QColor
 
 from engine.telemetry.memory_attribution import Worker, memory_uses
 from engine.telemetry.snapshot import GpuProcess, Link, MigSlice, Snapshot
@@ -21,7 +20,6 @@ from tests.support.device_states import (
     BUSY,
     GIB,
     HOT,
-    IDLE,
     LOST,
     MIG,
     OTHERS,
@@ -33,16 +31,6 @@ from tests.support.device_states import (
 from tests.support.sentences import sentence
 
 __all__ = ["devices"]
-
-
-def is_inked(devices: DeviceList, id: str, colour: str) -> bool:
-    """Whether some pixels have nearly the `colour`, as the edges of letters do."""
-    wanted = QColor(colour)
-    return any(
-        abs(seen.red() - wanted.red()) + abs(seen.green() - wanted.green()) < 24
-        and abs(seen.blue() - wanted.blue()) < 24
-        for seen in map(QColor, colours(devices, id))
-    )
 
 
 def test_what_is_not_known_is_not_zero(devices: DeviceList) -> None:
@@ -96,9 +84,7 @@ def test_a_lost_device_keeps_its_row_with_the_reason(devices: DeviceList) -> Non
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_every_state_is_said_in_text_and_not_by_colour_alone(
-    devices: DeviceList, flat: bool
-) -> None:
+def test_every_state_is_said_in_text(devices: DeviceList, flat: bool) -> None:
     for one in last_minutes(3):
         shown = one if flat else msgspec.structs.replace(one, devices=one.devices[:4])
         devices.show_snapshot(shown)
@@ -113,14 +99,10 @@ def test_every_state_is_said_in_text_and_not_by_colour_alone(
     assert "divided in 3" in said[MIG]
     assert "utilisation n/a" in said[MIG]
     assert sentence("not-supported-on-divided-gpu") in devices.row(MIG).toolTip()
-    assert is_inked(devices, HOT, DARK.warn)
-    assert not is_inked(devices, BUSY, DARK.warn)
     if flat:
         assert sentence("in-use-by-python-of-guest-and-more-gib") in said[OTHERS]
         assert said[ASLEEP].endswith("asleep")
         assert "n/a (not supported)" in devices.row(SILENT).toolTip()
-        assert is_inked(devices, OTHERS, DARK.warn)
-        assert not is_inked(devices, IDLE, DARK.warn)
     else:
         assert "1g.10gb: 3.3 of 9.8 GiB" in devices.row(MIG).toolTip()
         assert devices.row(MIG).height() > devices.row(BUSY).height() > devices.row(LOST).height()
@@ -144,9 +126,7 @@ ODD = [
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
 @pytest.mark.parametrize("count", [1, 16])
-def test_no_snapshot_is_too_odd_to_be_shown(
-    devices: DeviceList, odd: dict[str, Any], count: int
-) -> None:
+def test_no_snapshot_is_too_odd(devices: DeviceList, odd: dict[str, Any], count: int) -> None:
     strange = msgspec.structs.replace(gpu(0), **odd)
     links = (Link("GPU-0", "GPU-none", "NVLink"), Link("GPU-0", "GPU-0", "system"))
     picture = Snapshot(

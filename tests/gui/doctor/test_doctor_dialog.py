@@ -8,7 +8,6 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QScrollArea
 from pytestqt.qtbot import QtBot
 
 from engine.doctor.check import Check
@@ -59,9 +58,7 @@ def dialog(doctor: AskedDoctor, qtbot: QtBot) -> DoctorDialog:
     return made
 
 
-def test_opened_it_touches_no_gpu_and_a_click_does(
-    dialog: DoctorDialog, doctor: AskedDoctor
-) -> None:
+def test_only_a_click_touches_a_gpu(dialog: DoctorDialog, doctor: AskedDoctor) -> None:
     assert doctor.asked == []
     dialog.show()
     assert doctor.asked == [False]
@@ -82,9 +79,7 @@ def test_opened_it_touches_no_gpu_and_a_click_does(
     assert doctor.asked == [False, True, "stop"]  # what was found is still shown
 
 
-def test_another_machine_is_examined_once_the_one_before_has_ended(
-    dialog: DoctorDialog, doctor: AskedDoctor
-) -> None:
+def test_the_next_machine_waits_for_this_one(dialog: DoctorDialog, doctor: AskedDoctor) -> None:
     dialog.show()
     assert not dialog.machine.isVisible()
     dialog.offer_machines({"gpus": True})
@@ -106,9 +101,7 @@ def test_another_machine_is_examined_once_the_one_before_has_ended(
     assert doctor.asked[-1] == "gpus True"
 
 
-def test_a_machine_that_is_not_connected_any_more_is_not_examined(
-    dialog: DoctorDialog, doctor: AskedDoctor
-) -> None:
+def test_a_machine_that_is_gone_is_not_examined(dialog: DoctorDialog, doctor: AskedDoctor) -> None:
     dialog.offer_machines({"gpus": True})
     dialog.machine.choose("gpus")
     dialog.show()
@@ -123,9 +116,7 @@ def test_a_machine_that_is_not_connected_any_more_is_not_examined(
     assert doctor.asked == ["gpus False"], "nothing is repeated by itself"
 
 
-def test_each_check_has_its_state_sentence_and_remedy(
-    dialog: DoctorDialog, doctor: AskedDoctor, qtbot: QtBot
-) -> None:
+def test_each_check_has_its_remedy(dialog: DoctorDialog, doctor: AskedDoctor, qtbot: QtBot) -> None:
     dialog.show()
     doctor.find(GOOD, BAD, UNKNOWN)
     assert dialog.state.text() == sentence("checked-problems-were-found")
@@ -144,26 +135,12 @@ def test_each_check_has_its_state_sentence_and_remedy(
     assert "-> Set this." in text
 
 
-def test_enter_does_not_begin_to_compute_on_the_gpus(
-    dialog: DoctorDialog, doctor: AskedDoctor, qtbot: QtBot
-) -> None:
+def test_enter_does_not_compute_on_the_gpus(dialog: DoctorDialog, doctor: AskedDoctor) -> None:
     dialog.show()
     doctor.find(GOOD)
     QTest.keyClick(dialog, Qt.Key.Key_Return)
     assert True not in doctor.asked
     assert not dialog.isVisible()
-
-
-def test_checks_that_fit_are_not_scrolled(
-    dialog: DoctorDialog, doctor: AskedDoctor, qtbot: QtBot
-) -> None:
-    dialog.show()
-    long = " ".join(["This sentence needs the whole width."] * 2)
-    doctor.find(*(Check(f"check {number}", True, long) for number in range(7)))
-    qtbot.waitUntil(lambda: dialog.rows[-1].geometry().top() > 0)
-    area = dialog.findChild(QScrollArea)
-    assert area is not None
-    assert not area.verticalScrollBar().isVisible()
 
 
 def test_a_closed_dialog_computes_nothing_more(dialog: DoctorDialog, doctor: AskedDoctor) -> None:

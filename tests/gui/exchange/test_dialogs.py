@@ -34,14 +34,11 @@ def choose(dialog: ExportDialog, format: Format) -> None:
     dialog.format.setCurrentIndex(dialog.format.findData(format))
 
 
-def test_a_remembered_format_that_is_gone_leaves_the_first_one(
-    controller: ExchangeController, tmp_path: Path
-) -> None:
+def test_a_format_that_is_gone_is_forgotten(controller: ExchangeController, tmp_path: Path) -> None:
     settings = QSettings(str(tmp_path / "window.ini"), QSettings.Format.IniFormat)
     settings.setValue("exchange/format", "wandb")
     record_epochs("finished", (0.5,))
     dialog = controller.export(RunIndex().runs())
-    assert dialog is not None
     assert dialog.chosen is Format.HTML
 
 
@@ -51,7 +48,6 @@ def test_runs_are_exported_to_the_chosen_place(
     for name in ("../x", "<b>"):
         record_epochs("finished", (0.5, 0.25), name=name)
     dialog = controller.export(RunIndex().runs())
-    assert dialog is not None
     dialog.folder.setText(str(tmp_path))
     for format in (Format.CSV, Format.TENSORBOARD, Format.HTML):
         choose(dialog, format)
@@ -65,32 +61,24 @@ def test_runs_are_exported_to_the_chosen_place(
         assert "4 points of 2 runs" in dialog.outcome.text()
         assert dialog.name.text() != target.name  # that is taken now
     other = controller.export(RunIndex().runs())
-    assert other is not None
     assert (other.folder.text(), other.chosen) == (str(tmp_path), Format.HTML)
 
 
-def test_a_dialog_that_is_shown_is_closed_by_escape_and_by_its_button(
-    controller: ExchangeController, qtbot: QtBot
-) -> None:
+def test_escape_and_the_button_close_it(controller: ExchangeController, qtbot: QtBot) -> None:
     record_epochs("finished", (0.5,))
     for close in (ExportDialog.reject, ExportDialog.close, lambda shown: shown.cancel.click()):
         dialog = controller.export(RunIndex().runs())
-        assert dialog is not None
         dialog.show()
         close(dialog)
         qtbot.waitUntil(lambda closed=dialog: not isValid(closed))
 
 
 def test_what_cannot_be_exported_is_said_in_the_dialog(
-    controller: ExchangeController,
-    tmp_path: Path,
-    qtbot: QtBot,
-    monkeypatch: pytest.MonkeyPatch,
+    controller: ExchangeController, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = record_epochs("finished", (0.5,))
     monkeypatch.setattr("engine.exports.parquet_files.PACKAGE", "no_such_package")
     dialog = controller.export([get_run(folder.name)])
-    assert dialog is not None
     choose(dialog, Format.PARQUET)
     assert "pip install no_such_package" in dialog.outcome.text()
     assert not dialog.begin.isEnabled()
@@ -107,7 +95,6 @@ def test_a_cancelled_export_leaves_nothing(
 ) -> None:
     folder = record_epochs("finished", (0.5,))
     dialog = controller.export([get_run(folder.name)])
-    assert dialog is not None
     place = tmp_path / "here"
     place.mkdir()
     dialog.folder.setText(str(place))
@@ -120,9 +107,7 @@ def test_a_cancelled_export_leaves_nothing(
     assert list(place.iterdir()) == []
 
 
-def test_without_a_run_there_is_nothing_to_export(
-    controller: ExchangeController, qtbot: QtBot
-) -> None:
+def test_without_a_run_nothing_is_exported(controller: ExchangeController, qtbot: QtBot) -> None:
     with qtbot.waitSignal(controller.message):
         assert controller.export([]) is None
 

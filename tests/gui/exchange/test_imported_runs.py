@@ -64,11 +64,14 @@ def test_it_has_no_settings_and_epochs_of_ours(imported: RunInfo) -> None:
     assert "5" not in figures["Epoch"][0]
 
 
-def test_it_cannot_be_resumed_or_run_again_and_says_why(
+def test_it_cannot_be_resumed_or_run_again_says_why_and_is_exported(
     imported: RunInfo, room: Room, qtbot: QtBot
 ) -> None:
     room.refresh()
     select(room, imported.id)
+    with qtbot.waitSignal(room.actions.export_wanted) as wanted:
+        room.actions.export.trigger()
+    assert [info.id for info in wanted.args[0]] == [imported.id]
     for action in (room.actions.again, room.history.copy_settings, room.history.resume):
         assert not action.isEnabled()
         assert "imported" in action.text()
@@ -87,11 +90,3 @@ def test_it_cannot_be_resumed_or_run_again_and_says_why(
     ended = get_run(record_epochs("finished", (0.5,)).name)
     controls.show_info(ended)
     assert controls.run_again.isEnabled()
-
-
-def test_runs_are_exported_from_the_list(imported: RunInfo, room: Room, qtbot: QtBot) -> None:
-    room.refresh()
-    select(room, imported.id)
-    with qtbot.waitSignal(room.actions.export_wanted) as wanted:
-        room.actions.export.trigger()
-    assert [info.id for info in wanted.args[0]] == [imported.id]

@@ -42,16 +42,6 @@ def test_a_row_says_when_what_who_and_in_words(table: EventTable) -> None:
     assert header == "What"
 
 
-def test_filter_and_clear(table: EventTable) -> None:
-    table.append(EVENTS)
-    table.set_filter("CHECKPOINT")
-    assert table.model().rowCount() == 1
-    table.set_filter("")
-    assert table.model().rowCount() == 2
-    table.clear()
-    assert table.model().rowCount() == 0
-
-
 def test_searching_without_hiding_goes_round(table: EventTable) -> None:
     table.append([*EVENTS, *EVENTS, *EVENTS])
     table.show()
@@ -73,7 +63,7 @@ def test_searching_without_hiding_goes_round(table: EventTable) -> None:
     assert not table.find_again()
 
 
-def test_rows_are_copied_for_a_spreadsheet(table: EventTable) -> None:
+def test_filter_clear_and_copy(table: EventTable) -> None:
     table.append(EVENTS)
     flags = QItemSelectionModel.SelectionFlag
     # `selectRow` would heed the modifier that some test pressed last.
@@ -82,6 +72,14 @@ def test_rows_are_copied_for_a_spreadsheet(table: EventTable) -> None:
     head, row = QGuiApplication.clipboard().text().split("\n")
     assert head.split("\t") == ["Time", "What", "Step", "Rank", "Level", "Text"]
     assert row.split("\t") == cells(table, 1)
+    table.clear()
+    table.append(EVENTS)
+    table.set_filter("CHECKPOINT")
+    assert table.model().rowCount() == 1
+    table.set_filter("")
+    assert table.model().rowCount() == 2
+    table.clear()
+    assert table.model().rowCount() == 0
 
 
 def test_the_model_keeps_qts_rules(qtmodeltester: ModelTester) -> None:

@@ -38,7 +38,7 @@ def test_lines_carry_time_level_and_rank(log: LogView) -> None:
     assert third.strip() == "OUT   rank 1  hello"
 
 
-def test_the_filter_hides_and_shows_old_and_new_lines(log: LogView) -> None:
+def test_the_filter_hides_and_shows_lines_of_this_run_alone(log: LogView) -> None:
     log.append_output(0, ["alpha", "beta"])
     log.set_filter("ALPHA")
     log.append_output(1, ["gamma", "alphabet"])
@@ -49,6 +49,10 @@ def test_the_filter_hides_and_shows_old_and_new_lines(log: LogView) -> None:
     assert "gamma" not in shown
     log.set_filter("")
     assert len(log.toPlainText().splitlines()) == 4
+    log.append_output(0, ["old"])
+    log.clear_lines()
+    log.set_filter("")
+    assert log.toPlainText() == ""
 
 
 def test_another_filter_lays_out_each_line_once(
@@ -90,16 +94,7 @@ def test_a_chatty_worker_does_not_fill_the_memory(log: LogView) -> None:
     assert log.toPlainText() == ""
 
 
-def test_another_run_begins_with_an_empty_log(log: LogView) -> None:
-    log.append_output(0, ["old"])
-    log.clear_lines()
-    log.set_filter("")
-    assert log.toPlainText() == ""
-
-
-def test_it_keeps_to_the_end_unless_scrolled_away_and_never_hides_text_sideways(
-    log: LogView,
-) -> None:
+def test_it_keeps_to_the_end_unless_scrolled_and_hides_nothing_sideways(log: LogView) -> None:
     log.resize(300, 200)
     log.show()
     bar = log.verticalScrollBar()
@@ -122,9 +117,7 @@ def test_pictures_that_the_font_does_not_have_are_left_out(log: LogView) -> None
 
 
 @pytest.mark.parametrize("words", ["short", "a line that is wider than the window, by far " * 3])
-def test_what_is_in_sight_stays_while_a_full_log_forgets_what_is_above(
-    log: LogView, words: str
-) -> None:
+def test_what_is_in_sight_stays_in_a_full_log(log: LogView, words: str) -> None:
     log.resize(300, 200)
     log.show()
     log.append_output(0, [f"line {number} {words}" for number in range(MAX_LINES)])

@@ -44,17 +44,6 @@ def test_what_ssh_must_not_get_is_refused(
     assert not dialog.add.isEnabled()
 
 
-def test_the_dialog_grows_for_a_sentence(window: QWidget, qtbot: QtBot) -> None:
-    window.show()
-    dialog = AddMachineDialog(window)
-    dialog.show()
-    lowest, fields = dialog.minimumHeight(), dialog.destination.height()
-    dialog.destination.setText("-oProxyCommand=x")
-    assert dialog.minimumHeight() > lowest
-    assert dialog.destination.height() == fields
-    dialog.close()
-
-
 def test_the_aliases_of_ssh_are_offered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert ssh_hosts() == []
@@ -75,9 +64,7 @@ def test_an_answer_is_hidden_and_told_once(window: QWidget, qtbot: QtBot) -> Non
     assert dialog.field.text() == ""
 
 
-def test_closing_means_no_answer_and_the_end_of_a_question_means_nothing(
-    window: QWidget, qtbot: QtBot
-) -> None:
+def test_closing_means_no_answer_and_an_end_nothing(window: QWidget, qtbot: QtBot) -> None:
     told: list[str | None] = []
     window.show()
     for end in (QuestionDialog.close, QuestionDialog.reject, QuestionDialog.end):

@@ -25,20 +25,19 @@ def cards(qtbot: QtBot) -> MachineCards:
     return cards
 
 
-def test_without_other_machines_there_is_nothing(qtbot: QtBot, cards: MachineCards) -> None:
-    assert not cards.isHidden()
-    cards.show_machines([])
-    assert cards.isHidden()
-    assert not cards.cards
-
-
-def test_a_machine_that_was_added_can_be_connected(qtbot: QtBot, cards: MachineCards) -> None:
+def test_a_machine_that_was_added_can_be_connected_and_one_that_is_gone_has_no_card(
+    qtbot: QtBot, cards: MachineCards
+) -> None:
     card = cards.cards["lab"]
     assert card.note.text() == "not connected"
     with qtbot.waitSignal(cards.action_clicked) as asked:
         card.button.click()
     assert asked.args == ["lab"]
     assert card.button.accessibleName() == "Connect lab"
+    assert not cards.isHidden()
+    cards.show_machines([])
+    assert cards.isHidden()
+    assert not cards.cards
 
 
 def test_a_connected_machine_shows_its_devices(cards: MachineCards) -> None:
@@ -52,11 +51,17 @@ def test_a_connected_machine_shows_its_devices(cards: MachineCards) -> None:
     assert not cards.cards["lab"].rows
 
 
-def test_a_connection_without_news_says_so(cards: MachineCards) -> None:
+def test_a_connection_without_news_says_so_and_one_that_is_not_wanted_has_no_figures(
+    cards: MachineCards,
+) -> None:
     cards.show_status("gpus", CONNECTED._replace(quiet=7.4))
     assert cards.cards["gpus"].note.text() == "ssh · no news for 7 s"
     cards.show_status("gpus", CONNECTED)
     assert cards.cards["gpus"].note.text() == "ssh · 18 ms"
+    cards.show_status("gpus", CONNECTED)
+    cards.show_snapshot("gpus", snapshot(gpu(0)))
+    cards.show_status("gpus", None)
+    assert not cards.cards["gpus"].rows
 
 
 def test_a_machine_that_waits_says_why_and_when_it_tries_again(cards: MachineCards) -> None:
@@ -91,10 +96,3 @@ def test_a_card_stays_folded_in_the_next_window(qtbot: QtBot, tmp_path: object) 
         if not is_next:
             cards.cards["lab"].fold_button.click()
     assert not cards.cards["gpus"].is_folded
-
-
-def test_a_machine_that_is_not_wanted_any_more_has_no_figures(cards: MachineCards) -> None:
-    cards.show_status("gpus", CONNECTED)
-    cards.show_snapshot("gpus", snapshot(gpu(0)))
-    cards.show_status("gpus", None)
-    assert not cards.cards["gpus"].rows

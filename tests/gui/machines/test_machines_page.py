@@ -39,9 +39,7 @@ def test_this_machine_has_curves_of_its_gpus_and_who_uses_them(page: MachinesPag
     assert texts[3] == "4242"
 
 
-def test_no_part_of_a_machine_is_a_window_of_its_own_for_a_moment(
-    qapp: QApplication, qtbot: QtBot
-) -> None:
+def test_no_part_is_a_window_for_a_moment(qapp: QApplication, qtbot: QtBot) -> None:
     shown: list[QWidget] = []
 
     class Windows(QObject):

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Qt, QUrl
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine.facts.git_state import GitState
@@ -136,18 +135,7 @@ def test_a_run_with_facts(panel: OverviewPanel, record: Record, qtbot: QtBot) ->
     assert panel.show_diff.isEnabled()
 
 
-def test_what_was_measured_before_is_said_in_one_line(
-    panel: OverviewPanel, record: Record, qtbot: QtBot
-) -> None:
-    run = record()
-    write_attempt(run.folder, FACTS)
-    summary = "Raced 6 entries: torch/ddp was fastest."
-    write_planning(run.folder, Planning(number=3, measured=1.0, summary=summary, result={}))
-    shown(panel, run, qtbot)
-    assert summary in texts(panel.environment_table)
-
-
-def test_a_run_of_an_older_version_says_that_nothing_was_recorded(
+def test_a_run_of_an_older_version_says_that_nothing_was_recorded_and_what_was_measured(
     panel: OverviewPanel, record: Record, qtbot: QtBot
 ) -> None:
     shown(panel, record(SPEC), qtbot)
@@ -159,9 +147,17 @@ def test_a_run_of_an_older_version_says_that_nothing_was_recorded(
     assert not panel.show_diff.isEnabled()
     assert not panel.show_packages.isEnabled()
     assert panel.settings_table.lines
+    run = record()
+    write_attempt(run.folder, FACTS)
+    summary = "Raced 6 entries: torch/ddp was fastest."
+    write_planning(run.folder, Planning(number=3, measured=1.0, summary=summary, result={}))
+    shown(panel, run, qtbot)
+    assert summary in texts(panel.environment_table)
 
 
-def test_only_what_differs(panel: OverviewPanel, record: Record, qtbot: QtBot) -> None:
+def test_only_what_differs_and_where_it_lies(
+    panel: OverviewPanel, record: Record, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown(panel, record(replace(SPEC, seed=17)), qtbot)
     whole = len(panel.settings_table.lines)
     marked = sum(line.is_marked for line in panel.settings_table.lines)
@@ -171,6 +167,20 @@ def test_only_what_differs(panel: OverviewPanel, record: Record, qtbot: QtBot) -
     assert all(line.is_marked for line in panel.settings_table.lines)
     panel.bar.only.click()
     assert len(panel.settings_table.lines) == whole
+    opened: list[str] = []
+
+    def open_url(url: QUrl) -> bool:
+        opened.append(url.toLocalFile())
+        return False
+
+    monkeypatch.setattr(overview_reader.QDesktopServices, "openUrl", open_url)
+    said: list[str] = []
+    panel.message.connect(said.append)
+    run = record(SPEC)
+    shown(panel, run, qtbot)
+    panel.open_folder.click()
+    assert opened == [str(run.folder)]
+    assert said == [f"No file manager opens {run.folder}."]
 
 
 def test_the_diff_and_the_packages_are_one_click_away(
@@ -237,9 +247,7 @@ def test_notes_are_edited_in_place(panel: OverviewPanel, record: Record, qtbot: 
     assert written[-1] == {run.id: ChangedNotes(expected, replace(expected, name="mine"))}
 
 
-def test_the_timeline_follows_the_events(
-    panel: OverviewPanel, record: Record, qtbot: QtBot
-) -> None:
+def test_the_timeline_follows_events(panel: OverviewPanel, record: Record, qtbot: QtBot) -> None:
     shown(panel, record(SPEC), qtbot)
     events = [*RUNNING[:2], EpochEnded(1, 10, {"validation/loss": 0.5})]
     events.append(RunEnded("failed", "Rank 0 on GPU-1 was killed.", FAILURE))
@@ -267,62 +275,6 @@ def test_a_gap_of_days_takes_little_of_the_timeline(
     assert "training" in bar.text_at(bar.width() * 0.25)
     assert "training" in bar.text_at(bar.width() * 0.75)
     bar.grab()
-
-
-@pytest.mark.parametrize(("width", "columns"), [(940, 3), (700, 2), (400, 1)])
-def test_nothing_is_cut_at_any_width(
-    panel: OverviewPanel, record: Record, qtbot: QtBot, width: int, columns: int
-) -> None:
-    run = record(SPEC)
-    write_attempt(run.folder, FACTS)
-    shown(panel, run, qtbot)
-    panel.resize(width, 500)
-    qtbot.waitUntil(lambda: panel.area.viewport().width() <= width)
-    sections = (panel.settings, panel.environment, panel.model)
-
-    def places() -> set[int]:
-        return {section.mapTo(panel, section.rect().topLeft()).x() for section in sections}
-
-    qtbot.waitUntil(lambda: len(places()) == columns)
-    content = panel.area.widget()
-    assert content is not None
-    qtbot.waitUntil(lambda: content.width() <= panel.area.viewport().width())
-    right = max(section.mapTo(content, section.rect().topRight()).x() for section in sections)
-    assert right > content.width() - 20, "no column is empty"
-    for button in content.findChildren(QPushButton):
-        assert button.width() >= button.sizeHint().width()
-
-
-def test_the_timeline_scrolls_with_the_rest_of_a_low_panel(
-    panel: OverviewPanel, record: Record, qtbot: QtBot
-) -> None:
-    shown(panel, record(SPEC), qtbot)
-    content = panel.area.widget()
-    assert content is not None
-    assert not content.isAncestorOf(panel.timeline)
-    panel.resize(940, 300)
-    assert content.isAncestorOf(panel.timeline)
-    panel.resize(940, 600)
-    assert not content.isAncestorOf(panel.timeline)
-
-
-def test_the_folder_is_opened(
-    panel: OverviewPanel, record: Record, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[str] = []
-
-    def open_url(url: QUrl) -> bool:
-        opened.append(url.toLocalFile())
-        return False
-
-    monkeypatch.setattr(overview_reader.QDesktopServices, "openUrl", open_url)
-    said: list[str] = []
-    panel.message.connect(said.append)
-    run = record(SPEC)
-    shown(panel, run, qtbot)
-    panel.open_folder.click()
-    assert opened == [str(run.folder)]
-    assert said == [f"No file manager opens {run.folder}."]
 
 
 def test_another_run_is_shown_when_its_reading_comes_late(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QGuiApplication
-from PySide6.QtWidgets import QApplication
+from PySide6.QtGui import QFont, QFontMetrics, QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from gui.overview.segments import MOST_LINES, ROW_HEIGHT, Line, Piece, SegmentTable, flow, piece
-from gui.style.theme import DARK, LIGHT, Theme, ThemeController
 
 
 def test_pieces_follow_each_other_until_a_line_is_full(qtbot: QtBot) -> None:
@@ -54,39 +51,3 @@ def test_the_table_is_as_high_as_its_rows_and_copies_them(qtbot: QtBot) -> None:
     table.selectRow(0)
     table.copy.trigger()
     assert QGuiApplication.clipboard().text() == "Python\t3.13"
-
-
-@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
-def test_the_texts_of_a_selected_row_can_be_read(
-    theme: Theme, qtbot: QtBot, qapp: QApplication
-) -> None:
-    before = ThemeController(qapp)
-    choice, before_name = theme.name, before.current.name
-    before.set_choice(choice)
-    table = SegmentTable("Facts", ["", ""], 90)
-    qtbot.addWidget(table)
-    table.resize(300, 60)
-    table.show_lines([Line((piece("Python"), piece("3.13")), "", is_marked=True)] * 2)
-    table.show()
-    table.selectRow(0)
-    QApplication.processEvents()
-    image = table.viewport().grab().toImage()
-    ratio = image.devicePixelRatio()
-    grounds = [image.pixelColor(int(280 * ratio), int(y * ratio)) for y in (3, ROW_HEIGHT + 3)]
-    selected, other = grounds
-    assert selected != other
-    for tone in (theme.text, theme.muted, theme.warn, theme.bad, theme.ok):
-        assert contrast(QColor(tone), selected) > 4.4
-    before.set_choice(before_name)
-
-
-def contrast(one: QColor, other: QColor) -> float:
-    """The contrast of two colours, as WCAG 2 defines it."""
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def luminance(colour: QColor) -> float:
-    parts = (colour.redF(), colour.greenF(), colour.blueF())
-    linear = [part / 12.92 if part <= 0.04 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

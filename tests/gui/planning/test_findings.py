@@ -45,19 +45,11 @@ def test_the_worst_come_first_and_are_counted(card: FindingsCard) -> None:
     card.end()
     assert card.facts.text() == sentence("error-warning-hint-whole-run-about")
     assert card.again.text() == "Preflight again"
-    marks = {row._mark.pixmap().toImage().constBits().tobytes() for row in card.rows}
-    assert len(marks) == 4
-    assert {row._mark.accessibleName() for row in card.rows} == {
-        "Error", "Warning", "Hint", "In order",
-    }  # fmt: skip
 
 
-def test_a_button_fills_the_form_and_then_says_that_it_is_done(
-    card: FindingsCard, qtbot: QtBot
-) -> None:
+def test_a_button_fills_the_form_and_is_done(card: FindingsCard, qtbot: QtBot) -> None:
     card.show_preflight(Preflight(spec=SPEC, findings=FINDINGS))
     button = card.rows[1].button
-    assert button is not None
     with qtbot.waitSignal(card.changes_clicked) as clicked:
         button.click()
     assert clicked.args == [[WORKERS]]
@@ -116,12 +108,9 @@ def test_the_findings_say_what_they_are_about(card: FindingsCard) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"recipe": "digits_keras"}, {"devices": ("cpu:1",)}, {"strategy": "torch/fsdp"}],
+    "change", [{"recipe": "digits_keras"}, {"devices": ("cpu:1",)}, {"strategy": "torch/fsdp"}]
 )
-def test_findings_about_something_else_are_grey_and_fill_no_form(
-    card: FindingsCard, change: dict[str, object]
-) -> None:
+def test_findings_of_another_form_are_grey(card: FindingsCard, change: dict[str, object]) -> None:
     card.show_preflight(Preflight(spec=SPEC, findings=FINDINGS))
     buttons = [row.button for row in card.rows if row.button]
     assert [each.isEnabled() for each in (*buttons, card.fix)] == [True] * 3

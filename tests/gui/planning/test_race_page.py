@@ -111,16 +111,6 @@ def test_the_whole_sentence_of_a_failure_is_reached(page: RacePage) -> None:
         assert "Out of memory on cpu:0." in str(index.data(role))
 
 
-@pytest.mark.parametrize("width", [560, 900, 1600])
-def test_nothing_scrolls_sideways(page: RacePage, width: int) -> None:
-    page.resize(width, 700)
-    page.show_race(Race(entries=(replace(FAST, joules=0.5), ENTRY, FAILED)))
-    table = page.table
-    assert table.horizontalHeader().length() <= table.viewport().width()
-    assert page.minimumSizeHint().width() <= 560
-    assert table.isColumnHidden(Column.JOULES) == (width < 1600)
-
-
 def test_memory_is_that_of_the_fullest_device() -> None:
     entry = replace(ENTRY, memory={"a": 1.0 * GIB, "b": 2.0 * GIB})
     assert race_text.memory(entry, {"a": 1.0 * GIB, "b": 4.0 * GIB}) == "1.0/1 G"

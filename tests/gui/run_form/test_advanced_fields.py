@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QStandardItemModel
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit
+from PySide6.QtWidgets import QApplication, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.spec.field_info import Setting
@@ -32,9 +31,7 @@ def fake_form(qtbot: QtBot, use: UseStrategies, *strategies: FakeStrategy) -> Ru
     return form
 
 
-def test_every_field_of_a_spec_can_be_set_and_comes_back(
-    qtbot: QtBot, use_strategies: UseStrategies
-) -> None:
+def test_every_field_can_be_set_and_comes_back(qtbot: QtBot, use_strategies: UseStrategies) -> None:
     form = fake_form(qtbot, use_strategies, FakeStrategy("torch/fake"))
     other: dict[str, Setting] = {}
     for name, info in FIELDS.items():
@@ -62,9 +59,7 @@ def test_every_field_of_a_spec_can_be_set_and_comes_back(
     assert sentence("power-of-cpu-is-not-measured") in form.field("energy_limit_wh").problem
 
 
-def test_the_further_fields_are_grouped_and_each_heading_counts_its_changes(
-    qtbot: QtBot, use_strategies: UseStrategies
-) -> None:
+def test_each_heading_counts_its_changes(qtbot: QtBot, use_strategies: UseStrategies) -> None:
     form = fake_form(qtbot, use_strategies, FakeStrategy("torch/fake"))
     for title in (RECIPE, *GROUPS):
         assert form.advanced.groups[title].heading.text() == title
@@ -74,9 +69,7 @@ def test_the_further_fields_are_grouped_and_each_heading_counts_its_changes(
     assert form.advanced.groups[RECIPE].heading.text() == "Recipe · 1 changed"
 
 
-def test_a_group_unfolds_by_a_click_and_by_a_problem_in_it(
-    qtbot: QtBot, use_strategies: UseStrategies
-) -> None:
+def test_a_click_or_a_problem_unfolds_a_group(qtbot: QtBot, use_strategies: UseStrategies) -> None:
     form = fake_form(qtbot, use_strategies, FakeStrategy("torch/fake"))
     line(form, "checkpoint_steps").setText("x")
     assert form.field("checkpoint_steps").isVisible()
@@ -92,9 +85,7 @@ def test_a_group_unfolds_by_a_click_and_by_a_problem_in_it(
     assert not form.field("clip_norm").isVisible()
 
 
-def test_what_the_strategy_refuses_is_greyed_and_starts_with_its_default(
-    qtbot: QtBot, use_strategies: UseStrategies
-) -> None:
+def test_what_is_refused_is_greyed_and_default(qtbot: QtBot, use_strategies: UseStrategies) -> None:
     picky = FakeStrategy("torch/picky", refusals={"compile": "It cannot.", "clip_norm": "No norm."})
     form = fake_form(qtbot, use_strategies, FakeStrategy("torch/easy"), picky)
     form.field("compile").set_value(True)
@@ -109,7 +100,6 @@ def test_what_the_strategy_refuses_is_greyed_and_starts_with_its_default(
     assert form.field("compile").widget.isEnabled()
     line(form, "clip_norm").setText("1")
     spec = form.spec()
-    assert spec is not None
     assert spec.compile
 
 
@@ -124,9 +114,7 @@ class Hesitant(FakeStrategy):
         return ""
 
 
-def test_a_refusal_follows_the_other_fields_and_the_value(
-    qtbot: QtBot, use_strategies: UseStrategies
-) -> None:
+def test_a_refusal_follows_other_fields(qtbot: QtBot, use_strategies: UseStrategies) -> None:
     form = fake_form(qtbot, use_strategies, Hesitant("torch/hesitant"))
     momentum, precision = form.field("momentum"), form.field("precision")
     assert momentum.refusal == "Only sgd has a momentum."
@@ -137,9 +125,7 @@ def test_a_refusal_follows_the_other_fields_and_the_value(
     assert momentum.value() == 0.0
     assert form.spec() is not None
     assert precision.refusal == ""
-    assert isinstance(precision.widget, QComboBox)
     choices = precision.widget.model()
-    assert isinstance(choices, QStandardItemModel)
     enabled = [choices.item(row).isEnabled() for row in range(choices.rowCount())]
     assert enabled == [True] * (choices.rowCount() - 1) + [False]
     precision.set_value("fp16")

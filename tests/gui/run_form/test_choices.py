@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QStandardItemModel
 from pytestqt.qtbot import QtBot
 
 from gui.run_form.run_form import RunForm
@@ -20,7 +19,6 @@ def fake_form(qtbot: QtBot, use: UseStrategies, *strategies: FakeStrategy) -> Ru
 
 def is_on_offer(form: RunForm, name: str) -> bool:
     model = form.strategy.model()
-    assert isinstance(model, QStandardItemModel)
     return model.item(form.strategy.findData(name)).isEnabled()
 
 
@@ -29,9 +27,7 @@ def tip_of(form: RunForm, name: str) -> str:
     return str(form.strategy.itemData(form.strategy.findData(name), role))
 
 
-def test_all_strategies_are_in_sight_those_that_can_run_first(
-    qtbot: QtBot, use_strategies: UseStrategies
-) -> None:
+def test_those_that_can_run_are_first(qtbot: QtBot, use_strategies: UseStrategies) -> None:
     form = fake_form(
         qtbot,
         use_strategies,
@@ -63,20 +59,6 @@ def test_a_recipe_that_nothing_trains_says_so(qtbot: QtBot, use_strategies: UseS
     form.recipe.choose("digits_keras")
     assert "Choose another strategy" in form.strategy_note.text()
     assert form.spec() is None
-
-
-def test_where_the_framework_does_not_fit_the_title_keeps_both_ends(
-    qtbot: QtBot, use_strategies: UseStrategies
-) -> None:
-    form = fake_form(qtbot, use_strategies, FakeStrategy("torch/a long name that goes on (DDP)"))
-    whole = form.strategy.shown_text(1000)
-    assert whole.endswith(" · PyTorch")
-    width = form.strategy.fontMetrics().horizontalAdvance
-    cut = form.strategy.shown_text(width(whole) // 2)
-    assert width(cut) <= width(whole) // 2
-    assert "…" in cut
-    assert cut.casefold().endswith("(ddp)")
-    assert whole in form.strategy.toolTip()
 
 
 def test_after_a_change_of_recipe_the_usual_strategy_is_chosen(qtbot: QtBot) -> None:

@@ -41,7 +41,7 @@ def test_the_chosen_one_stays_while_its_connection_is_broken(choice: MachineChoi
     assert (choice.machine, choice.problem, told) == ("gpus", "", [])
 
 
-def test_the_chosen_one_that_was_disconnected_gives_way_to_this_machine(
+def test_the_chosen_one_that_was_disconnected_gives_way_unless_there_is_no_choice(
     choice: MachineChoice,
 ) -> None:
     choice.offer({"a": True, "gpus": True})
@@ -50,11 +50,6 @@ def test_the_chosen_one_that_was_disconnected_gives_way_to_this_machine(
     choice.chosen.connect(lambda: told.append(choice.machine))
     choice.offer({"a": True})
     assert (choice.machine, told) == ("", [""])
-
-
-def test_where_there_is_no_choice_a_machine_without_a_connection_stays(
-    choice: MachineChoice,
-) -> None:
     choice.offer({"a": True, "gpus": True})
     choice.setCurrentIndex(2)
     choice.setEnabled(False)
@@ -67,9 +62,7 @@ def test_where_there_is_no_choice_a_machine_without_a_connection_stays(
     assert choice.machine == ""
 
 
-def test_the_machine_of_the_last_window_is_chosen_before_it_is_connected(
-    choice: MachineChoice,
-) -> None:
+def test_the_machine_of_the_last_window_is_chosen_early(choice: MachineChoice) -> None:
     choice.wanted = "gpus"
     choice.offer({})
     assert choice.machine == ""

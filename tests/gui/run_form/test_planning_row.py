@@ -6,11 +6,10 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.planning.results import DeviceEstimate, MemoryEstimate
-from gui.run_form.memory_bar import MemoryBar
+from engine.planning.results import MemoryEstimate
 from gui.run_form.planning_row import PlanningRow
-from gui.style.theme import DARK, ThemeController
-from tests.support.planning_program import ESTIMATE, GIB
+from gui.style.theme import ThemeController
+from tests.support.planning_program import ESTIMATE
 from tests.support.sentences import sentence
 
 
@@ -53,15 +52,3 @@ def test_a_prediction_says_whether_it_fits_and_what_holds_the_memory(row: Planni
     row.show_estimate(None)
     assert row.offer.isVisible()
     assert row.height() == height
-
-
-def test_what_is_more_than_the_device_has_is_red(qtbot: QtBot, qapp: QApplication) -> None:
-    ThemeController(qapp).set_choice("dark")
-    bar = MemoryBar()
-    qtbot.addWidget(bar)
-    device = DeviceEstimate(device="a", weights=2.0 * GIB, total=2.0 * GIB, available=1.0 * GIB)
-    bar.show_devices([device])
-    bar.resize(40, 10)
-    image = bar.grab().toImage()
-    assert image.pixelColor(10, 5).name() == DARK.curve(0)
-    assert image.pixelColor(30, 5).name() == DARK.bad

@@ -77,9 +77,7 @@ def around(qtbot: QtBot, asked: list[ResumeRequest]) -> Iterator[Surroundings]:
     background.finish()
 
 
-def test_resume_uses_the_newest_checkpoint(
-    around: Surroundings, asked: list[ResumeRequest]
-) -> None:
+def test_resume_uses_the_newest_one(around: Surroundings, asked: list[ResumeRequest]) -> None:
     around.resume_dialogs.resume("7")
     assert asked == [ResumeRequest("7")]
 
@@ -182,9 +180,7 @@ def test_if_the_recipe_has_changed_the_user_says_by_keyboard_which_one_goes_on(
     assert not box.isVisible()
 
 
-def test_the_reason_against_a_resume_is_shown(
-    around: Surroundings, asked: list[ResumeRequest]
-) -> None:
+def test_the_reason_is_shown(around: Surroundings, asked: list[ResumeRequest]) -> None:
     around.controller.resume_refused.emit("7", "The recipe is gone.")
     assert around.dialog().text() == "The recipe is gone."
     assert not asked
@@ -213,9 +209,7 @@ def test_an_older_checkpoint_is_chosen_from_a_list(
     assert asked == [ResumeRequest("7", Path("step-10"))]
 
 
-def test_cancelling_the_list_asks_for_nothing(
-    qtbot: QtBot, around: Surroundings, asked: list[ResumeRequest]
-) -> None:
+def test_cancelling_asks_for_nothing(around: Surroundings, asked: list[ResumeRequest]) -> None:
     around.controller.checkpoints_listed.emit(RUN, CHECKPOINTS)
     cancel = around.dialog().buttons.button(QDialogButtonBox.StandardButton.Cancel)
     QTest.mouseClick(cancel, Qt.MouseButton.LeftButton)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,10 +14,10 @@ from pytestqt.qtbot import QtBot
 from engine.messages.events import CheckpointSaved, EpochEnded, Queued, RunEnded
 from engine.runs.run_index import RunIndex
 from gui.bridge.liveness import NO_SILENCE, Silence
-from gui.run_list.run_delegate import ROW_HEIGHT
 from gui.run_list.run_list_model import COLOUR, DETAIL, detail
 from gui.run_list.run_list_view import RunListView
 from gui.style.theme import DARK, LIGHT, ThemeController
+from tests.gui.conftest import Patch, Record
 from tests.support.sentences import sentence
 
 
@@ -36,9 +35,7 @@ def click(qtbot: QtBot, history: RunListView, row: int) -> None:
     QTest.mouseClick(history.viewport(), Qt.MouseButton.LeftButton, pos=middle)
 
 
-def test_the_newest_run_is_first_and_a_click_opens_one(
-    history: RunListView, record: Callable[..., Any], qtbot: QtBot
-) -> None:
+def test_a_click_opens_a_run(history: RunListView, record: Record, qtbot: QtBot) -> None:
     runs = [record(), record(), record()]
     for run in runs:
         run.begin()
@@ -49,21 +46,8 @@ def test_the_newest_run_is_first_and_a_click_opens_one(
     assert asked.args == ["1"]
 
 
-def test_long_names_keep_the_ends_in_which_they_differ(
-    history: RunListView, record: Callable[..., Any]
-) -> None:
-    record().begin()
-    [run] = RunIndex().runs()
-    pictures = []
-    for seed in (1, 2):
-        name = f"vision-transformer-base-patch16-imagenet-seed-{seed}"
-        history.show_runs([run._replace(spec=replace(run.spec, name=name))])
-        pictures.append(history.viewport().grab().toImage())
-    assert pictures[0] != pictures[1]
-
-
 def test_the_selection_stays_with_its_run_when_a_new_one_comes(
-    history: RunListView, record: Callable[..., Any], qtbot: QtBot
+    history: RunListView, record: Record, qtbot: QtBot
 ) -> None:
     record().begin()
     index = RunIndex()
@@ -78,7 +62,7 @@ def test_the_selection_stays_with_its_run_when_a_new_one_comes(
     assert history.currentIndex().row() == 0
 
 
-def test_the_second_line_has_state_metric_and_end(record: Callable[..., Any]) -> None:
+def test_the_second_line_has_state_metric_and_end(record: Record) -> None:
     run = record()
     run.begin()
     run.add(EpochEnded(1, 10, {"validation/loss": 0.25, "validation/accuracy": 0.875}))
@@ -88,9 +72,7 @@ def test_the_second_line_has_state_metric_and_end(record: Callable[..., Any]) ->
     assert detail(index.runs()[0]).startswith(sentence("finished-val-accuracy"))
 
 
-def test_the_watched_run_is_grey_while_nothing_is_heard_of_it(
-    history: RunListView, record: Callable[..., Any]
-) -> None:
+def test_the_watched_run_is_grey_while_silent(history: RunListView, record: Record) -> None:
     for _ in range(2):
         record().begin()
     index, model = RunIndex(), history.model()
@@ -116,9 +98,7 @@ def test_the_watched_run_is_grey_while_nothing_is_heard_of_it(
     assert set(drawn) == {0, 1}
 
 
-def test_the_settings_of_a_run_can_be_used_again(
-    history: RunListView, record: Callable[..., Any], qtbot: QtBot
-) -> None:
+def test_settings_can_be_used_again(history: RunListView, record: Record, qtbot: QtBot) -> None:
     record().begin()
     history.show_runs(RunIndex().runs())
     history.watch("1")
@@ -127,9 +107,7 @@ def test_the_settings_of_a_run_can_be_used_again(
     assert asked.args[0].spec.recipe == "digits"
 
 
-def test_only_a_run_that_is_over_and_has_a_checkpoint_can_go_on(
-    history: RunListView, record: Callable[..., Any], qtbot: QtBot
-) -> None:
+def test_only_some_runs_can_go_on(history: RunListView, record: Record, qtbot: QtBot) -> None:
     active, over, finished, bare = record(), record(), record(), record()
     for run, state in ((active, ""), (over, "stopped"), (finished, "finished"), (bare, "failed")):
         run.begin()
@@ -158,9 +136,7 @@ def test_only_a_run_that_is_over_and_has_a_checkpoint_can_go_on(
     assert not any(action.isEnabled() for action in history.actions())
 
 
-def test_what_a_run_allows_changes_with_its_state(
-    history: RunListView, record: Callable[..., Any]
-) -> None:
+def test_what_a_run_allows_changes_with_its_state(history: RunListView, record: Record) -> None:
     run = record()
     run.begin()
     run.add(CheckpointSaved("checkpoints/step-5", 5, 0, 100, 0.1))
@@ -172,9 +148,7 @@ def test_what_a_run_allows_changes_with_its_state(
     assert history.resume.isEnabled()
 
 
-def test_runs_that_are_over_are_not_read_again(
-    record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_that_are_over_are_not_read_again(record: Record, monkeypatch: Patch) -> None:
     over, active = record(), record()
     over.begin()
     over.add(RunEnded("stopped", ""))
@@ -195,9 +169,7 @@ def test_runs_that_are_over_are_not_read_again(
     assert looked == [active.id, active.id, over.id]
 
 
-def test_a_queued_run_says_what_it_waits_for_and_can_be_moved(
-    history: RunListView, record: Callable[..., Any], qtbot: QtBot
-) -> None:
+def test_a_queued_run_can_be_moved(history: RunListView, record: Record, qtbot: QtBot) -> None:
     record().begin()
     run = record()
     run.begin()
@@ -214,9 +186,7 @@ def test_a_queued_run_says_what_it_waits_for_and_can_be_moved(
         assert asked.args == ["2", where]
 
 
-def test_the_row_of_the_shown_run_is_as_new_as_its_cards(
-    history: RunListView, record: Callable[..., Any]
-) -> None:
+def test_a_row_is_as_new_as_the_cards(history: RunListView, record: Record) -> None:
     """All runs are read every two seconds only, and what was read before must not come back."""
     run = record()
     run.begin()
@@ -231,21 +201,7 @@ def test_the_row_of_the_shown_run_is_as_new_as_its_cards(
     assert "loss 0.25" in history.model().index(0, 0).data(DETAIL)
 
 
-def test_the_list_ends_below_a_whole_row(
-    history: RunListView, record: Callable[..., Any], qtbot: QtBot
-) -> None:
-    for _ in range(4):
-        record().begin()
-    history.show_runs(RunIndex().runs())
-    history.resize(280, 3 * ROW_HEIGHT + 20)
-    qtbot.waitUntil(lambda: history.viewport().height() == 3 * ROW_HEIGHT)
-    history.resize(280, 5 * ROW_HEIGHT)
-    qtbot.waitUntil(lambda: history.viewport().height() > 4 * ROW_HEIGHT)
-
-
-def test_a_run_that_hangs_keeps_its_warning_while_it_is_silent(
-    history: RunListView, record: Callable[..., Any]
-) -> None:
+def test_a_run_that_hangs_keeps_its_warning(history: RunListView, record: Record) -> None:
     record().begin()
     [run] = RunIndex().runs()
     hung = run._replace(status=replace(run.status, troubles={"hang": "No step was done."}))

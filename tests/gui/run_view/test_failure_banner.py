@@ -33,13 +33,26 @@ def banner(qtbot: QtBot) -> FailureBanner:
     return banner
 
 
-def test_a_failure_says_who_how_where_and_the_last_lines(banner: FailureBanner) -> None:
+def test_a_failure_says_who_how_where_and_the_last_lines_with_the_names_of_gpus(
+    banner: FailureBanner,
+) -> None:
     banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "Rank 1 was killed.", FAILURE))])
     banner.show_info(info(RunState.FAILED, "Rank 1 was killed."))
     assert banner.isVisible()
     assert banner.sentence.text() == sentence("banner-run-failed", reason="Rank 1 was killed.")
     assert banner.facts.text() == "rank 1 · cpu:1 · SIGKILL · in recipe.py:12"
     assert banner.log.toPlainText() == "one\ntwo"
+    banner.clear()
+    failure = Failure(1, "GPU-5c1e", -9, "SIGKILL", "killed", "", "")
+    banner.set_device_names({"GPU-3f6b": "GPU 0", "cpu": "CPU"})
+    banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "", failure))])
+    banner.show_info(info(RunState.FAILED, "Rank 1 on GPU-5c1e was killed."))
+    assert "GPU-5c1e" in banner.sentence.text()
+    banner.set_device_names({"GPU-3f6b": "GPU 0", "GPU-5c1e": "GPU 1", "cpu": "CPU"})
+    assert banner.sentence.text() == sentence(
+        "banner-run-failed", reason="Rank 1 on GPU 1 was killed."
+    )
+    assert banner.facts.text() == "rank 1 · GPU 1 · SIGKILL"
 
 
 def test_the_rest_of_an_exceptions_text_is_shown_apart_from_the_log(banner: FailureBanner) -> None:
@@ -60,9 +73,7 @@ def test_the_rest_of_an_exceptions_text_is_shown_apart_from_the_log(banner: Fail
     assert not banner.log_title.isVisible()
 
 
-def test_dismissed_it_stays_away_and_comes_back_with_another_failure(
-    banner: FailureBanner, qtbot: QtBot
-) -> None:
+def test_dismissed_it_stays_away_and_comes_back_with_another_failure(banner: FailureBanner) -> None:
     banner.show_info(info(RunState.FAILED, "First."))
     QTest.mouseClick(banner.dismiss, Qt.MouseButton.LeftButton)
     banner.show_info(info(RunState.FAILED, "First."))
@@ -108,30 +119,6 @@ def test_what_is_wrong_with_a_run_that_goes_on_is_said_while_it_is(banner: Failu
     banner.show_info(info(RunState.FAILED, "First."))
     assert banner.isVisible()
     assert not banner.stop.isVisible(), "there is nothing to stop"
-
-
-def test_gpus_have_the_names_that_people_give_them(banner: FailureBanner) -> None:
-    failure = Failure(1, "GPU-5c1e", -9, "SIGKILL", "killed", "", "")
-    banner.set_device_names({"GPU-3f6b": "GPU 0", "cpu": "CPU"})
-    banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "", failure))])
-    banner.show_info(info(RunState.FAILED, "Rank 1 on GPU-5c1e was killed."))
-    assert "GPU-5c1e" in banner.sentence.text()
-    banner.set_device_names({"GPU-3f6b": "GPU 0", "GPU-5c1e": "GPU 1", "cpu": "CPU"})
-    assert banner.sentence.text() == sentence(
-        "banner-run-failed", reason="Rank 1 on GPU 1 was killed."
-    )
-    assert banner.facts.text() == "rank 1 · GPU 1 · SIGKILL"
-
-
-def test_the_lines_of_the_log_have_no_empty_room_below_them(banner: FailureBanner) -> None:
-    def height(tail: str) -> int:
-        failure = Failure(1, "cpu:1", -9, "SIGKILL", "killed", "", tail)
-        banner.clear()
-        banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "", failure))])
-        banner.show_info(info(RunState.FAILED, "Rank 1 was killed."))
-        return banner.log.height()
-
-    assert height("one") < height("one\ntwo") < height("one\n" * 7) == height("one\n" * 30)
 
 
 def test_the_place_of_an_error_is_opened_in_an_editor(banner: FailureBanner, qtbot: QtBot) -> None:

@@ -14,7 +14,6 @@ from pytestqt.qtbot import QtBot
 from engine.client import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
-from gui.run_view.headline import PROGRESS_WIDTH
 from gui.run_view.run_controls import RunControls
 from gui.style.theme import ThemeController
 from tests.gui.conftest import FakeStrategy, UseStrategies
@@ -36,9 +35,7 @@ def controls(qtbot: QtBot, qapp: QApplication) -> RunControls:
     return controls
 
 
-def test_a_narrow_strip_has_icons_that_say_what_they_are(
-    controls: RunControls, qtbot: QtBot
-) -> None:
+def test_a_narrow_strip_has_icons_with_names(controls: RunControls, qtbot: QtBot) -> None:
     buttons = (controls.pause, controls.stop, controls.checkpoint, controls.empty_cache)
     controls.show_info(info(RunState.RUNNING, epoch=2, epochs=5, step=12, steps_per_epoch=10))
     wide = [button.width() for button in buttons]
@@ -94,14 +91,6 @@ def test_a_finished_run_is_run_again_and_goes_on_with_changes_only(
     with qtbot.waitSignal(controls.run_again_clicked) as asked:
         QTest.mouseClick(controls.run_again, Qt.MouseButton.LeftButton)
     assert [each.spec for each in asked.args] == [SPEC]
-
-
-def test_pause_resume_and_run_again_have_one_width(controls: RunControls) -> None:
-    widths = set()
-    for state in (RunState.RUNNING, RunState.STOPPED, RunState.FINISHED):
-        controls.show_info(info(state, checkpoint="step-5"))
-        widths.add(controls._pause_resume_stack.width())
-    assert len(widths) == 1
 
 
 def test_without_a_checkpoint_a_run_starts_from_the_beginning(controls: RunControls) -> None:
@@ -206,23 +195,30 @@ def test_how_far_it_is_in_words_and_in_the_bar(controls: RunControls) -> None:
     assert "ETA 01:02:03" in controls.headline.state.text()
 
 
-def test_the_time_of_a_run_elsewhere_is_that_of_its_own_clock(controls: RunControls) -> None:
+def test_the_time_of_a_run_is_that_of_its_own_clock_until_its_last_event(
+    controls: RunControls,
+) -> None:
     behind = info(RunState.RUNNING, started=1000.0, updated=1065.0)  # decades behind this one
     controls.show_info(behind._replace(id="gpus:7"))
     assert "00:01:05" in controls.headline.state.text()
-
-
-def test_a_run_that_is_over_took_the_time_until_its_last_event(controls: RunControls) -> None:
     controls.show_info(info(RunState.FINISHED, started=1000.0, updated=1065.0, seconds_left=5.0))
     assert "00:01:05" in controls.headline.state.text()
     assert "ETA" not in controls.headline.state.text()
 
 
-def test_no_run_at_all_says_what_to_do(controls: RunControls) -> None:
+def test_the_headline_says_whether_there_is_a_run(controls: RunControls) -> None:
     controls.show_info(info(RunState.RUNNING))
     controls.show_info(None)
     assert "Start run" in controls.headline.state.text()
     assert not controls.stop.isEnabled()
+    controls.headline.set_reading(True)
+    controls.show_info(None)
+    assert controls.headline.title.text() == ""
+    assert "Reading" in controls.headline.state.text()
+    controls.headline.set_reading(False)
+    assert controls.headline.title.text() == "No run yet"
+    controls.show_info(info(RunState.STARTING, attempt=2))
+    assert "restarting, attempt 2" in controls.headline.state.text()
 
 
 def test_a_click_on_pause_that_comes_too_late_starts_no_run(
@@ -281,53 +277,14 @@ def test_a_stop_that_is_pressed_twice_by_mistake_still_saves(
         QTest.keyClick(controls.stop, Qt.Key.Key_Space)
 
 
-def test_nobody_is_told_that_there_is_no_run_while_one_is_read(controls: RunControls) -> None:
-    controls.headline.set_reading(True)
-    controls.show_info(None)
-    assert controls.headline.title.text() == ""
-    assert "Reading" in controls.headline.state.text()
-    controls.headline.set_reading(False)
-    assert controls.headline.title.text() == "No run yet"
-
-
-def test_nothing_moves_while_figures_and_states_change(controls: RunControls) -> None:
-    controls.resize(1200, 60)
-    places = set()
-    for state, step in (
-        (RunState.RUNNING, 7),
-        (RunState.RUNNING, 111_111),
-        (RunState.PAUSED, 400_000),
-        (RunState.STOPPING, 999_999),
-        (RunState.STOPPED, 999_999),
-    ):
-        epoch = step // 10_000 + 1
-        status = {"step": step, "epoch": epoch, "steps_per_epoch": 10_000, "epochs": 100}
-        controls.show_info(info(state, checkpoint="step-5", **status))
-        QApplication.processEvents()
-        button = controls.resume if state is RunState.STOPPED else controls.pause
-        places.add(
-            (
-                controls.headline.progress.mapTo(controls, QPoint()).x(),
-                controls.headline.progress.width(),
-                button.mapTo(controls, QPoint()).x(),
-                button.width(),
-                controls.stop.x(),
-                controls.stop.width(),
-                controls.checkpoint.x(),
-            )
-        )
-    assert len(places) == 1
-
-
-def test_the_keys_stay_in_the_bar_when_a_button_has_done_its_work(controls: RunControls) -> None:
+def test_the_keys_stay_in_the_bar_and_are_not_taken_from_elsewhere(
+    controls: RunControls, qtbot: QtBot
+) -> None:
     controls.show_info(info(RunState.RUNNING))
     controls.activateWindow()
     controls.stop.setFocus()
     controls.show_info(info(RunState.STOPPED, checkpoint="step-5"))
     assert QApplication.focusWidget() is controls.resume
-
-
-def test_the_keys_are_not_taken_from_elsewhere(controls: RunControls, qtbot: QtBot) -> None:
     controls.show_info(info(RunState.RUNNING))
     controls.stop.setFocus()
     other = QLineEdit()
@@ -338,11 +295,6 @@ def test_the_keys_are_not_taken_from_elsewhere(controls: RunControls, qtbot: QtB
     qtbot.waitUntil(other.hasFocus)
     controls.show_info(info(RunState.STOPPED, checkpoint="step-5"))
     assert other.hasFocus()
-
-
-def test_a_new_attempt_is_said_in_words(controls: RunControls) -> None:
-    controls.show_info(info(RunState.STARTING, attempt=2))
-    assert "restarting, attempt 2" in controls.headline.state.text()
 
 
 def test_the_title_tells_which_other_python_a_run_uses(
@@ -357,36 +309,3 @@ def test_the_title_tells_which_other_python_a_run_uses(
     controls.show_info(shown._replace(folder=tmp_path, spec=spec))
     tip = controls.headline.title.toolTip()
     assert "Python: /envs/mine/bin/python (Python 3.12.4, torch 2.13.0)" in tip
-
-
-def test_a_run_without_a_bar_leaves_its_room_to_the_name(controls: RunControls) -> None:
-    over = info(RunState.FINISHED, step=399)  # of a script that never said how many steps it has
-    controls.show_info(over)
-    QApplication.processEvents()
-    headline = controls.headline
-    assert not headline.progress.isVisible()
-    assert headline.progress_label.width() < PROGRESS_WIDTH
-    assert headline.title.width() > controls.width() // 3
-
-
-def test_a_queued_run_has_room_to_say_what_it_waits_for(controls: RunControls) -> None:
-    reason = "Queued behind run 5 on GPU 0 and GPU 1 (1st in line)."
-    controls.show_info(info(RunState.QUEUED, reason=reason))
-    QApplication.processEvents()
-    headline = controls.headline
-    assert not headline.progress.isVisible()
-    assert headline.state.width() > controls.width() // 3
-
-
-def test_a_narrow_state_is_cut_between_its_parts_only(controls: RunControls) -> None:
-    controls.show_info(info(RunState.FINISHED, started=1.0, attempt_started=1.0, updated=60.0))
-    state = controls.headline.state
-    word = state.fontMetrics().horizontalAdvance("finished")
-    whole = state.sizeHint().width()
-    for width, shown in ((word - 1, 0), (word + 2, word + 1), (whole - 4, word + 1)):
-        state.resize(width, state.height())
-        assert state.whole_width() == shown
-    image = state.grab().toImage()
-    right = range(word + 2, state.width())
-    colours = {image.pixel(x, y) for x in right for y in range(image.height())}
-    assert len(colours) == 1, "nothing of the time is left"

@@ -108,15 +108,28 @@ def test_the_best_epoch_by_the_metric_that_is_no_loss(figures: RunFigures) -> No
     assert cards.shown["metric"] == ("80.0 %", "★ best 80.0 % @ epoch 1", "best")
 
 
-def test_of_equal_results_the_smallest_epoch_is_the_best(figures: RunFigures) -> None:
-    cards = Cards(figures)
-    validated(figures, *((epoch, 10 * epoch, {"validation/accuracy": 0.9}) for epoch in (1, 2, 3)))
-    assert cards.shown["metric"] == ("90.0 %", "★ best 90.0 % @ epoch 1", "best")
-
-
-def test_a_validation_within_an_epoch_is_shown_as_star_and_list_show_it(
+@pytest.mark.parametrize(
+    ("name", "values", "directions", "shown"),
+    [
+        ("accuracy", (0.9, 0.9, 0.9), {}, ("90.0 %", "★ best 90.0 % @ epoch 1")),
+        ("loss", (0.25, 0.5), {}, ("0.5", "★ best 0.25 @ epoch 1")),
+        ("score", (0.25, 0.5), {"score": "min"}, ("0.5", "★ best 0.25 @ epoch 1")),
+    ],
+)
+def test_the_first_of_equals_and_the_smallest_loss_are_the_best(
     figures: RunFigures,
+    name: str,
+    values: tuple[float, ...],
+    directions: dict[str, str],
+    shown: tuple[str, str],
 ) -> None:
+    cards = Cards(figures)
+    ends = ((n, 10 * n, {f"validation/{name}": value}) for n, value in enumerate(values, 1))
+    validated(figures, *ends, directions=directions)
+    assert cards.shown["metric"] == (*shown, "best")
+
+
+def test_a_validation_within_an_epoch_is_the_best_by_its_step(figures: RunFigures) -> None:
     """A run of a number of steps validates at its end, and a script whenever it likes."""
     cards = Cards(figures)
     validated(figures, (1, 10, {"validation/loss": 0.5}))
@@ -139,12 +152,6 @@ def test_a_rewind_keeps_the_epochs_before_it_however_long_they_were(figures: Run
     figures.set_points("validation/accuracy", curve)
     figures.show_info(info(metrics={"validation/accuracy": 0.95}))
     assert cards.shown["metric"] == ("95.0 %", "★ best 95.0 % @ epoch 2", "best")
-
-
-def test_of_a_loss_the_smallest_is_the_best(figures: RunFigures) -> None:
-    cards = Cards(figures)
-    validated(figures, (1, 10, {"validation/loss": 0.25}), (2, 20, {"validation/loss": 0.5}))
-    assert cards.shown["metric"] == ("0.5", "★ best 0.25 @ epoch 1", "best")
 
 
 def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
@@ -200,17 +207,6 @@ def test_another_run_begins_with_unknown_figures(figures: RunFigures) -> None:
     assert cards.shown["metric"][0] == "–"
 
 
-def test_the_run_may_say_which_way_its_metric_is_better(figures: RunFigures) -> None:
-    cards = Cards(figures)
-    validated(
-        figures,
-        (1, 10, {"validation/score": 0.25}),
-        (2, 20, {"validation/score": 0.5}),
-        directions={"score": "min"},
-    )
-    assert cards.shown["metric"] == ("0.5", "★ best 0.25 @ epoch 1", "best")
-
-
 def test_on_a_cpu_the_peak_is_that_of_the_runs_processes(figures: RunFigures) -> None:
     """And not what the whole machine uses, unless that is all that an old run has."""
     cards = Cards(figures)
@@ -222,9 +218,7 @@ def test_on_a_cpu_the_peak_is_that_of_the_runs_processes(figures: RunFigures) ->
     assert cards.shown["memory"][:2] == ("256.0 MiB", f"processes of this run · {SAMPLED}")
 
 
-def test_of_another_machine_the_peak_is_that_of_the_runs_processes_too(
-    figures: RunFigures,
-) -> None:
+def test_of_another_machine_the_peak_is_that_of_the_runs_processes_too(figures: RunFigures) -> None:
     cards = Cards(figures)
     for series, size in {"gpus/cpu/memory": 19.0, "gpus/cpu/process_memory": 0.5}.items():
         points = stored_points(np.arange(2.0), np.array([size, size]) * 2**30)
@@ -243,25 +237,27 @@ def trend_of(figures: RunFigures, first: list[float], *epochs: list[float]) -> t
     return cards.shown["loss"][1:]
 
 
-def test_noise_is_no_trend(figures: RunFigures) -> None:
-    epoch, next_epoch = [0.01, 0.09, 0.02, 0.08], [0.09, 0.02, 0.1, 0.03]
-    assert np.mean(next_epoch) > 1.15 * np.mean(epoch)
-    assert trend_of(figures, [2.3, 2.2, 2.1, 2.0], epoch, next_epoch) == ("", "")
+NOISE = [0.01, 0.09, 0.02, 0.08], [0.09, 0.02, 0.1, 0.03]
+TINY = [1.1e-6, 0.9e-6, 1e-6, 1e-6]
 
 
-def test_a_tiny_loss_that_doubles_does_not_alarm(figures: RunFigures) -> None:
-    tiny = [1.1e-6, 0.9e-6, 1e-6, 1e-6]
-    doubled = [2 * value for value in tiny]
-    assert trend_of(figures, [2.3] * 4, tiny, doubled) == ("▲ 100.0 % / epoch", "")
-
-
-def test_a_loss_that_rises_alarms(figures: RunFigures) -> None:
-    low, high = [0.5, 0.52, 0.48, 0.5], [0.9, 0.92, 0.88, 0.9]
-    assert trend_of(figures, [2.3] * 4, low, high) == ("▲ 80.0 % / epoch", "warning")
-
-
-def test_epochs_of_one_step_have_no_trend(figures: RunFigures) -> None:
-    assert trend_of(figures, [2.0], [0.5], [0.6]) == ("", "")
+@pytest.mark.parametrize(
+    ("epochs", "shown"),
+    [
+        (([2.3, 2.2, 2.1, 2.0], *NOISE), ("", "")),
+        (([2.3] * 4, TINY, [2 * value for value in TINY]), ("▲ 100.0 % / epoch", "")),
+        (
+            ([2.3] * 4, [0.5, 0.52, 0.48, 0.5], [0.9, 0.92, 0.88, 0.9]),
+            ("▲ 80.0 % / epoch", "warning"),
+        ),
+        (([2.0], [0.5], [0.6]), ("", "")),
+    ],
+    ids=["noise", "a tiny loss that doubles", "a loss that rises", "epochs of one step"],
+)
+def test_what_is_a_trend_and_what_alarms(
+    figures: RunFigures, epochs: tuple[list[float], ...], shown: tuple[str, str]
+) -> None:
+    assert trend_of(figures, *epochs) == shown
 
 
 @pytest.mark.parametrize(

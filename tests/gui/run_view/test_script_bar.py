@@ -102,9 +102,7 @@ def test_the_details_have_the_command_and_no_secret(bar: ScriptBar, run: RunInfo
     dialog.close()
 
 
-def test_the_buttons_say_what_they_do_with_a_script(
-    bar: ScriptBar, run: RunInfo, qtbot: QtBot
-) -> None:
+def test_the_buttons_say_what_they_do(bar: ScriptBar, run: RunInfo, qtbot: QtBot) -> None:
     controls = RunControls(DARK)
     qtbot.addWidget(controls)
     bar.facts_changed.connect(controls.show_script)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -9,69 +12,77 @@ from pytestqt.qtbot import QtBot
 
 from engine import client
 from engine.client import CannotStart
-from engine.messages.commands import Stop
-from engine.messages.heartbeat import last_beat
+from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
-from engine.system import paths
+from gui.app import AppController
 from gui.run_view.welcome_page import first_spec
-from tests.gui.conftest import OpenApp, Record
+from tests.gui.conftest import Record, window_of_module
+from tests.gui.other_machine import as_before
 from tests.support import device_states
+from tests.support.recorded_runs import RecordedRun
 
 
 def test_the_first_spec_has_nothing_wrong_with_it() -> None:
     assert client.check(first_spec("cpu:0")) == []
 
 
-@pytest.mark.usefixtures("processes")
-def test_the_button_really_trains_and_the_page_makes_way(open_app: OpenApp, qtbot: QtBot) -> None:
-    app = open_app()
+@pytest.fixture(scope="module")
+def opened(home: Path) -> Iterator[AppController]:
+    """The window of all tests here, whose page is in sight."""
+    with window_of_module(home, device_states.cpu()) as app:
+        yield app
+
+
+@pytest.fixture
+def app(opened: AppController, qtbot: QtBot) -> Iterator[AppController]:
+    with as_before(opened, qtbot):
+        yield opened
+
+
+def test_the_button_starts_a_run_and_the_page_makes_way(
+    app: AppController, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    def start(spec: RunSpec, *_: object) -> str:
+        run = RecordedRun(spec)
+        run.begin()
+        run.store.close()
+        return run.id
+
+    monkeypatch.setattr(client, "start", start)
     assert app.welcome_page.isVisible()
     assert not app.rooms.run.plots.isVisible()
     QTest.mouseClick(app.welcome_page.button, Qt.MouseButton.LeftButton)
     assert not app.welcome_page.button.isEnabled(), "a second click starts no second run"
     assert app.window.focusWidget() is app.run_list
-    qtbot.waitUntil(lambda: app.rooms.run.plots.isVisible())
+    qtbot.waitUntil(app.rooms.run.plots.isVisible)
     assert not app.welcome_page.isVisible()
-    qtbot.waitUntil(lambda: client.get_run("1").status.step > 0)
-    assert last_beat(paths.run_folder("1")) > 0
-    client.send("1", Stop(now=True))
-    qtbot.waitUntil(lambda: client.get_run("1").state.is_over)
-    qtbot.waitUntil(lambda: last_beat(paths.run_folder("1")) == 0.0)
+    assert client.get_run("1").spec == first_spec("cpu:0")
 
 
 def test_why_it_did_not_start_is_said_on_the_page(
-    open_app: OpenApp, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    app: AppController, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     def refuse(*_: object) -> str:
         raise CannotStart([Problem("", "The disk is full.")])
 
     monkeypatch.setattr(client, "start", refuse)
-    app = open_app()
-    app.welcome_page.button.click()
-    qtbot.waitUntil(lambda: "The disk is full." in app.welcome_page.note.text())
-    assert app.welcome_page.button.isEnabled()
-    app.telemetry.snapshot.emit(device_states.eight_gpus())
-    assert "The disk is full." in app.welcome_page.note.text(), "a snapshot does not clear it"
-    app.welcome_page.button.click()
-    assert "The disk is full." not in app.welcome_page.note.text()
-
-
-def test_it_takes_the_first_empty_gpu(open_app: OpenApp) -> None:
-    app = open_app()
-    assert app.welcome_page.device == "cpu:0"
+    page = app.welcome_page
+    page.button.click()
+    qtbot.waitUntil(lambda: "The disk is full." in page.note.text())
+    assert page.button.isEnabled()
+    assert page.device == "cpu:0"
     snapshot = device_states.eight_gpus()
     app.telemetry.snapshot.emit(snapshot)
-    busy = {device_states.BUSY, device_states.OTHERS}
-    [taken] = [each for each in snapshot.devices if each.id == app.welcome_page.device]
+    assert "The disk is full." in page.note.text(), "a snapshot does not clear it"
+    [taken] = [each for each in snapshot.devices if each.id == page.device]
     assert taken.kind == "gpu"
-    assert taken.id not in busy
-    assert f"GPU {taken.label} ({taken.name})" in app.welcome_page.note.text()
+    assert taken.id not in {device_states.BUSY, device_states.OTHERS}, "the first empty one"
+    page.button.click()
+    assert f"GPU {taken.label} ({taken.name})" in page.note.text()
+    qtbot.waitUntil(lambda: "The disk is full." in page.note.text())
 
 
-def test_a_run_started_elsewhere_ends_the_first_start(
-    open_app: OpenApp, record: Record, qtbot: QtBot
-) -> None:
-    app = open_app()
+def test_a_run_from_elsewhere_ends_it(app: AppController, record: Record, qtbot: QtBot) -> None:
     record().begin()
     app.engine_client.refresh_runs()
     qtbot.waitUntil(lambda: not app.welcome_page.isVisible())

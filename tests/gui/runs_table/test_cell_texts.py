@@ -6,13 +6,8 @@ import math
 
 from engine.runs.table.arrangement import statistics
 from engine.runs.table.columns import columns_of
-from gui.runs_table.arrangement import usual_columns
 from gui.runs_table.cell_texts import is_best_shown, run_text
-from gui.runs_table.table_view import usual_width
 from tests.support.made_runs import made_run
-
-TABLE_AT_1280 = 1208
-"""Width of the rows in a window of 1280 logical pixels, beside the rail."""
 
 
 def test_values_that_are_shown_alike_are_best_together() -> None:
@@ -29,16 +24,6 @@ def test_values_that_are_shown_alike_are_best_together() -> None:
     assert not is_best_shown(alike, 0.5, statistics(runs, alike)), "all are"
     assert not is_best_shown(columns["learning_rate"], 1.0, shown), "no metric"
     assert not is_best_shown(column, 1.0, None)
-
-
-def test_the_usual_columns_need_no_scroll_bar_in_a_small_window() -> None:
-    runs = [made_run(1, best={"validation/accuracy": 0.9}, metrics={"validation/accuracy": 0.9})]
-    columns = columns_of(runs)
-    names = usual_columns(runs)
-    assert "best(validation/accuracy)" in names
-    known = [columns[name] for name in names if name in columns]
-    curves = len(names) - len(known)
-    assert sum(map(usual_width, known)) + 112 * curves <= TABLE_AT_1280
 
 
 def test_a_run_of_another_machine_is_named_with_its_machine() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pytestqt.qtbot import QtBot
 
 from engine import client
 from engine.planning.requests import AskRace, AskReplay
@@ -21,9 +20,15 @@ from tests.support.replayed_step import REPLAY
 
 
 @pytest.fixture(scope="module")
-def app(home: Path) -> Iterator[AppController]:
+def opened(home: Path) -> Iterator[AppController]:
+    """The window of all tests here."""
     with window_of_module(home, cpu()) as app:
         yield app
+
+
+@pytest.fixture
+def app(opened: AppController) -> AppController:
+    return opened
 
 
 @pytest.fixture
@@ -62,9 +67,7 @@ def test_the_menu_asks_for_the_suspicious_step(app: AppController, asked: list[A
     assert [request.step for request in asked] == [0]
 
 
-def test_the_answers_to_other_requests_are_not_shown(
-    app: AppController, asked: list[AskReplay], qtbot: QtBot
-) -> None:
+def test_answers_to_others_are_not_shown(app: AppController, asked: list[AskReplay]) -> None:
     app.rooms.step.open_step(5)
     (request,) = asked
     page = app.rooms.step.page

@@ -5,29 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QFile, QIODevice, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetrics, QPalette, QStandardItemModel
-from PySide6.QtTest import QTest
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QApplication,
-    QCompleter,
-    QDialog,
-    QLabel,
-    QLineEdit,
-    QPlainTextEdit,
-    QTableView,
-    QTreeView,
-    QTreeWidget,
-    QTreeWidgetItem,
-)
+from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetrics, QPalette
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from gui.style import theme as look
 from gui.style.theme import DARK, LIGHT, Theme, ThemeController
+from tests.gui.conftest import Patch
 
 ICONS = look.RESOURCES / "icons"
 BOTH = pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
@@ -165,17 +154,15 @@ def test_the_bundled_fonts_are_used_and_digits_are_equally_wide(qapp: QApplicati
     assert QFontInfo(semi_bold).weight() == QFont.Weight.DemiBold
 
 
-@pytest.mark.parametrize("name", sorted(f.stem for f in ICONS.glob("*.svg")))
-@pytest.mark.parametrize("ratio", [1.0, 2.5])
-def test_every_icon_takes_its_colour_at_every_scale(
-    name: str, ratio: float, qapp: QApplication
-) -> None:
-    image = look.icon(name, "#ff0000").pixmap(QSize(16, 16), ratio).toImage()
-    assert image.width() == 16 * ratio
-    colours = [image.pixelColor(x, y) for x in range(image.width()) for y in range(image.height())]
-    inked = [colour for colour in colours if colour.alpha() > 90]
-    assert inked
-    assert all(colour.red() > 240 > 15 > colour.green() for colour in inked)
+def test_every_icon_takes_its_colour_at_every_scale(qapp: QApplication) -> None:
+    for name, ratio in product(sorted(file.stem for file in ICONS.glob("*.svg")), (1.0, 2.5)):
+        image = look.icon(name, "#ff0000").pixmap(QSize(16, 16), ratio).toImage()
+        assert image.width() == 16 * ratio
+        places = product(range(image.width()), range(image.height()))
+        colours = (image.pixelColor(x, y) for x, y in places)
+        inked = [colour for colour in colours if colour.alpha() > 90]
+        assert inked, name
+        assert all(colour.red() > 240 > 15 > colour.green() for colour in inked), name
 
 
 def test_an_unknown_icon_is_an_error() -> None:
@@ -196,9 +183,7 @@ def test_system_means_what_the_system_says(controller: ThemeController, qapp: QA
     assert controller.current is LIGHT
 
 
-def test_it_follows_the_system_while_asked_to(
-    qapp: QApplication, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_follows_the_system_while_asked_to(qapp: QApplication, monkeypatch: Patch) -> None:
     scheme = Qt.ColorScheme.Dark
     monkeypatch.setattr(look, "system_scheme", lambda app: scheme)
     controller = ThemeController(qapp)
@@ -238,83 +223,3 @@ def test_no_other_module_of_the_window_names_a_colour() -> None:
         if file.name != "theme.py":
             text = file.read_text(encoding="utf-8")
             assert not re.search(r"[\"']#[0-9a-fA-F]{3,8}[\"']|setStyleSheet\(", text), file
-
-
-@BOTH
-def test_a_text_to_write_in_a_dialog_is_seen_as_a_field(
-    theme: Theme, controller: ThemeController, qtbot: QtBot
-) -> None:
-    controller.set_choice(theme.name)
-    dialog = QDialog()
-    qtbot.addWidget(dialog)
-    field = QPlainTextEdit(dialog)
-    dialog.resize(200, 200)
-    dialog.show()
-    image = field.grab().toImage()
-    inside = image.pixelColor(image.width() // 2, image.height() // 2)
-    assert inside.name() == QColor(theme.card2).name()
-
-
-@BOTH
-@pytest.mark.parametrize("kind", [QTableView, QTreeView])
-def test_a_selected_row_has_the_ground_on_which_its_texts_can_be_read(
-    theme: Theme,
-    kind: type[QTableView | QTreeView],
-    controller: ThemeController,
-    qtbot: QtBot,
-) -> None:
-    controller.set_choice(theme.name)
-    view = kind()
-    qtbot.addWidget(view)
-    model = QStandardItemModel(2, 1, view)
-    view.setModel(model)
-    view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-    view.show()
-    view.setCurrentIndex(model.index(1, 0))
-    row = view.visualRect(model.index(0, 0)), view.visualRect(model.index(1, 0))
-    image = view.viewport().grab().toImage()
-    grounds = [image.pixelColor(rect.right() - 6, rect.center().y()).name() for rect in row]
-    assert grounds[1] == QColor(theme.selected).name() != grounds[0]
-
-
-@BOTH
-def test_a_box_in_a_list_shows_whether_it_is_ticked(
-    theme: Theme, controller: ThemeController, qtbot: QtBot
-) -> None:
-    controller.set_choice(theme.name)
-    tree = QTreeWidget()
-    qtbot.addWidget(tree)
-    for state in (Qt.CheckState.Checked, Qt.CheckState.Unchecked):
-        QTreeWidgetItem(tree, [""]).setCheckState(0, state)
-    tree.show()
-    image = tree.viewport().grab().toImage()
-    boxes = []
-    for row in range(2):
-        place = tree.visualItemRect(tree.topLevelItem(row))
-        colours = {
-            image.pixelColor(x, y).name()
-            for x in range(60)
-            for y in range(place.top(), place.bottom())
-        }
-        boxes.append(colours)
-    ticked, empty = boxes
-    assert QColor(theme.accent_bg).name() in ticked
-    assert QColor(theme.accent_bg).name() not in empty
-    assert QColor(theme.card2).name() in empty
-
-
-@pytest.mark.parametrize("choice", ["light", "dark"])
-def test_the_words_of_a_completer_have_a_ground(
-    controller: ThemeController, qtbot: QtBot, choice: look.Choice
-) -> None:
-    controller.set_choice(choice)
-    line = QLineEdit()
-    qtbot.addWidget(line)
-    line.setCompleter(QCompleter(["validation/loss"], line))
-    line.show()
-    QTest.keyClicks(line, "val")
-    popup = line.completer().popup()
-    qtbot.waitUntil(popup.isVisible)
-    picture = popup.grab().toImage()
-    ground = picture.pixelColor(picture.width() - 4, picture.height() - 4)
-    assert ground.name() == controller.current.card2

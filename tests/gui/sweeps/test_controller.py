@@ -18,14 +18,11 @@ LONG = 300_000
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("processes")
-def test_a_sweep_is_made_from_the_form_stopped_resumed_and_used(
-    open_app: OpenApp, qtbot: QtBot
-) -> None:
+def test_a_sweep_is_made_stopped_resumed_and_used(open_app: OpenApp, qtbot: QtBot) -> None:
     app = open_app()
     app.form.field("epochs").set_value(1)
     app.form.sweep_button.click()
     dialog = app.rooms.sweeps.dialog
-    assert dialog is not None
     dialog.ranges["learning_rate"].line.setText("1e-3..1e-1:log")
     dialog.ranges["width"].line.setText("16,32")
     dialog.options["trials"].set_value(3)
@@ -41,13 +38,11 @@ def test_a_sweep_is_made_from_the_form_stopped_resumed_and_used(
     if not page.resume.isHidden():  # else it was quicker than the click
         page.resume.click()
     qtbot.waitUntil(lambda: _is_over(page), timeout=LONG)
-    assert page.shown is not None
     trials = page.shown.trials
     assert [each.state for each in trials] == ["finished"] * 3
     assert len({each.run for each in trials}) == 3
     page.use.click()
     best = page.shown.summary.best
-    assert best is not None
     assert app.form.field("learning_rate").value() == pytest.approx(best.settings["learning_rate"])
     assert app.form.field("settings.width").value() == best.settings["width"]
     assert app.form.field("epochs").value() == 1
@@ -58,25 +53,24 @@ def _is_over(page: object) -> bool:
     return shown is not None and shown.summary.state == "finished"
 
 
-def test_what_is_no_recipe_cannot_be_swept(open_app: OpenApp) -> None:
+def test_what_is_no_recipe_cannot_be_swept(open_app: OpenApp, qtbot: QtBot) -> None:
     app = open_app()
+    said = app.window.statusBar().currentMessage
     assert app.form.sweep_button.isEnabled()
     app.form.field("batch_size").set_value("many")
     assert not app.form.sweep_button.isEnabled()
     app.form.request_sweep()
     assert app.rooms.sweeps.dialog is None
-    assert "Not started" in app.window.statusBar().currentMessage()
+    assert "Not started" in said()
     app.form.heading.kind.script.setChecked(True)
     assert not app.form.sweep_button.isVisible()
     app.window.sweep.trigger()
-    assert "Scripts cannot be swept" in app.window.statusBar().currentMessage()
+    assert "Scripts cannot be swept" in said()
 
-
-def test_a_refusal_leaves_the_dialog_open(open_app: OpenApp, qtbot: QtBot) -> None:
-    app = open_app()
+    app.form.heading.kind.recipe.setChecked(True)
+    app.form.field("batch_size").set_value(64)
     app.form.request_sweep()
     dialog = app.rooms.sweeps.dialog
-    assert dialog is not None
     paths.private_folder(sweeps.FOLDER).rmdir()
     (paths.home() / sweeps.FOLDER).write_text("in the way")
     dialog.ranges["width"].line.setText("16,32")
@@ -87,32 +81,22 @@ def test_a_refusal_leaves_the_dialog_open(open_app: OpenApp, qtbot: QtBot) -> No
     dialog.reject()
 
 
-def test_the_run_of_a_trial_is_opened_and_a_deleted_one_is_said(
-    open_app: OpenApp, qtbot: QtBot
-) -> None:
-    make_sweep(3)
-    app = open_app()
-    app.window.show_page("sweeps")
-    page = app.rooms.sweeps.page
-    qtbot.waitUntil(lambda: page.shown is not None, timeout=LONG)
+def test_two_windows_show_one_sweep_and_open_its_runs(open_app: OpenApp, qtbot: QtBot) -> None:
+    make_sweep(3, trials=4)
+    apps = [open_app(), open_app(beside=True)]
+    for app in apps:
+        app.window.show_page("sweeps")
+    pages = [app.rooms.sweeps.page for app in apps]
+    qtbot.waitUntil(lambda: all(each.shown is not None for each in pages), timeout=LONG)
+    assert [each.progress.text() for each in pages] == ["stopped, 3 of 4"] * 2
     delete_folder(paths.run_folder("2"))
-    page.table.point_to(1)
-    QTest.keyClick(page.table, Qt.Key.Key_Return)
+    pages[1].table.point_to(1)
+    QTest.keyClick(pages[1].table, Qt.Key.Key_Return)
     assert app.window.statusBar().currentMessage() == "Run 2 was deleted."
-    page.table.point_to(2)
-    QTest.keyClick(page.table, Qt.Key.Key_Return)
+    pages[1].table.point_to(2)
+    QTest.keyClick(pages[1].table, Qt.Key.Key_Return)
     assert app.run_list.watched == "3"
     assert app.window.page == "run"
-
-
-def test_two_windows_show_one_sweep(open_app: OpenApp, qtbot: QtBot) -> None:
-    make_sweep(2, trials=4, with_runs=False)
-    pages = []
-    for _ in range(2):
-        app = open_app(beside=True)
-        app.window.show_page("sweeps")
-        pages.append(app.rooms.sweeps.page)
-    qtbot.waitUntil(lambda: all(each.shown is not None for each in pages), timeout=LONG)
-    assert [each.progress.text() for each in pages] == ["stopped, 2 of 4"] * 2
+    app.window.show_page("sweeps")
     make_sweep(1, with_runs=False)
     qtbot.waitUntil(lambda: all(each.list.count() == 2 for each in pages), timeout=LONG)

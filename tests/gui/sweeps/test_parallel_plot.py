@@ -40,9 +40,7 @@ def at(plot: ParallelPlot, axis: int, place: float, aside: float = 0.0) -> QPoin
     return QPoint(round(plot.x_of(axis) + aside), round(plot.y_of(place)))
 
 
-def test_the_line_under_the_mouse_is_pointed_to_and_a_click_opens_its_run(
-    plot: ParallelPlot, qtbot: QtBot
-) -> None:
+def test_a_click_opens_the_run_of_a_line(plot: ParallelPlot, qtbot: QtBot) -> None:
     with qtbot.waitSignal(plot.pointed) as pointed:
         QTest.mouseMove(plot, at(plot, 0, 1.0, 12))
     assert pointed.args == [2]
@@ -59,9 +57,7 @@ def drag(plot: ParallelPlot, axis: int, first: float, last: float) -> None:
     QTest.mouseRelease(plot, left, pos=at(plot, axis, last))
 
 
-def test_a_brush_filters_and_a_click_on_its_axis_removes_it(
-    plot: ParallelPlot, qtbot: QtBot
-) -> None:
+def test_a_brush_filters_and_a_click_on_its_axis_removes_it(plot: ParallelPlot) -> None:
     passing: list[object] = []
     plot.brushed.connect(passing.append)
     drag(plot, 0, 0.2, 0.75)
@@ -75,12 +71,10 @@ def test_a_brush_filters_and_a_click_on_its_axis_removes_it(
     assert passing[-1] is None
 
 
-def test_a_trial_without_a_result_passes_no_brush_of_the_result(plot: ParallelPlot) -> None:
+def test_brushes_filter_until_their_sweep_goes(plot: ParallelPlot) -> None:
     plot.brush(3, 0.0, 1.0)
     assert plot.passing().tolist() == [True, True, True, False]
-
-
-def test_brushes_stay_when_trials_come_and_go_with_their_sweep(plot: ParallelPlot) -> None:
+    plot.clear_brushes()
     plot.brush(0, 0.2, 0.75)
     found: list[object] = []
     plot.brushed.connect(found.append)
@@ -91,9 +85,7 @@ def test_brushes_stay_when_trials_come_and_go_with_their_sweep(plot: ParallelPlo
     plot.grab()
 
 
-def test_the_keyboard_goes_along_an_axis_filters_and_opens(
-    plot: ParallelPlot, qtbot: QtBot
-) -> None:
+def test_keys_go_along_an_axis_filter_and_open(plot: ParallelPlot, qtbot: QtBot) -> None:
     numbers: list[int] = []
     plot.pointed.connect(numbers.append)
     passing: list[object] = []

@@ -8,14 +8,13 @@ import pytest
 from filelock import FileLock
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
 from engine.sweeps.report import SweepIndex, SweepReport
 from engine.sweeps.sweep import JOURNAL, LOCK
 from gui.bridge.background import Background
 from gui.bridge.machines.remote_sweeps import NOT_CONNECTED
-from gui.style.theme import DARK, LIGHT
+from gui.style.theme import DARK
 from gui.sweeps.sweeps_page import SweepsPage
 from tests.support.made_sweeps import make_sweep
 from tests.support.sentences import sentence
@@ -58,32 +57,9 @@ def test_it_says_of_which_machines_sweeps_are_missing(page: SweepsPage) -> None:
     assert not page.missing.isVisible()
 
 
-@pytest.fixture
-def scrolled(page: SweepsPage, qtbot: QtBot) -> QScrollArea:
-    """The page as the window has it."""
-    area = QScrollArea()
-    area.setWidget(page)
-    area.setWidgetResizable(True)
-    qtbot.addWidget(area)
-    area.resize(980, 600)
-    area.show()
-    return area
-
-
-def test_sentences_that_wrap_do_not_make_it_higher_than_the_window(
-    page: SweepsPage, scrolled: QScrollArea
+def test_it_shows_the_newest_sweep_until_another_one_is_chosen_or_it_is_gone(
+    page: SweepsPage,
 ) -> None:
-    make_sweep(3, with_runs=False)
-    [report] = SweepIndex().read()
-    why = "3 trials in turn could not be started. The last reason: there is no such Python. " * 2
-    summary = msgspec.structs.replace(report.summary, reason=why)
-    page.show_reports([msgspec.structs.replace(report, summary=summary)], (), [why])
-    QApplication.processEvents()
-    assert page.remark.height() >= page.remark.heightForWidth(page.remark.width())
-    assert page.height() == scrolled.viewport().height()
-
-
-def test_it_shows_the_newest_sweep_until_another_one_is_chosen(page: SweepsPage) -> None:
     make_sweep(12, failed=(2,), with_runs=False)
     make_sweep(3, trials=8, with_runs=False)
     index = SweepIndex()
@@ -101,6 +77,9 @@ def test_it_shows_the_newest_sweep_until_another_one_is_chosen(page: SweepsPage)
     assert page.title.text() == "Sweep 1 · digits", "it stays"
     page.choose("2")
     assert page.list.current() == "2"
+    page.show_reports([])
+    assert page.first.isVisible()
+    assert page.shown is None
 
 
 def test_buttons_are_those_of_its_state(page: SweepsPage, qtbot: QtBot) -> None:
@@ -122,19 +101,9 @@ def test_buttons_are_those_of_its_state(page: SweepsPage, qtbot: QtBot) -> None:
     assert (page.stop.isHidden(), page.resume.isHidden()) == (True, False)
 
 
-def test_the_best_settings_are_wanted(page: SweepsPage, qtbot: QtBot) -> None:
-    make_sweep(5, with_runs=False)
-    page.show_reports(SweepIndex().read())
-    assert page.shown is not None
-    best = page.shown.summary.best
-    assert best is not None
-    with qtbot.waitSignal(page.form_wanted) as wanted:
-        page.use.click()
-    assert wanted.args == [page.shown]
-    assert f"run {best.run}" in page.best.text()
-
-
-def test_a_brush_filters_the_table_and_hovering_marks_the_row(page: SweepsPage) -> None:
+def test_a_brush_filters_the_table_and_the_best_settings_are_wanted(
+    page: SweepsPage, qtbot: QtBot
+) -> None:
     make_sweep(12, with_runs=False)
     page.show_reports(SweepIndex().read())
     page.parallel.brush(1, 0.9, 1.0)
@@ -147,14 +116,17 @@ def test_a_brush_filters_the_table_and_hovering_marks_the_row(page: SweepsPage) 
     assert page.table.trials.rows[page.table.currentIndex().row()].number == number
     page.parallel.clear_brushes()
     assert page.table.trials.rowCount() == 12
+    best = page.shown.summary.best
+    with qtbot.waitSignal(page.form_wanted) as wanted:
+        page.use.click()
+    assert wanted.args == [page.shown]
+    assert f"run {best.run}" in page.best.text()
 
 
 def test_the_best_curve_lies_over_the_band_of_the_others(page: SweepsPage, qtbot: QtBot) -> None:
     make_sweep(8)
     page.show_reports(SweepIndex().read())
-    assert page.shown is not None
     best = page.shown.summary.best
-    assert best is not None
     plot = page.best_plot.plot
     qtbot.waitUntil(lambda: {"best", "others"} <= set(plot.curves), timeout=60_000)
     assert plot.curves["best"].label == f"Best: run {best.run}"
@@ -181,9 +153,7 @@ def test_a_damaged_sweep_is_a_sentence_and_the_others_can_be_seen(page: SweepsPa
     assert not page.problem.isVisible()
 
 
-def test_a_sweep_whose_machine_is_not_connected_is_shown_as_it_was_known_last(
-    page: SweepsPage,
-) -> None:
+def test_a_sweep_that_is_not_connected_is_shown_as_known_last(page: SweepsPage) -> None:
     make_sweep(3, trials=5, with_runs=False)
     (report,) = SweepIndex().read()
     why = "There is no connection to gpus. It is off."
@@ -217,22 +187,6 @@ def test_a_sweep_that_starts_no_more_trials_says_why(page: SweepsPage) -> None:
     assert "There is no such device" in page.list.item(0).toolTip()
     page.show_reports([report])
     assert not page.remark.isVisible()
-
-
-def test_a_sweep_that_is_gone_is_no_longer_shown(page: SweepsPage) -> None:
-    make_sweep(3, with_runs=False)
-    page.show_reports(SweepIndex().read())
-    page.show_reports([])
-    assert page.first.isVisible()
-    assert page.shown is None
-
-
-def test_it_is_drawn_in_both_themes(page: SweepsPage) -> None:
-    make_sweep(5, with_runs=False)
-    page.show_reports(SweepIndex().read())
-    for theme in (LIGHT, DARK):
-        page.set_theme(theme)
-        page.grab()
 
 
 def test_it_reads_only_while_it_is_seen(page: SweepsPage, qtbot: QtBot) -> None:

@@ -47,23 +47,6 @@ def test_the_validation_card_takes_the_name_of_its_metric(row: FigureRow) -> Non
     assert row.card("metric").accessibleName() == "VAL ACCURACY, 87.4 %"
 
 
-def test_a_long_value_is_small_and_all_cards_are_equally_wide(row: FigureRow) -> None:
-    card = row.card("throughput")
-    row.set_figure("throughput", "1 it/s")
-    big = card.value.fontMetrics().height()
-    row.set_figure("throughput", "118,400,000,000 samples/s")
-    assert card.value.fontMetrics().height() < big
-    assert card.value.sizeHint().width() <= card.contentsRect().width()
-    assert len({row.card(key).width() // 2 for key in ("loss", "throughput", "memory")}) == 1
-    row.set_figure("throughput", "8 it/s", "a note that is far longer than the card is wide")
-    assert card.value.width() == card.value.sizeHint().width(), "the note gives way"
-    assert "longer than" in card.note.toolTip()
-    row.set_figure("throughput", "11,840,000 samples/s")
-    row.resize(2200, 80)
-    QApplication.processEvents()
-    assert card.value.fontMetrics().height() == big
-
-
 def test_an_unknown_figure_is_an_error(row: FigureRow) -> None:
     with pytest.raises(KeyError):
         row.set_figure("no such card", "1")
@@ -84,18 +67,3 @@ def test_a_note_is_said_in_as_many_words_as_fit(row: FigureRow) -> None:
     assert shown == list(forms), "the longest one that fits"
     assert forms[0] in card.accessibleName()
     assert forms[0] in card.toolTip()
-
-
-def test_narrow_cards_are_equally_high_and_a_rate_keeps_a_unit(row: FigureRow) -> None:
-    row.resize(576, 80)
-    row.set_figure("step_time", "45.9 ms")
-    row.set_figure("loss", "0.0078931234")
-    value = row.card("throughput").value
-    for rate in ("368 samples/s", "2,091 samples/s", "123,456 samples/s"):
-        row.set_figure("throughput", rate)
-        QApplication.processEvents()
-        assert value.sizeHint().width() <= value.width(), "its unit is painted"
-        assert rate in row.card("throughput").accessibleName()
-    keys = ("loss", "throughput", "step_time")
-    assert len({row.card(key).height() for key in keys}) == 1
-    assert len({row.card(key).y() for key in keys}) == 1

@@ -60,9 +60,7 @@ def _is_harmless(tip: ast.expr) -> bool:
     return is_call or isinstance(tip, ast.Constant)
 
 
-def test_a_run_whose_texts_hold_tags_shows_them(
-    record: Record, open_app: OpenApp, qtbot: QtBot
-) -> None:
+def test_texts_with_tags_are_shown_as_such(record: Record, open_app: OpenApp, qtbot: QtBot) -> None:
     recording = record()
     recording.begin()
     write_notes(recording.folder, RunNotes(name=TAG, tags=(TAG,), note=TAG))

@@ -24,9 +24,7 @@ def chosen(window: QWidget, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["foo", "foo.v2"])
-def test_a_file_with_the_added_suffix_is_not_replaced_without_a_question(
-    window: QWidget, tmp_path: Path, name: str
-) -> None:
+def test_no_file_is_replaced_without_a_question(window: QWidget, tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.png").touch()
     with SaveDialogUser(str(tmp_path / name)) as saver:
         assert chosen(window, tmp_path) == ""
@@ -36,9 +34,7 @@ def test_a_file_with_the_added_suffix_is_not_replaced_without_a_question(
 
 
 @pytest.mark.parametrize("name", ["foo", "foo.png", "foo.v2"])
-def test_a_new_file_gets_the_ending_without_a_question(
-    window: QWidget, tmp_path: Path, name: str
-) -> None:
+def test_a_new_file_gets_the_ending(window: QWidget, tmp_path: Path, name: str) -> None:
     with SaveDialogUser(str(tmp_path / name)) as saver:
         assert chosen(window, tmp_path) == str(tmp_path / f"{name.removesuffix('.png')}.png")
     assert saver.questions == []

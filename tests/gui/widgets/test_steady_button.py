@@ -52,11 +52,3 @@ def test_a_key_that_is_held_presses_once(qtbot: QtBot) -> None:
     send(press, 4200)
     send(release, 4300)
     assert len(clicks) == 2, "the next press is another one"
-
-
-def test_an_icon_of_the_style_sheet_has_room_beside_the_text(qtbot: QtBot) -> None:
-    plain, pictured = SteadyButton(("Start run",), ""), SteadyButton(("Start run",), "")
-    pictured.setProperty("pictured", True)
-    for button in (plain, pictured):
-        qtbot.addWidget(button)
-    assert pictured.sizeHint().width() >= plain.sizeHint().width() + pictured.iconSize().width()

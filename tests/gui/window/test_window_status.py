@@ -56,9 +56,7 @@ def silences(liveness: Liveness) -> list[Silence]:
     return said
 
 
-def test_a_supervisor_without_a_word_is_silent_and_heard_again(
-    qapp: QApplication, tmp_path: Path
-) -> None:
+def test_a_silent_supervisor_is_told_and_heard_again(qapp: QApplication, tmp_path: Path) -> None:
     liveness = Liveness()
     said = silences(liveness)
     liveness.show_info(info(tmp_path, updated=time.time() - 5))
@@ -69,12 +67,31 @@ def test_a_supervisor_without_a_word_is_silent_and_heard_again(
     assert said[-1] == NO_SILENCE
 
 
-def test_a_long_step_is_no_silence(qapp: QApplication, tmp_path: Path) -> None:
-    """Nothing is recorded for a minute, but the loop of the supervisor turns."""
-    Heartbeat(tmp_path).beat()
+@pytest.mark.usefixtures("qapp")
+@pytest.mark.parametrize(
+    ("state", "beats", "age", "step_seconds"),
+    [
+        (RunState.RUNNING, True, 60.0, 0.0),
+        (RunState.RUNNING, True, 20.0, 15.0),
+        (RunState.FINISHED, False, 5.0, 0.0),
+        (RunState.INTERRUPTED, False, 5.0, 0.0),
+        (RunState.STARTING, False, 5.0, 0.0),
+    ],
+)
+def test_a_long_step_and_a_run_that_is_over_are_no_silence(
+    qapp: QApplication,
+    tmp_path: Path,
+    state: RunState,
+    beats: bool,
+    age: float,
+    step_seconds: float,
+) -> None:
+    """Nothing is recorded, but the loop of the supervisor turns, or nothing is expected."""
+    if beats:
+        Heartbeat(tmp_path).beat()
     liveness = Liveness()
     said = silences(liveness)
-    liveness.show_info(info(tmp_path, updated=time.time() - 60))
+    liveness.show_info(info(tmp_path, state, updated=time.time() - age, step_seconds=step_seconds))
     assert said == []
 
 
@@ -101,9 +118,7 @@ def test_workers_that_finish_no_step_are_missed_though_the_supervisor_is_well(
     assert figure.isEnabled()
 
 
-def test_of_a_machine_that_is_not_heard_nothing_is_said_about_steps(
-    qapp: QApplication, tmp_path: Path
-) -> None:
+def test_an_unheard_machine_is_said_to_be_so(qapp: QApplication, tmp_path: Path) -> None:
     unheard = {"gpus": 6.0, "lab": 0.5}
     liveness = Liveness(unheard_seconds=unheard.__getitem__)
     said = silences(liveness)
@@ -114,14 +129,6 @@ def test_of_a_machine_that_is_not_heard_nothing_is_said_about_steps(
     assert window_title(there, said[0]).startswith("no news · ")
     liveness.show_info(there._replace(id="lab:7"))
     assert said[1:] == [NO_SILENCE]
-
-
-def test_a_step_may_take_as_long_as_steps_take(qapp: QApplication, tmp_path: Path) -> None:
-    Heartbeat(tmp_path).beat()
-    liveness = Liveness()
-    said = silences(liveness)
-    liveness.show_info(info(tmp_path, updated=time.time() - 20, step_seconds=15.0))
-    assert said == []
 
 
 def test_the_taskbar_hears_of_progress_once(tmp_path: Path) -> None:
@@ -145,19 +152,7 @@ def test_a_desktop_that_shows_no_progress_is_left_alone(qapp: QApplication, tmp_
     Taskbar(None).show_info(info(tmp_path))
 
 
-@pytest.mark.parametrize("state", [RunState.FINISHED, RunState.INTERRUPTED, RunState.STARTING])
-def test_of_a_run_that_is_over_nothing_is_expected(
-    qapp: QApplication, tmp_path: Path, state: RunState
-) -> None:
-    liveness = Liveness()
-    said = silences(liveness)
-    liveness.show_info(info(tmp_path, state))
-    assert said == []
-
-
-def test_silence_greys_the_figures_and_says_how_old_they_are(
-    qtbot: QtBot, qapp: QApplication, tmp_path: Path
-) -> None:
+def test_silence_greys_the_figures(qtbot: QtBot, qapp: QApplication, tmp_path: Path) -> None:
     window = QMainWindow()
     qtbot.addWidget(window)
     controls, figure = RunControls(ThemeController(qapp).current), QLabel("0.5")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from pytestqt.qtbot import QtBot
 
@@ -11,6 +9,7 @@ from engine.interface.engine import Engine
 from engine.interface.values import NoAnswer, NotConnected
 from gui.bridge.background import Background
 from gui.bridge.curves.curve_reader import CurveBatch, CurveNews, CurveReader
+from tests.gui.conftest import Record
 from tests.support.recorded_runs import RecordedRun
 
 
@@ -46,9 +45,7 @@ def test_a_run_is_read_once_and_then_what_is_new(background: Background, run: Re
     run.store.close()
 
 
-def test_a_machine_that_is_not_connected_now_is_asked_again(
-    background: Background, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_is_asked_again(background: Background, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = CurveReader(background.machines, "gpus:1")
     refuse(background, NotConnected("gpus: There is no connection."), monkeypatch)
     assert reader.read(100) == CurveNews("gpus:1", is_late=True)
@@ -57,7 +54,7 @@ def test_a_machine_that_is_not_connected_now_is_asked_again(
 
 
 def test_what_was_read_of_a_run_that_is_compared_no_more_is_not_told(
-    background: Background, record: Callable[[], RecordedRun], qtbot: QtBot
+    background: Background, record: Record, qtbot: QtBot
 ) -> None:
     batch = CurveBatch(background)
     for _ in range(2):

@@ -13,6 +13,7 @@ from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.curves import sweep_curves
 from gui.bridge.curves.sweep_curves import SweepCurves, SweepLines
+from tests.gui.conftest import Patch
 from tests.support.made_sweeps import make_sweep
 from tests.support.recorded_runs import record_epochs
 from tests.support.runs import delete_folder
@@ -27,17 +28,13 @@ def read(curves: SweepCurves, report: SweepReport, qtbot: QtBot) -> SweepLines:
     return found[-1]
 
 
-def test_the_best_run_and_the_others_are_read_in_parts(
-    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_run_and_the_others_are_read_in_parts(qtbot: QtBot, monkeypatch: Patch) -> None:
     monkeypatch.setattr(sweep_curves, "_RUNS_AT_ONCE", 2)
     report = SweepReader(make_sweep(5)).read()
     best = report.summary.best
-    assert best is not None
     assert best.value is not None
     lines = read(SweepCurves(Background()), report, qtbot)
     assert (lines.sweep, lines.best, lines.unread) == ("1", best.run, 0)
-    assert lines.points is not None
     assert lines.points.step.tolist() == [10, 20, 30]
     assert lines.points.value.tolist() == pytest.approx([best.value + each for each in (2, 1, 0)])
     assert len(lines.others) == 4
@@ -46,7 +43,6 @@ def test_the_best_run_and_the_others_are_read_in_parts(
 def test_runs_that_were_deleted_have_no_curve(qtbot: QtBot) -> None:
     report = SweepReader(make_sweep(3)).read()
     best = report.summary.best
-    assert best is not None
     delete_folder(paths.run_folder(best.run))
     lines = read(SweepCurves(Background()), report, qtbot)
     assert lines.points is None
@@ -74,7 +70,6 @@ def test_runs_that_are_over_are_read_once(qtbot: QtBot, monkeypatch: pytest.Monk
 
 def test_a_run_that_was_training_when_it_was_read_is_read_again_at_its_end(qtbot: QtBot) -> None:
     over = SweepReader(make_sweep(4)).read()
-    assert over.summary.best is not None
     _, *others = [each for each in over.trials if each.number != over.summary.best.number]
     begun = record_epochs("running", (8.0,))  # what stood there while the runs were training
     runs = [paths.run_folder(each.run) for each in others]

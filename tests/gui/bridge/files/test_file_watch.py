@@ -32,9 +32,7 @@ def replace(file: Path, text: str) -> None:
     new.replace(file)
 
 
-def test_a_file_that_is_written_or_replaced_is_noticed_each_time(
-    watch: FileWatch, file: Path, qtbot: QtBot
-) -> None:
+def test_each_writing_and_replacing_is_noticed(watch: FileWatch, file: Path, qtbot: QtBot) -> None:
     for text in ("epochs = 22\n", "epochs = 333\n"):
         with qtbot.waitSignal(watch.changed) as told:
             file.write_text(text)
@@ -46,9 +44,7 @@ def test_a_file_that_is_written_or_replaced_is_noticed_each_time(
         file.write_text("epochs = 666666\n")
 
 
-def test_a_file_that_was_deleted_is_noticed_when_it_is_back(
-    watch: FileWatch, file: Path, qtbot: QtBot
-) -> None:
+def test_a_deleted_file_is_noticed_when_back(watch: FileWatch, file: Path, qtbot: QtBot) -> None:
     file.unlink()
     watch.check()
     with qtbot.waitSignal(watch.changed):
@@ -60,25 +56,18 @@ def test_a_path_that_no_file_can_have_is_a_file_that_is_not_there(watch: FileWat
     watch.check()
 
 
-def test_another_file_of_the_folder_says_nothing(
+def test_another_file_and_one_that_is_watched_no_more_say_nothing(
     watch: FileWatch, file: Path, qtbot: QtBot
 ) -> None:
     with qtbot.assertNotEmitted(watch.changed, wait=500):
         (file.parent / "other.py").write_text("pass\n")
-
-
-def test_a_file_that_is_watched_no_more_says_nothing(
-    watch: FileWatch, file: Path, qtbot: QtBot
-) -> None:
     watch.watch(None)
     with qtbot.assertNotEmitted(watch.changed, wait=500):
         file.write_text("epochs = 8\n")
         watch.check()
 
 
-def test_a_disk_that_announces_nothing_is_looked_at_when_asked(
-    watch: FileWatch, file: Path, qtbot: QtBot
-) -> None:
+def test_a_silent_disk_is_looked_at_when_asked(watch: FileWatch, file: Path, qtbot: QtBot) -> None:
     watch._watcher.removePaths([*watch._watcher.files(), *watch._watcher.directories()])
     os.utime(file, ns=(0, 0))
     with qtbot.waitSignal(watch.changed, timeout=0):

@@ -70,9 +70,7 @@ def test_nothing_of_another_run_is_told(kept: KeptCheckpoints, qtbot: QtBot) -> 
     assert told[-1] is None
 
 
-def test_of_a_run_that_was_deleted_meanwhile_nothing_is_known(
-    kept: KeptCheckpoints, qtbot: QtBot
-) -> None:
+def test_of_a_run_that_was_deleted_nothing_is_known(kept: KeptCheckpoints, qtbot: QtBot) -> None:
     told: list[object] = []
     kept.changed.connect(told.append)
     kept.watch("7")

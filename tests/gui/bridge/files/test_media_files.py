@@ -81,9 +81,7 @@ def test_links_lead_nowhere(run: Path, tmp_path: Path) -> None:
         (png()[:-30], "damaged"),
     ],
 )
-def test_what_is_no_image_or_too_large_is_not_decoded(
-    run: Path, content: bytes, words: str
-) -> None:
+def test_what_is_no_image_or_too_large_is_unread(run: Path, content: bytes, words: str) -> None:
     (run / "media" / "a.png").write_bytes(content)
     with pytest.raises(UnfitImage, match=words):
         read_image(LocalEngine(), run.name, "media/a.png")
@@ -107,9 +105,7 @@ def files(run: Path, qtbot: QtBot) -> Iterator[MediaFiles]:
     background.finish()
 
 
-def test_previews_are_read_once_and_those_of_another_run_are_not_shown(
-    files: MediaFiles, run: Path, qtbot: QtBot
-) -> None:
+def test_previews_are_read_once_and_of_one_run(files: MediaFiles, run: Path, qtbot: QtBot) -> None:
     (run / "media" / "a.png").write_bytes(png())
     with qtbot.waitSignal(files.preview) as shown:
         files.want(["media/a.png"])

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import QSettings
-from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.spec.run_spec import RunSpec
@@ -45,7 +44,6 @@ def test_forms_survive_the_window_and_secrets_do_not(file: Path) -> None:
     assert b"very secret" not in file.read_bytes()
     again = RecentForms(settings(file))
     known = again.of(SCRIPT.recipe, is_script=True)
-    assert known is not None
     assert known.command == SCRIPT.command
     assert (known.variables, known.secret_variables) == ({"A": "1"}, ("API_TOKEN",))
     assert again.of(RECIPE.recipe, is_script=False) == RECIPE
@@ -94,7 +92,6 @@ def test_the_form_shows_again_what_was_in_it(file: Path, tmp_path: Path, qtbot: 
     form.field("epochs").set_value(9)
     form.open_path(str(script))
     lr = form.field("options.lr").widget
-    assert isinstance(lr, QLineEdit)
     lr.setText("0.5")
     form.heading.kind.recipe.setChecked(True)
     form.recipe.choose("digits")
@@ -106,7 +103,6 @@ def test_the_form_shows_again_what_was_in_it(file: Path, tmp_path: Path, qtbot: 
     qtbot.addWidget(again)
     assert again.is_script
     spec = again.spec()
-    assert spec is not None
     assert spec.command == ("train.py", "--lr", "0.5")
     again.heading.kind.recipe.setChecked(True)
     shown = again.field("epochs").value(), again.field("settings.depth").value()
@@ -116,9 +112,7 @@ def test_the_form_shows_again_what_was_in_it(file: Path, tmp_path: Path, qtbot: 
     assert again.field("settings.depth").value() == 7
 
 
-def test_the_values_and_the_devices_of_a_built_in_recipe_are_there_again(
-    file: Path, qtbot: QtBot
-) -> None:
+def test_values_and_devices_of_a_built_in_recipe_come_back(file: Path, qtbot: QtBot) -> None:
     form = RunForm(recent=RecentForms(settings(file)))
     qtbot.addWidget(form)
     form.devices.set_devices(("GPU-b",))
@@ -141,9 +135,7 @@ def test_the_values_and_the_devices_of_a_built_in_recipe_are_there_again(
     assert again.field("epochs").value() == 4
 
 
-def test_a_script_leaves_the_defaults_of_the_recipe_alone(
-    file: Path, tmp_path: Path, qtbot: QtBot
-) -> None:
+def test_a_script_leaves_a_recipes_defaults_alone(file: Path, tmp_path: Path, qtbot: QtBot) -> None:
     """Its spec holds batch size 128 and 5 epochs, which no one has entered."""
     script = tmp_path / "train.py"
     script.write_text("print(1)")
@@ -165,9 +157,7 @@ def test_a_script_leaves_the_defaults_of_the_recipe_alone(
     ] == usual
 
 
-def test_a_script_leaves_no_value_of_its_own_to_the_recipe(
-    file: Path, tmp_path: Path, qtbot: QtBot
-) -> None:
+def test_a_script_leaves_a_recipe_no_value(file: Path, tmp_path: Path, qtbot: QtBot) -> None:
     script = tmp_path / "train.py"
     script.write_text("import sys")
     form = RunForm(recent=RecentForms(settings(file)))

@@ -81,9 +81,7 @@ def there(link: Link) -> EnvironmentsThere:
     return EnvironmentsThere(link)  # type: ignore[arg-type]  # a double
 
 
-def test_until_it_has_answered_nothing_can_start_there(
-    there: EnvironmentsThere, link: Link
-) -> None:
+def test_until_it_has_answered_nothing_can_start(there: EnvironmentsThere, link: Link) -> None:
     there.follow("gpus")
     (problem,) = there.problems(SPEC, RECIPE)
     assert (problem.field, "gpus has not said" in problem.text) == ("interpreter", True)
@@ -133,9 +131,7 @@ def test_an_answer_is_one_of_its_machine(there: EnvironmentsThere, link: Link) -
     assert there.environments == [TORCH], "it is known until the answer comes"
 
 
-def test_the_list_is_known_before_the_machine_is_chosen(
-    there: EnvironmentsThere, link: Link
-) -> None:
+def test_the_list_is_known_before_it_is_chosen(there: EnvironmentsThere, link: Link) -> None:
     link.tell(CONNECTED)
     assert link.carry_out() == 1
     there.follow("gpus")
@@ -144,9 +140,7 @@ def test_the_list_is_known_before_the_machine_is_chosen(
     assert there.environments is None
 
 
-def test_what_cannot_be_read_there_is_said_and_a_broken_connection_is_waited_for(
-    there: EnvironmentsThere, link: Link
-) -> None:
+def test_what_cannot_be_read_there_is_said(there: EnvironmentsThere, link: Link) -> None:
     link.answer = NoAnswer("gpus: The list is damaged.")
     there.follow("gpus")
     link.tell(WAITING)
@@ -161,9 +155,7 @@ def test_what_cannot_be_read_there_is_said_and_a_broken_connection_is_waited_for
     assert (there.environments, there.problem) == ([TORCH], "")
 
 
-def test_a_python_is_checked_there_once_until_it_is_asked_again(
-    there: EnvironmentsThere, link: Link
-) -> None:
+def test_a_python_is_checked_there_once(there: EnvironmentsThere, link: Link) -> None:
     told: list[None] = []
     there.checked.connect(lambda: told.append(None))
     there.follow("gpus")

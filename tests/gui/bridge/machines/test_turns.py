@@ -83,7 +83,6 @@ def test_a_list_of_too_many_runs_ends_the_connection_in_words(
     machines, _ = connect(how)
     qtbot.waitUntil(lambda: machines.status("flood").state == "failed", timeout=WAIT_MS)
     status = machines.status("flood")
-    assert status is not None
     assert "flood" in status.sentence
     assert "40,000" in status.sentence
     assert machines.runs() == []
@@ -157,9 +156,7 @@ def test_news_of_a_run_keep_their_order_in_parts() -> None:
 
 
 def test_of_a_long_list_the_newest_are_shown_and_none_counts_as_deleted(
-    connect: Callable[[str], tuple[Machines, Flood]],
-    qtbot: QtBot,
-    monkeypatch: pytest.MonkeyPatch,
+    connect: Callable[[str], tuple[Machines, Flood]], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machines_module, "MOST_LISTED", 2)
     machines, _ = connect("calm")

@@ -79,9 +79,7 @@ def test_a_newer_request_takes_the_place_of_an_older_one(planning: Planning, qtb
     assert found.args[0] == RACE
 
 
-def test_another_request_waits_and_a_waiting_one_can_be_stopped(
-    planning: Planning, qtbot: QtBot
-) -> None:
+def test_another_request_waits_and_can_be_stopped(planning: Planning, qtbot: QtBot) -> None:
     heard = Heard(planning)
     planning.ask(RACE)
     planning.ask(MEMORY)
@@ -117,10 +115,7 @@ def test_a_crash_is_a_sentence_with_the_end_of_its_log(
     heard = Heard(planning)
     with qtbot.waitSignal(planning.ended, timeout=60_000):
         planning.ask(RACE)
-    assert heard.said[1] == (
-        "refused",
-        sentence("process-that-measures-has-ended-without"),
-    )
+    assert heard.said[1] == ("refused", sentence("process-that-measures-has-ended-without"))
 
 
 def test_a_line_of_a_library_is_no_answer(

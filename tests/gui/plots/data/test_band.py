@@ -72,7 +72,6 @@ def test_the_line_of_a_series_has_the_means_of_blocks_and_breaks_where_the_run_w
 def test_quantiles_lie_around_the_median_of_the_lines_that_are_there() -> None:
     values = np.random.default_rng(2).normal(size=(11, 3))
     band = quantile_band([(X, each) for each in values], 0.1, 0.9)
-    assert band.edges is not None
     assert band.mean == pytest.approx(np.median(values, axis=0))
     assert band.edges[0] == pytest.approx(np.quantile(values, 0.1, axis=0))
     assert band.edges[1] == pytest.approx(np.quantile(values, 0.9, axis=0))

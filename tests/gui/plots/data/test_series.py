@@ -46,17 +46,14 @@ def plain_average(values: Array, keep: float) -> Array:
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.6, 0.9, 0.999])
-def test_the_average_is_that_of_the_plain_loop(keep: float) -> None:
+def test_the_average_is_that_of_the_plain_loop_also_of_a_run_that_has_exploded(keep: float) -> None:
     values = noisy(5000)
     values[[0, 7, 400, 401, 4999]] = np.nan
     _, smoothed = series(values, keep).smoothed_view(*ALL, 5000)
     np.testing.assert_allclose(smoothed, plain_average(values, keep), rtol=1e-12, atol=1e-12)
-
-
-def test_the_average_of_a_run_that_has_exploded_is_a_number() -> None:
     values = np.geomspace(1e-30, 1e100, 900)
-    _, smoothed = series(values, 0.1).smoothed_view(*ALL, 900)
-    np.testing.assert_allclose(smoothed, plain_average(values, 0.1), rtol=1e-12)
+    _, smoothed = series(values, keep).smoothed_view(*ALL, 900)
+    np.testing.assert_allclose(smoothed, plain_average(values, keep), rtol=1e-12)
 
 
 def test_the_average_continues_from_batch_to_batch() -> None:
@@ -161,7 +158,6 @@ def test_values_near_a_step() -> None:
     assert here.point_at(12) == approx_point(10, 1.0)
     assert here.point_at(26) == approx_point(30, 3.0)
     gap = here.point_at(21)
-    assert gap is not None
     assert math.isnan(gap.low)
     assert here.point_at(9) is here.point_at(31) is None
     assert here.point_at(9.6) == here.point_at(10), (
@@ -184,16 +180,19 @@ def test_a_block_of_points_is_no_single_value() -> None:
     statistics = BlockStatistics(np.full(4, 1.0), np.full(4, 8.0))
     here.extend(np.array([0.0, 0.0, 16.0, 16.0]), low_and_high, None, statistics)
     for point, expected in ((here.point_at(2), (0.25, 4.0)), (here.newest_point(), (0.5, 3.0))):
-        assert point is not None
         assert (point.low, point.high) == expected
 
 
-def test_the_newest_point_is_not_changed_by_what_can_be_drawn() -> None:
+def test_what_cannot_be_drawn_is_the_newest_value_as_it_is() -> None:
     here = Series()
     here.extend([1, 2], [1.0, math.inf])
     newest = here.newest_point()
-    assert newest is not None
     assert newest.low == newest.high == math.inf
+    points = Series()
+    points.extend([1, 2], [0.5, np.inf])
+    assert points.last == math.inf
+    points.extend([], [])
+    assert points.last == math.inf
 
 
 def test_it_is_empty_at_first_and_after_clear() -> None:
@@ -209,14 +208,6 @@ def test_it_is_empty_at_first_and_after_clear() -> None:
         assert [len(part) for part in empty.view(0, 1, 100)] == [0, 0]
         assert [len(part) for part in empty.smoothed_view(0, 1, 100)] == [0, 0]
     assert points.smoothing == 0.9
-
-
-def test_the_last_value_is_unchanged() -> None:
-    points = Series()
-    points.extend([1, 2], [0.5, np.inf])
-    assert points.last == math.inf
-    points.extend([], [])
-    assert points.last == math.inf
 
 
 def test_gaps_are_one_per_pixel_at_most() -> None:
@@ -267,7 +258,6 @@ def test_what_cannot_be_drawn_is_read_as_it_is() -> None:
     here.clear()
     here.extend([0, 1], [1.0, math.nan])
     gap = here.point_at(1)
-    assert gap is not None
     assert math.isnan(gap.low)
 
 
@@ -279,8 +269,6 @@ def test_a_spike_in_a_pixel_of_many_points_is_read_there() -> None:
     xs, ys = here.view(0, 10_000, 300)
     drawn = float(xs[np.nanargmax(ys)])
     point = here.point_at(drawn, pixel)
-    assert point is not None
     assert (point.low, point.high) == (1.0, 77.0)
     near = here.point_at(4321, 0.5)
-    assert near is not None
     assert near.low == near.high == 77.0

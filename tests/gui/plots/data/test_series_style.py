@@ -17,14 +17,12 @@ def test_several_optimizers_share_the_plots_of_loss_and_learning_rate() -> None:
     assert [style.plot for style in losses if style] == [LOSS, LOSS]
     assert [style.curve_name for style in losses if style] == ["generator", "critic"]
     rate = style_of("train/learning_rate/critic")
-    assert rate is not None
     assert (rate.plot, rate.curve_name) == (LEARNING_RATE, "critic")
 
 
 def test_a_logger_s_series_is_drawn_under_its_own_name() -> None:
     for name in ("loss", "Loss/train", "episode reward", "sys/x"):
         style = style_of(name)
-        assert style is not None
         assert style.plot.title == name
         assert style.factor == 1.0, "whether it is a share or per cent is not known"
     assert style_of("Loss").plot != LOSS  # type: ignore[union-attr]
@@ -32,13 +30,11 @@ def test_a_logger_s_series_is_drawn_under_its_own_name() -> None:
 
 def test_a_validation_loss_is_beside_the_training_loss_and_not_smoothed() -> None:
     style = style_of("val/loss")
-    assert style is not None
     assert (style.plot, style.curve_name, style.smooth) == (LOSS, "val/loss", False)
 
 
 def test_the_energy_of_a_run_has_a_plot_with_its_unit() -> None:
     style = style_of(ENERGY)
-    assert style is not None
     assert (style.plot.title, style.plot.unit, style.is_device) == ("Energy", "Wh", False)
     assert style_of("device/GPU-1/energy") is None
 
@@ -54,11 +50,8 @@ def test_the_energy_of_a_run_has_a_plot_with_its_unit() -> None:
         ("rank/0/data_share", False),
     ],
 )
-def test_what_is_not_finite_is_marked_where_it_is_no_gap_of_a_measurement(
-    series: str, *, marks: bool
-) -> None:
+def test_only_what_is_no_gap_of_a_measurement_is_marked(series: str, *, marks: bool) -> None:
     for style in (style_of(series), comparison_style(series)):
-        assert style is not None
         assert style.marks_gaps is marks
 
 
@@ -84,7 +77,6 @@ def test_a_name_without_a_figure_is_not_drawn() -> None:
 def test_one_thing_has_one_name(series: str, name: str) -> None:
     assert series_title(series) == name
     style = comparison_style(series)
-    assert style is not None
     assert style.plot.title == name
     column = Column(series, series, Kind.NUMBER, Part.LAST, lambda _: None, None, series)
     assert header_text(column) == name

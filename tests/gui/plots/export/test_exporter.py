@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,7 +26,7 @@ from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.plots_controller import PlotsController
 from gui.style.theme import DARK
-from tests.gui.conftest import SPEC
+from tests.gui.conftest import SPEC, Patch, Record
 from tests.gui.stored_points import stored_points
 from tests.support.made_runs import made_run
 from tests.support.sentences import sentence
@@ -77,7 +76,7 @@ def test_pictures_are_sharp_and_without_the_menu(
 
 
 def test_a_picture_says_what_it_shows_of_which_run(
-    export: PlotExport, plot: CurvePlot, record: Callable[..., Any], tmp_path: Path
+    export: PlotExport, plot: CurvePlot, record: Record, tmp_path: Path
 ) -> None:
     run = record(msgspec.structs.replace(SPEC, name="<b>baseline</b>"))
     run.begin()
@@ -94,11 +93,7 @@ def test_a_picture_says_what_it_shows_of_which_run(
 
 
 def test_csv_has_every_stored_point(
-    export: PlotExport,
-    plot: CurvePlot,
-    record: Callable[..., Any],
-    tmp_path: Path,
-    qtbot: QtBot,
+    export: PlotExport, plot: CurvePlot, record: Record, tmp_path: Path, qtbot: QtBot
 ) -> None:
     run = record()
     run.begin()
@@ -121,11 +116,7 @@ def test_csv_has_every_stored_point(
 
 
 def test_too_many_points_for_the_clipboard_are_reported(
-    export: PlotExport,
-    plot: CurvePlot,
-    record: Callable[..., Any],
-    qtbot: QtBot,
-    monkeypatch: pytest.MonkeyPatch,
+    export: PlotExport, plot: CurvePlot, record: Record, qtbot: QtBot, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr("gui.plots.export.exporter.MAX_COPIED_POINTS", 3)
     run = record()
@@ -147,11 +138,7 @@ def test_a_folder_that_cannot_be_written_is_reported(
 
 
 def test_runs_are_columns_in_a_csv_of_the_comparison(
-    export: PlotExport,
-    plot: CurvePlot,
-    record: Callable[..., Any],
-    tmp_path: Path,
-    qtbot: QtBot,
+    export: PlotExport, plot: CurvePlot, record: Record, tmp_path: Path, qtbot: QtBot
 ) -> None:
     for count in (3, 5):
         run = record()

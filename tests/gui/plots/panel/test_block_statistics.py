@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.series import Series
 from gui.plots.data.smoothing import MovingAverage
 from gui.plots.panel.run_plots import RunPlots
+from tests.gui.conftest import Record
 from tests.gui.plots.data.test_series import plain_average
 
 COUNT = 60_000
@@ -27,7 +27,7 @@ def values() -> Any:
 
 
 @pytest.fixture
-def curves(record: Callable[..., Any], values: Any) -> tuple[StoredPoints, StoredPoints]:
+def curves(record: Record, values: Any) -> tuple[StoredPoints, StoredPoints]:
     """The whole series in blocks, and later points: 40,000 points and the rest."""
     run = record()
     run.begin()
@@ -82,5 +82,4 @@ def test_a_plot_smooths_the_means_of_blocks(
     plot = run_plots.plot("Loss")
     plot.set_smoothing(0.99)
     point = plot.curves["train"].point_at(30_000)
-    assert point is not None
     assert point.smoothed == pytest.approx(1.0, abs=0.3)

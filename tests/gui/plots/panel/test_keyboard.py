@@ -47,7 +47,9 @@ def focus(run_plots: RunPlots, qtbot: QtBot) -> None:
     run_plots.set_crosshair_x(None)  # the pointer of another test may stand over a plot
 
 
-def test_a_plot_is_reached_by_tab_and_shows_its_focus(run_plots: RunPlots, qtbot: QtBot) -> None:
+def test_a_plot_is_reached_by_tab_shows_its_focus_and_leaves_the_slider_its_arrows(
+    run_plots: RunPlots, qtbot: QtBot
+) -> None:
     focus(run_plots, qtbot)
     plot = run_plots.plot("Loss")
     assert plot.canvas.focusPolicy() & Qt.FocusPolicy.TabFocus
@@ -55,6 +57,11 @@ def test_a_plot_is_reached_by_tab_and_shows_its_focus(run_plots: RunPlots, qtbot
     assert "arrow keys" in plot.canvas.accessibleDescription()
     run_plots.toolbar.slider.setFocus()
     assert plot.property("focused") is False
+    before, value = shown(run_plots), run_plots.toolbar.slider.value()
+    run_plots.toolbar.slider.setFocus()
+    QTest.keyClick(run_plots.toolbar.slider, KEYS.Key_Right)
+    assert run_plots.toolbar.slider.value() > value
+    assert shown(run_plots) == before
 
 
 def test_tab_visits_the_plots_in_their_visible_order(run_plots: RunPlots, qtbot: QtBot) -> None:
@@ -100,15 +107,6 @@ def test_keys_zoom_pan_and_fit_the_focused_plot(run_plots: RunPlots, qtbot: QtBo
     assert canvas.area.viewRange()[0] == pytest.approx(before), "the places are as they were"
     QTest.keyClick(canvas, KEYS.Key_Minus, CTRL)
     assert canvas.area.viewRange()[1] == pytest.approx(values)
-
-
-def test_the_arrows_still_move_the_slider(run_plots: RunPlots, qtbot: QtBot) -> None:
-    focus(run_plots, qtbot)
-    before, value = shown(run_plots), run_plots.toolbar.slider.value()
-    run_plots.toolbar.slider.setFocus()
-    QTest.keyClick(run_plots.toolbar.slider, KEYS.Key_Right)
-    assert run_plots.toolbar.slider.value() > value
-    assert shown(run_plots) == before
 
 
 def test_the_list_of_shortcuts_names_the_keys_of_plots(run_plots: RunPlots, qtbot: QtBot) -> None:
@@ -164,9 +162,7 @@ def test_a_zoom_is_no_choice_for_the_next_time(settings: QSettings, qtbot: QtBot
 
 
 @pytest.mark.parametrize("word", ["", "none", "nan", "1e999", "7", "-3"])
-def test_damaged_settings_do_not_change_the_smoothing(
-    settings: QSettings, qtbot: QtBot, word: str
-) -> None:
+def test_damaged_settings_change_nothing(settings: QSettings, qtbot: QtBot, word: str) -> None:
     settings.setValue("plots/smoothing", word)
     settings.setValue("plots/x_axis", word)
     settings.setValue("plots/raw", word)

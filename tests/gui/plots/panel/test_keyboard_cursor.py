@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QAccessibleAnnouncementEvent, QImage
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAccessibleAnnouncementEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit, QSplitter
 from pytestqt.qtbot import QtBot
@@ -93,9 +93,7 @@ def checkpoints(*steps: int) -> list[StoredEvent]:
     ]
 
 
-def test_the_arrows_go_from_point_to_point_and_the_values_are_heard(
-    run_plots: RunPlots, press: Press, heard: list[str]
-) -> None:
+def test_arrows_go_from_point_to_point(run_plots: RunPlots, press: Press, heard: list[str]) -> None:
     assert shown(run_plots) == ""
     press(KEYS.Key_Right)
     assert run_plots.crosshair_x == 100, "it begins with the newest values"
@@ -126,21 +124,6 @@ def test_every_plot_shows_the_crosshair_and_the_next_one_announces_its_values(
     press(KEYS.Key_End)
     assert run_plots.crosshair_x == 59
     assert "step 59" in shown(run_plots)
-
-
-def test_it_leaves_no_trace_where_it_stood(run_plots: RunPlots, press: Press) -> None:
-    """Compare the screen: a grab of the widget alone would paint it anew."""
-    before = on_the_screen(run_plots)
-    for x in (20.0, 50.0, 80.0):
-        run_plots.set_crosshair_x(x)
-        assert on_the_screen(run_plots) != before
-    run_plots.set_crosshair_x(None)
-    assert on_the_screen(run_plots) == before
-
-
-def on_the_screen(run_plots: RunPlots) -> QImage:
-    QApplication.processEvents()
-    return run_plots.screen().grabWindow(run_plots.winId()).toImage()
 
 
 def test_escape_hides_the_crosshair(run_plots: RunPlots, press: Press) -> None:
@@ -225,9 +208,18 @@ def test_curves_that_are_hidden_have_no_points(run_plots: RunPlots, press: Press
     assert run_plots.crosshair_x == 90
 
 
-def test_the_crosshair_goes_from_mark_to_mark_and_announces_them(
+def test_without_points_nothing_happens(
     run_plots: RunPlots, press: Press, heard: list[str]
 ) -> None:
+    run_plots.clear()
+    run_plots.plot("Loss").canvas.setFocus()
+    for key in (KEYS.Key_Right, KEYS.Key_Home, KEYS.Key_M):
+        press(key)
+    assert not heard
+    assert not shown(run_plots)
+
+
+def test_it_goes_from_mark_to_mark(run_plots: RunPlots, press: Press, heard: list[str]) -> None:
     loss = 200.0 - STEPS
     loss[[50, 51, 52, 70]] = math.nan
     run_plots.set_points("train/loss", stored_points(STEPS, loss))
@@ -255,41 +247,6 @@ def test_the_crosshair_goes_from_mark_to_mark_and_announces_them(
     assert "Checkpoint" not in shown(run_plots)
     press(KEYS.Key_M, SHIFT)
     assert run_plots.crosshair_x == 70
-
-
-def test_a_mark_out_of_sight_comes_into_sight(
-    run_plots: RunPlots, press: Press, heard: list[str]
-) -> None:
-    loss = 200.0 - STEPS
-    loss[90] = math.nan
-    run_plots.set_points("train/loss", stored_points(STEPS, loss))
-    paint(run_plots)
-    canvas = run_plots.plot("Loss").canvas
-    show(run_plots, 20.0, 30.0)
-    press(KEYS.Key_M)
-    assert run_plots.crosshair_x == 90
-    assert heard[-1].startswith("Not a number at step 90")
-    assert canvas.area.viewRange()[0] == pytest.approx([81.0, 91.0])
-
-
-def test_the_mouse_finds_the_star_too(run_plots: RunPlots, press: Press) -> None:
-    plot = run_plots.plot("Loss")
-    put_star(run_plots)
-    paint(run_plots)
-    pixel = plot.canvas.area.mapFromView(QPointF(60.0, 140.0)).x()
-    assert plot.canvas._mark_text_near(pixel + 2) == "Best: 140 at step 60"
-    assert plot.canvas._mark_text_near(pixel + 20) == ""
-
-
-def test_without_points_nothing_happens(
-    run_plots: RunPlots, press: Press, heard: list[str]
-) -> None:
-    run_plots.clear()
-    run_plots.plot("Loss").canvas.setFocus()
-    for key in (KEYS.Key_Right, KEYS.Key_Home, KEYS.Key_M):
-        press(key)
-    assert not heard
-    assert not shown(run_plots)
 
 
 def test_a_real_announcement_does_no_harm(run_plots: RunPlots) -> None:

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from gui.plots.panel.run_plots import RunPlots
 from gui.plots.plot.canvas import Canvas
 from gui.plots.plot.curve_plot import CurvePlot
+from tests.gui.conftest import Patch
 from tests.gui.plots.conftest import has_crosshair, paint, read_out
 from tests.gui.stored_points import stored_points
 
@@ -24,9 +25,7 @@ def steps_in_sight(plot: CurvePlot) -> tuple[float, float]:
     return first, last
 
 
-def test_one_plot_is_painted_a_tick_and_then_none(
-    run_plots: RunPlots, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_plot_is_painted_a_tick_and_then_none(run_plots: RunPlots, monkeypatch: Patch) -> None:
     run_plots.toolbar.link_x.setChecked(False)
     paint(run_plots)
     painted: list[str] = []
@@ -116,7 +115,7 @@ def test_the_bar_rules_all_plots(run_plots: RunPlots) -> None:
     assert steps_in_sight(loss)[1] > 200
 
 
-def test_the_crosshair_is_shown_in_all_plots(run_plots: RunPlots) -> None:
+def test_the_crosshair_is_shown_in_all_plots_and_stays_below_the_mouse(run_plots: RunPlots) -> None:
     run_plots.add_points("train/loss", stored_points(STEPS, HALF))
     run_plots.add_points("device/a/memory", stored_points(STEPS, HALF))
     paint(run_plots)
@@ -127,11 +126,17 @@ def test_the_crosshair_is_shown_in_all_plots(run_plots: RunPlots) -> None:
     run_plots.plot("Loss").canvas.hovered.emit(None)
     assert not has_crosshair(memory)
     assert memory.headline.text() == "0.0 GiB peak"
+    canvas = run_plots.plot("Loss").canvas
+    there = canvas.mapFromScene(canvas.area.mapViewToScene(QPointF(30, 0.5)))
+    QTest.mouseMove(canvas.viewport(), there)
+    canvas.show_x((20.0, 60.0))
+    assert run_plots.crosshair_x == pytest.approx(x_at(canvas, QPointF(canvas.mapToGlobal(there))))
+    run_plots.set_crosshair_x(50.0)  # as the keys do
+    canvas.show_x((20.0, 80.0))
+    assert run_plots.crosshair_x == 50.0
 
 
-def test_the_wheel_moves_the_plots_and_the_crosshair_stays_below_the_mouse(
-    run_plots: RunPlots,
-) -> None:
+def test_the_wheel_leaves_the_crosshair_below_the_mouse(run_plots: RunPlots) -> None:
     for name in ("train/loss", *(f"validation/metric_{number}" for number in range(6))):
         run_plots.add_points(name, stored_points(STEPS, HALF))
     run_plots.resize(600, 300)
@@ -175,32 +180,3 @@ def scroll(area: QWidget, pointer: QPointF) -> None:
     )
     QApplication.sendEvent(area, event)
     QApplication.processEvents()
-
-
-def test_the_crosshair_stays_below_the_mouse_when_the_view_moves(run_plots: RunPlots) -> None:
-    run_plots.add_points("train/loss", stored_points(STEPS, HALF))
-    paint(run_plots)
-    canvas = run_plots.plot("Loss").canvas
-    there = canvas.mapFromScene(canvas.area.mapViewToScene(QPointF(30, 0.5)))
-    QTest.mouseMove(canvas.viewport(), there)
-    canvas.show_x((20.0, 60.0))
-    assert run_plots.crosshair_x == pytest.approx(x_at(canvas, QPointF(canvas.mapToGlobal(there))))
-    run_plots.set_crosshair_x(50.0)  # as the keys do
-    canvas.show_x((20.0, 80.0))
-    assert run_plots.crosshair_x == 50.0
-
-
-def test_the_crosshair_stays_below_the_mouse_when_the_plots_get_another_size(
-    run_plots: RunPlots,
-) -> None:
-    run_plots.add_points("train/loss", stored_points(STEPS, HALF))
-    paint(run_plots)
-    canvas = run_plots.plot("Loss").canvas
-    there = canvas.mapFromScene(canvas.area.mapViewToScene(QPointF(30, 0.5)))
-    QTest.mouseMove(canvas.viewport(), there)
-    run_plots.resize(1400, 700)
-    QApplication.processEvents()
-    x = x_at(canvas, QPointF(canvas.mapToGlobal(there)))
-    assert run_plots.crosshair_x == pytest.approx(x)
-    assert x is not None
-    assert x < 28

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QSize
-from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -21,8 +18,8 @@ from gui.plots.panel.grid_layout import row_heights, rows
 from gui.plots.panel.run_plots import RunPlots
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.device_labels import DeviceLabel
-from gui.style.theme import DARK, LIGHT
-from tests.gui.plots.conftest import Inked, paint, read_out, titles
+from gui.style.theme import DARK
+from tests.gui.plots.conftest import paint, read_out, titles
 from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(1.0, 101.0)
@@ -92,9 +89,7 @@ def test_many_plots_are_made_a_few_at_a_time_and_miss_no_point(
             )
 
 
-def test_plots_that_are_not_made_yet_are_forgotten_with_their_run(
-    run_plots: RunPlots, qtbot: QtBot
-) -> None:
+def test_plots_that_are_not_made_yet_are_forgotten_with_their_run(run_plots: RunPlots) -> None:
     for number in range(60):
         run_plots.add_points(f"custom/metric{number}", stored_points(STEPS, HALF))
     run_plots.clear()
@@ -103,44 +98,29 @@ def test_plots_that_are_not_made_yet_are_forgotten_with_their_run(
     assert len(run_plots.plots()) == 4, "three are always there"
 
 
-def test_the_legends_have_the_newest_values_before_the_curves_are_drawn(
+def test_metrics_whose_names_differ_have_plots_of_their_own_and_parts_share_one(
     run_plots: RunPlots,
 ) -> None:
-    run_plots.add_points("train/loss", stored_points(STEPS, HALF))
-    paint(run_plots)
-    run_plots.add_points("train/loss", stored_points(STEPS + 100, HALF / 2))
-    chip = run_plots.plot("Loss").legend.chip("train")
-    assert chip.value == "0.5"
-    run_plots.show_newest()
-    assert chip.value == "0.25"
-
-
-def test_metrics_whose_names_differ_have_plots_of_their_own(run_plots: RunPlots) -> None:
     names = ("top_5", "top/5", "top 5", "IoU", "Iou")
     for number, name in enumerate(names):
         run_plots.add_points(f"validation/{name}", stored_points(STEPS, HALF * number))
     found = {plot.title: plot.curves["val"].series.last for plot in run_plots.plots()[1:6]}
     assert found == {"Top 5": 0.0, "Top/5": 0.5, "“top 5”": 1.0, "IoU": 1.5, "Iou": 2.0}
-
-
-def test_training_and_validation_share_the_plot_of_a_metric(run_plots: RunPlots) -> None:
+    run_plots.clear()
     run_plots.add_points("train/f1", stored_points(STEPS, HALF))
     run_plots.add_points("validation/f1", stored_points(STEPS, HALF))
     assert titles(run_plots).count("F1") == 1
     assert list(run_plots.plot("F1").curves) == ["train", "val"]
 
 
-def test_the_throughput_has_a_plot_in_both_panels(run_plots: RunPlots) -> None:
+def test_figures_are_in_the_unit_of_their_plot(run_plots: RunPlots) -> None:
     run_plots.add_points("train/samples_per_second", stored_points(STEPS, HALF * 4000))
     paint(run_plots)
     assert read_out(run_plots.plot("Throughput")) == "train 2,000"
     assert run_plots.plot("Throughput").isVisible()
     compared = comparison_style("train/samples_per_second")
-    assert compared is not None
     assert compared.plot.title == "Throughput"
-
-
-def test_figures_are_in_the_unit_of_their_plot(run_plots: RunPlots) -> None:
+    run_plots.clear()
     run_plots.add_points("validation/accuracy", stored_points(STEPS, HALF))
     run_plots.add_points("device/a/memory", stored_points(STEPS, HALF * 3 * GIB))
     run_plots.add_points("device/b/memory", stored_points(STEPS, HALF * GIB))
@@ -164,18 +144,9 @@ def test_figures_are_in_the_unit_of_their_plot(run_plots: RunPlots) -> None:
     assert run_plots.plot("Device power").headline.text() == "550 W mean"
 
 
-def test_replaced_points_are_the_only_ones(run_plots: RunPlots) -> None:
-    run_plots.add_points("device/a/memory", stored_points(STEPS, HALF * 8 * GIB))
-    run_plots.set_points("device/a/memory", stored_points(STEPS[:5], HALF[:5] * 2 * GIB))
-    paint(run_plots)
-    assert run_plots.plot("Device memory").curves.x_range() == (1, 5)
-    assert run_plots.plot("Device memory").headline.text() == "1.0 GiB peak"
-
-
-def test_the_best_validation_gets_a_star(run_plots: RunPlots) -> None:
+def test_the_best_validation_gets_a_star_as_the_run_says(run_plots: RunPlots) -> None:
     def best_marker(title: str) -> tuple[float, float]:
         found = run_plots.plot(title).curves["val"].best_marker()
-        assert found is not None
         return found[:2]
 
     run_plots.add_points(
@@ -194,10 +165,7 @@ def test_the_best_validation_gets_a_star(run_plots: RunPlots) -> None:
     assert best_marker("Top 5") == (3, 0.75)
     assert best_marker("Top 5 error") == (2, 0.25)
     assert run_plots.plot("Top 5").curves.best_markers(DARK)[0].colour == DARK.warn
-
-
-def test_the_run_says_which_way_its_metrics_are_better(run_plots: RunPlots) -> None:
-    """Points may come before and after the event that has the directions."""
+    run_plots.clear()
     points = stored_points(STEPS[:3], np.array([0.5, 0.25, 0.75]))
     run_plots.add_points("validation/novelty", points)
     run_plots.add_points("validation/loss", points)
@@ -228,23 +196,6 @@ def test_the_loss_says_that_there_is_no_validation_data(run_plots: RunPlots) -> 
     assert loss.headline.text() == ""
 
 
-@pytest.mark.parametrize("values", [[], [math.nan]])
-def test_the_best_marker_is_removed_with_its_points(
-    run_plots: RunPlots, inked: Inked, values: list[float]
-) -> None:
-    canvas = run_plots.plot("Loss").canvas
-    run_plots.add_points("train/loss", stored_points(STEPS, STEPS / 100))  # the visible range stays
-    run_plots.add_points("validation/loss", stored_points(STEPS[:3], np.array([0.5, 0.25, 0.75])))
-    paint(run_plots)
-    assert inked(canvas, DARK.warn) > 5
-    run_plots.set_points("validation/loss", stored_points(STEPS[: len(values)], np.array(values)))
-    paint(run_plots)
-    assert inked(canvas, DARK.warn) == 0
-    run_plots.add_points("validation/loss", stored_points(STEPS[1:2], np.array([0.8])))
-    paint(run_plots)
-    assert inked(canvas, DARK.warn) > 5
-
-
 def test_devices_have_the_names_and_the_colours_of_their_labels(run_plots: RunPlots) -> None:
     figures = {"utilisation", "memory", "temperature", "power"}
     for figure in figures:
@@ -255,11 +206,9 @@ def test_devices_have_the_names_and_the_colours_of_their_labels(run_plots: RunPl
     )
     for figure in figures:
         run_plots.add_points(f"device/a/{figure}", stored_points(STEPS, HALF))
-        chip = run_plots.plot(f"Device {figure}").legend.chip
-        assert (chip("a").text(), chip("b").text()) == ("GPU 0", "GPU 1")
-        dot = chip("b").icon().pixmap(QSize(8, 8), QIcon.Mode.Normal, QIcon.State.On)
-        middle = dot.toImage().pixelColor(4, 4)
-        assert middle.name() == DARK.cycle[1]
+        plot = run_plots.plot(f"Device {figure}")
+        assert [plot.legend.chip(each).text() for each in "ab"] == ["GPU 0", "GPU 1"]
+        assert [plot.curves[each].colour_index for each in "ab"] == [0, 1]
 
 
 def test_devices_that_share_a_colour_have_different_dashes(run_plots: RunPlots) -> None:
@@ -276,22 +225,14 @@ def test_devices_that_share_a_colour_have_different_dashes(run_plots: RunPlots) 
     assert [name for name in names if curves[name].dash.pattern] == names[8:]
     run_plots.set_device_labels({"gpu8": DeviceLabel("GPU 8", 0)})
     assert not curves["gpu8"].dash.pattern
-
-
-def test_the_curves_of_sixteen_ranks_look_different(run_plots: RunPlots) -> None:
+    run_plots.clear()
     shares = ("data_share", "compute_share", "communication_share")
     for rank in range(16):
         for share in shares:
             run_plots.add_points(f"rank/{rank}/{share}", stored_points(STEPS, HALF))
     plot = run_plots.plot("Step time by rank")
-    curves = plot.curves.curves()
-    assert len({(DARK.curve(curve.colour_index), curve.dash) for curve in curves}) == 48
-    for curve in curves:
-        assert curve._thick.dashPattern() == list(curve.dash.pattern)
-    mode, on = QIcon.Mode.Normal, QIcon.State.On
-    chips = [plot.legend.chip(name) for name in plot.legend.names()]
-    icons = [chip.icon().pixmap(chip.iconSize(), mode, on).toImage() for chip in chips]
-    assert all(one != other for i, one in enumerate(icons) for other in icons[:i])
+    looks = {(DARK.curve(curve.colour_index), curve.dash) for curve in plot.curves.curves()}
+    assert len(looks) == 48
     QApplication.processEvents()  # the legend is arranged once for all of them
     shown = plot.legend.chips()
     assert shown[-1] is plot.legend.more, "a menu has those that do not fit"
@@ -321,27 +262,33 @@ def test_another_run_begins_with_empty_plots(run_plots: RunPlots) -> None:
     run_plots.add_points("device/a/memory", stored_points(STEPS, HALF * 2 * GIB))
     paint(run_plots)
     assert run_plots.plot("Device memory").headline.text() == "1.0 GiB peak"
+    run_plots.clear()
+    run_plots.add_points("device/a/memory", stored_points(STEPS, HALF * 8 * GIB))
+    run_plots.set_points("device/a/memory", stored_points(STEPS[:5], HALF[:5] * 2 * GIB))
+    paint(run_plots)
+    assert run_plots.plot("Device memory").curves.x_range() == (1, 5)
+    assert run_plots.plot("Device memory").headline.text() == "1.0 GiB peak"
+    run_plots.clear()
+    run_plots.add_points("train/loss", stored_points(STEPS, HALF))
+    paint(run_plots)
+    run_plots.add_points("train/loss", stored_points(STEPS + 100, HALF / 2))
+    chip = run_plots.plot("Loss").legend.chip("train")
+    assert chip.value == "0.5"
+    run_plots.show_newest()
+    assert chip.value == "0.25"
 
 
-@pytest.mark.parametrize(
-    ("count", "columns", "expected"),
-    [
-        (3, 2, [2, 1]),
-        (4, 2, [2, 2]),
-        (3, 3, [3]),
-        (4, 3, [2, 2]),
-        (5, 3, [3, 2]),
+def test_no_plot_is_left_alone_in_a_wide_row(run_plots: RunPlots) -> None:
+    for count, columns, expected in (
+        (3, 2, [2, 1]), (4, 2, [2, 2]), (3, 3, [3]), (4, 3, [2, 2]), (5, 3, [3, 2]),
         (7, 3, [3, 2, 2]),
-    ],
-)
-def test_no_plot_is_left_alone_in_a_wide_row(
-    run_plots: RunPlots, count: int, columns: int, expected: list[int]
-) -> None:
-    for number in range(count - 3):
-        run_plots.add_points(f"train/metric_{number}", stored_points(STEPS, HALF))
-    found = rows(run_plots.plots(), columns)
-    assert [len(row) for row in found] == expected
-    assert [plot for row in found for plot in row] == run_plots.plots()
+    ):  # fmt: skip
+        run_plots.clear()
+        for number in range(count - 3):
+            run_plots.add_points(f"train/metric_{number}", stored_points(STEPS, HALF))
+        found = rows(run_plots.plots(), columns)
+        assert [len(row) for row in found] == expected
+        assert [plot for row in found for plot in row] == run_plots.plots()
 
 
 def test_a_wide_panel_has_more_columns_and_a_high_one_more_rows(run_plots: RunPlots) -> None:
@@ -384,9 +331,8 @@ def test_a_low_panel_shows_one_whole_row_and_no_part_of_the_next(available: int)
     assert row_heights(3, available)[0] < available
 
 
-@pytest.mark.parametrize(
-    ("logged", "expected"),
-    [
+def test_beside_the_loss_is_the_main_metric_and_never_an_empty_plot(run_plots: RunPlots) -> None:
+    for logged, expected in (
         (("train/loss", "validation/f1", "validation/accuracy", "validation/mae"), "Loss,F1"),
         (("train/loss", "validation/mae", "validation/f1"), "Loss,F1"),
         (("train/loss", "validation/aaa", "train/zoom_accuracy"), "Loss,Aaa"),
@@ -396,16 +342,14 @@ def test_a_low_panel_shows_one_whole_row_and_no_part_of_the_next(available: int)
         (("episode error", "episode reward", "fps"), "episode reward,episode error"),
         (("device/a/memory", "train/loss"), "Loss,Device memory"),
         (("a/b", "a/c"), "a/b,a/c"),
-    ],
-)
-def test_beside_the_loss_is_the_main_metric_and_never_an_empty_plot(
-    run_plots: RunPlots, logged: tuple[str, ...], expected: str
-) -> None:
-    for series in logged:
-        run_plots.add_points(series, stored_points(STEPS, HALF))
-    shown = [plot for plot in run_plots.plots() if plot.isVisible()]
-    assert not any(plot.is_empty for plot in shown if plot.title != "Step time")
-    assert [plot.title for plot in shown if plot.y() == 0] == expected.split(",")
+    ):
+        run_plots.clear()
+        for series in logged:
+            run_plots.add_points(series, stored_points(STEPS, HALF))
+        QApplication.processEvents()
+        shown = [plot for plot in run_plots.plots() if plot.isVisible()]
+        assert not any(plot.is_empty for plot in shown if plot.title != "Step time")
+        assert [plot.title for plot in shown if plot.y() == 0] == expected.split(",")
 
 
 def test_the_direction_of_a_metric_decides_which_is_the_main_one(run_plots: RunPlots) -> None:
@@ -416,30 +360,6 @@ def test_the_direction_of_a_metric_decides_which_is_the_main_one(run_plots: RunP
     started = TrainingStarted(0, 1, 3, 1, 1, metric_directions=directions)
     run_plots.add_events([StoredEvent(1, 0.0, started)])
     assert titles(run_plots)[1] == "Novelty"
-
-
-def test_no_plot_lies_over_another_or_beyond_the_edge(run_plots: RunPlots) -> None:
-    names = ["loss", *(f"metric_{number}" for number in range(9))]
-    for series in ("device/a/memory", "device/a/utilisation", *(f"train/{name}" for name in names)):
-        run_plots.add_points(series, stored_points(STEPS, HALF))
-    for size in (QSize(842, 400), QSize(944, 630), QSize(1590, 900), QSize(3501, 2000)):
-        run_plots.resize(size)
-        QApplication.processEvents()
-        places = [plot.geometry() for plot in run_plots.plots()]
-        assert not any(a.intersects(b) for i, a in enumerate(places) for b in places[:i])
-        width = run_plots.visibility.grid.viewport().width()
-        assert {min(place.left() for place in places), max(p.right() for p in places)} == {
-            0,
-            width - 1,
-        }
-
-
-def test_another_theme_reaches_every_plot(run_plots: RunPlots) -> None:
-    run_plots.add_points("train/loss", stored_points(STEPS, HALF))
-    run_plots.set_theme(LIGHT)
-    paint(run_plots)
-    image = run_plots.plot("Loss").canvas.grab().toImage()
-    assert image.pixelColor(image.width() // 2, 3).name() == LIGHT.card
 
 
 @pytest.mark.parametrize("machine_first", [False, True])
@@ -459,22 +379,3 @@ def test_the_memory_of_a_cpu_is_that_of_the_run_and_else_said_to_be_the_machines
             assert ("whole machine" in plot.curves[cpu].label) == shown
     assert plot.headline.text() == "0.5 GiB peak"
     assert plot.curves[cpu].label == "CPU"
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_steps_whose_loss_is_no_number_are_marked(
-    value: float, run_plots: RunPlots, inked: Inked
-) -> None:
-    plot = run_plots.plot("Loss")
-    values = np.ones(100)
-    run_plots.add_points("train/loss", stored_points(np.arange(100.0), values))
-    run_plots.add_points("device/cpu/memory", stored_points(np.arange(100.0), np.full(100, value)))
-    paint(run_plots)
-    assert inked(plot.canvas, DARK.bad) == 0
-    values[50] = value
-    run_plots.set_points("train/loss", stored_points(np.arange(100.0), values))
-    paint(run_plots)
-    assert inked(plot.canvas, DARK.bad) > 5
-    assert inked(run_plots.plot("Device memory").canvas, DARK.bad) == 0, (
-        "nothing was measured there"
-    )

@@ -12,7 +12,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from gui.compare.comparison_plots import comparison_style
 from gui.plots.panel.keyboard import PlotKeys
 from gui.plots.panel.run_plots import RunPlots
 from gui.plots.panel.visibility import PlotOrder
@@ -41,15 +40,13 @@ def ask(run_plots: RunPlots, title: str, action: PlotAction) -> None:
     run_plots.plot(title).header.menu.entries[action].trigger()
 
 
-def test_the_menu_moves_a_plot_and_stops_at_the_ends(run_plots: RunPlots) -> None:
+def test_the_menu_moves_and_hides_a_plot(run_plots: RunPlots) -> None:
     ask(run_plots, "Device utilisation", PlotAction.EARLIER)
     assert order(run_plots) == ["Loss", "Device utilisation", "Device memory"]
     ask(run_plots, "Device memory", PlotAction.LATER)
     ask(run_plots, "Loss", PlotAction.EARLIER)
     assert order(run_plots) == ["Loss", "Device utilisation", "Device memory"]
-
-
-def test_a_hidden_plot_is_found_in_the_bars_menu(run_plots: RunPlots) -> None:
+    run_plots.visibility.reset()
     ask(run_plots, "Device memory", PlotAction.HIDE)
     assert order(run_plots) == ["Loss", "Device utilisation"]
     run_plots.toolbar.plots_menu.aboutToShow.emit()
@@ -61,7 +58,7 @@ def test_a_hidden_plot_is_found_in_the_bars_menu(run_plots: RunPlots) -> None:
     assert order(run_plots) == ["Loss", "Device memory", "Device utilisation"]
 
 
-def test_an_enlarged_plot_is_alone_until_escape(run_plots: RunPlots) -> None:
+def test_an_enlarged_plot_is_alone_until_escape_or_another_run(run_plots: RunPlots) -> None:
     PlotKeys([run_plots], run_plots)
     run_plots.add_points("train/learning_rate", stored_points(STEPS, STEPS))
     title = run_plots.plot("Learning rate").header.title
@@ -72,9 +69,6 @@ def test_an_enlarged_plot_is_alone_until_escape(run_plots: RunPlots) -> None:
     QTest.keyClick(run_plots, Qt.Key.Key_Escape)
     assert order(run_plots) == ["Loss", "Device memory", "Device utilisation", "Learning rate"]
     assert run_plots.plot("Learning rate").height() < run_plots.plot("Loss").height()
-
-
-def test_another_run_is_not_seen_through_an_enlarged_plot(run_plots: RunPlots) -> None:
     ask(run_plots, "Loss", PlotAction.ENLARGE)
     run_plots.clear()
     assert len(order(run_plots)) == 3
@@ -168,32 +162,3 @@ def test_a_metric_that_is_called_like_another_plot_has_its_own(run_plots: RunPlo
     assert list(run_plots.plot("Step time by rank").curves) == ["data 0"]
     assert "val" not in run_plots.plot("Step time").curves
     assert list(run_plots.plot("Step time (metric)").curves) == ["val"]
-
-
-def test_the_comparison_separates_such_metrics_from_the_losses() -> None:
-    losses = ("train/loss", "validation/loss")
-    metrics = ("validation/training_loss", "validation/validation_loss")
-    positions = [comparison_style(series) for series in losses + metrics]
-    assert len({each.plot.title for each in positions if each}) == 4
-
-
-@pytest.mark.parametrize("width", [400, 576, 838])
-def test_a_long_title_gives_way_and_the_unit_is_whole(run_plots: RunPlots, width: int) -> None:
-    long = "validation/a_score_with_a_name_that_is_very_long"
-    names = ("loss", "grad_norm", "learning_rate", "samples_per_second")
-    for series in (*(f"train/{name}" for name in names), long):
-        run_plots.add_points(series, stored_points(STEPS, STEPS))
-    run_plots.resize(width, 600)
-    QApplication.processEvents()
-    shown = [plot for plot in run_plots.plots() if plot.isVisible()]
-    assert len(shown) >= 4
-    for plot in shown:
-        header = plot.header
-        header.show_unit("samples/s")
-        QApplication.processEvents()
-        assert header.unit.width() >= header.unit.sizeHint().width()
-        assert header.unit.geometry().right() < header.more.geometry().left()
-        assert header.more.geometry().right() < header.width()
-    throughput = run_plots.plot("Throughput").header.title
-    assert throughput.width() >= throughput.sizeHint().width() or width < 500
-    assert throughput.toolTip().startswith("Throughput\n"), "also where it is cut"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import AttemptStarted, CheckpointSaved, Metrics, Points, TrainingStarted
-from engine.runs.store.store_reader import RunReader, StoredEvent
+from engine.runs.store.store_reader import StoredEvent
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import Machines
 from gui.bridge.store_reader import StoreReader
@@ -22,6 +22,7 @@ from gui.plots.data.x_axis import XKind
 from gui.plots.panel.run_plots import RunPlots
 from gui.plots_controller import PlotsController
 from gui.style.theme import DARK
+from tests.gui.conftest import Record
 from tests.gui.plots.conftest import paint
 from tests.gui.stored_points import stored_points
 from tests.support.sentences import sentence
@@ -30,7 +31,7 @@ COUNT = 60_000
 
 
 @pytest.fixture
-def long_run(record: Callable[..., Any]) -> Any:
+def long_run(record: Record) -> Any:
     """A run whose loss is its step, except for one spike."""
     run = record()
     run.begin()
@@ -47,23 +48,6 @@ def background() -> Iterator[Background]:
     made = Background()
     yield made
     made.finish()
-
-
-def test_a_window_of_a_series_is_exact_or_keeps_its_spikes(long_run: Any) -> None:
-    with RunReader(long_run.folder) as reader:
-        exact = reader.window("train/loss", 100, 200)
-        assert exact.statistics is None
-        assert list(exact.step) == list(range(99, 202))
-        assert list(exact.value) == list(exact.step)
-        blocks = reader.window("train/loss", 20_001, 50_000, most=1000)
-        assert blocks.statistics is not None
-        assert len(blocks.step) <= 1100
-        assert blocks.step[0] <= 20_000
-        assert blocks.step[-1] >= 50_001
-        assert blocks.value.min() == -1e6
-        assert len(reader.window("nothing", 1, 2).step) == 0
-        together = np.concatenate([part.step for part in reader.batches("train/loss", 7000)])
-    assert np.array_equal(together, np.arange(1, COUNT + 1))
 
 
 @pytest.mark.parametrize("kind", [XKind.STEP, XKind.RELATIVE])
@@ -95,7 +79,6 @@ def test_zooming_in_fetches_every_point_in_the_background(
         paint(run_plots)
     paint(run_plots)
     point = curve.point_at(x + narrow / 2)
-    assert point is not None
     assert point.step == point.low == point.high
     before = len(asked)
     loss.canvas.show_x((x + narrow / 4, x + narrow))
@@ -104,9 +87,7 @@ def test_zooming_in_fetches_every_point_in_the_background(
     reader.watch(None)
 
 
-def test_a_marker_describes_its_event_and_can_be_hidden(
-    run_plots: RunPlots,
-) -> None:
+def test_a_marker_describes_its_event_and_can_be_hidden(run_plots: RunPlots) -> None:
     run_plots.add_points(
         "train/loss", stored_points(np.arange(100.0), np.arange(100.0), np.arange(100.0))
     )

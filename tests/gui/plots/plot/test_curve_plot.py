@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from pyqtgraph import PlotCurveItem, ScatterPlotItem
-from PySide6.QtCore import QEvent, Qt
+from pyqtgraph import ScatterPlotItem
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -44,9 +44,7 @@ def test_it_paints_only_what_is_new_and_only_when_it_can_be_seen(plot: CurvePlot
     assert not plot.refresh()
 
 
-def test_a_curve_is_seen_in_its_colour_and_a_click_on_its_chip_hides_it(
-    plot: CurvePlot, inked: Inked
-) -> None:
+def test_a_click_on_its_chip_hides_a_curve(plot: CurvePlot, inked: Inked) -> None:
     plot.set_curve("train", colour_index=3, label="training")
     plot.add_points("train", stored_points(STEPS, STEPS**2))
     plot.refresh()
@@ -59,23 +57,6 @@ def test_a_curve_is_seen_in_its_colour_and_a_click_on_its_chip_hides_it(
     QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
     plot.refresh()
     assert inked(plot.canvas, DARK.cycle[3]) > 300
-
-
-def test_the_star_of_another_run_is_gone_before_the_next_frame(plot: CurvePlot) -> None:
-    plot.set_curve("val", best_sign=-1)
-    plot.add_points("val", stored_points(STEPS, STEPS[::-1]))
-    plot.refresh()
-    assert plot.canvas.best_markers
-    plot.clear()
-    plot.add_points("train", stored_points(STEPS, STEPS))
-    assert not plot.canvas.best_markers
-
-
-def test_one_single_point_is_seen(plot: CurvePlot, inked: Inked) -> None:
-    plot.add_points("val", stored_points(np.array([7.0]), np.array([0.5])))
-    plot.refresh()
-    assert inked(plot.canvas, DARK.cycle[0]) > 4
-    assert read_out(plot) == "val 0.50"
 
 
 def test_a_curve_without_points_leaves_the_words_that_there_are_none(plot: CurvePlot) -> None:
@@ -100,35 +81,6 @@ def test_no_dot_is_left_out_after_a_zoom(plot: CurvePlot) -> None:
     assert dots
 
 
-def test_many_points_are_a_faint_band_behind_a_smoothed_line(plot: CurvePlot, inked: Inked) -> None:
-    rng = np.random.default_rng(0)
-    plot.add_points("train", stored_points(np.arange(50_000.0), rng.standard_normal(50_000)))
-    plot.set_smoothing(0.99)
-    plot.refresh()
-    line = inked(plot.canvas, DARK.cycle[0])
-    card = inked(plot.canvas, DARK.card)
-    plot.set_show_raw(False)
-    plot.refresh()
-    assert inked(plot.canvas, DARK.card) > card + 5000
-    assert inked(plot.canvas, DARK.cycle[0]) == pytest.approx(line, rel=0.5)
-    plot.set_smoothing(0.0)
-    plot.refresh()
-    assert inked(plot.canvas, DARK.cycle[0]) > 4 * line
-
-
-def test_the_raw_values_of_a_later_curve_do_not_cover_a_smoothed_line(
-    plot: CurvePlot, inked: Inked
-) -> None:
-    noise = np.random.default_rng(0).standard_normal(20_000)
-    plot.set_smoothing(0.99)
-    for name, offset in (("lower", 0.0), ("higher", 1.0)):
-        values = stored_points(np.arange(20_000.0), noise + offset)
-        plot.add_points(name, values)
-    plot.refresh()
-    lines = [inked(plot.canvas, colour) for colour in DARK.cycle[:2]]
-    assert lines[0] == pytest.approx(lines[1], rel=0.5)
-
-
 def test_an_item_without_points_is_not_painted(plot: CurvePlot) -> None:
     """To paint an empty one takes as long as a short line."""
     plot.add_points("train", stored_points(STEPS, STEPS))
@@ -145,9 +97,7 @@ def test_an_item_without_points_is_not_painted(plot: CurvePlot) -> None:
 
 
 @pytest.mark.parametrize("count", [100, 40_000])
-def test_a_gap_stays_empty_and_infinity_does_not_stretch_the_axis(
-    plot: CurvePlot, inked: Inked, count: int
-) -> None:
+def test_infinity_does_not_stretch_the_axis(plot: CurvePlot, count: int) -> None:
     values = np.full(count, 2.0)
     values[::2] = 1.0
     values[count // 4 : count // 2] = np.nan
@@ -166,7 +116,7 @@ def test_a_gap_stays_empty_and_infinity_does_not_stretch_the_axis(
     assert {image.pixelColor(x, y).name() for x in range(left, right)} == {DARK.card}
 
 
-def test_the_largest_doubles_do_not_crash(plot: CurvePlot) -> None:
+def test_the_largest_doubles_and_only_nan_do_not_crash(plot: CurvePlot) -> None:
     largest = float(np.finfo(float).max)
     plot.add_points(
         "train", stored_points(np.arange(5.0), np.array([-largest, -1e300, 0.0, 1e300, largest]))
@@ -176,9 +126,7 @@ def test_the_largest_doubles_do_not_crash(plot: CurvePlot) -> None:
     _, _, low, high = in_sight(plot)
     assert -2e300 < low < -1e300
     assert 1e300 < high < 2e300
-
-
-def test_only_nan_does_not_crash(plot: CurvePlot) -> None:
+    plot.clear()
     plot.add_points("train", stored_points(STEPS, np.full(100, np.nan)))
     plot.set_smoothing(0.9)
     plot.set_log_y(True)
@@ -187,9 +135,7 @@ def test_only_nan_does_not_crash(plot: CurvePlot) -> None:
     plot.canvas.grab()
 
 
-def test_a_logarithmic_axis_has_decades_and_leaves_out_what_is_not_positive(
-    plot: CurvePlot, inked: Inked
-) -> None:
+def test_a_logarithmic_axis_has_decades(plot: CurvePlot, inked: Inked) -> None:
     plot.set_curve("train", best_sign=-1)
     plot.add_points("train", stored_points(STEPS, np.where(STEPS < 50, -1.0, 10.0 ** (STEPS / 25))))
     plot.set_log_y(True)
@@ -219,7 +165,7 @@ def test_a_fixed_range_is_kept_and_left_when_the_values_leave_it(qtbot: QtBot) -
     assert in_sight(plot)[3] > 150
 
 
-def test_the_crosshair_shows_the_values_of_the_points(plot: CurvePlot) -> None:
+def test_a_value_of_another_step_says_its_step(plot: CurvePlot) -> None:
     plot.set_curve("train", label="<train>")
     plot.add_points("train", stored_points(STEPS, STEPS))
     plot.add_points("val", stored_points(np.array([0.0, 20.0]), np.array([5.0, np.nan])))
@@ -237,9 +183,7 @@ def test_the_crosshair_shows_the_values_of_the_points(plot: CurvePlot) -> None:
     plot.set_crosshair(None)
     assert not has_crosshair(plot)
     assert read_out(plot) == "<train> 99.00, val nan"
-
-
-def test_a_value_of_another_step_says_its_step(plot: CurvePlot) -> None:
+    plot.clear()
     plot.add_points("train", stored_points(STEPS, STEPS))
     plot.add_points("val", stored_points(np.array([30.0, 60.0]), np.array([5.0, 7.0])))
     plot.refresh()
@@ -273,17 +217,6 @@ def test_a_smoothed_value_is_never_shown_as_that_of_a_point(plot: CurvePlot, log
     assert chip.read_out == "train 1.00"
 
 
-def test_values_that_change_do_not_move_the_legend(plot: CurvePlot) -> None:
-    plot.add_points("train", stored_points(STEPS, 10.0 ** (STEPS / 20)))
-    plot.add_points("val", stored_points(STEPS, STEPS))
-    plot.refresh()
-    plot.set_crosshair(99.0)
-    places = [plot.legend.chip(name).geometry() for name in ("train", "val")]
-    for x in (0.0, 50.0, 7.0):
-        plot.set_crosshair(x)
-        assert [plot.legend.chip(name).geometry() for name in ("train", "val")] == places
-
-
 def test_replacing_and_clearing(plot: CurvePlot, inked: Inked) -> None:
     plot.set_curve("train", best_sign=1)
     plot.add_points("train", stored_points(STEPS, STEPS))
@@ -299,23 +232,13 @@ def test_replacing_and_clearing(plot: CurvePlot, inked: Inked) -> None:
     plot.refresh()
     assert inked(plot.canvas, DARK.warn) == 0
     assert read_out(plot) == "val 99.00"
-
-
-def test_a_headline_that_does_not_fit_is_left_out_not_cut_to_another_number(
-    plot: CurvePlot,
-) -> None:
+    plot.set_curve("val", best_sign=-1)
+    plot.add_points("val", stored_points(STEPS, STEPS[::-1]))
+    plot.refresh()
+    assert plot.canvas.best_markers
+    plot.clear()
     plot.add_points("train", stored_points(STEPS, STEPS))
-    plot.set_headline("12.30 GiB peak")
-    for width, shown in ((460, "12.30 GiB peak"), (150, "")):
-        plot.setMinimumWidth(0)
-        plot.resize(width, 260)
-        QApplication.processEvents()
-        plot.repaint_soon()
-        plot.refresh()
-        headline = plot.headline
-        assert headline.text() == shown
-        assert headline.fontMetrics().horizontalAdvance(shown) <= headline.width()
-        assert headline.toolTip() == "12.30 GiB peak"
+    assert not plot.canvas.best_markers
 
 
 def test_a_headline_can_be_given(plot: CurvePlot) -> None:
@@ -332,9 +255,7 @@ def test_a_headline_can_be_given(plot: CurvePlot) -> None:
     assert plot.headline.text() == ""
 
 
-def test_points_that_are_not_finite_are_counted_in_the_series_that_marks_them(
-    plot: CurvePlot,
-) -> None:
+def test_points_that_are_not_finite_are_counted_where_marked(plot: CurvePlot) -> None:
     values = STEPS.copy()
     values[[1, 3, 5, 6]] = np.nan, np.inf, -np.inf, 2e300
     plot.add_points("train", stored_points(STEPS, values))
@@ -369,17 +290,25 @@ def test_a_logarithmic_axis_says_how_many_points_it_has_no_place_for(plot: Curve
     plot.legend.chip("val").click()
     plot.refresh()
     assert plot.header.unit.text() == "nats"
-
-
-def test_of_blocks_it_is_not_known_how_many_points_are_at_or_below_0(plot: CurvePlot) -> None:
+    plot.clear()
     plot.add_points("train", blocks(STEPS, -1.0, 1.0))
     plot.set_log_y(True)
     plot.refresh()
     assert plot.header.unit.text() == sentence("nats-values-not-drawn")
 
 
-def test_a_block_of_steps_is_called_by_its_steps(plot: CurvePlot) -> None:
-    """Its lowest and highest value are not those of the step at which it begins."""
+def test_a_block_or_a_column_of_pixels_is_called_by_its_steps(plot: CurvePlot) -> None:
+    count = 100_000
+    steps = np.arange(float(count))
+    plot.add_points("train", stored_points(steps, steps))
+    plot.refresh()
+    plot.set_crosshair(50_000)
+    words = plot.headline.text().replace(",", "").split(" · ")[0].split()
+    first, last = float(words[1]), float(words[3])
+    assert first < 50_000 < last
+    low, high = (float(each) for each in read_out(plot).split()[1].split("–"))
+    assert (low, high) == (first, last), "the values of these steps, each of which is its own value"
+    plot.clear()
     first = 16.0 * np.arange(8)
     plot.add_points("train", blocks(first, 1.0, 2.0))
     plot.add_points("train", stored_points(np.array([128.0, 129.0]), np.array([3.0, 4.0])))
@@ -395,19 +324,6 @@ def test_a_block_of_steps_is_called_by_its_steps(plot: CurvePlot) -> None:
     assert plot.readings(32.0)[0].endswith("steps 32 to 47")
 
 
-def test_a_column_of_pixels_with_many_points_is_called_by_their_steps(plot: CurvePlot) -> None:
-    count = 100_000
-    steps = np.arange(float(count))
-    plot.add_points("train", stored_points(steps, steps))
-    plot.refresh()
-    plot.set_crosshair(50_000)
-    words = plot.headline.text().replace(",", "").split(" · ")[0].split()
-    first, last = float(words[1]), float(words[3])
-    assert first < 50_000 < last
-    low, high = (float(each) for each in read_out(plot).split()[1].split("–"))
-    assert (low, high) == (first, last), "the values of these steps, each of which is its own value"
-
-
 def test_another_theme_changes_every_colour(plot: CurvePlot, inked: Inked) -> None:
     plot.add_points("train", stored_points(STEPS, STEPS))
     plot.refresh()
@@ -416,17 +332,6 @@ def test_another_theme_changes_every_colour(plot: CurvePlot, inked: Inked) -> No
     assert inked(plot.canvas, DARK.cycle[0]) == 0
     assert inked(plot.canvas, LIGHT.cycle[0]) > 200
     assert plot.canvas.grab().toImage().pixelColor(200, 5).name() == LIGHT.card
-
-
-def test_lines_are_two_logical_pixels_thick_on_every_screen(
-    plot: CurvePlot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(CurvePlot, "devicePixelRatioF", lambda self: 2.0)
-    plot.add_points("train", stored_points(STEPS, STEPS))
-    QApplication.sendEvent(plot, QEvent(QEvent.Type.DevicePixelRatioChange))
-    plot.refresh()
-    curves = [item for item in plot.canvas.items() if isinstance(item, PlotCurveItem)]
-    assert {item.opts["pen"].widthF() for item in curves if item.getData()[0] is not None} == {4.0}
 
 
 def test_the_range_of_the_smoothing_is_taken(plot: CurvePlot) -> None:

@@ -114,9 +114,7 @@ def falling(plot: CurvePlot) -> None:
     QApplication.processEvents()
 
 
-def test_a_drag_zooms_along_x_and_a_double_click_shows_everything(
-    plot: CurvePlot, qtbot: QtBot
-) -> None:
+def test_a_drag_zooms_and_a_double_click_shows_all(plot: CurvePlot, qtbot: QtBot) -> None:
     falling(plot)
     everything = in_sight(plot)
     with qtbot.waitSignal(plot.viewport.followed):

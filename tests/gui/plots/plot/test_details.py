@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from PySide6.QtWidgets import QApplication
-from pytestqt.qtbot import QtBot
 
 from gui.plots.panel.run_plots import RunPlots
 from tests.gui.plots.conftest import paint, read_out, titles
@@ -17,45 +16,38 @@ GIB = 2**30
 
 def test_how_a_run_trains_is_below_how_well_it_learns(run_plots: RunPlots) -> None:
     for series in (
-        "train/loss",
-        "validation/accuracy",
-        "device/a/memory",
-        "device/a/utilisation",
-        "rank/0/memory_resident",
-        "rank/0/compute_share",
-        "train/gradient_norm",
-        "train/learning_rate",
-        "rank/x/data_share",
-        "rank/0/whatever",
+        *("train/loss", "validation/accuracy", "device/a/memory", "device/a/utilisation"),
+        *("rank/0/memory_resident", "rank/0/compute_share", "train/gradient_norm"),
+        *("train/learning_rate", "rank/x/data_share", "rank/0/whatever"),
     ):
         run_plots.add_points(series, stored_points(STEPS, HALF))
+    QApplication.processEvents()
+    shown = [plot for plot in run_plots.plots() if plot.isVisible()]
+    rows = [[plot.title for plot in shown if plot.y() == y] for y in sorted({p.y() for p in shown})]
     machine = ["Device memory", "Device utilisation"]
-    QApplication.processEvents()
-    shown = [plot.title for plot in run_plots.plots() if plot.isVisible()]
-    first, second, rest = shown[:2], shown[2:5], shown[5:]
-    assert first == ["Loss", "Accuracy"]
-    assert second == ["Step time", *machine]
-    assert rest == ["Learning rate", "Gradient norm", "Worker memory"]
-    QApplication.processEvents()
-    tops = [{run_plots.plot(title).y() for title in row} for row in (first, second, rest)]
-    assert [len(row) for row in tops] == [1, 1, 1]
-    assert max(tops[0]) < min(tops[1]) < min(tops[2])
+    assert rows == [
+        ["Loss", "Accuracy"],
+        ["Step time", *machine],
+        ["Learning rate", "Gradient norm", "Worker memory"],
+    ]
     assert run_plots.plot("Loss").height() > run_plots.plot("Step time").height()
     run_plots.clear()
     assert titles(run_plots) == ["Loss", *machine]
 
 
-def test_in_a_low_window_the_second_row_only_peeks_out(run_plots: RunPlots) -> None:
-    run_plots.add_points("train/learning_rate", stored_points(STEPS, HALF))
-    run_plots.resize(1000, 340)
-    QApplication.processEvents()
-    grid = run_plots.visibility.grid
-    assert grid.viewport().height() - 60 < run_plots.plot("Loss").height()
-    top = run_plots.plot("Learning rate").visibleRegion().boundingRect()
-    assert 0 < top.height() < 60
-
-
-def test_the_legend_says_which_rank_as_soon_as_there_are_several(run_plots: RunPlots) -> None:
+def test_figures_of_ranks_are_in_the_unit_of_their_plot_and_said_with_their_rank(
+    run_plots: RunPlots,
+) -> None:
+    run_plots.add_points("rank/0/data_share", stored_points(STEPS, HALF / 10))
+    run_plots.add_points("rank/0/compute_share", stored_points(STEPS, HALF))
+    run_plots.add_points("rank/1/compute_share", stored_points(STEPS, HALF / 2))
+    run_plots.add_points("rank/0/memory_resident", stored_points(STEPS, HALF * 3 * GIB))
+    run_plots.add_points("rank/1/memory_allocated", stored_points(STEPS, HALF * GIB))
+    run_plots.resize(1000, 1400)
+    paint(run_plots)
+    assert run_plots.plot("Step time by rank").headline.text() == "38 % compute"
+    assert run_plots.plot("Worker memory").headline.text() == "1.50 GiB peak"
+    run_plots.clear()
     run_plots.add_points("rank/0/data_share", stored_points(STEPS, HALF / 10))
     run_plots.add_points("rank/0/compute_share", stored_points(STEPS, HALF))
     chip = run_plots.plot("Step time by rank").legend.chip
@@ -70,31 +62,7 @@ def test_the_legend_says_which_rank_as_soon_as_there_are_several(run_plots: RunP
     assert run_plots.plot("Step time by rank").legend.chip("data 0").text() == "data"
 
 
-def test_figures_of_ranks_are_in_the_unit_of_their_plot(run_plots: RunPlots) -> None:
-    run_plots.add_points("rank/0/data_share", stored_points(STEPS, HALF / 10))
-    run_plots.add_points("rank/0/compute_share", stored_points(STEPS, HALF))
-    run_plots.add_points("rank/1/compute_share", stored_points(STEPS, HALF / 2))
-    run_plots.add_points("rank/0/memory_resident", stored_points(STEPS, HALF * 3 * GIB))
-    run_plots.add_points("rank/1/memory_allocated", stored_points(STEPS, HALF * GIB))
-    run_plots.resize(1000, 1400)
-    paint(run_plots)
-    assert run_plots.plot("Step time by rank").headline.text() == "38 % compute"
-    assert run_plots.plot("Worker memory").headline.text() == "1.50 GiB peak"
-
-
-def test_the_learning_rate_is_drawn_as_it_is(run_plots: RunPlots) -> None:
-    run_plots.toolbar.slider.setValue(999)
-    run_plots.add_points("train/learning_rate", stored_points(STEPS, STEPS))
-    plot = run_plots.plot("Learning rate")
-    run_plots.resize(1000, 1400)
-    paint(run_plots)
-    plot.set_crosshair(100)
-    assert read_out(plot) == "train 100"
-
-
-def test_many_ranks_do_not_hide_their_plot_behind_figures(
-    run_plots: RunPlots, qtbot: QtBot
-) -> None:
+def test_many_ranks_do_not_hide_their_plot_behind_figures(run_plots: RunPlots) -> None:
     """What does not fit into the lines of the legend is in its menu, with the values."""
     for rank in range(30):
         run_plots.add_points(f"rank/{rank}/data_share", stored_points(STEPS, HALF))
@@ -115,8 +83,7 @@ def test_many_ranks_do_not_hide_their_plot_behind_figures(
     assert not plot.curves["data 29"].visible
 
 
-def test_curves_of_devices_are_never_smoothed(run_plots: RunPlots) -> None:
-    """Utilisation read 64 % where the device had 38 %."""
+def test_curves_of_devices_and_the_learning_rate_are_never_smoothed(run_plots: RunPlots) -> None:
     run_plots.toolbar.set_smoothing(0.9)
     values = np.where(STEPS == 100, 38.0, 90.0)
     for figure in ("utilisation", "power", "temperature"):
@@ -126,3 +93,10 @@ def test_curves_of_devices_are_never_smoothed(run_plots: RunPlots) -> None:
     for title in ("Device utilisation", "Device power", "Device temperature"):
         assert read_out(run_plots.plot(title)) == "a 38"
         assert not run_plots.plot(title).curves["a"].series.smoothing
+    run_plots.toolbar.slider.setValue(999)
+    run_plots.add_points("train/learning_rate", stored_points(STEPS, STEPS))
+    plot = run_plots.plot("Learning rate")
+    run_plots.resize(1000, 1400)
+    paint(run_plots)
+    plot.set_crosshair(100)
+    assert read_out(plot) == "train 100"

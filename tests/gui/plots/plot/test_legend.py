@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QIcon, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from gui.plots.plot.dash_styles import DASH_STYLES, DashStyle
 from gui.plots.plot.legend import Form, Legend
 
 ALT = Qt.KeyboardModifier.AltModifier
@@ -52,23 +49,6 @@ def test_the_keyboard_does_the_same(legend: Legend) -> None:
     assert shown(legend) == "a"
 
 
-@pytest.mark.parametrize("dash", DASH_STYLES)
-def test_a_chip_shows_the_dash_of_its_curve_and_whether_it_is_seen(
-    legend: Legend, dash: DashStyle
-) -> None:
-    def drawn(name: str) -> QImage:
-        chip = legend.chip(name)
-        state = QIcon.State.On if chip.isChecked() else QIcon.State.Off
-        return chip.icon().pixmap(chip.iconSize(), QIcon.Mode.Normal, state).toImage()
-
-    solid = drawn("a")
-    legend.set_curve("b", "b", "#ffffff", dash)
-    shown = drawn("b")
-    assert (shown == solid) is (not dash.pattern)
-    legend.chip("b").click()
-    assert drawn("b") != shown, "and not by its colour alone"
-
-
 def test_the_legend_takes_more_lines_and_then_short_names(legend: Legend) -> None:
     for name in ("a", "b", "c"):
         legend.set_curve(name, f"a name of some length {name}", "#ffffff", short=f"#{name}")
@@ -107,22 +87,6 @@ def test_chips_that_do_not_fit_are_in_a_menu_and_none_is_cut(legend: Legend) -> 
     assert told == [("c", False)]
     assert legend.fit(1000, 1000, 1)
     assert len(legend.chips()) == 3
-
-
-def test_a_name_that_is_longer_than_its_line_ends_before_the_value(
-    legend: Legend, qapp: QApplication
-) -> None:
-    for name in ("b", "c"):
-        legend.remove(name)
-    legend.set_curve("a", "one name " * 20, "#ffffff")
-    legend.show_values({"a": ("0.5", "")})
-    legend.fit(0, 120, 1)
-    chip = legend.chip("a")
-    assert chip.width() == 120
-    legend.resize(120, 30)
-    whole = chip.grab().toImage()
-    legend.show_values({"a": ("0.6", "")})
-    assert chip.grab().toImage() != whole, "the value is seen"
 
 
 def test_a_screen_reader_hears_the_value_that_is_shown(legend: Legend, qtbot: QtBot) -> None:

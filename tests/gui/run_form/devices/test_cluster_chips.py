@@ -12,10 +12,7 @@ from tests.support.device_states import eight_gpus
 
 GPU = next(each for each in eight_gpus().devices if each.kind == "gpu")
 CPU = DeviceSnapshot(id="cpu", kind="cpu", label="CPU", name="A CPU")
-FAR = (
-    ClusterDevice("gpus/cpu:0", "gpus", CPU),
-    ClusterDevice("gpus/GPU-1", "gpus", GPU),
-)
+FAR = (ClusterDevice("gpus/cpu:0", "gpus", CPU), ClusterDevice("gpus/GPU-1", "gpus", GPU))
 
 
 @pytest.fixture
@@ -26,13 +23,12 @@ def choice(qtbot: QtBot) -> DeviceChoice:
     return made
 
 
-def test_the_cpu_of_another_machine_joins_that_of_this_one(choice: DeviceChoice) -> None:
+def test_cpus_of_machines_join_and_a_gpu_there_does_not(choice: DeviceChoice) -> None:
     choice.chips["gpus/cpu:0"].click()
     assert choice.devices() == ("cpu:0", "gpus/cpu:0")
     assert choice.chips["gpus/cpu:0"].accessibleName() == "gpus: CPU"
-
-
-def test_a_gpu_there_and_cpus_do_not_train_together(choice: DeviceChoice) -> None:
+    choice.chips["gpus/cpu:0"].click()
+    choice.cpu.setChecked(True)
     choice.chips["gpus/cpu:0"].click()
     choice.chips["gpus/GPU-1"].click()
     assert choice.devices() == ("gpus/GPU-1",)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.telemetry.memory_attribution import Worker, memory_uses
@@ -98,9 +97,7 @@ def test_the_warning_comes_and_goes_with_the_work(choice: DeviceChoice) -> None:
     assert choice.chips[uuid(0)].note == choice.warning == ""
 
 
-def test_as_many_as_are_ticked_are_suggested_and_the_best_linked(
-    choice: DeviceChoice, qtbot: QtBot
-) -> None:
+def test_as_many_as_are_ticked_are_suggested(choice: DeviceChoice, qtbot: QtBot) -> None:
     show(choice, linked((1, 3)))
     assert choice.devices() == (uuid(0),)
     choice.chips[uuid(2)].click()
@@ -194,24 +191,11 @@ def test_the_line_says_what_matters_most_and_its_tooltip_the_rest(choice: Device
     assert "queue behind run 7" in choice.warning
 
 
-def test_a_busy_chip_is_marked_by_a_sign_and_keeps_its_size_when_ticked(
-    choice: DeviceChoice,
-) -> None:
-    show(choice, Snapshot(time=0.0, devices=(gpu(0), gpu(1))))
-    calm = choice.chips[uuid(1)].sizeHint()
+def test_a_busy_chip_is_described_as_such(choice: DeviceChoice) -> None:
     busy = gpu(1, 30, processes=(process(4242, 29),))
     show(choice, Snapshot(time=1.0, devices=(gpu(0), busy)))
-    marked = choice.chips[uuid(1)].sizeHint()
-    assert marked.width() > calm.width()
-    assert (
-        choice.chips[uuid(1)]
-        .accessibleDescription()
-        .splitlines()[-1]
-        .startswith(sentence("warns-of-guest-without-memory"))
-    )
-    choice.chips[uuid(1)].click()
-    assert choice.chips[uuid(1)].isChecked()
-    assert choice.chips[uuid(1)].sizeHint() == marked
+    said = choice.chips[uuid(1)].accessibleDescription().splitlines()[-1]
+    assert said.startswith(sentence("warns-of-guest-without-memory"))
 
 
 def test_the_workers_are_asked_for_only_on_the_cpu(choice: DeviceChoice) -> None:
@@ -224,14 +208,3 @@ def test_the_workers_are_asked_for_only_on_the_cpu(choice: DeviceChoice) -> None
     assert workers.text() == "3 workers"
     assert choice.devices() == ("cpu:0", "cpu:1", "cpu:2")
     assert choice.line.text() == "AMD EPYC 9354"
-
-
-def test_sixteen_chips_go_on_in_further_lines(choice: DeviceChoice) -> None:
-    show(choice, Snapshot(time=0.0, devices=tuple(gpu(number) for number in range(16))))
-    QApplication.processEvents()
-    choice.resize(280, choice.heightForWidth(280))
-    QApplication.processEvents()
-    chips = [choice.chips[uuid(number)] for number in range(16)]
-    assert len({chip.y() for chip in chips}) > 2
-    assert max(chip.geometry().right() for chip in chips) <= 280
-    assert max(chip.geometry().bottom() for chip in chips) <= choice.height()

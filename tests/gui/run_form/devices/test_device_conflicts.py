@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from gui.run_form.devices.device_conflicts import overlap
 from gui.run_form.run_form import RunForm
+from tests.gui.conftest import Record
 from tests.support.sentences import sentence
 
 NAMES = {"g0": "GPU 0", "g1": "GPU 1"}
@@ -56,7 +56,7 @@ def test_who_uses_the_devices_too(new: RunSpec, said: str) -> None:
     assert overlap(new, RUNS, lambda device: NAMES.get(device, device)) == said
 
 
-def test_it_stands_beside_the_devices_of_the_form(qtbot: QtBot, record: Callable[..., Any]) -> None:
+def test_it_stands_beside_the_devices_of_the_form(qtbot: QtBot, record: Record) -> None:
     record(spec("cpu:0")).begin()
     form = RunForm()
     qtbot.addWidget(form)

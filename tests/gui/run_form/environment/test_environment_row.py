@@ -25,7 +25,6 @@ from gui.run_form.run_form import RunForm
 from tests.gui.run_form.test_run_form import GPUS, snapshot
 from tests.support.sentences import sentence
 
-SECONDS = 60.0
 TF = "/of/tensorflow/bin/python"
 FACTS = Facts("3.12.4", {"tensorflow": "2.21.0"})
 
@@ -96,13 +95,18 @@ def _entries(form: RunForm) -> list[str]:
 
 def _interpreter(form: RunForm) -> str:
     spec = form.spec()
-    assert spec is not None
     return spec.interpreter
 
 
 def _choose(form: RunForm, text: str) -> None:
     combo = form.environment.combo
     combo.activated.emit(combo.findText(text))
+
+
+def making(form: RunForm) -> MakingDialog:
+    """The dialog that makes one."""
+    (dialog,) = (each for each in form.findChildren(MakingDialog) if not each.isHidden())
+    return dialog
 
 
 def test_the_row_is_shown_where_there_is_a_choice(form: RunForm) -> None:
@@ -129,12 +133,10 @@ def test_a_run_uses_the_environment_that_is_chosen(form: RunForm) -> None:
     assert make == "Make one for PyTorch…"
     _choose(form, mine)
     spec = form.spec()
-    assert spec is not None
     assert spec.interpreter == "/mine/bin/python"
     assert form.template is None
     _choose(form, own)
     spec = form.spec()
-    assert spec is not None
     assert spec.interpreter == ""
     assert form.template is not None
 
@@ -152,15 +154,10 @@ def test_each_framework_has_its_environment(form: RunForm) -> None:
     assert _interpreter(form) == TF
 
 
-def test_a_python_that_cannot_train_is_named_beside_it(
-    form: RunForm, problems: dict[str, str]
-) -> None:
+def test_a_python_that_cannot_train_is_named(form: RunForm, problems: dict[str, str]) -> None:
     problems["/old/bin/python"] = "It is Python 3.10."
     spec = RunSpec(
-        recipe="digits",
-        strategy="torch/single",
-        devices=("cpu:0",),
-        interpreter="/old/bin/python",
+        recipe="digits", strategy="torch/single", devices=("cpu:0",), interpreter="/old/bin/python"
     )
     form.load(spec)
     assert form.environment.note.text() == "⚠ It is Python 3.10."
@@ -179,8 +176,7 @@ def test_tensorflow_on_gpus_is_offered_an_environment(
     assert form.environment.offer.isVisible()
     assert "TensorFlow on GPUs" in form.environment.offer.text()
     form.environment.offer.click()
-    dialog = form.environment._dialog
-    assert isinstance(dialog, MakingDialog)
+    dialog = making(form)
     assert dialog.requirements.text() == "tensorflow[and-cuda]>=2.21,<2.22"
     with qtbot.waitSignal(form.environment.maker.progressed):
         dialog.make_button.click()
@@ -196,12 +192,9 @@ def test_tensorflow_on_gpus_is_offered_an_environment(
     assert form.environment.offer.isHidden()
 
 
-def test_a_creation_is_cancelled_and_the_dialog_says_so(
-    form: RunForm, maker_double: Creation, qtbot: QtBot
-) -> None:
+def test_a_cancelled_creation_is_told(form: RunForm, maker_double: Creation, qtbot: QtBot) -> None:
     form.environment.make()
-    dialog = form.environment._dialog
-    assert isinstance(dialog, MakingDialog)
+    dialog = making(form)
     dialog.make_button.click()
     assert form.environment.maker.is_making
     with qtbot.waitSignal(form.environment.maker.cancelled):
@@ -209,15 +202,14 @@ def test_a_creation_is_cancelled_and_the_dialog_says_so(
     assert not form.environment.maker.is_making
     assert "nothing of it is left" in dialog.note.text()
     assert dialog.make_button.isEnabled()
-    assert form.environment.progress.isHidden() or not form.environment._making.isVisible()
+    assert not form.environment.progress.isVisible()
 
 
 def test_a_click_or_key_that_comes_twice_does_not_cancel(
     form: RunForm, maker_double: Creation, qtbot: QtBot
 ) -> None:
     form.environment.make()
-    dialog = form.environment._dialog
-    assert isinstance(dialog, MakingDialog)
+    dialog = making(form)
     place = dialog.make_button.geometry()
     QTest.mouseClick(dialog.make_button, Qt.MouseButton.LeftButton)
     dialog.layout().activate()
@@ -240,14 +232,11 @@ def test_a_new_dialog_shows_nothing_of_the_environment_before(
     with qtbot.waitSignal(form.environment.maker.failed):
         form.environment.maker.start("old", ["torch"])
     form.environment.make()
-    dialog = form.environment._dialog
-    assert isinstance(dialog, MakingDialog)
+    dialog = making(form)
     assert dialog.log.toPlainText() == ""
 
 
-def test_an_environment_without_the_framework_is_told_not_to_be_its_default(
-    form: RunForm, qtbot: QtBot
-) -> None:
+def test_an_environment_without_the_framework_is_no_default(form: RunForm, qtbot: QtBot) -> None:
     maker = form.environment.maker
     maker.name, maker.default_for = "mine", "torch"
     with qtbot.waitSignal(form.environment.message) as said:
@@ -256,9 +245,7 @@ def test_an_environment_without_the_framework_is_told_not_to_be_its_default(
     assert text.endswith(sentence("environment-has-no-pytorch"))
 
 
-def test_the_user_is_asked_before_a_closed_window_ends_a_creation(
-    form: RunForm, maker_double: Creation
-) -> None:
+def test_the_user_is_asked_before_a_creation_ends(form: RunForm, maker_double: Creation) -> None:
     row = form.environment
     assert not row.asks_before_close()
     row.maker.start("mine", ["torch"])
@@ -277,8 +264,7 @@ def test_a_failed_creation_says_why_and_shows_the_log(
     maker_double.outcome = CreationFailed("The disk is full.")
     maker_double.may_end.set()
     form.environment.make()
-    dialog = form.environment._dialog
-    assert isinstance(dialog, MakingDialog)
+    dialog = making(form)
     creation.log_file(dialog.name.text()).parent.mkdir(parents=True, mode=0o700)
     creation.log_file(dialog.name.text()).write_text("ERROR: [Errno 28]\n")
     with qtbot.waitSignal(form.environment.maker.failed):
@@ -288,12 +274,9 @@ def test_a_failed_creation_says_why_and_shows_the_log(
     assert dialog.make_button.isEnabled()
 
 
-def test_a_closed_window_ends_the_creation(
-    form: RunForm, maker_double: Creation, qtbot: QtBot
-) -> None:
+def test_a_closed_window_ends_the_creation(form: RunForm, maker_double: Creation) -> None:
     form.environment.maker.start("a", ["torch"])
     form.environment.maker.stop()
-    assert form.environment.maker._thread is not None
     assert not form.environment.maker._thread.is_alive()
 
 

@@ -56,9 +56,7 @@ def interpreter(form: RunForm) -> str:
     return spec.interpreter
 
 
-def test_the_pythons_are_those_of_the_machine_with_its_default(
-    form: RunForm, there: EnvironmentsThere
-) -> None:
+def test_the_pythons_are_those_of_the_machine(form: RunForm, there: EnvironmentsThere) -> None:
     form.machine.setCurrentIndex(1)
     assert form.spec() is None, "nobody knows its default yet"
     go_there(form, there, "torch")
@@ -73,9 +71,7 @@ def test_the_pythons_are_those_of_the_machine_with_its_default(
     assert interpreter(form) == ""
 
 
-def test_no_python_of_here_goes_there_and_none_of_there_comes_here(
-    form: RunForm, there: EnvironmentsThere
-) -> None:
+def test_no_python_goes_from_here_to_there(form: RunForm, there: EnvironmentsThere) -> None:
     registry.add(Environment("mine", HERE))
     form.environment.choose("torch", HERE)
     go_there(form, there)
@@ -89,15 +85,11 @@ def test_no_python_of_here_goes_there_and_none_of_there_comes_here(
     assert form.environment.interpreter() == ""
     form.load(replace(SPEC, interpreter="/of/a/run/there"), "lab")  # which is not offered
     assert form.environment.interpreter() == ""
-    assert form._recent is not None
     remembered = form._recent.of("digits", is_script=False)
-    assert remembered is not None
     assert remembered.interpreter == ""
 
 
-def test_the_python_of_a_run_there_is_chosen_though_it_has_no_name(
-    form: RunForm, there: EnvironmentsThere
-) -> None:
+def test_the_python_of_a_run_there_is_chosen(form: RunForm, there: EnvironmentsThere) -> None:
     go_there(form, there)
     form.load(replace(SPEC, interpreter="/of/a/run/there"), "gpus")
     assert interpreter(form) == "/of/a/run/there"
@@ -107,14 +99,10 @@ def test_the_python_of_a_run_there_is_chosen_though_it_has_no_name(
 def make_from_the_list(form: RunForm) -> MakingDialog:
     combo = form.environment.combo
     combo.activated.emit(combo.findText("Make one for PyTorch…"))
-    dialog = form.environment._dialog
-    assert dialog is not None
-    return dialog
+    return form.findChildren(MakingDialog)[-1]
 
 
-def test_the_dialog_for_a_new_one_there_proposes_a_name_that_is_free_there(
-    form: RunForm, there: EnvironmentsThere
-) -> None:
+def test_the_proposed_name_is_free_there(form: RunForm, there: EnvironmentsThere) -> None:
     registry.add(Environment("torch-gpu-2", HERE))
     form.machine.setCurrentIndex(1)
     there._take("gpus", _Listed([Environment("torch-gpu", THERE)]))
