@@ -64,8 +64,16 @@ _NOT_WANTED = re.compile(
     r"|target|patience|decay|smooth|interval|every|freq|warmup|seed|^(?:max|min)_",
     re.I,
 )
+_REPEATS = re.compile(
+    r"\b(?:(?:de|in)creased|improved?|dropped)\s*"
+    rf"(?:\(\s*(?:{NUMBER})\s*-+>|from\s+(?:{NUMBER})|by\s+(?:{NUMBER})\s*>=).*",
+    re.IGNORECASE,
+)
+"""What tells a best value, new and old, that an earlier line has told, such as
+`Validation loss decreased (0.5 --> 0.4)`, `val_loss improved from 0.5 to 0.4`."""
+
 _GROUP = (
-    r"(val(?:id(?:ation)?)?|eval(?:uation)?|dev|test(?:ing)?|train(?:ing)?)"
+    r"(val(?:i(?:d(?:ation)?)?)?|eval(?:uation)?|dev|test(?:ing)?|train(?:ing)?)"
     r"(?:[ _-]?(?:data[ _-]?)?set)?"
 )
 _PREFIX = re.compile(rf"^{_GROUP}[ _/.-]+", re.I)
@@ -188,7 +196,7 @@ class FigureReader:
         """Return the values of a line by their series."""
         if _SETTINGS.match(line):
             return {}
-        line = _PLACE.sub("", _OWNER.sub(r"\1 ", line))
+        line = _PLACE.sub("", _OWNER.sub(r"\1 ", _REPEATS.sub("", line)))
         begins = _LINE.search(line)
         group = _group(begins[1] or begins[2]) if begins else "train"
         found: dict[str, float] = {}

@@ -43,7 +43,7 @@ _VERB = re.compile(
     r"|credentials?|config:set)|\w*passw?\w*"
 )
 _SHOWN = re.compile(
-    r"[/~.$-].*|\S*/\S*|[\d.,:eE+%x*-]+|[a-z][a-z.-]*\d{0,3}|[A-Z_]+|[\w.-]+\.[a-z]\w{0,4}|.{0,3}",
+    r"[/~.$-].*|\w+://\S*|[a-z0-9_.:@-]*(?:/[a-z0-9_.:@*-]*)+|(?!\d{9})[\d.,:eE+%x*-]+|[a-z][a-z.-]*\d{0,3}|[A-Z_]+|[\w.-]+\.[a-z]\w{0,4}|.{0,3}",
     re.DOTALL,
 )
 """What a program that is not the user's may have as a value: a path, a number, a word, a file."""
@@ -73,14 +73,17 @@ _BARE_NAME = re.compile(r"[A-Za-z][\w-]*")
 _USERS = ("u", "U", "user", "login", "userpwd", "proxy-user")
 """Options whose value is a user, perhaps with a password."""
 
-_PAIR = re.compile(r"(?:-[uU])?(?!\d+:\d+$)[^\s:=/%,-][^\s:=/%,]*(?P<mark>[:%,])(?P<value>[^\s/]+)")
+_PAIR = re.compile(r"(?:-[uU])?(?!\d+:\d+$)[^\s:=/%,-][^\s:=/%,]*(?P<mark>[:%,])(?P<value>\S+)")
 _WITH_SLASH = re.compile(r"[\w.-]+/([^\s/@]+)@\S+")
 """`sqlplus ada/x@db`."""
 
 _FLAG = re.compile(r"[+-]*[A-Za-z_][\w.-]*")
 
-_OPEN = re.compile(r"[/~.$]\S*|[\d.,:eE+%x*-]+")
+_OPEN = re.compile(r"[/~.$]\S*|(?!\d{9})[\d.,:eE+%x*-]+")
 """What a variable may have as its value: a path, a number."""
+
+_PORT = re.compile(r"\d{1,5}|[\d.]+(?::\d+)+|[/~.$]\S*")
+"""What `-p` may mean where it is no password."""
 
 _CODE_RUNNER = re.compile(r"(?:\S*/)?(?:python[\d.]*|perl|ruby|node)")
 _TOOL_IN_TEXT = re.compile(
@@ -201,7 +204,7 @@ class CommandReader:
             return Span(*pair.span(1), "password")
         if len(option) == 1 and option != "H":
             is_password = option in self._letters or (option == "k" and self._logs_in)
-            is_password |= option == "p" and not _OPEN.fullmatch(word)
+            is_password |= option == "p" and not _PORT.fullmatch(word)
             return whole if not is_shown or (is_password and not self._is_tight) else None
         if not self._logs_in or (not self._counts and not re.search(r"\d", word)):
             return None

@@ -325,15 +325,8 @@ def test_what_looks_random_is_no_argument_to_show(line: str) -> None:
     assert [with_secrets(word, values) for word in stored] == [*first, last]
 
 
-@pytest.mark.parametrize("value", ["hunter2", "geheim"])
-def test_a_password_that_is_a_word_is_found_where_a_name_or_a_known_option_says_so(
-    value: str,
-) -> None:
-    for line in (
-        "mysql -p{}",
-        "zip -P {} a b",
-        "curl -u ada:{} h",
-        "redis-cli -a {}",
-        "x --token {}",
-    ):
+@pytest.mark.parametrize("value", ["hunter2", "geheim", "Ab9+/xY7==", "0123456789", "aB/K7/bX9"])
+def test_a_password_of_any_kind_is_found_where_a_name_or_a_known_option_says_so(value: str) -> None:
+    lines = ("mysql -p{}", "zip -P {} a b", "curl -u ada:{} h", "redis-cli -a {}", "x --token {}")
+    for line in (*lines, "docker login -p {}", "curl -H X-Key:{}", "env DB_PASS={} x"):
         assert value not in " ".join(shown_words(shlex.split(line.format(value))))
