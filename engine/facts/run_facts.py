@@ -168,6 +168,22 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str = ""
 
 
+class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the training data of one attempt held, as far as a few samples say it."""
+
+    format: int = FORMAT
+    attempt: int = 0
+    length: int
+    samples: dict[int, str] = {}
+    """A hash by index. Empty: no sample was read."""
+
+    seconds: float = 0.0
+    """What it took to read them."""
+
+    problem: str = ""
+    """Why a sample could not be read."""
+
+
 class Planning(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured before the run, such as a race of strategies."""
 
@@ -197,6 +213,7 @@ class RunFacts(msgspec.Struct, frozen=True):
 
 
 _PARENT = "parent.json"
+_DATA = ".data.json"
 
 _Attempt = TypeVar("_Attempt", AttemptFacts, AttemptCode)
 Kind = TypeVar("Kind", AttemptFacts, ModelFacts, Parent, Planning)
@@ -291,6 +308,23 @@ def write_model(run_folder: Path, facts: ModelFacts) -> None:
     make_folder(run_folder)
     path = _path(run_folder, facts.attempt, ".model.json")
     write_atomically(path, msgspec.json.encode(facts), mode=0o600)
+
+
+def write_data(run_folder: Path, facts: DataFacts) -> None:
+    """Write what the data of an attempt held. Raises OSError."""
+    make_folder(run_folder)
+    path = _path(run_folder, facts.attempt, _DATA)
+    write_atomically(path, msgspec.json.encode(facts), mode=0o600)
+
+
+def read_data(run_folder: Path, attempt: int) -> DataFacts | None:
+    """Return what the data of an attempt held; None: that is not known."""
+    try:
+        content = read_regular(_path(run_folder, attempt, _DATA), _LARGEST)
+        found = msgspec.json.decode(content, type=DataFacts)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if found.format <= FORMAT else None
 
 
 def write_parent(run_folder: Path, parent: Parent) -> None:

@@ -111,6 +111,7 @@ class TorchTrainer:
             shared = check_shared_tensors(model, spec.strategy, self._rank.devices)
             training_state.check_complete(model)
             self.model_facts = model_facts(model) if session.rank == 0 else None
+            self.data_facts = data.fingerprint() if session.rank == 0 else None
             with session.connecting():  # the ranks exchange their first data
                 self._parallel = strategy.wrap_model(model, self._rank, recipe)
             training_state.check(self._parallel.module)

@@ -22,6 +22,7 @@ from torch.utils.data import (
 )
 from torch.utils.data.distributed import DistributedSampler
 
+from engine.facts import run_facts
 from engine.pytorch.parallel import Parallel
 from engine.pytorch.samples.batch_sharder import BatchSharder, LocalBatch, Place, Sharder
 from engine.pytorch.samples.data import Columns, Samples, as_samples, is_columns
@@ -30,6 +31,7 @@ from engine.pytorch.samples.nested import Batch, inputs_and_targets
 from engine.pytorch.samples.order import BySampler, InOrder, Order, Shuffled, as_indices
 from engine.pytorch.samples.streams import Stream, StreamSharder
 from engine.spec.run_spec import RunSpec
+from engine.training.data_fingerprint import draws_by_itself, fingerprint
 from engine.training.errors import TrainingFailed
 from engine.training.protocols import UNKNOWN
 from engine.training.sample_order import GlobalBatches
@@ -106,6 +108,10 @@ class TrainingData:
         """
         first = self._train.first()
         return self._facts.as_pair(first) if self._facts.takes_pairs else first
+
+    def fingerprint(self) -> run_facts.DataFacts | None:
+        """Return what the training data hold; None: their length is not known."""
+        return self._train.fingerprint(self._facts.spec.seed)
 
     @property
     def prefixes(self) -> list[str]:
@@ -256,6 +262,10 @@ class _Source:
         """Return a batch of one sample."""
         raise NotImplementedError
 
+    def fingerprint(self, seed: int) -> run_facts.DataFacts | None:
+        """See `TrainingData`."""
+        return None
+
     def sharder(self, place: Place) -> Sharder:
         """Return the local batches at `place`."""
         raise NotImplementedError
@@ -280,6 +290,13 @@ class _Indexed(_Source):
         else:
             chosen = np.zeros(1, np.int64)
         return next(iter(self._samples.batches([chosen], 0)))
+
+    def fingerprint(self, seed: int) -> run_facts.DataFacts | None:
+        dataset = getattr(self._samples, "dataset", None)
+        if dataset is not None and not hasattr(dataset, "__len__"):
+            return None
+        read = None if dataset is not None and draws_by_itself(dataset) else self._samples.one
+        return fingerprint(len(self._samples), seed, read)
 
     def sharder(self, place: Place) -> Sharder:
         return BatchSharder(self._samples, self._order, place)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from engine.facts.run_facts import DataFacts
 from engine.runs.checkpoint_files import Position
 from engine.tf import measurements, training_state
 from engine.tf.batch_norm import RunningStatistics
@@ -32,9 +33,11 @@ from engine.tf.recipe import compiled
 from engine.tf.recipe.epochs import Epochs
 from engine.tf.recipe.tf_recipe import TfRecipe, check_model, read_data
 from engine.tf.replica import Replica
+from engine.tf.samples.batch_stream import DataSet
 from engine.tf.samples.data import ArraySamples
 from engine.tf.step_inspector import StepInspector
 from engine.tf.tf_strategy import TfStrategy
+from engine.training.data_fingerprint import fingerprint
 from engine.training.errors import OutOfMemory, TrainingFailed
 from engine.training.measuring import Measurements
 from engine.training.memory_record import RankRecord
@@ -99,6 +102,7 @@ class TfTrainer(NoHostOffload):
         self._written = written
         self._parallel.check(objective)
         self.model_facts = model_facts(written) if session.rank == 0 else None
+        self.data_facts = _fingerprint(train, spec.seed) if session.rank == 0 else None
         if compiled.is_compiled(written) and written.jit_compile:
             wanted = msgspec.structs.replace(spec, compile=True)
             if reason := strategy.refusal("compile", wanted):
@@ -310,6 +314,17 @@ class TfTrainer(NoHostOffload):
 
 
 _VALIDATION = "validation"
+
+
+def _fingerprint(train: DataSet, seed: int) -> DataFacts | None:
+    """Return what the training data hold; None: they come in an order of their own."""
+    if not isinstance(train, ArraySamples):
+        return None
+
+    def read(index: int) -> list[npt.NDArray[np.generic]]:
+        return [leaf.numpy() for leaf in tf.nest.flatten(train.batch(tf.constant([index])))]
+
+    return fingerprint(len(train), seed, read)
 
 
 def _prefix(validation_set: str) -> str:

@@ -32,7 +32,7 @@ from engine.training.loop import Loop
 from engine.worker import debugger, environment, loader_process, output, signals
 from engine.worker.cuda_libraries import loaded_mix
 from engine.worker.failure_report import failure_report
-from engine.worker.model_outline import record_model
+from engine.worker.model_outline import record_data, record_model
 from engine.worker.session import WorkerSession
 
 _log = logging.getLogger("engine.worker")
@@ -75,6 +75,8 @@ def main(folder: Path) -> int:
         session.emit(WorkerReady(session.rank, session.plan.devices, versions))
         if (facts := getattr(trainer, "model_facts", None)) is not None:
             record_model(folder, int(os.environ.get(environment.ATTEMPT, "0")), facts)
+        if (data := getattr(trainer, "data_facts", None)) is not None:
+            record_data(folder, int(os.environ.get(environment.ATTEMPT, "0")), data)
         session.report_other_modules()
         has_said_mix = _report_mix(session)
         loop = Loop(trainer, session, position)

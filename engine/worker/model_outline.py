@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from engine.facts.run_facts import Layer, ModelFacts, write_model
+from engine.facts.run_facts import DataFacts, Layer, ModelFacts, write_data, write_model
 from engine.processes.process import PROJECT
 
 _log = logging.getLogger(__name__)
@@ -49,6 +49,14 @@ def record_model(run_folder: Path, attempt: int, facts: ModelFacts) -> None:
         write_model(run_folder, msgspec.structs.replace(facts, attempt=attempt))
     except (OSError, TypeError, ValueError) as error:
         _log.info("the model cannot be recorded: %s", error)
+
+
+def record_data(run_folder: Path, attempt: int, facts: DataFacts) -> None:
+    """Write what the data of an attempt hold; a disk that is full does not end the training."""
+    try:
+        write_data(run_folder, msgspec.structs.replace(facts, attempt=attempt))
+    except OSError as error:
+        _log.info("what the data hold cannot be recorded: %s", error)
 
 
 @cache

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from engine import client
 from engine.client import CannotStart
+from engine.facts.run_facts import DataFacts, read_data
 from engine.messages.events import Event, WorkerReady
 from engine.planning.device_claim import claimed_devices
 from engine.planning.own_data_folder import own_data_folder
+from engine.planning.replays.data_change import data_change, data_sameness
 from engine.planning.replays.inspection import StepContext, read_inspection
 from engine.planning.results import Difference, Doing, Inspection, News, RecordedStep, Replay
 from engine.planning.short_run import WITHOUT_TRACES, ShortRun, short_run
@@ -116,7 +118,7 @@ def replay(
         )
         progress(wanted)
         folder = _folder_of(done)
-        replayed, versions_now = _replayed(folder, origin.step, wanted)
+        replayed, versions_now, data_now = _replayed(folder, origin.step, wanted)
         context = StepContext(_at(losses, wanted - 1), _at(rates, wanted), _at(rates, wanted - 1))
         inspection = read_inspection(folder, context)
         differs, difference = _compare(recorded, replayed, origin.step, wanted)
@@ -132,7 +134,13 @@ def replay(
         checkpoint=origin.checkpoint.name if origin.checkpoint else "",
         equal=int((~differs).sum()),
         difference=difference,
-        reasons=_reasons(difference, origin, spec, _versions(events, origin.attempt), versions_now),
+        reasons=_reasons(
+            difference,
+            origin,
+            spec,
+            (_versions(events, origin.attempt), versions_now),
+            (read_data(info.folder, origin.attempt), data_now),
+        ),
         around=_around(losses, norms, origin.step, differs),
         kept=kept,
         inspection=_with_doubt(inspection) if differs[-1] else inspection,
@@ -237,11 +245,13 @@ def _folder_of(run: ShortRun) -> Path:
 
 def _replayed(
     folder: Path, begin: int, step: int
-) -> tuple[dict[str, StoredPoints], dict[str, str]]:
-    """Return what the replay has recorded, and the versions of its packages."""
+) -> tuple[dict[str, StoredPoints], dict[str, str], DataFacts | None]:
+    """Return what the replay has recorded, the versions of its packages, and its data."""
     with RunReader(folder) as reader:
         events = _events(reader)
-        return _values(reader, begin, step), _versions(events, attempts_of(events)[-1].attempt)
+        attempt = attempts_of(events)[-1].attempt
+        values = _values(reader, begin, step)
+        return values, _versions(events, attempt), read_data(folder, attempt)
 
 
 def _events(reader: RunReader) -> list[Event]:
@@ -335,13 +345,16 @@ def _reasons(
     difference: Difference | None,
     origin: StepOrigin,
     spec: RunSpec,
-    then: Mapping[str, str],
-    now: Mapping[str, str],
+    versions: tuple[Mapping[str, str], Mapping[str, str]],
+    data: tuple[DataFacts | None, DataFacts | None],
 ) -> tuple[str, ...]:
-    """Return why the replay may differ, in sentences."""
+    """Return why the replay may differ, in sentences; `versions` and `data`: then and now."""
+    changed = data_change(*data)
     if difference is None:
-        return ()
-    found = [
+        return (changed,) if changed else ()
+    then, now = versions
+    found = [changed] if changed else []
+    found += [
         f"It was trained with {name} {then[name]}, and replayed with {now[name]}."
         for name in sorted(then.keys() & now.keys())
         if then[name] != now[name]
@@ -352,11 +365,13 @@ def _reasons(
         )
     if not all_on_cpu(spec.devices) and not spec.deterministic:
         found.append("On GPUs, only a run with Deterministic computes the same bits again.")
+    if changed:
+        return tuple(found)
     if difference.step == origin.step + 1:
         found.append("The first step differs already: the data may have changed since.")
     elif not found:
         found.append("The data, or what else the recipe reads, may have changed since.")
-    return tuple(found)
+    return (*found, same) if (same := data_sameness(*data)) else tuple(found)
 
 
 def suspicious_step(reader: RunReader) -> int:

@@ -33,6 +33,9 @@ class Samples(Protocol):
         The random numbers of a data set depend only on the seed, the epoch and the sample.
         """
 
+    def one(self, index: int) -> Any:
+        """Return a sample as the data set gives it, in this process and in epoch 0."""
+
     def names(self, indices: Indices) -> Names:
         """Return the names of samples, for sentences."""
 
@@ -81,6 +84,10 @@ class Columns:
         """See `Samples`."""
         for part in requests:
             yield take_rows(self._columns, self._rows(part))
+
+    def one(self, index: int) -> Batch:
+        """See `Samples`."""
+        return _moved(take_rows(self._columns, slice(index, index + 1)), torch.device("cpu"))
 
     def names(self, indices: Indices) -> Names:
         """See `Samples`."""

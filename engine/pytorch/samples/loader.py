@@ -137,6 +137,11 @@ class MapSamples:
                 batches = iter(self._loader)
             yield from each_next(self._watch, batches)
 
+    def one(self, index: int) -> Any:
+        """See `engine.pytorch.samples.data.Samples`."""
+        with preserved_random_state():
+            return self._batches.sample((0, index))
+
     def names(self, indices: Indices) -> Names:
         """See `engine.pytorch.samples.data.Samples`."""
         return Names(self.dataset, indices)
@@ -165,7 +170,7 @@ class _Batches(Wrapped, Dataset[Any]):
     def __getitems__(self, keys: Sequence[Key]) -> Batch:
         """Return the collated batch; the name is that by which a DataLoader asks for a batch."""
         indices = [index for _, index in keys]
-        samples = [self._sample(key) for key in keys]
+        samples = [self.sample(key) for key in keys]
         if self._collate is default_collate:
             return self._collated(samples, indices)
         seed_generators(seed_of(self._seed, keys[0][0], *indices, len(indices)))
@@ -175,7 +180,8 @@ class _Batches(Wrapped, Dataset[Any]):
             error.add_note(f"In the collate_fn, for {self._named(indices)}.")
             raise
 
-    def _sample(self, key: Key) -> Any:
+    def sample(self, key: Key) -> Any:
+        """Return a sample, with the random numbers that belong to it."""
         epoch, index = key
         if isinstance(index, int):
             seed = zlib.crc32(np.array([self._seed, epoch, index], np.int64).tobytes())
