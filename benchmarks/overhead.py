@@ -1,7 +1,7 @@
 """The cost of monitoring: the steps of a recorded run beside bare steps of the same model.
 
-`python -m benchmarks.overhead [--pairs 15] [--steps 200] [--only tiny] [--gradient-norm]` trains two
-models with supervisor, store and telemetry: one of about 2 ms a step, and one of almost nothing.
+`python -m benchmarks.overhead [--pairs 15] [--steps 200] [--only tiny] [--gradient-norm]` trains
+two models with supervisor, store and telemetry: one of about 2 ms a step, one of almost nothing.
 Between blocks of its steps the process of the run does blocks of bare steps, in the same thread and
 within a second: what else the machine does meets both alike. It prints what a step costs more,
 and the ratio, in CPU time of the main thread and in wall time.

@@ -29,7 +29,7 @@ SHAPE = SHAPES[NAME]
 PAIRS = int(os.environ.get("OVERHEAD_PAIRS", "15"))
 BLOCK = int(os.environ.get("OVERHEAD_STEPS") or SHAPE.block)
 SETTLING = BLOCK // 2
-"""Steps after a block of bare ones: the chunks of the run, which that has made short, grow again."""
+"""Steps after a block of bare ones, which has made the chunks of the run short: they grow again."""
 
 WARM_UP = 300
 STEPS = WARM_UP + PAIRS * (SETTLING + BLOCK) + 10
@@ -62,11 +62,12 @@ class BareLoop:
         self._model = model()
         self._optimizer = optimizer(list(self._model.parameters()), 0.01)
         (self._inputs, self._targets), _ = datasets()
+        self._order = torch.randperm(len(self._inputs))
 
     def train(self, steps: int) -> None:
         """Do some steps."""
         size = SHAPE.batch_size
-        order = torch.randperm(len(self._inputs))
+        order = self._order
         for start in range(0, steps * size, size):
             chosen = order[start : start + size]
             self._optimizer.zero_grad(set_to_none=True)

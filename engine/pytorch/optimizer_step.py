@@ -168,6 +168,9 @@ class OptimizerStep:
                 nn.utils.clip_grads_with_norm_(dense, spec.clip_norm, norm)
                 for values in sparse:
                     values.mul_((spec.clip_norm / (norm + _CLIP_MARGIN)).clamp(max=1.0))
+        if not self._scaler.is_enabled():
+            self.optimizer.step()
+            return
         self._scaler.step(self.optimizer)
         self._update_scale(metrics)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -12,7 +12,7 @@ import torch
 from torch import distributed, nn
 
 from engine.pytorch.compilation import compile_forward
-from engine.pytorch.precision import Precision
+from engine.pytorch.precision import NOTHING, Precision
 from engine.pytorch.process_group import Group
 from engine.pytorch.recipe.torch_recipe import (
     Loss,
@@ -408,7 +408,7 @@ class WholeModel(Parallel):
 
     def gradient_exchange(self, sync: bool) -> AbstractContextManager[Any]:
         """Return a context for forward and backward pass that averages gradients only if `sync`."""
-        return nullcontext()
+        return NOTHING
 
     def sync_buffers(self) -> None:
         if self.replicas > 1:

@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 
+NOTHING = nullcontext()
+"""A context for any use: steps make none anew."""
+
 MIXED = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -28,7 +31,7 @@ class Precision:
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context for the forward pass and the loss."""
         if self.dtype is None:
-            return nullcontext()
+            return NOTHING
         return torch.autocast(self._device_type, self.dtype)
 
     def backward(self, loss: torch.Tensor) -> None:

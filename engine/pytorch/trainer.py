@@ -9,7 +9,7 @@ import random
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from engine.pytorch.devices import own_devices
 from engine.pytorch.memory_probe import MemoryProbe
 from engine.pytorch.optimizer_step import OptimizerStep, chosen_optimizer
 from engine.pytorch.parallel import Objective, Parallel, Rank, loss_of
-from engine.pytorch.precision import Precision
+from engine.pytorch.precision import NOTHING, Precision
 from engine.pytorch.process_group import Group, ProcessGroup, SingleProcess
 from engine.pytorch.recipe import libraries
 from engine.pytorch.recipe.from_file import torch_recipe
@@ -197,17 +197,22 @@ class TorchTrainer:
             self._check_saving()
             self._data.move_to_gpu()  # a step is done: it has all the memory that steps need
         self._parallel.train()
-        figures: dict[str, list[Any]] = {}
+        steps: list[dict[str, Any]] = []
+        total = self._total_steps(position)
         with self._explain_out_of_memory():
             for number in takewhile(self.goes_on, range(count)):
                 at = position.step + number
-                with self._recorded(at), self._inspected(at):
-                    step = self._step(position, number)
+                with self._watched(at):
+                    turn = Turn("", None, position.epoch, position.batch + number, at)
+                    step = self._step(turn, total)
                 self.epoch_ended = not step
                 if self.epoch_ended:
                     break
-                for name, value in step.items():
-                    figures.setdefault(name, []).append(value)
+                steps.append(step)
+        figures: dict[str, list[Any]] = {}
+        for step in steps:
+            for name, value in step.items():
+                figures.setdefault(name, []).append(value)
         copies = {name: _HostCopy(values) for name, values in figures.items()}
         done = len(figures.get("loss", ()))
         self._step_seconds += time.perf_counter() - begin
@@ -328,7 +333,7 @@ class TorchTrainer:
 
     def save(self, folder: Path) -> None:
         self._parallel.sync_buffers()
-        with self._average.taken_back() if self._average else nullcontext():
+        with self._average.taken_back() if self._average else NOTHING:
             training_state.save(
                 folder,
                 self._parallel.module,
@@ -476,31 +481,30 @@ class TorchTrainer:
         self._validation.close()
         self._rank.group.close()
 
-    def _step(self, start: Position, number: int) -> dict[str, Any]:
-        """Do the optimizer step that is `number` steps after `start`; return its metrics.
+    def _step(self, turn: Turn, total: int) -> dict[str, Any]:
+        """Do the optimizer step `turn` of `total`; return its metrics.
 
         They are empty if the data of the epoch have ended. The losses and other values are this
         rank's part of the means over the global batch.
         """
-        step, total = start.step + number, self._total_steps(start)
-        batch = start.batch + number
-        if batch == 0:
+        if turn.batch == 0:
             for carried in self._carried:
                 carried.state = None
-        self._turn = Turn(epoch=start.epoch, batch=batch, step=step)
+        self._turn = turn
         is_first_step, self._is_first_step = self._is_first_step, False
-        graphs = graph_count()
+        graphs = graph_count() if is_first_step else 0
         step_of = self._step_of_one
         if self._recipe.has_several_optimizers:
             step_of = self._steps_of_several
-        with self._trial.indices() if is_first_step else nullcontext():
+        with self._trial.indices() if is_first_step else NOTHING:
             values, metrics = step_of(total, is_first_step=is_first_step)
         if not values:
             return {}
         if is_first_step and self._spec.compile and graph_count() == graphs:
             self._trial.say_once(_NO_GRAPH)
         self._samples += self._batch_size
-        self._update_average()
+        if self._average:
+            self._average.update()
         return self._noted(values) | metrics
 
     def _step_of_one(self, total: int, *, is_first_step: bool) -> tuple[Values, dict[str, Any]]:
@@ -558,7 +562,7 @@ class TorchTrainer:
         local_batches = self._train.local_batches(self._turn.epoch, self._turn.batch)
         # What the ranks do together cannot be done again by one of them.
         is_together = is_new or not isinstance(self._train, BatchSharder)
-        with self._explain_out_of_memory() if is_together else nullcontext():
+        with self._explain_out_of_memory() if is_together else NOTHING:
             first = next(local_batches, None)
             if first is None:
                 return None
@@ -580,9 +584,7 @@ class TorchTrainer:
         """Update the weights; return the metrics of the step."""
         self._during = "the update of the weights"
         update = self._updates[optimizer]
-        with (
-            self._inspector.update(update, self._first_turn()) if self._inspector else nullcontext()
-        ):
+        with self._inspector.update(update, self._first_turn()) if self._inspector else NOTHING:
             metrics = update.apply(self._turn.step, total, loss_of(values))
         self._during = ""
         return metrics
@@ -681,19 +683,22 @@ class TorchTrainer:
         )
         return msgspec.structs.replace(event, batch_size=self._spec.batch_size)
 
-    def _recorded(self, step: int) -> AbstractContextManager[None]:
-        """Return a context in which the memory of a step is recorded, if that is asked."""
-        if self._probe is None or not self._probe.is_due(step):
-            return nullcontext()
+    def _watched(self, step: int) -> AbstractContextManager[None]:
+        """Return the context of a step, by its number from 0."""
+        if step + 1 == self._inspected_step:
+            return self._inspected()
+        if self._probe is not None and self._probe.is_due(step):
+            return self._recorded(self._probe)
+        return NOTHING
+
+    def _recorded(self, probe: MemoryProbe) -> AbstractContextManager[None]:
+        """Return a context in which the memory of a step is recorded."""
         average = self._average.tensors().values() if self._average else ()
-        return self._probe.recorded(self._parallel.module, self._optimizers, average)
+        return probe.recorded(self._parallel.module, self._optimizers, average)
 
     @contextmanager
-    def _inspected(self, step: int) -> Iterator[None]:
-        """Write what is seen of a step, by its number from 0, if it is the one to inspect."""
-        if step + 1 != self._inspected_step:
-            yield
-            return
+    def _inspected(self) -> Iterator[None]:
+        """Write what is seen of a step that is done in this context."""
         self._inspector = StepInspector(
             self._parallel, self._objective, self._precision, self._rank
         )
@@ -803,6 +808,7 @@ class TorchTrainer:
         if optimizer:  # those of the others may be left from the step before
             self._parallel.module.zero_grad(set_to_none=True)
         values: Values = {}
+        turn = self._turn
         for number, (local, weight) in enumerate(shares):
             self._during = ""
             if inspector:
@@ -813,28 +819,25 @@ class TorchTrainer:
                     weight,
                     inspector.objective if inspector else self._objective,
                     sync=number == self._accumulation - 1,
-                    turn=self._turn._replace(optimizer=optimizer, carried=self._carried[number]),
+                    turn=Turn(optimizer, self._carried[number], turn.epoch, turn.batch, turn.step),
                 )
             self._during = _READING
             values = result if not number else _added(values, result)
         return values
 
     def _shares(self, batches: Iterator[LocalBatch]) -> Iterator[_Share]:
-        """Yield local batches, each with its part in the means over the global batch.
+        """Return local batches, each with its part in the means over the global batch.
 
         With a weight of the recipe's, all are fetched first, and all replicas add theirs up.
         """
         if self._recipe.weight is None:
-            for local in batches:
-                yield local, local.weight
-            return
+            return map(_share, batches)
         with self._explain_out_of_memory():
             fetched = list(batches)
         total = sum(local.amount for local in fetched)
         if self._parallel.replicas > 1:
             total = float(self._rank.group.all_reduce_sum(torch.tensor([total]).double()))
-        for local in fetched:
-            yield local, local.amount / total if total else 0.0
+        return iter([(local, local.amount / total if total else 0.0) for local in fetched])
 
     def _explain_not_finite(self, position: Position, losses: list[float]) -> None:
         """Find out once whether a loss is not finite because of the inputs; all ranks call it."""
@@ -865,10 +868,6 @@ class TorchTrainer:
                 "what there is not."
             )
         return values
-
-    def _update_average(self) -> None:
-        if self._average:
-            self._average.update()
 
     def _names_of_all_ranks(self, own: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return `own` and what other ranks have beside it, in one order on all ranks."""
@@ -991,6 +990,10 @@ def _numbers(values: list[Value]) -> list[float]:
         for index, number in zip(indices, read, strict=True):
             numbers[index] = number
     return numbers
+
+
+def _share(local: LocalBatch) -> _Share:
+    return local, local.weight
 
 
 def _with_fixed_size(local: LocalBatch) -> LocalBatch:

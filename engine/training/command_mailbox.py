@@ -65,7 +65,7 @@ class CommandMailbox:
     @property
     def has_commands(self) -> bool:
         """Whether a command waits."""
-        return bool(self._pending)
+        return self._pending != 0  # it is asked in each step, and `bool` of flags is slow
 
     def collect(self) -> CommandFlags:
         """Return the commands since the last call."""

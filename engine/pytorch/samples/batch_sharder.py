@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import starmap, tee
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -164,15 +165,11 @@ class BatchSharder:
         self._samples.close()
 
     def _local_batches_from(self, epoch: int, first: int) -> Iterator[LocalBatch]:
-        global_batches = self._order.global_batches(epoch)
-        # Loader workers read the requests ahead of training, so each loop has its own iterator.
-        requests = (
-            indices if len(indices) else global_batch[:1]
-            for indices, global_batch in self._indices_from(global_batches, first)
-        )
-        fetched = self._samples.batches(requests, epoch)
-        for indices, global_batch in self._indices_from(global_batches, first):
-            names = self._samples.names(indices if len(indices) else global_batch[:1])
+        parts = self._indices_from(self._order.global_batches(epoch), first)
+        parts, asked = tee(parts)  # samples are asked for ahead of training
+        fetched = self._samples.batches(starmap(_asked, asked), epoch)
+        for indices, global_batch in parts:
+            names = self._samples.names(_asked(indices, global_batch))
             # Nothing here keeps a batch: it may be on a GPU, which a pause frees.
             yield self._place.local_batch(next(fetched), len(indices), len(global_batch), names)
 
@@ -186,3 +183,8 @@ class BatchSharder:
                     sample_order.replica_samples(global_batch, part, self._place.parts),
                     global_batch,
                 )
+
+
+def _asked(indices: Indices, global_batch: Indices) -> Indices:
+    """Return the samples that are read for a local batch: one, of weight 0, if it has none."""
+    return indices if len(indices) else global_batch[:1]

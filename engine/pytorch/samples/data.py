@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +21,14 @@ __all__ = ["Samples", "TensorSamples", "as_samples", "is_columns", "to_device"]
 
 GPU_MEMORY_FRACTION = 0.25
 """A data set that needs less than this fraction of a GPU's free memory is kept there."""
+
+AHEAD = 64
+AHEAD_BYTES = 1 << 20
+"""Batches, and their bytes, that are taken of tensors at once: to take each by itself would be a
+good part of a small step. Large batches are taken one by one."""
+
+ALIGNMENT = {"cpu": 64, "cuda": 256}
+"""Bytes: batches begin where tensors of their own could. The bits of some kernels depend on it."""
 
 
 class Samples(Protocol):
@@ -57,6 +67,8 @@ class Columns:
                 "sample."
             )
         self._count = next(iter(lengths.values()), 0)
+        self._ahead: deque[Batch] = deque()
+        """Batches that were taken already."""
 
     def __len__(self) -> int:
         return self._count
@@ -69,6 +81,8 @@ class Columns:
     def move(self, device: torch.device) -> None:
         """Move the tensors to `device`."""
         self._columns = _moved(self._columns, device)
+        for _ in range(len(self._ahead)):
+            self._ahead.append(_moved(self._ahead.popleft(), device))
 
     def move_to_gpu(self, device: torch.device) -> None:
         """Move the tensors to a GPU that has enough free memory, so that no step copies samples.
@@ -82,8 +96,16 @@ class Columns:
 
     def batches(self, requests: Iterable[Indices], epoch: int) -> Iterator[Batch]:
         """See `Samples`."""
-        for part in requests:
-            yield take_rows(self._columns, self._rows(part))
+        rest = iter(requests)
+        for first in rest:
+            asked = [first, *islice(rest, self._at_once(len(first)) - 1)]
+            if len({len(part) for part in asked[:-1]}) != 1:  # one alone, or of several sizes
+                for part in asked:
+                    yield take_rows(self._columns, self._rows(part))
+                continue
+            self._ahead = ready = self._taken(asked)
+            while ready:  # nothing here keeps a batch that was given
+                yield ready.popleft()
 
     def one(self, index: int) -> Batch:
         """See `Samples`."""
@@ -96,6 +118,21 @@ class Columns:
     def close(self) -> None:
         """See `Samples`."""
         return
+
+    def _taken(self, asked: list[Indices]) -> deque[Batch]:
+        """Return the batches of equal sizes that are asked for; the last one may be smaller."""
+        rows = take_rows(self._columns, self._rows(np.concatenate(asked)))
+        return deque(_divided(rows, [len(part) for part in asked]))
+
+    def _at_once(self, size: int) -> int:
+        """Return how many batches of `size` samples are taken at once."""
+        if not _is_divisible(self._columns):
+            return 1
+        sizes = [size * leaf.nbytes // self._count for leaf in self._tensors()]
+        alignments = [ALIGNMENT.get(leaf.device.type, 1) for leaf in self._tensors()]
+        if any(each % alignment for each, alignment in zip(sizes, alignments, strict=True)):
+            return 1
+        return max(1, min(AHEAD, AHEAD_BYTES // max(1, sum(sizes))))
 
     def _rows(self, indices: Indices) -> torch.Tensor:
         """Return `indices` where the tensors are now."""
@@ -117,14 +154,6 @@ class TensorSamples(Columns):
                 "there must be one target per input."
             )
         super().__init__((inputs, targets))
-
-    def batches(self, requests: Iterable[Indices], epoch: int) -> Iterator[Batch]:
-        for part in requests:
-            yield self._pair(self._rows(part))
-
-    def _pair(self, rows: torch.Tensor) -> Batch:
-        inputs, targets = self._columns
-        return inputs[rows], targets[rows]
 
 
 def as_samples(
@@ -197,6 +226,26 @@ def _moved(columns: Batch, device: torch.device) -> Batch:
     if isinstance(columns, torch.Tensor):
         return columns.to(device)
     return map_parts(columns, lambda part: _moved(part, device))
+
+
+def _is_divisible(columns: Batch) -> bool:
+    if isinstance(columns, torch.Tensor):
+        return columns.layout is torch.strided
+    parts = columns.values() if type(columns) is dict else columns
+    return type(columns) in (dict, tuple) and all(map(_is_divisible, parts))
+
+
+def _divided(rows: Batch, sizes: list[int]) -> Sequence[Batch]:
+    """Return batches of `sizes`, one after the other, of `rows` that `_is_divisible`.
+
+    Each has a part of the memory of `rows`, and yet may be changed in place like any tensor.
+    """
+    if isinstance(rows, torch.Tensor):
+        return torch.unsafe_split_with_sizes(rows, sizes)
+    if isinstance(rows, tuple):
+        return list(zip(*(_divided(part, sizes) for part in rows), strict=True))
+    parts = zip(*(_divided(part, sizes) for part in rows.values()), strict=True)
+    return [dict(zip(rows, part, strict=True)) for part in parts]
 
 
 def _as_tensors(columns: Batch) -> Batch:

@@ -29,9 +29,13 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
     itself.
     """
     if isinstance(batch, torch.Tensor):
+        if batch.device == device:
+            return batch
         if is_gpu(device) and batch.is_cpu and _can_be_pinned(batch):
             batch = batch.pin_memory()  # a tensor that is pinned already stays what it is
         return batch.to(device, non_blocking=True)
+    if type(batch) is tuple:
+        return tuple([to_device(part, device) for part in batch])
     if callable(getattr(batch, "to", None)):
         return batch.to(device)
     return map_parts(batch, lambda value: to_device(value, device))
@@ -144,7 +148,7 @@ def inputs_and_targets(batch: Batch, *, has_own_loss: bool) -> tuple[Any, Any]:
     A dictionary is split where it has the keys `inputs` and `targets`; any other is the inputs
     alone (targets: None) if the recipe has its own loss. Raises UnusableBatch.
     """
-    if isinstance(batch, tuple | list):
+    if isinstance(batch, (tuple, list)):
         if len(batch) == 2:
             return batch[0], batch[1]
         raise UnusableBatch(

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from engine.pytorch.samples import data as pytorch_data
-from engine.pytorch.samples.data import Samples, TensorSamples, to_device
+from engine.pytorch.samples.data import ALIGNMENT, Columns, Samples, TensorSamples, to_device
 from engine.pytorch.samples.loader import MapSamples
 from engine.training.sample_order import epoch_order, replica_samples
 
@@ -149,3 +149,35 @@ def test_a_named_tuple_stays_one() -> None:
     moved = to_device(Example(torch.zeros(2), torch.zeros(1)), torch.device("meta"))
     assert isinstance(moved, Example)
     assert moved.label.device.type == "meta"
+
+
+SMALL = [np.arange(k, k + 2) for k in range(0, COUNT, 2)]
+
+
+@pytest.mark.parametrize("width", [8, 3], ids=["aligned", "not aligned"])
+def test_batches_that_are_taken_at_once_are_as_if_each_had_its_own_memory(width: int) -> None:
+    rows = torch.arange(COUNT * 2 * width, dtype=torch.float64).view(COUNT, width, 2)
+    data = Columns({"a": rows.clone(), "b": (rows.float() * 2,)})
+    asked = [*SMALL, np.array([5])]
+    for indices, batch in zip(asked, data.batches(iter(asked), epoch=0), strict=True):
+        assert torch.equal(batch["a"], rows[indices])
+        assert torch.equal(batch["b"][0], rows[indices].float() * 2)
+        assert batch["a"].data_ptr() % ALIGNMENT["cpu"] == 0
+        assert batch["a"]._version == 0
+        batch["a"].zero_()
+
+
+def test_batches_of_several_sizes_are_those_that_are_asked_for() -> None:
+    data = Columns(torch.arange(COUNT * 16, dtype=torch.float32).view(COUNT, 16))
+    asked = [np.array(rows) for rows in ([0, 1], [2], [3, 4, 5], [6])]
+    assert [batch[:, 0].tolist() for batch in data.batches(asked, epoch=0)] == [
+        [16.0 * row for row in rows] for rows in asked
+    ]
+
+
+def test_batches_that_were_taken_ahead_move_with_the_data() -> None:
+    data = Columns(torch.zeros(COUNT, 16))
+    batches = data.batches(SMALL, epoch=0)
+    assert next(batches).is_cpu
+    data.move(torch.device("meta"))
+    assert {batch.device.type for batch in batches} == {"meta"}
