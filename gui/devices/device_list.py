@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.doctor.check import Check
 from engine.telemetry.memory_attribution import MemoryUse
@@ -25,6 +18,7 @@ from gui.devices.device_rail import DeviceRail
 from gui.devices.device_row import DeviceRow
 from gui.devices.row_layouts import COMPACT_HEIGHT, detailed_height
 from gui.style.device_labels import device_labels
+from gui.widgets.boxes import column_of
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
@@ -67,8 +61,7 @@ class DeviceList(QFrame):
         self._snapshot: Snapshot | None = None
         self._uses: Mapping[str, MemoryUse] = {}
         self._is_short = False
-        heading = Label("DEVICES")
-        heading.setObjectName("h")
+        heading = Label("DEVICES", objectName="h")
         self.stale_note = Label()
         self.gpu_note = Label()
         for label in (self.stale_note, self.gpu_note):
@@ -87,11 +80,8 @@ class DeviceList(QFrame):
         top.addWidget(self.stale_note)
         top.setContentsMargins(4, 0, 4, 0)
         content = QWidget()
-        inside = QVBoxLayout(content)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(0)
-        self._column = QVBoxLayout()
-        self._column.setSpacing(_GAP)
+        inside = column_of(parent=content, margins=0, spacing=0)
+        self._column = column_of(spacing=_GAP)
         inside.addLayout(self._column)
         self.gpu_note.setContentsMargins(4, 0, 4, 0)
         inside.addWidget(self.gpu_note)

@@ -23,8 +23,7 @@ class CheckRow(QWidget):
         super().__init__(parent)
         self.check = check
         states = {True: "in order", False: "a problem", None: "not checked"}
-        self.mark = Label(_MARKS[check.ok])
-        self.mark.setObjectName("note")
+        self.mark = Label(_MARKS[check.ok], objectName="note")
         self.mark.setProperty("tone", _TONES[check.ok])
         self.mark.setAccessibleName(states[check.ok])
         self.mark.setToolTip(plain_tip(states[check.ok]))
@@ -33,8 +32,7 @@ class CheckRow(QWidget):
         font.setWeight(QFont.Weight.DemiBold)
         name.setFont(font)
         self.sentence = Label(check.sentence)
-        self.remedy = Label(f"→ {check.remedy}" if check.remedy else "")
-        self.remedy.setObjectName("note")
+        self.remedy = Label(f"→ {check.remedy}" if check.remedy else "", objectName="note")
         self.remedy.setVisible(bool(check.remedy))
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)

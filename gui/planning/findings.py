@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPen, QPixmap
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from engine.planning.results import Change, Finding, Level, Preflight
 from engine.runs.run_state import RunState
@@ -19,6 +19,7 @@ from gui.planning.race_text import DisplayName
 from gui.style.state_marks import SIZE, state_pixmap
 from gui.style.state_style import PIXEL_RATIO
 from gui.style.theme import Theme, theme_of
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 
@@ -69,23 +70,19 @@ class FindingRow(QWidget):
         self.finding = finding
         self._mark = Label()
         self._mark.setFixedWidth(SIZE + 2)
-        self.text = Label(finding.text)
+        self.text = Label(finding.text, wordWrap=True)
         self.text.setObjectName("mut" if finding.level == "ok" else "ttl")
-        self.text.setWordWrap(True)
-        self.advice = Label(finding.advice)
-        self.advice.setObjectName("note")
-        self.advice.setWordWrap(True)
+        self.advice = Label(finding.advice, objectName="note", wordWrap=True)
         self.advice.setVisible(bool(finding.advice))
         self.button: QPushButton | None = None
-        texts = QVBoxLayout()
-        texts.setSpacing(1)
-        texts.addWidget(self.text)
-        texts.addWidget(self.advice)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 6, 0, 6)
-        row.setSpacing(10)
-        row.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
-        row.addLayout(texts, 1)
+        texts = column_of(self.text, self.advice, spacing=1)
+        row = row_of(
+            (self._mark, 0, Qt.AlignmentFlag.AlignTop),
+            (texts, 1),
+            parent=self,
+            margins=(0, 6, 0, 6),
+            spacing=10,
+        )
         if finding.change is not None:
             self.button = QPushButton(finding.change.label)
             self.button.setObjectName("low")
@@ -147,10 +144,8 @@ class FindingsCard(QFrame):
         self._display: DisplayName = str
         self._is_running = False
         self._preflight: Preflight | None = None
-        title = Label("PREFLIGHT FINDINGS")
-        title.setObjectName("h")
-        self.facts = ElidedLabel()
-        self.facts.setObjectName("note")
+        title = Label("PREFLIGHT FINDINGS", objectName="h")
+        self.facts = ElidedLabel(objectName="note")
         self.facts.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.fix = QPushButton()
         self.fix.setObjectName("low")
@@ -158,36 +153,29 @@ class FindingsCard(QFrame):
         self.again = QPushButton()
         self.again.setObjectName("low")
         self.again.clicked.connect(self._toggle)
-        self.about = ElidedLabel()
-        self.about.setObjectName("note")
+        self.about = ElidedLabel(objectName="note")
         self.other = Label(
             "⚠ The form has another machine, recipe, strategy or devices: these findings are "
-            "not about it. A preflight tries what it has."
+            "not about it. A preflight tries what it has.",
+            objectName="note",
+            wordWrap=True,
         )
-        self.other.setObjectName("note")
         self.other.setProperty("tone", "warning")
-        self.other.setWordWrap(True)
-        self.note = Label()
-        self.note.setObjectName("note")
-        self.note.setWordWrap(True)
+        self.note = Label(objectName="note", wordWrap=True)
         self.figures = FigureCharts()
-        top = QHBoxLayout()
-        top.setSpacing(8)
-        top.addWidget(title)
-        top.addWidget(self.facts, 1)
-        top.addWidget(self.fix)
-        top.addWidget(self.again)
-        self._column = QVBoxLayout()
-        self._column.setSpacing(0)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 8, 12, 10)
-        layout.setSpacing(4)
-        layout.addLayout(top)
-        layout.addWidget(self.about)
-        layout.addWidget(self.other)
-        layout.addWidget(self.note)
-        layout.addLayout(self._column)
-        layout.addWidget(self.figures)
+        top = row_of(title, (self.facts, 1), self.fix, self.again, spacing=8)
+        self._column = column_of(spacing=0)
+        column_of(
+            top,
+            self.about,
+            self.other,
+            self.note,
+            self._column,
+            self.figures,
+            parent=self,
+            margins=(12, 8, 12, 10),
+            spacing=4,
+        )
         self._show_facts()
         self._show_note("")
 
