@@ -10,7 +10,7 @@ import msgspec
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from engine.doctor.check import Check
+from engine.doctor.finding import Finding
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
 from gui.devices import device_text
@@ -177,13 +177,13 @@ class DeviceList(QFrame):
             self.rail.show_use(id, uses.get(id))
         self._show_detail()
 
-    def show_odd(self, checks: Sequence[Check]) -> None:
+    def show_odd(self, checks: Sequence[Finding]) -> None:
         """Offer the doctor, in one line, because of what is wrong in `checks`; none: do not."""
-        names = ", ".join(check.check for check in checks[:2])
+        names = ", ".join(check.name for check in checks[:2])
         more = f" and {len(checks) - 2} more" if checks[2:] else ""
         text = f"⚠ {names}{more}: see the doctor"
         self.doctor_button.setText(text)
-        sentences = "\n".join(check.sentence for check in checks)
+        sentences = "\n".join(check.text for check in checks)
         set_wrapped_tip(self.doctor_button, f"{text}\n{sentences}")
         self.doctor_button.setVisible(bool(checks))
 

@@ -8,9 +8,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QShowEvent
 from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPushButton, QScrollArea, QWidget
 
-from engine.doctor.check import Check
+from engine.doctor.finding import Finding
 from gui.bridge.doctor import Doctor
-from gui.doctor.check_row import CheckRow
+from gui.doctor.finding_row import FindingRow
 from gui.run_form.machine_choice import MachineChoice
 from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.plain_text import Label, set_wrapped_tip
@@ -25,7 +25,7 @@ class DoctorDialog(QDialog):
     def __init__(self, doctor: Doctor, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._doctor = doctor
-        self.rows: list[CheckRow] = []
+        self.rows: list[FindingRow] = []
         self._must_begin = False
         """Whether another machine was chosen while one is examined."""
 
@@ -84,9 +84,9 @@ class DoctorDialog(QDialog):
         self._enable()
 
     @property
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[Finding]:
         """What is shown."""
-        return [row.check for row in self.rows]
+        return [row.finding for row in self.rows]
 
     def showEvent(self, event: QShowEvent) -> None:
         """Make the checks that touch no GPU, if none were made yet."""
@@ -105,11 +105,11 @@ class DoctorDialog(QDialog):
         self._doctor.stop()
         super().done(result)
 
-    def add(self, check: Check) -> None:
+    def add(self, check: Finding) -> None:
         """Show one more result."""
         if self._must_begin:  # it is one of another machine
             return
-        row = CheckRow(check)
+        row = FindingRow(check, is_named=True)
         self.rows.append(row)
         self._column.insertWidget(self._column.count() - 1, row)
 
@@ -163,7 +163,7 @@ class DoctorDialog(QDialog):
             if self.isVisible():
                 self._examine(on_gpus=False)
             return
-        bad = sum(check.ok is False for check in self.checks)
+        bad = sum(check.level == "error" for check in self.checks)
         text = f"Checked {len(self.rows)}: no problem was found."
         if bad:
             text = f"Checked {len(self.rows)}: problems were found in {bad}."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialog, QHeaderView, QProgressBar, QPushButton, QSpinBox, QWidget
 
-from engine.planning.results import BatchSearch, Change, Doing, Tried
+from engine.doctor.finding import Change
+from engine.planning.results import BatchSearch, Doing, Tried
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.system import units

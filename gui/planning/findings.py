@@ -5,31 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import msgspec
-from PySide6.QtCore import QEvent, QPointF, Qt, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPen, QPixmap
-from PySide6.QtWidgets import QFrame, QPushButton, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QPushButton
 
-from engine.planning.results import Change, Finding, Level, Preflight
-from engine.runs.run_state import RunState
+from engine.doctor.finding import MARKS, Change, Finding, Level
+from engine.planning.results import Preflight
 from engine.spec.run_spec import RunSpec
 from engine.system import units
+from gui.doctor.finding_row import FindingRow
 from gui.planning import race_text
 from gui.planning.figures import FigureCharts
 from gui.planning.race_text import DisplayName
-from gui.style.state_marks import SIZE, state_pixmap
-from gui.style.state_style import PIXEL_RATIO
-from gui.style.theme import Theme, theme_of
 from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 
-_ORDER: Mapping[Level, int] = {"error": 0, "warning": 1, "hint": 2, "ok": 3}
-_SHAPES: Mapping[Level, RunState | None] = {
-    "error": RunState.FAILED,
-    "warning": RunState.INTERRUPTED,
-    "ok": RunState.FINISHED,
-    "hint": None,
-}
+_ORDER: Mapping[Level, int] = {level: place for place, level in enumerate(MARKS)}
 
 
 def is_done(change: Change, spec: RunSpec | None) -> bool:
@@ -59,36 +50,21 @@ def _plain(values: object) -> dict[str, object]:
     return found
 
 
-class FindingRow(QWidget):
-    """The level as a shape, what was found, what to do, and a button that does it."""
+class FixableRow(FindingRow):
+    """A finding with a button that does what it advises."""
 
     change_clicked = Signal(object)
     """The Change that the user wants in the form."""
 
     def __init__(self, finding: Finding) -> None:
-        super().__init__()
-        self.finding = finding
-        self._mark = Label()
-        self._mark.setFixedWidth(SIZE + 2)
-        self.text = Label(finding.text, wordWrap=True)
+        super().__init__(finding)
         self.text.setObjectName("mut" if finding.level == "ok" else "ttl")
-        self.advice = Label(finding.advice, objectName="note", wordWrap=True)
-        self.advice.setVisible(bool(finding.advice))
         self.button: QPushButton | None = None
-        texts = column_of(self.text, self.advice, spacing=1)
-        row = row_of(
-            (self._mark, 0, Qt.AlignmentFlag.AlignTop),
-            (texts, 1),
-            parent=self,
-            margins=(0, 6, 0, 6),
-            spacing=10,
-        )
         if finding.change is not None:
             self.button = QPushButton(finding.change.label)
             self.button.setObjectName("low")
             self.button.clicked.connect(lambda: self.change_clicked.emit(finding.change))
-            row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
-        self._draw_mark()
+            self.row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
 
     def show_spec(self, spec: RunSpec | None, *, is_of_form: bool) -> None:
         """Let the button say whether the form has its values; grey what is not about the form."""
@@ -107,19 +83,6 @@ class FindingRow(QWidget):
         tip = f"The form has it: {change.label}" if done else f"In the form: {change.label}"
         set_wrapped_tip(button, tip)
 
-    def changeEvent(self, event: QEvent) -> None:
-        """Follow the theme."""
-        super().changeEvent(event)
-        if event.type() is QEvent.Type.PaletteChange:
-            self._draw_mark()
-
-    def _draw_mark(self) -> None:
-        level, theme = self.finding.level, theme_of(QGuiApplication.palette())
-        self._mark.setPixmap(level_pixmap(level, theme))
-        name = level_name(level)
-        self._mark.setAccessibleName(name)
-        self._mark.setToolTip(plain_tip(name))
-
 
 class FindingsCard(QFrame):
     """All findings, the worst ones first, with pictures of the figures behind them."""
@@ -132,7 +95,7 @@ class FindingsCard(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("card")
-        self.rows: list[FindingRow] = []
+        self.rows: list[FixableRow] = []
         self._spec: RunSpec | None = None
         self._measured: RunSpec | None = None
         """What the shown findings are about; None: nothing is shown."""
@@ -224,7 +187,7 @@ class FindingsCard(QFrame):
 
     def add(self, finding: Finding) -> None:
         """Show one more finding."""
-        row = FindingRow(finding)
+        row = FixableRow(finding)
         row.change_clicked.connect(lambda change: self.changes_clicked.emit([change]))
         place = sum(_ORDER[each.finding.level] <= _ORDER[finding.level] for each in self.rows)
         self.rows.insert(place, row)
@@ -336,36 +299,11 @@ class FindingsCard(QFrame):
         set_wrapped_tip(self.fix, names or "Nothing is left that the form can fix.")
 
 
-def level_name(level: Level) -> str:
-    """Return the name of a level, for screen readers."""
-    return {"error": "Error", "warning": "Warning", "hint": "Hint", "ok": "In order"}[level]
-
-
 def counted(level: Level, count: int) -> str:
     """Return such as `2 warnings`; empty: there are none, or these are in order."""
     if not count or level == "ok":
         return ""
     return f"1 {level}" if count == 1 else f"{count} {level}s"
-
-
-def level_pixmap(level: Level, theme: Theme) -> QPixmap:
-    """Return the mark of a level: each has a shape of its own."""
-    colour = {"error": theme.bad, "warning": theme.warn, "hint": theme.accent, "ok": theme.ok}[
-        level
-    ]
-    shape = _SHAPES[level]
-    if shape is not None:
-        return state_pixmap(shape, colour)
-    pixmap = QPixmap(SIZE * PIXEL_RATIO, SIZE * PIXEL_RATIO)
-    pixmap.setDevicePixelRatio(PIXEL_RATIO)
-    pixmap.fill(Qt.GlobalColor.transparent)
-    painter = QPainter(pixmap)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setPen(QPen(QColor(colour), 2.0, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
-    painter.drawPoint(QPointF(7, 3.2))
-    painter.drawLine(QPointF(7, 6.4), QPointF(7, 11))
-    painter.end()
-    return pixmap
 
 
 def _level_order(finding: Finding) -> int:

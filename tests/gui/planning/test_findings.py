@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.planning.results import Change, Finding, Preflight
+from engine.doctor.finding import Change, Finding
+from engine.planning.results import Preflight
 from gui.planning.figures import bandwidths, loading_times
 from gui.planning.findings import FindingsCard
 from gui.style.theme import ThemeController
@@ -45,9 +46,9 @@ def test_the_worst_come_first_and_are_counted(card: FindingsCard) -> None:
     card.end()
     assert card.facts.text() == sentence("error-warning-hint-whole-run-about")
     assert card.again.text() == "Preflight again"
-    marks = {row._mark.pixmap().toImage().constBits().tobytes() for row in card.rows}
+    marks = {row.mark.pixmap().toImage().constBits().tobytes() for row in card.rows}
     assert len(marks) == 4
-    assert {row._mark.accessibleName() for row in card.rows} == {
+    assert {row.mark.accessibleName() for row in card.rows} == {
         "Error", "Warning", "Hint", "In order",
     }  # fmt: skip
 
