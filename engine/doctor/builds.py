@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from engine.doctor.check import Check
 from engine.doctor.facts import BuildFacts, DriverFacts, GpuFacts, sm, version_numbers
+from engine.doctor.finding import Finding
 from engine.environments.gpu_builds import (
     TORCH,
     reinstall_command,
@@ -30,69 +30,69 @@ _KERNELS = re.compile(r"(sm|compute)_(\d+?)(\d)([af]?)")
 
 def torch_checks(
     installed: Installed, driver: DriverFacts, python: str, kernels: Collection[str] = ()
-) -> list[Check]:
+) -> list[Finding]:
     """Return what is known of PyTorch from its files, for the cards of `driver`.
 
     `kernels`: what it is compiled for, as it says after its import; empty: not asked.
     """
     build = installed.torch
     if build is None:
-        return [Check("PyTorch", None, "It is not installed in this environment.")]
+        return [Finding("PyTorch", "unknown", "It is not installed in this environment.")]
     title = f"PyTorch {build.version}"
     if not driver.gpus:
         how = f"is built for CUDA {build.cuda}; without a GPU it runs" if build.cuda else "runs"
-        return [Check("PyTorch", True, f"{title} {how} on the CPU.")]
+        return [Finding("PyTorch", "ok", f"{title} {how} on the CPU.")]
     if build.hip and not build.cuda:
         text = f"{title} is built for GPUs of AMD (ROCm {build.hip}), not for those of NVIDIA."
-        return [Check("PyTorch", False, text, _install(python))]
+        return [Finding("PyTorch", "error", text, _install(python))]
     if problem := torch_problem(installed, python):
         text = problem.partition(". ")[0]
         count = len(driver.gpus)
         here = "a GPU" if count == 1 else f"{count} GPUs"
-        return [Check("PyTorch", False, f"{text}; this machine has {here}.", _install(python))]
+        return [Finding("PyTorch", "error", f"{text}; this machine has {here}.", _install(python))]
     return _for_cards(title, build.cuda, driver, kernels, "PyTorch", _old_card_torch(python))
 
 
 def tensorflow_checks(
     installed: Installed, driver: DriverFacts, python: str, *, has_system_cuda: bool = False
-) -> list[Check]:
+) -> list[Finding]:
     """Return what is known of TensorFlow from its files, for the cards of `driver`.
 
     `has_system_cuda`: see `engine.environments.gpu_builds`.
     """
     build = installed.tensorflow
     if build is None:
-        return [Check("TensorFlow", None, "It is not installed in this environment.")]
+        return [Finding("TensorFlow", "unknown", "It is not installed in this environment.")]
     title = f"TensorFlow {build.version}"
     if not driver.gpus:
-        return [Check("TensorFlow", True, f"{title} runs on the CPU.")]
+        return [Finding("TensorFlow", "ok", f"{title} runs on the CPU.")]
     problem = tensorflow_problem(installed, has_system_cuda=has_system_cuda)
     if problem and not build.cuda:
-        return [Check("TensorFlow", False, problem, tensorflow_remedy())]
+        return [Finding("TensorFlow", "error", problem, tensorflow_remedy())]
     remedy = "Use a PyTorch strategy on this card, or a build of TensorFlow that is made for it."
     found = _for_cards(title, build.cuda, driver, build.compute_capabilities, "TensorFlow", remedy)
-    if not problem or not all(check.ok for check in found):
+    if not problem or not all(check.level == "ok" for check in found):
         return found
-    return [Check("TensorFlow", None, problem, tensorflow_remedy())]
+    return [Finding("TensorFlow", "unknown", problem, tensorflow_remedy())]
 
 
-def mix_check(installed: Installed, whose: str = "") -> Check:
+def mix_check(installed: Installed, whose: str = "") -> Finding:
     """Return whether two CUDA sets lie over each other in one environment: that of `whose`
     framework, if there are several."""
     name = f"CUDA sets, {whose}" if whose else "CUDA sets"
     problem = installed.mix_problem()
     if not problem:
-        return Check(name, True, "No two packages own the same CUDA library.")
+        return Finding(name, "ok", "No two packages own the same CUDA library.")
     owners = {each.name for shared in installed.shared_libraries() for each in shared.owners}
     wheels = " ".join(sorted(name for name in owners if name.endswith("-cu12")) or "one set")
     remedy = (
         f"Here uninstall {wheels or 'one set'}, then reinstall PyTorch; for TensorFlow, "
         f"{tensorflow_remedy()}"
     )
-    return Check(name, False, problem, remedy)
+    return Finding(name, "error", problem, remedy)
 
 
-def build_check(name: str, facts: BuildFacts) -> Check:
+def build_check(name: str, facts: BuildFacts) -> Finding:
     """Return what the framework says of itself after its import."""
     parts = [f"{name} {facts.version} can be imported"]
     if facts.cuda:
@@ -100,7 +100,7 @@ def build_check(name: str, facts: BuildFacts) -> Check:
         parts += [f"cuDNN {facts.cudnn}"] if facts.cudnn else []
         parts += [f"NCCL {facts.nccl}"] if facts.nccl else []
         parts += [f"kernels {' '.join(facts.kernels)}"] if facts.kernels else []
-    return Check(f"{name} import", True, f"{', '.join(parts)}.")
+    return Finding(f"{name} import", "ok", f"{', '.join(parts)}.")
 
 
 def kernel_for(kernels: Collection[str], capability: tuple[int, int]) -> str:
@@ -128,7 +128,7 @@ def _for_cards(
     kernels: Collection[str],
     name: str,
     remedy: str,
-) -> list[Check]:
+) -> list[Finding]:
     numbers = version_numbers(cuda)
     oldest = OLDEST_DRIVER.get(numbers[0], "") if numbers else ""
     if oldest and version_numbers(driver.driver) < version_numbers(oldest):
@@ -136,18 +136,18 @@ def _for_cards(
         major = oldest.partition(".")[0]
         update = f"Update the NVIDIA driver to {major} or newer"
         older = f", or install a build for CUDA {numbers[0] - 1}" if numbers[0] > 12 else ""
-        return [Check(name, False, f"{text}machine has {driver.driver}.", f"{update}{older}.")]
+        return [Finding(name, "error", f"{text}machine has {driver.driver}.", f"{update}{older}.")]
     found = [
         check
         for gpu in driver.working
         if gpu.capability is not None
         and (check := _for_card(title, numbers, gpu, kernels, f"{name} for {gpu.label}", remedy))
     ]
-    bad = [check for check in found if not check.ok]
+    bad = [check for check in found if check.level != "ok"]
     if bad:
         return bad
     about = f"{title}, built for CUDA {cuda}, fits the driver {driver.driver} and its cards."
-    return [Check(name, True, about), *found]
+    return [Finding(name, "ok", about), *found]
 
 
 def _for_card(
@@ -157,27 +157,27 @@ def _for_card(
     kernels: Collection[str],
     name: str,
     remedy: str,
-) -> Check | None:
+) -> Finding | None:
     """Return what is to be said of one card; None: nothing."""
     assert gpu.capability is not None
     card = gpu.described
     oldest = OLDEST_CAPABILITY.get(cuda[0]) if cuda else None
     if oldest and gpu.capability < oldest:
         text = f"{title} is built for CUDA {cuda[0]}, which leaves out cards before {sm(oldest)}"
-        return Check(name, False, f"{text}: {card} cannot be used.", remedy)
+        return Finding(name, "error", f"{text}: {card} cannot be used.", remedy)
     how = kernel_for(kernels, gpu.capability) if kernels else "compiled"
     if not how:
         text = f"{title} has kernels for {', '.join(kernels)}, and none for {card}."
-        return Check(name, False, text, remedy)
+        return Finding(name, "error", text, remedy)
     if how == "PTX" and tuple(cuda[:2]) < _FIRST_CUDA.get(gpu.capability[0], (0, 0)):
         text = (
             f"{title} has no kernels for {card}, and its CUDA {'.'.join(map(str, cuda[:2]))} is "
             "older than the card: it is known to fail there, or to compile for half an hour."
         )
-        return Check(name, False, text, remedy)
+        return Finding(name, "error", text, remedy)
     if how == "PTX":
         text = f"{title} compiles its kernels for {card} at the first use: that takes minutes once."
-        return Check(name, True, text)
+        return Finding(name, "ok", text)
     return None
 
 

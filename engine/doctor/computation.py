@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from engine.doctor.check import Check
 from engine.doctor.facts import ComputationFacts, GpuFacts, MirroredFacts, RanksFacts
+from engine.doctor.finding import Finding
 from engine.environments.installed import Installed, loaded_mix_problem
 from engine.system.units import byte_size
 
@@ -21,35 +21,37 @@ _SECOND = "Update driver and framework; `sudo dmesg` says whether the driver has
 
 def torch_gpu_check(
     facts: ComputationFacts, gpu: GpuFacts, uuid: str, installed: Installed | None = None
-) -> Check:
+) -> Finding:
     """Return whether PyTorch computes right on the device `uuid` of `gpu`."""
     name = f"PyTorch computes on {gpu.label}"
     if uuid != gpu.uuid:
         name = f"{name}, slice {uuid}"
     if facts.count != 1:
         text = f"PyTorch sees {facts.count} devices where only {uuid} is visible."
-        return Check(name, False, text, "Update the driver: it must know devices by their UUID.")
+        return Finding(
+            name, "error", text, "Update the driver: it must know devices by their UUID."
+        )
     is_same = facts.uuid.removeprefix("GPU-") == uuid.removeprefix("GPU-")
     if facts.uuid and uuid == gpu.uuid and not is_same:
         text = f"CUDA gives the card {facts.uuid} where NVML says {uuid}."
-        return Check(name, False, text, "Restart the machine: driver and library disagree.")
+        return Finding(name, "error", text, "Restart the machine: driver and library disagree.")
     build = installed.torch if installed else None
     maps = "".join(facts.libraries)
     if installed and build and (mix := loaded_mix_problem(installed, build.cuda, maps)):
-        return Check(name, False, mix, "Reinstall PyTorch in an environment of its own.")
+        return Finding(name, "error", mix, "Reinstall PyTorch in an environment of its own.")
     bad = _bad_results(facts.errors, facts.failures)
     if bad:
         memory = f"; {byte_size(facts.free)} of {byte_size(facts.total)} were free"
-        return Check(name, False, f"{bad}{memory}.", _remedy(facts.failures))
+        return Finding(name, "error", f"{bad}{memory}.", _remedy(facts.failures))
     worst = max(facts.errors.values(), default=0.0)
     text = (
         f"Products and convolutions in {', '.join(TOLERANCE)} agree with the CPU (largest error "
         f"{worst:.1g}); {byte_size(facts.free)} of {byte_size(facts.total)} are free."
     )
-    return Check(name, True, text)
+    return Finding(name, "ok", text)
 
 
-def ranks_check(facts: RanksFacts, names: Collection[str], seconds: float) -> Check:
+def ranks_check(facts: RanksFacts, names: Collection[str], seconds: float) -> Finding:
     """Return how the sum of NCCL over the GPUs `names` went."""
     name, where = "NCCL", " and ".join(names)
     how = {
@@ -58,33 +60,33 @@ def ranks_check(facts: RanksFacts, names: Collection[str], seconds: float) -> Ch
         "failed": f"failed: {facts.error}",
     }
     if facts.state == "ok":
-        return Check(name, True, f"The sum over {where} is right.")
+        return Finding(name, "ok", f"The sum over {where} is right.")
     text = f"The sum over {where} {how.get(facts.state, facts.state)}"
     if facts.without_p2p == "ok":
         remedy = (
             "Set NCCL_P2P_DISABLE=1 in the environment of Traindeck for now. The cause is mostly "
             "the IOMMU: switch it off in the BIOS (or `iommu=pt`), or ACS on the PCIe switches."
         )
-        return Check(
+        return Finding(
             name,
-            False,
+            "error",
             f"{text.rstrip('.')}; without copies from card to card it is right.",
             remedy,
         )
     again = f"; without copies from card to card: {facts.without_p2p}" if facts.without_p2p else ""
     remedy = "Look for `Xid` in `sudo dmesg`; a larger /dev/shm and a newer driver help at times."
-    return Check(name, False, f"{text.rstrip('.')}{again}.", remedy)
+    return Finding(name, "error", f"{text.rstrip('.')}{again}.", remedy)
 
 
-def tensorflow_checks(facts: ComputationFacts, names: Collection[str]) -> list[Check]:
+def tensorflow_checks(facts: ComputationFacts, names: Collection[str]) -> list[Finding]:
     """Return whether TensorFlow lists the GPUs `names`, and computes on them, also with XLA."""
     listed = facts.devices == len(names)
     wanted = "a GPU" if len(names) == 1 else f"{len(names)} GPUs"
     text = f"TensorFlow lists {facts.devices} of {wanted}." if not listed else ""
     found = [
-        Check(
+        Finding(
             "TensorFlow devices",
-            listed,
+            "ok" if listed else "error",
             text or f"TensorFlow lists {wanted}.",
             ""
             if listed
@@ -95,26 +97,26 @@ def tensorflow_checks(facts: ComputationFacts, names: Collection[str]) -> list[C
         errors = {key: e for key, e in facts.errors.items() if key.startswith(what)}
         failures = {key: f for key, f in facts.failures.items() if key.startswith(what)}
         if not errors and not failures:
-            found.append(Check(title, None, "There is no device to compute it on."))
+            found.append(Finding(title, "unknown", "There is no device to compute it on."))
         elif bad := _bad_results(errors, failures):
-            found.append(Check(title, False, f"{bad}.", _remedy(failures)))
+            found.append(Finding(title, "error", f"{bad}.", _remedy(failures)))
         else:
-            found.append(Check(title, True, "It agrees with the CPU on each device."))
+            found.append(Finding(title, "ok", "It agrees with the CPU on each device."))
     return found
 
 
-def mirrored_check(facts: MirroredFacts) -> Check:
+def mirrored_check(facts: MirroredFacts) -> Finding:
     """Return how the sum of MirroredStrategy went."""
     name = "MirroredStrategy"
     if facts.devices < 2:
-        return Check(name, None, "TensorFlow has fewer than two GPUs.")
+        return Finding(name, "unknown", "TensorFlow has fewer than two GPUs.")
     wanted = float(sum(range(1, facts.devices + 1)))
     if facts.failure:
         remedy = "Choose another all-reduce in the form (hierarchical), or a PyTorch strategy."
-        return Check(name, False, f"Its sum failed: {facts.failure}", remedy)
+        return Finding(name, "error", f"Its sum failed: {facts.failure}", remedy)
     if facts.sum is None or any(each != (wanted, wanted) for each in facts.sum):
-        return Check(name, False, f"Its sum is {facts.sum}, not {wanted:g} on all.", _SECOND)
-    return Check(name, True, f"The sum over {facts.devices} replicas is right.")
+        return Finding(name, "error", f"Its sum is {facts.sum}, not {wanted:g} on all.", _SECOND)
+    return Finding(name, "ok", f"The sum over {facts.devices} replicas is right.")
 
 
 def _bad_results(errors: Mapping[str, float], failures: Mapping[str, str]) -> str:

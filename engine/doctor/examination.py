@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from engine.doctor import builds, computation
-from engine.doctor.check import Check
 from engine.doctor.driver import driver_checks
 from engine.doctor.facts import (
     BuildFacts,
@@ -22,6 +21,7 @@ from engine.doctor.facts import (
     RanksFacts,
     SystemFacts,
 )
+from engine.doctor.finding import Finding
 from engine.doctor.machine import machine_checks
 from engine.doctor.probing import Answer, ask
 from engine.environments.gpu_builds import has_system_cuda
@@ -81,13 +81,13 @@ class Examination:
         self._progress = progress
         self._torch_works = self._tensorflow_works = True
 
-    def quick(self) -> Iterator[Check]:
+    def quick(self) -> Iterator[Finding]:
         """Yield what the driver and the files of the packages tell. Raises Cancelled."""
         self._progress("driver")
         if (problem := self._driver_answer.problem) or self._driver_answer.facts is None:
             text = f"The question to the NVIDIA driver {problem}."
             remedy = "The driver hangs or crashes: look into `sudo dmesg`, and restart the machine."
-            yield Check("driver", False, text, remedy)
+            yield Finding("driver", "error", text, remedy)
         else:
             yield from driver_checks(self.driver, self._environment)
         yield from self._mixes()
@@ -100,23 +100,23 @@ class Examination:
                 self._tensorflow, self.pythons.tensorflow, self._environment
             ),
         )
-        self._torch_works = torch[0].ok is not None and any(check.ok for check in torch)
-        self._tensorflow_works = any(check.ok for check in tensorflow)
+        self._torch_works = torch[0].level != "unknown" and _has_good(torch)
+        self._tensorflow_works = _has_good(tensorflow)
         yield from torch
         yield from tensorflow
 
-    def machine(self) -> Iterator[Check]:
+    def machine(self) -> Iterator[Finding]:
         """Yield what the system has for compilation and loaders. Raises Cancelled."""
         self._progress("shared memory, compiler, headers")
         python = self.pythons.torch
         answer = self._ask("machine", seconds=MACHINE_SECONDS, python=python)
         facts = _converted(answer, SystemFacts)
         if facts is None:
-            yield Check("compiler", False, f"The check of the machine {answer.problem}.")
+            yield Finding("compiler", "error", f"The check of the machine {answer.problem}.")
         else:
             yield from machine_checks(facts)
 
-    def imports(self) -> Iterator[Check]:
+    def imports(self) -> Iterator[Finding]:
         """Import each framework, and yield what it says of its build. Raises Cancelled."""
         for title, probe, python, installed in (
             ("PyTorch", "torch_build", self.pythons.torch, self._torch.torch),
@@ -141,19 +141,19 @@ class Examination:
                     f"`{pip} check` may say more."
                 )
                 text = f"The import of {title} {answer.problem}."
-                yield Check(f"{title} import", False, text, remedy)
+                yield Finding(f"{title} import", "error", text, remedy)
                 continue
             yield builds.build_check(title, facts)
             if title == "PyTorch" and facts.kernels:
                 found = builds.torch_checks(self._torch, self.driver, python, facts.kernels)
-                yield from (check for check in found if " for " in check.check)
+                yield from (check for check in found if " for " in check.name)
 
-    def on_gpus(self) -> Iterator[Check]:
+    def on_gpus(self) -> Iterator[Finding]:
         """Compute on each GPU that was given, and over all of them. Raises Cancelled."""
         given = self.given
         if not given.uuids:
             text = "There is no GPU that may be used here: nothing was computed on one."
-            yield Check("computation", None, text)
+            yield Finding("computation", "unknown", text)
             return
         gpus = {gpu.uuid: gpu for gpu in self.driver.working}
         slices = {part.uuid: gpu for gpu in gpus.values() for part in gpu.slices}
@@ -163,20 +163,24 @@ class Examination:
                 yield self._torch_on(uuid, gpus.get(uuid) or slices[uuid])
             yield self._ranks([gpus[uuid] for uuid in whole])
         else:
-            yield Check("PyTorch computes", None, "Not checked: see what is said of PyTorch.")
+            yield Finding(
+                "PyTorch computes", "unknown", "Not checked: see what is said of PyTorch."
+            )
         if self._tensorflow_works:
             yield from self._tensorflow_on(whole or list(given.uuids[:1]))
         else:
-            yield Check("TensorFlow computes", None, "Not checked: see what is said of TensorFlow.")
+            yield Finding(
+                "TensorFlow computes", "unknown", "Not checked: see what is said of TensorFlow."
+            )
 
-    def thorough(self) -> Iterator[Check]:
+    def thorough(self) -> Iterator[Finding]:
         """Yield all checks. Raises Cancelled."""
         yield from self.quick()
         yield from self.machine()
         yield from self.imports()
         yield from self.on_gpus()
 
-    def checks(self, *, on_gpus: bool) -> Iterator[Check]:
+    def checks(self, *, on_gpus: bool) -> Iterator[Finding]:
         """Yield all checks; without `on_gpus` those that import no framework and touch no GPU.
 
         Raises Cancelled.
@@ -209,7 +213,7 @@ class Examination:
     def _tensorflow(self) -> Installed:
         return installed_for(self.pythons.tensorflow)
 
-    def _torch_on(self, uuid: str, gpu: GpuFacts) -> Check:
+    def _torch_on(self, uuid: str, gpu: GpuFacts) -> Finding:
         self._progress(f"PyTorch on {gpu.label}")
         answer = self._ask(
             "torch_gpu",
@@ -224,12 +228,12 @@ class Examination:
                 "`sudo dmesg` may hold an `Xid` of the driver; another program may hold the card."
             )
             text = f"The computation on {gpu.described} {answer.problem}."
-            return Check(f"PyTorch computes on {gpu.label}", False, text, remedy)
+            return Finding(f"PyTorch computes on {gpu.label}", "error", text, remedy)
         return computation.torch_gpu_check(facts, gpu, uuid, self._torch)
 
-    def _ranks(self, gpus: list[GpuFacts]) -> Check:
+    def _ranks(self, gpus: list[GpuFacts]) -> Finding:
         if len(gpus) < 2:
-            return Check("NCCL", None, "There are not two undivided GPUs to sum over.")
+            return Finding("NCCL", "unknown", "There are not two undivided GPUs to sum over.")
         self._progress("sum of NCCL over two GPUs")
         first = gpus[:2]
         answer = self._ask(
@@ -241,10 +245,10 @@ class Examination:
         )
         facts = _converted(answer, RanksFacts)
         if facts is None:
-            return Check("NCCL", False, f"The sum over two GPUs {answer.problem}.")
+            return Finding("NCCL", "error", f"The sum over two GPUs {answer.problem}.")
         return computation.ranks_check(facts, [gpu.label for gpu in first], SUM_SECONDS)
 
-    def _tensorflow_on(self, uuids: list[str]) -> Iterator[Check]:
+    def _tensorflow_on(self, uuids: list[str]) -> Iterator[Finding]:
         python = self.pythons.tensorflow
         visible = {**_QUIET, **_BY_UUID, VISIBLE: ",".join(uuids)}
         self._progress("TensorFlow on GPUs")
@@ -259,11 +263,11 @@ class Examination:
         facts = _converted(answer, ComputationFacts)
         if facts is None:
             text = f"The computation of TensorFlow {answer.problem}."
-            yield Check("TensorFlow devices", False, text, "`sudo dmesg` may say more.")
+            yield Finding("TensorFlow devices", "error", text, "`sudo dmesg` may say more.")
             return
         yield from computation.tensorflow_checks(facts, uuids)
         if facts.devices < 2:
-            yield Check("MirroredStrategy", None, "TensorFlow has fewer than two GPUs.")
+            yield Finding("MirroredStrategy", "unknown", "TensorFlow has fewer than two GPUs.")
             return
         self._progress("sum of MirroredStrategy")
         answer = self._ask(
@@ -277,14 +281,14 @@ class Examination:
         mirrored = _converted(answer, MirroredFacts)
         if mirrored is None:
             remedy = "Choose another all-reduce in the form (hierarchical), or a PyTorch strategy."
-            yield Check("MirroredStrategy", False, f"Its sum {answer.problem}.", remedy)
+            yield Finding("MirroredStrategy", "error", f"Its sum {answer.problem}.", remedy)
         else:
             yield computation.mirrored_check(mirrored)
 
     def _ask(self, probe: str, *arguments: str, **options: Any) -> Answer:
         return ask(probe, *arguments, is_cancelled=self._is_cancelled, **options)
 
-    def _mixes(self) -> Iterator[Check]:
+    def _mixes(self) -> Iterator[Finding]:
         if self.pythons.torch == self.pythons.tensorflow:
             yield builds.mix_check(self._torch)
         else:
@@ -294,3 +298,7 @@ class Examination:
 
 def _converted(answer: Answer, kind: type[T]) -> T | None:
     return None if answer.facts is None else msgspec.convert(answer.facts, kind)
+
+
+def _has_good(checks: Iterable[Finding]) -> bool:
+    return any(check.level == "ok" for check in checks)

@@ -9,12 +9,10 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from engine.doctor.check import Check
+from engine.doctor.finding import Finding, finding_lines, problems_text
 from engine.scripts.secrets import redacted, secret_values
 from engine.system.program import version
 from engine.system.units import date_and_time
-
-MARKS = {True: "ok", False: "PROBLEM", None: "-"}
 
 _VARIABLES = re.compile(
     r"(CUDA|NCCL|NVIDIA|SLURM_(JOB|STEP|GPUS|NTASKS|CPUS)|XLA|PYTORCH|TORCH|OMP|KERAS)_\w*"
@@ -26,23 +24,8 @@ _SHORTEST_NAME = 3
 """Shorter names of users and machines are also parts of words."""
 
 
-def check_lines(check: Check) -> str:
-    """Return a check as text: its state, name and sentence; its remedy in a line below."""
-    line = f"{MARKS[check.ok]:<8} {check.check}: {check.sentence}"
-    return f"{line}\n{'':<8} -> {check.remedy}" if check.remedy else line
-
-
-def summary(checks: Iterable[Check]) -> str:
-    """Return how many checks found a problem, in a sentence."""
-    found = list(checks)
-    bad = sum(check.ok is False for check in found)
-    if not bad:
-        return f"{len(found)} checks: no problem was found."
-    return f"{len(found)} checks: {bad} found a problem."
-
-
 def report_text(
-    checks: Iterable[Check],
+    checks: Iterable[Finding],
     parts: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     now: float = 0.0,
@@ -63,10 +46,10 @@ def report_text(
         f"Traindeck {version()}, doctor{when}": "\n".join(
             (
                 f"Python {platform.python_version()}, {platform.platform()}",
-                summary(found),
+                problems_text(found),
             )
         ),
-        "Checks": "\n".join(map(check_lines, found)),
+        "Checks": "\n".join(map(finding_lines, found)),
         "Environment variables": "\n".join(variables) or "none that matter",
         **(parts or {}),
     }

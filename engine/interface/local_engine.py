@@ -338,7 +338,7 @@ class LocalEngine(Engine):
         examine(self, depth, environment, tell, cancelled)
 
     def report_checks(self, parts: Sequence[ExaminationPart]) -> str:
-        checks = [each.check for each in parts if each.check is not None]
+        checks = [each.finding for each in parts if each.finding is not None]
         sections = {each.title: each.text for each in parts if each.title}
         return report_text(checks, sections, now=time.time())
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from engine.doctor.check import Check
 from engine.doctor.examination import OURS, Examination, Pythons, usual_pythons
+from engine.doctor.finding import Finding
 from engine.environments.registry import UnreadableRegistry
 from engine.interface.engine import Engine
 from engine.interface.values import ExaminationPart
@@ -52,7 +52,7 @@ def _pythons(environment: str, tell: Callable[[ExaminationPart], None]) -> Pytho
     except UnreadableRegistry as error:  # it is what is to be told, and no reason to tell no more
         text = f"{str(error)[:1].upper()}{str(error)[1:].partition(': `')[0]}."
         advice = f"`{call('fsck --repair')}` mends it."
-        tell(ExaminationPart(Check("environments", False, text, advice)))
+        tell(ExaminationPart(Finding("environments", "error", text, advice)))
         return OURS
     return Pythons(python, python)
 
@@ -74,8 +74,8 @@ def _try_strategies(
             case Doing(text):
                 tell(ExaminationPart(doing=text))
             case TriedStrategy(trial):
-                tell(ExaminationPart(trial.check))
-                logs.extend([f"{trial.check.check}\n{trial.log}"] if trial.log else [])
+                tell(ExaminationPart(trial.finding))
+                logs.extend([f"{trial.finding.name}\n{trial.log}"] if trial.log else [])
 
     pythons = examination.pythons
     request = AskTrials(examination.given.uuids, pythons.torch, pythons.tensorflow)
@@ -83,7 +83,7 @@ def _try_strategies(
     if cancelled.is_set():
         raise Cancelled
     if end.exit_code:
-        tell(ExaminationPart(Check("strategies", False, end.sentence)))
+        tell(ExaminationPart(Finding("strategies", "error", end.sentence)))
     text = "\n\n".join(logs) or "nothing failed"
     tell(ExaminationPart(title="Logs of what failed", text=text))
 

@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 
 from engine.cluster.member import Member
-from engine.doctor.check import Check
+from engine.doctor.finding import Finding
 from engine.environments.registry import Environment
 from engine.messages.events import Failure, RecipeChosen
-from engine.repair.report import Finding
+from engine.repair.report import Damage
 from engine.telemetry.given_gpus import GivenGpus
 from engine.telemetry.snapshot import Snapshot
 
@@ -81,7 +81,7 @@ class Code(msgspec.Struct, frozen=True):
 class ExaminationPart(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part of an examination, as soon as it is there."""
 
-    check: Check | None = None
+    finding: Finding | None = None
     """One more result."""
 
     doing: str = ""
@@ -189,7 +189,7 @@ class CheckedFiles(msgspec.Struct, frozen=True):
     runs: list[str]
     """Those that were checked."""
 
-    findings: list[Finding]
+    findings: list[Damage]
 
 
 class ResumedRun(msgspec.Struct, frozen=True):

@@ -186,7 +186,7 @@ def summary(result: Result) -> str:
         case Divergence():
             return result.answer
         case StrategyTrials(trials):
-            failed = sum(each.check.ok is False for each in trials)
+            failed = sum(each.finding.level == "error" for each in trials)
             return f"{len(trials)} trials of strategies, of which {failed} failed."
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from engine import client
 from engine.doctor.examination import Examination, Pythons
+from engine.doctor.finding import Finding
 from engine.planning import facts
 from engine.planning.checks import (
     checkpoints,
@@ -25,7 +26,7 @@ from engine.planning.checks.checkpoints import DiskFacts
 from engine.planning.checks.whole_run import Expectation
 from engine.planning.device_claim import DevicesInUse, claimed_devices
 from engine.planning.own_data_folder import own_data_folder
-from engine.planning.results import Doing, Finding, Found, News, Preflight
+from engine.planning.results import Doing, Found, News, Preflight
 from engine.planning.short_run import ShortRun, short_run
 from engine.processes.process import usable_processors
 from engine.runs import device_queue, run_info
@@ -231,7 +232,7 @@ class _Preflight:
         if not all_on_cpu(spec.devices):
             self._add(machine.of_problems(examination.quick()))
         for check in examination.machine():
-            if check.check == machine.SHARED_MEMORY:
+            if check.name == machine.SHARED_MEMORY:
                 free = facts.shared_memory_free()
                 self._add([machine.shared_memory_finding(run or ShortRun(spec=spec), check, free)])
             elif spec.compile:

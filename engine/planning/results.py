@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from engine.doctor.check import Check
+from engine.doctor.finding import Change, Finding
 from engine.spec.run_spec import RunSpec
 from engine.training.step_inspection import LayerFigures, ParameterFigures, SampleFigures
-
-Level = Literal["error", "warning", "hint", "ok"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,31 +63,6 @@ class Race(msgspec.Struct, frozen=True, kw_only=True, tag="race"):
 
     is_stopped: bool = False
     """Whether the person stopped it: entries may be missing."""
-
-
-class Change(msgspec.Struct, frozen=True):
-    """Values of the form that would help, by name of a field of `RunSpec`."""
-
-    label: str
-    """What the button says, such as `Use 2 loader workers`."""
-
-    fields: dict[str, bool | int | float | str | list[str]]
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding of a preflight."""
-
-    name: str
-    """What was looked at, such as `sample loading`."""
-
-    level: Level
-    text: str
-    """A sentence with the numbers."""
-
-    advice: str = ""
-    """A sentence with what to change; empty: nothing."""
-
-    change: Change | None = None
 
 
 class Preflight(msgspec.Struct, frozen=True, kw_only=True, tag="preflight"):
@@ -212,7 +185,7 @@ class CheckResult(msgspec.Struct, frozen=True, tag="check"):
 class StrategyTrial(msgspec.Struct, frozen=True):
     """What came out when a strategy trained in one precision."""
 
-    check: Check
+    finding: Finding
     log: str = ""
     """The end of the logs of a run that failed."""
 

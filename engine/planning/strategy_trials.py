@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from engine import client
 from engine.client import CannotStart
-from engine.doctor.check import Check
 from engine.doctor.examination import Pythons
+from engine.doctor.finding import Finding
 from engine.messages import commands
 from engine.planning.own_data_folder import own_data_folder
 from engine.planning.results import Doing, News, StrategyTrial, StrategyTrials, TriedStrategy
@@ -63,7 +63,7 @@ def _trials(
         if not devices:
             name = f"strategy {strategy.name}"
             reason = " ".join(strategy.problems(tuple(gpus[:2]) or ("cpu:0", "cpu:1")))
-            yield StrategyTrial(Check(name, None, f"Not tried: {reason}"))
+            yield StrategyTrial(Finding(name, "unknown", f"Not tried: {reason}"))
             continue
         for precision in _PRECISIONS:
             recipe = _RECIPES[min(strategy.recipe_frameworks)]
@@ -108,14 +108,14 @@ def _try(spec: RunSpec, is_cancelled: Callable[[], bool], *, resumes: bool) -> S
             problem = f"its resume: {problem}" if problem else ""
             done += ", saved and resumed"
     except CannotStart as error:
-        return StrategyTrial(Check(name, False, f"It cannot start: {error}"))
+        return StrategyTrial(Finding(name, "error", f"It cannot start: {error}"))
     if problem:
-        check = Check(name, False, f"It failed on {where}: {problem}")
+        check = Finding(name, "error", f"It failed on {where}: {problem}")
         return StrategyTrial(check, _logs(run_id))
     loss = client.get_run(run_id).status.metrics.get("train/loss")
     shown = f"; loss {loss:.3g}" if loss is not None else ""
     text = f"{done}, in {time.monotonic() - begun:.1f} s{shown}."
-    return StrategyTrial(Check(name, True, text))
+    return StrategyTrial(Finding(name, "ok", text))
 
 
 def _end_of(run_id: str, attempt: int, is_cancelled: Callable[[], bool]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from engine.client import get_run
 from engine.repair.home_check import check_home
-from engine.repair.report import Finding, Outcome, Report
+from engine.repair.report import Damage, Outcome, Report
 from engine.repair.run_check import check_run
 from engine.runs import run_index
 from engine.system import paths
@@ -14,7 +14,7 @@ from engine.system import paths
 
 def check_files(
     runs: Sequence[str], *, repair: bool, progress: Callable[[str], None]
-) -> tuple[list[str], list[Finding]]:
+) -> tuple[list[str], list[Damage]]:
     """Check these runs; none: all runs and the data folder. Return the runs, and what is wrong.
 
     Raises NoSuchRun.

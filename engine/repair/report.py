@@ -28,7 +28,7 @@ class Outcome(StrEnum):
     """Not damage: this version or this process must not touch it."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Damage(msgspec.Struct, frozen=True):
     """One thing that is wrong."""
 
     run: str
@@ -56,13 +56,13 @@ class Report:
     def __init__(self, *, repair: bool, progress: Progress = lambda text: None) -> None:
         self.repair = repair
         self.progress = progress
-        self.findings: list[Finding] = []
+        self.findings: list[Damage] = []
 
     def for_run(self, run_id: str) -> RunReport:
         """Return a report on one run that adds its findings to this one."""
         return RunReport(self, run_id)
 
-    def add(self, finding: Finding) -> None:
+    def add(self, finding: Damage) -> None:
         """Add `finding`."""
         _log.info("%s", finding)
         self.findings.append(finding)
@@ -107,7 +107,7 @@ class RunReport:
         self._add(file, reason, Outcome.LEFT_ALONE, "")
 
     def _add(self, file: str, problem: str, outcome: Outcome, action: str) -> None:
-        self._report.add(Finding(self._run, file, problem, outcome, action))
+        self._report.add(Damage(self._run, file, problem, outcome, action))
 
 
 def move_aside(path: Path) -> Path:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.doctor.check import Check
 from engine.doctor.examination import OURS, Examination, Pythons, usual_pythons
+from engine.doctor.finding import Finding
 from engine.interface.values import ExaminationPart, NoAnswer
 from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background
@@ -21,7 +21,7 @@ class Doctor(QObject):
     """An examination begins; whether it uses the GPUs."""
 
     checked = Signal(object)
-    """Check: one more result of the examination."""
+    """Finding: one more result of the examination."""
 
     progress = Signal(str)
     """What is checked now, in a few words."""
@@ -36,10 +36,10 @@ class Doctor(QObject):
     """The text of a report: the answer to `report`."""
 
     odd = Signal(list)
-    """list[Check]: what `look` found wrong; empty: nothing."""
+    """list[Finding]: what `look` found wrong; empty: nothing."""
 
     _heard = Signal(object, object)
-    """The examination's number, and a Check or a text, as another thread emits it."""
+    """The examination's number, and a Finding or a text, as another thread emits it."""
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -54,10 +54,10 @@ class Doctor(QObject):
 
         is_cancelled = self._look_cancelled.is_set
 
-        def work() -> list[Check]:
+        def work() -> list[Finding]:
             try:
                 checks = Examination(_pythons(), is_cancelled=is_cancelled).quick()
-                return [check for check in checks if check.ok is False]
+                return [check for check in checks if check.level == "error"]
             except Cancelled:
                 return []
 
@@ -74,7 +74,7 @@ class Doctor(QObject):
         cancelled = self._cancelled = threading.Event()
 
         def tell(part: ExaminationPart) -> None:
-            self._heard.emit(number, part.check or part.doing)
+            self._heard.emit(number, part.finding or part.doing)
 
         def work() -> bool:
             try:
@@ -98,7 +98,7 @@ class Doctor(QObject):
         self._look_cancelled.set()
         self._cancelled.set()
 
-    def report(self, checks: Iterable[Check], machine: str = "") -> None:
+    def report(self, checks: Iterable[Finding], machine: str = "") -> None:
         """Write a report of `checks` of this machine or of the one with this name, without names of
         its user. Emits `reported` or `failed`."""
         found = [ExaminationPart(check) for check in checks]
@@ -111,10 +111,10 @@ class Doctor(QObject):
 
         self._background.run(work, self.reported.emit, self._tell_failure)
 
-    def _hear(self, number: int, what: Check | str) -> None:
+    def _hear(self, number: int, what: Finding | str) -> None:
         if number != self._number:
             return
-        if isinstance(what, Check):
+        if isinstance(what, Finding):
             self.checked.emit(what)
         else:
             self.progress.emit(what)

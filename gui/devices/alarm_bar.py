@@ -7,14 +7,7 @@ from functools import partial
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QPixmap
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QSizePolicy,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QSizePolicy, QToolButton, QWidget
 
 from engine.messages.events import Alarm, AttemptStarted, RunEnded
 from engine.runs.run_info import RunInfo
@@ -22,6 +15,7 @@ from engine.runs.store.store_reader import StoredEvent
 from engine.telemetry.alarms import AlarmKind, Alarms, DeviceAlarm
 from engine.telemetry.snapshot import Snapshot
 from gui.style.theme import Theme, icon
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label, set_wrapped_tip
@@ -50,28 +44,17 @@ class AlarmBar(QFrame):
         self._shown: list[DeviceAlarm] = []
         self.lines: list[AlarmLine] = []
         self._icon_label = Label()
-        self.heading = ElidedLabel()
-        self.heading.setObjectName("note")
+        self.heading = ElidedLabel(objectName="note")
         self.open_button = QToolButton()
         self.open_button.setObjectName("quiet")
         self.open_button.setCheckable(True)
         self.open_button.setAccessibleName("Show the alarms in full")
         self.open_button.setToolTip("Show the alarms in full")
-        top = QHBoxLayout()
-        top.setSpacing(6)
-        top.addWidget(self._icon_label)
-        top.addWidget(self.heading, 1)
-        top.addWidget(self.open_button)
+        top = row_of(self._icon_label, (self.heading, 1), self.open_button, spacing=6)
         content = QWidget()
-        self._column = QVBoxLayout(content)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(4)
+        self._column = column_of(parent=content, margins=0, spacing=4)
         self._scroll = FittingScroll(content, _MIN_HEIGHT)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 4, 6, 4)
-        layout.setSpacing(4)
-        layout.addLayout(top)
-        layout.addWidget(self._scroll)
+        column_of(top, self._scroll, parent=self, margins=(10, 4, 6, 4), spacing=4)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.open_button.toggled.connect(self._set_open)
         self._set_open(False)
@@ -183,10 +166,8 @@ class AlarmLine(QWidget):
             accessible_name = f"Error: {alarm.text}"
         self.setAccessibleName(accessible_name)
         self._icon_label = Label()
-        self.sentence = Label(alarm.text)
-        self.sentence.setObjectName("note")
+        self.sentence = Label(alarm.text, objectName="note", wordWrap=True)
         self.sentence.setProperty("tone", _tone(alarm))
-        self.sentence.setWordWrap(True)
         self.sentence.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.sentence.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.dismiss = QToolButton()
@@ -195,9 +176,7 @@ class AlarmLine(QWidget):
         self.dismiss.setAccessibleName("Dismiss this alarm")
         self.dismiss.setVisible(not alarm.kind.is_sticky)
         self.dismiss.clicked.connect(dismiss)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
+        row = row_of(parent=self, margins=0, spacing=6)
         top = Qt.AlignmentFlag.AlignTop
         row.addWidget(self._icon_label, 0, top)
         row.addWidget(self.sentence, 1)

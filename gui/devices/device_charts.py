@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
-from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QGridLayout, QWidget
 
 from engine.system.units import GIB
 from engine.telemetry.history import Array, DeviceHistory, Field
 from engine.telemetry.snapshot import Snapshot
 from gui.style.device_labels import device_labels
 from gui.style.theme import theme_of
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.plain_text import Label
 
 TEN_MINUTES, HOUR, SIX_HOURS = 600.0, 3600.0, 6 * 3600.0
@@ -58,19 +59,12 @@ class DeviceCharts(QWidget):
         self.span.addItem("6 hours", SIX_HOURS)
         self.span.setAccessibleName("Time span")
         self.span.currentTextChanged.connect(self._draw)
-        heading = Label("THE LAST")
-        heading.setObjectName("h")
-        top = QHBoxLayout()
-        top.addWidget(heading)
-        top.addWidget(self.span)
-        top.addStretch(1)
+        heading = Label("THE LAST", objectName="h")
+        top = row_of(heading, self.span, STRETCH)
         self.charts = {figure.field: Chart(figure, self) for figure in _FIGURES}
         self._grid = QGridLayout()
         self._grid.setSpacing(10)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(top)
-        layout.addLayout(self._grid)
+        column_of(top, self._grid, parent=self, margins=0)
         self._shown: list[Chart] = []
         self._grid.setColumnStretch(0, 1)
         self._grid.setColumnStretch(1, 1)

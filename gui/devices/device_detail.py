@@ -27,6 +27,7 @@ from gui.devices.device_tables import (
     user_rows,
 )
 from gui.devices.link_matrix import LinkMatrix, gpus_of
+from gui.widgets.boxes import column_of
 from gui.widgets.plain_text import Label, plain_tip
 
 _SIZE = (780, 720)
@@ -40,8 +41,7 @@ class DeviceDetail(QDialog):
         super().__init__(parent)
         self.resize(*_SIZE)
         self.device_id = ""
-        self._heading = Label()
-        self._heading.setObjectName("ttl")
+        self._heading = Label(objectName="ttl")
         self.address = _note()
         self.state = _note()
         self.stale_note = _note()
@@ -116,10 +116,8 @@ class DeviceDetail(QDialog):
     def _add_fact(self, number: int, caption: str, count: int) -> None:
         lines = -(-count // _COLUMNS)
         column, line = divmod(number, lines)
-        name = Label(caption)
-        name.setObjectName("mut")
-        value = Label()
-        value.setObjectName("fact")
+        name = Label(caption, objectName="mut")
+        value = Label(objectName="fact")
         self._values[caption] = value
         self._grid.addWidget(name, line, 2 * column)
         self._grid.addWidget(value, line, 2 * column + 1)
@@ -153,9 +151,7 @@ class DeviceDetail(QDialog):
         scroll.setWidget(content)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addWidget(scroll, 1)
-        layout.addWidget(buttons)
+        column_of((scroll, 1), buttons, parent=self)
 
     def _show_section(self, table: QWidget, shown: bool) -> None:
         table.setVisible(shown)
@@ -163,15 +159,11 @@ class DeviceDetail(QDialog):
 
 
 def _heading(text: str) -> QLabel:
-    label = Label(text)
-    label.setObjectName("h")
-    return label
+    return Label(text, objectName="h")
 
 
 def _note() -> QLabel:
-    label = Label()
-    label.setObjectName("note")
-    label.setWordWrap(True)
+    label = Label(objectName="note", wordWrap=True)
     label.setTextInteractionFlags(
         Qt.TextInteractionFlag.TextSelectableByMouse
         | Qt.TextInteractionFlag.TextSelectableByKeyboard

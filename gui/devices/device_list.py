@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from engine.doctor.check import Check
+from engine.doctor.finding import Finding
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
 from gui.devices import device_text
@@ -25,6 +18,7 @@ from gui.devices.device_rail import DeviceRail
 from gui.devices.device_row import DeviceRow
 from gui.devices.row_layouts import COMPACT_HEIGHT, detailed_height
 from gui.style.device_labels import device_labels
+from gui.widgets.boxes import column_of
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
@@ -67,8 +61,7 @@ class DeviceList(QFrame):
         self._snapshot: Snapshot | None = None
         self._uses: Mapping[str, MemoryUse] = {}
         self._is_short = False
-        heading = Label("DEVICES")
-        heading.setObjectName("h")
+        heading = Label("DEVICES", objectName="h")
         self.stale_note = Label()
         self.gpu_note = Label()
         for label in (self.stale_note, self.gpu_note):
@@ -87,11 +80,8 @@ class DeviceList(QFrame):
         top.addWidget(self.stale_note)
         top.setContentsMargins(4, 0, 4, 0)
         content = QWidget()
-        inside = QVBoxLayout(content)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(0)
-        self._column = QVBoxLayout()
-        self._column.setSpacing(_GAP)
+        inside = column_of(parent=content, margins=0, spacing=0)
+        self._column = column_of(spacing=_GAP)
         inside.addLayout(self._column)
         self.gpu_note.setContentsMargins(4, 0, 4, 0)
         inside.addWidget(self.gpu_note)
@@ -187,13 +177,13 @@ class DeviceList(QFrame):
             self.rail.show_use(id, uses.get(id))
         self._show_detail()
 
-    def show_odd(self, checks: Sequence[Check]) -> None:
+    def show_odd(self, checks: Sequence[Finding]) -> None:
         """Offer the doctor, in one line, because of what is wrong in `checks`; none: do not."""
-        names = ", ".join(check.check for check in checks[:2])
+        names = ", ".join(check.name for check in checks[:2])
         more = f" and {len(checks) - 2} more" if checks[2:] else ""
         text = f"⚠ {names}{more}: see the doctor"
         self.doctor_button.setText(text)
-        sentences = "\n".join(check.sentence for check in checks)
+        sentences = "\n".join(check.text for check in checks)
         set_wrapped_tip(self.doctor_button, f"{text}\n{sentences}")
         self.doctor_button.setVisible(bool(checks))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRect, QRectF, QSize, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import DeviceSnapshot
@@ -13,6 +13,7 @@ from gui.devices.device_row import DeviceRow
 from gui.devices.memory_bar import filled
 from gui.devices.row_painter import RowPainter
 from gui.style.theme import theme_of
+from gui.widgets.boxes import column_of
 
 _HEIGHT, _MIN_HEIGHT = 44, 16
 _LABEL_WIDTH = 16
@@ -71,9 +72,7 @@ class DeviceRail(QWidget):
         super().__init__(parent)
         self.setAccessibleName("Devices")
         self.marks: dict[str, DeviceMark] = {}
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(2, 0, 2, 0)
-        self._column.setSpacing(0)
+        self._column = column_of(parent=self, margins=(2, 0, 2, 0), spacing=0)
 
     def add(self, id: str) -> DeviceMark:
         """Return a new mark for the device `id`."""

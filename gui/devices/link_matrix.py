@@ -12,13 +12,13 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from engine.telemetry.gpu_topology import KINDS, link_kinds
 from engine.telemetry.snapshot import DeviceSnapshot, Link, LinkKind, Snapshot
 from gui.style.device_labels import device_name
+from gui.widgets.boxes import column_of
 from gui.widgets.plain_text import Label, plain_tip
 
 
@@ -98,14 +98,12 @@ class LinksDialog(QDialog):
         self.setWindowTitle("Links between the GPUs")
         self.matrix = LinkMatrix()
         self.matrix.show_links(gpus_of(snapshot), snapshot.links)
-        legend = Label("\n".join(f"{short(kind)}: {meaning(kind)}" for kind in KINDS))
-        legend.setObjectName("note")
+        legend = Label(
+            "\n".join(f"{short(kind)}: {meaning(kind)}" for kind in KINDS), objectName="note"
+        )
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.matrix, 1)
-        layout.addWidget(legend)
-        layout.addWidget(buttons)
+        column_of((self.matrix, 1), legend, buttons, parent=self)
         self.resize(520, 420)
 
 

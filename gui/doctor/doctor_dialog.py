@@ -6,20 +6,13 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QShowEvent
-from PySide6.QtWidgets import (
-    QDialog,
-    QFrame,
-    QHBoxLayout,
-    QPushButton,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPushButton, QScrollArea, QWidget
 
-from engine.doctor.check import Check
+from engine.doctor.finding import Finding
 from gui.bridge.doctor import Doctor
-from gui.doctor.check_row import CheckRow
+from gui.doctor.finding_row import FindingRow
 from gui.run_form.machine_choice import MachineChoice
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _SIZE = (680, 560)
@@ -32,24 +25,18 @@ class DoctorDialog(QDialog):
     def __init__(self, doctor: Doctor, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._doctor = doctor
-        self.rows: list[CheckRow] = []
+        self.rows: list[FindingRow] = []
         self._must_begin = False
         """Whether another machine was chosen while one is examined."""
 
         self.resize(*_SIZE)
-        self.about = Label()
-        self.about.setObjectName("note")
-        self.about.setWordWrap(True)
+        self.about = Label(objectName="note", wordWrap=True)
         self.machine = MachineChoice()
         set_wrapped_tip(self.machine, "The machine that is examined")
         self._choice = QWidget()
-        choice = QHBoxLayout(self._choice)
-        choice.setContentsMargins(0, 0, 0, 0)
-        choice.addWidget(self.machine.label)
-        choice.addWidget(self.machine, 1)
+        row_of(self.machine.label, (self.machine, 1), parent=self._choice, margins=0)
         self._choice.hide()
-        self.state = Label()
-        self.state.setWordWrap(True)
+        self.state = Label(wordWrap=True)
         self.run_button = QPushButton("Check &all")
         self.again_button = QPushButton("Check &without GPUs")
         self.stop_button = QPushButton("&Stop")
@@ -63,10 +50,7 @@ class DoctorDialog(QDialog):
         self.stop_button.clicked.connect(doctor.stop)
         self.copy_button.clicked.connect(self._copy)
         content = QWidget()
-        self._column = QVBoxLayout(content)
-        self._column.setContentsMargins(0, 0, 6, 0)
-        self._column.setSpacing(8)
-        self._column.addStretch(1)
+        self._column = column_of(STRETCH, parent=content, margins=(0, 0, 6, 0), spacing=8)
         self._scroll = QScrollArea()
         self._scroll.setAccessibleName("Checks")
         self._scroll.setWidgetResizable(True)
@@ -79,14 +63,16 @@ class DoctorDialog(QDialog):
         buttons.addStretch(1)
         buttons.addWidget(self.copy_button)
         buttons.addWidget(close)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 14, 18, 12)
-        layout.setSpacing(10)
-        layout.addWidget(self._choice)
-        layout.addWidget(self.about)
-        layout.addWidget(self._scroll, 1)
-        layout.addWidget(self.state)
-        layout.addLayout(buttons)
+        column_of(
+            self._choice,
+            self.about,
+            (self._scroll, 1),
+            self.state,
+            buttons,
+            parent=self,
+            margins=(18, 14, 18, 12),
+            spacing=10,
+        )
         doctor.begun.connect(self._begin)
         doctor.checked.connect(self.add)
         doctor.progress.connect(self._show_progress)
@@ -98,9 +84,9 @@ class DoctorDialog(QDialog):
         self._enable()
 
     @property
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[Finding]:
         """What is shown."""
-        return [row.check for row in self.rows]
+        return [row.finding for row in self.rows]
 
     def showEvent(self, event: QShowEvent) -> None:
         """Make the checks that touch no GPU, if none were made yet."""
@@ -119,11 +105,11 @@ class DoctorDialog(QDialog):
         self._doctor.stop()
         super().done(result)
 
-    def add(self, check: Check) -> None:
+    def add(self, check: Finding) -> None:
         """Show one more result."""
         if self._must_begin:  # it is one of another machine
             return
-        row = CheckRow(check)
+        row = FindingRow(check, is_named=True)
         self.rows.append(row)
         self._column.insertWidget(self._column.count() - 1, row)
 
@@ -177,7 +163,7 @@ class DoctorDialog(QDialog):
             if self.isVisible():
                 self._examine(on_gpus=False)
             return
-        bad = sum(check.ok is False for check in self.checks)
+        bad = sum(check.level == "error" for check in self.checks)
         text = f"Checked {len(self.rows)}: no problem was found."
         if bad:
             text = f"Checked {len(self.rows)}: problems were found in {bad}."

@@ -57,9 +57,7 @@ class ExportDialog(WorkDialog):
         self.format.setAccessibleName("Format")
         for format, (name, _) in _TEXTS.items():
             self.format.addItem(name, format)
-        self.meaning = Label()
-        self.meaning.setObjectName("note")
-        self.meaning.setWordWrap(True)
+        self.meaning = Label(objectName="note", wordWrap=True)
         self.meaning.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         self.form.addRow("&Format", self.format)
         self.form.addRow("", self.meaning)

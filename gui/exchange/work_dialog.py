@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import (
-    QDialog,
-    QFormLayout,
-    QHBoxLayout,
-    QLineEdit,
-    QProgressBar,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QFormLayout, QLineEdit, QProgressBar, QPushButton, QWidget
 
 from gui.bridge.exchange import Exchange
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.fit_height import fit_height
 from gui.widgets.plain_text import Label
 
@@ -35,8 +27,7 @@ class WorkDialog(QDialog):
         self.setMinimumWidth(_WIDTH)
         self._exchange = exchange
         self.is_working = False
-        self.about = Label()
-        self.about.setWordWrap(True)
+        self.about = Label(wordWrap=True)
         self.fields = QWidget()
         self.form = QFormLayout(self.fields)
         self.form.setContentsMargins(0, 0, 0, 0)
@@ -46,8 +37,7 @@ class WorkDialog(QDialog):
         self.bar.setRange(0, 1000)
         self.bar.setTextVisible(False)
         self.bar.setFixedHeight(6)
-        self.outcome = Label()
-        self.outcome.setWordWrap(True)
+        self.outcome = Label(wordWrap=True)
         self.outcome.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
@@ -62,16 +52,17 @@ class WorkDialog(QDialog):
         self.begin.setDefault(True)
         self.begin.clicked.connect(self._begin)
         self.cancel.clicked.connect(self._cancel)
-        buttons = QHBoxLayout()
-        buttons.addStretch(1)
-        for button in (self.show_button, self.cancel, self.begin):
-            buttons.addWidget(button)
-        layout = QVBoxLayout(self)
-        layout.setSpacing(10)
-        for widget in (self.about, self.fields, self.bar, self.outcome):
-            layout.addWidget(widget)
-        layout.addStretch(1)
-        layout.addLayout(buttons)
+        buttons = row_of(STRETCH, self.show_button, self.cancel, self.begin)
+        column_of(
+            self.about,
+            self.fields,
+            self.bar,
+            self.outcome,
+            STRETCH,
+            buttons,
+            parent=self,
+            spacing=10,
+        )
         exchange.progress.connect(self._show_progress)
         exchange.failed.connect(self._failed)
         self._show_work(False)
@@ -147,10 +138,7 @@ class WorkDialog(QDialog):
 def path_row(line: QLineEdit, *buttons: QPushButton) -> QWidget:
     """Return a line for a path with its buttons beside it."""
     row = QWidget()
-    layout = QHBoxLayout(row)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(6)
-    layout.addWidget(line, 1)
+    layout = row_of((line, 1), parent=row, margins=0, spacing=6)
     for button in buttons:
         button.setAutoDefault(False)
         layout.addWidget(button)

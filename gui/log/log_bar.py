@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QIcon, QResizeEvent
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QHBoxLayout,
-    QLineEdit,
-    QSizePolicy,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLineEdit, QSizePolicy, QToolButton, QWidget
 
 from engine.runs.store.store_reader import StoredEvent
 from gui.log.event_text import FROM_SUPERVISOR, event_text
@@ -56,8 +49,7 @@ class LogBar(QWidget):
         self.filter.setMinimumWidth(_MIN_FILTER_WIDTH)
         self.filter.setMaximumWidth(_FILTER_WIDTH)
         self.filter.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.matches = Label()
-        self.matches.setObjectName("note")
+        self.matches = Label(objectName="note")
         self.matches.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         widest = self.matches.fontMetrics().horizontalAdvance(_MATCHES.format(10_000, 10_000))
         self.matches.setMinimumWidth(widest)

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QCompleter,
-    QDialog,
-    QFormLayout,
-    QHBoxLayout,
-    QLineEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QCompleter, QDialog, QFormLayout, QLineEdit, QPushButton, QWidget
 
 from gui.bridge.machines.machine_list import machine_problem, ssh_hosts
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.fit_height import fit_height
 from gui.widgets.plain_text import Label
 
@@ -36,9 +28,9 @@ class AddMachineDialog(QDialog):
         about = Label(
             "Log in there once with ssh in a terminal, compare the fingerprint of its host "
             "key, and install Traindeck there. Keys, agents and jump hosts are settings of "
-            "SSH; no password is stored."
+            "SSH; no password is stored.",
+            wordWrap=True,
         )
-        about.setWordWrap(True)
         self.destination = QLineEdit()
         self.destination.setPlaceholderText("user@host, or an alias of ~/.ssh/config")
         completer = QCompleter(ssh_hosts(), self)
@@ -53,9 +45,7 @@ class AddMachineDialog(QDialog):
         form.addRow("&Destination", self.destination)
         form.addRow("&Name", self.name)
         form.addRow("&Command there", self.command)
-        self.problem = Label()
-        self.problem.setObjectName("problem")
-        self.problem.setWordWrap(True)
+        self.problem = Label(objectName="problem", wordWrap=True)
         cancel = QPushButton("Cancel")
         cancel.setAutoDefault(False)
         cancel.clicked.connect(self.reject)
@@ -63,16 +53,8 @@ class AddMachineDialog(QDialog):
         self.add.setObjectName("go")
         self.add.setDefault(True)
         self.add.clicked.connect(self._add)
-        buttons = QHBoxLayout()
-        buttons.addStretch(1)
-        buttons.addWidget(cancel)
-        buttons.addWidget(self.add)
-        layout = QVBoxLayout(self)
-        layout.setSpacing(10)
-        layout.addWidget(about)
-        layout.addLayout(form)
-        layout.addWidget(self.problem)
-        layout.addLayout(buttons)
+        buttons = row_of(STRETCH, cancel, self.add)
+        column_of(about, form, self.problem, buttons, parent=self, spacing=10)
         for field in (self.destination, self.name, self.command):
             field.textChanged.connect(self._check)
         self._check()

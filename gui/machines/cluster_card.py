@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
+from PySide6.QtWidgets import QFrame
 
 from gui.bridge.cluster_devices import ClusterMember, ClusterStatus
 from gui.devices import device_text
 from gui.devices.device_tables import FactTable, Row
 from gui.style.device_labels import device_name
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.plain_text import Label
 
 
@@ -19,26 +20,15 @@ class ClusterCard(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("card")
-        heading = Label("CLUSTER")
-        heading.setObjectName("h")
-        self.note = Label()
-        self.note.setObjectName("note")
-        self.sentence = Label()
-        self.sentence.setObjectName("note")
+        heading = Label("CLUSTER", objectName="h")
+        self.note = Label(objectName="note")
+        self.sentence = Label(objectName="note", wordWrap=True)
         self.sentence.setProperty("tone", "warning")
-        self.sentence.setWordWrap(True)
         about = ("Machine", "State", "Device", "Model")
         captions = (*about, "Utilisation", "Memory")
         self.table = FactTable(captions, "Machines of the cluster")
-        top = QHBoxLayout()
-        top.addWidget(heading)
-        top.addStretch(1)
-        top.addWidget(self.note)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 8, 12, 8)
-        layout.addLayout(top)
-        layout.addWidget(self.sentence)
-        layout.addWidget(self.table)
+        top = row_of(heading, STRETCH, self.note)
+        column_of(top, self.sentence, self.table, parent=self, margins=(12, 8, 12, 8))
         self.hide()
 
     def show_status(self, status: ClusterStatus) -> None:

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QHBoxLayout,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QPushButton, QWidget
 
 from engine.system.units import GIB
 from engine.telemetry.history import DeviceHistory
@@ -25,6 +18,7 @@ from gui.machines import link_text
 from gui.machines.devices_chart import DevicesChart
 from gui.style.device_labels import DeviceLabel, device_labels
 from gui.style.theme import theme_of
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.plain_text import Label
 
 if TYPE_CHECKING:
@@ -60,15 +54,10 @@ class MachineBlock(QWidget):
         self._mark = Label()
         name = machine.name if machine else "this machine"
         self.setAccessibleName(name)
-        self._name = Label(name)
-        self._name.setObjectName("ttl")
-        self.facts = Label()
-        self.facts.setObjectName("note")
-        self.facts.setWordWrap(True)
-        self.sentence = Label()
-        self.sentence.setObjectName("note")
+        self._name = Label(name, objectName="ttl")
+        self.facts = Label(objectName="note", wordWrap=True)
+        self.sentence = Label(objectName="note", wordWrap=True)
         self.sentence.setProperty("tone", "warning")
-        self.sentence.setWordWrap(True)
         self.button, self.copy = QPushButton(), QPushButton("Copy SSH command")
         self.disconnect_button = QPushButton("Disconnect")
         self.doctor = QPushButton("Doctor…")
@@ -167,40 +156,25 @@ class MachineBlock(QWidget):
         self.doctor.setVisible(is_connected)
 
     def _lay_out(self) -> None:
-        top = QHBoxLayout()
-        top.setSpacing(8)
-        top.addWidget(self._mark)
-        top.addWidget(self._name)
-        top.addWidget(self.facts, 1)
-        for button in self._buttons:
-            top.addWidget(button)
+        top = row_of(self._mark, self._name, (self.facts, 1), *self._buttons, spacing=8)
         self._details = QWidget()
         self._grid = QGridLayout(self._details)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setSpacing(8)
         for column, chart in enumerate((self.utilisation, self.memory)):
             self._grid.addWidget(_card(chart), 0, column)
-        heading = Label("WHO USES THE MEMORY")
-        heading.setObjectName("h")
+        heading = Label("WHO USES THE MEMORY", objectName="h")
         self._users_card = _card(heading, self.users)
         self._place_users()
         self._users_card.hide()
         self._details.hide()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
-        layout.addLayout(top)
-        layout.addWidget(self.sentence)
-        layout.addWidget(self._details)
+        column_of(top, self.sentence, self._details, parent=self, margins=0, spacing=6)
 
 
 def _card(*parts: QWidget) -> QFrame:
     card = QFrame()
     card.setObjectName("card")
-    inside = QVBoxLayout(card)
-    inside.setContentsMargins(12, 8, 12, 8)
-    for part in parts:
-        inside.addWidget(part)
+    inside = column_of(*parts, parent=card, margins=(12, 8, 12, 8))
     if len(parts) > 1:
         inside.addStretch(1)
     return card

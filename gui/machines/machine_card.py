@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QToolButton, QWidget
 
 from engine.telemetry.memory_attribution import memory_uses
 from engine.telemetry.snapshot import Snapshot
@@ -15,6 +15,7 @@ from gui.devices.device_row import DeviceRow
 from gui.machines import link_text
 from gui.style.device_labels import device_labels
 from gui.style.theme import theme_of
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 
@@ -51,17 +52,13 @@ class MachineCard(QFrame):
         self.fold_button.setAutoRaise(True)
         self.fold_button.clicked.connect(self._fold_clicked)
         self._mark = Label()
-        self.heading = ElidedLabel()
+        self.heading = ElidedLabel(objectName="ttl")
         self.heading.setText(name)
-        self.heading.setObjectName("ttl")
-        self.note = Label()
-        self.note.setObjectName("note")
+        self.note = Label(objectName="note")
         self.button = QPushButton()
         self.button.setObjectName("low")
         self.button.clicked.connect(self.action_clicked)
-        self.sentence = Label()
-        self.sentence.setObjectName("note")
-        self.sentence.setWordWrap(True)
+        self.sentence = Label(objectName="note", wordWrap=True)
         self._lay_out()
         self._clock = QTimer(self)
         self._clock.setInterval(_TICK_MS)
@@ -182,24 +179,13 @@ class MachineCard(QFrame):
         self.folded.emit(self._is_folded)
 
     def _lay_out(self) -> None:
-        top = QHBoxLayout()
-        top.setSpacing(5)
-        for part in (self.fold_button, self._mark):
-            top.addWidget(part)
-        top.addWidget(self.heading, 1)
-        top.addWidget(self.note)
-        top.addWidget(self.button)
+        top = row_of(
+            self.fold_button, self._mark, (self.heading, 1), self.note, self.button, spacing=5
+        )
         self._below = QWidget()
-        below = QVBoxLayout(self._below)
-        below.setContentsMargins(0, 0, 0, 0)
-        below.setSpacing(2)
+        below = column_of(parent=self._below, margins=0, spacing=2)
         self.sentence.setContentsMargins(4, 0, 4, 0)
         below.addWidget(self.sentence)
-        self._rows_layout = QVBoxLayout()
-        self._rows_layout.setSpacing(2)
+        self._rows_layout = column_of(spacing=2)
         below.addLayout(self._rows_layout)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 4, 6, 5)
-        layout.setSpacing(2)
-        layout.addLayout(top)
-        layout.addWidget(self._below)
+        column_of(top, self._below, parent=self, margins=(6, 4, 6, 5), spacing=2)

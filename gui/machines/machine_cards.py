@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSettings, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.telemetry.snapshot import Snapshot
 from gui.machines.machine_card import MachineCard
+from gui.widgets.boxes import column_of
 from gui.widgets.fitting_scroll import FittingScroll
 
 if TYPE_CHECKING:
@@ -36,9 +37,7 @@ class MachineCards(FittingScroll):
         content = QWidget()
         self.cards: dict[str, MachineCard] = {}
         self._settings = settings
-        self._column = QVBoxLayout(content)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(6)
+        self._column = column_of(parent=content, margins=0, spacing=6)
         super().__init__(content, _MIN_HEIGHT)
         self.setAccessibleName("Other machines")
         self.hide()

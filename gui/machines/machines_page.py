@@ -7,12 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from engine.telemetry.memory_attribution import memory_uses
 from engine.telemetry.snapshot import Snapshot
 from gui.machines.cluster_card import ClusterCard
 from gui.machines.machine_block import MachineBlock
+from gui.widgets.boxes import column_of
 from gui.widgets.plain_text import Label
 
 if TYPE_CHECKING:
@@ -45,16 +46,12 @@ class MachinesPage(QWidget):
         self.add.clicked.connect(self.add_clicked)
         self.empty = Label(
             "Another machine that you can log in to by SSH, and that has Traindeck, can be "
-            "added: its devices and runs are then shown here, and runs can be started there."
+            "added: its devices and runs are then shown here, and runs can be started there.",
+            objectName="note",
+            wordWrap=True,
         )
-        self.empty.setObjectName("note")
-        self.empty.setWordWrap(True)
-        layout = QVBoxLayout(self)
-        layout.setSpacing(14)
-        layout.addWidget(self.own)
-        layout.addWidget(self.cluster)
-        self._column = QVBoxLayout()
-        self._column.setSpacing(14)
+        layout = column_of(self.own, self.cluster, parent=self, spacing=14)
+        self._column = column_of(spacing=14)
         layout.addLayout(self._column)
         layout.addWidget(self.empty)
         layout.addWidget(self.add, 0, Qt.AlignmentFlag.AlignLeft)

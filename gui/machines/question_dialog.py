@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QLineEdit, QPushButton, QWidget
 
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.plain_text import Label
 
 _WIDTH = 420
@@ -23,14 +24,11 @@ class QuestionDialog(QDialog):
         self.setMinimumWidth(_WIDTH)
         self._is_answered = False
         asks = Label(f"SSH asks, to connect to {machine}:")
-        question = Label(prompt.strip())
-        question.setObjectName("ttl")
-        question.setWordWrap(True)
+        question = Label(prompt.strip(), objectName="ttl", wordWrap=True)
         self.field = QLineEdit()
         self.field.setEchoMode(QLineEdit.EchoMode.Password)
         self.field.setAccessibleName(prompt.strip())
-        note = Label("It is passed to ssh, and neither stored nor logged.")
-        note.setObjectName("note")
+        note = Label("It is passed to ssh, and neither stored nor logged.", objectName="note")
         cancel = QPushButton("Cancel")
         cancel.setAutoDefault(False)
         cancel.clicked.connect(self.reject)
@@ -38,15 +36,8 @@ class QuestionDialog(QDialog):
         self.answer.setObjectName("go")
         self.answer.setDefault(True)
         self.answer.clicked.connect(self._answer)
-        buttons = QHBoxLayout()
-        buttons.addStretch(1)
-        buttons.addWidget(cancel)
-        buttons.addWidget(self.answer)
-        layout = QVBoxLayout(self)
-        layout.setSpacing(10)
-        for part in (asks, question, self.field, note):
-            layout.addWidget(part)
-        layout.addLayout(buttons)
+        buttons = row_of(STRETCH, cancel, self.answer)
+        column_of(asks, question, self.field, note, buttons, parent=self, spacing=10)
         self.field.setFocus()
 
     def end(self) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QImage, QWheelEvent
-from PySide6.QtWidgets import QFrame, QSizePolicy, QSlider, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QSlider, QWidget
 
 from engine.messages.events import ImageLogged
 from gui.media.picture_grid import PictureGrid
 from gui.media.ridge import Ridge
 from gui.media.series import HistogramSeries, ImageSeries
+from gui.widgets.boxes import column_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import plain_tip, set_wrapped_tip
 
@@ -25,22 +26,22 @@ class MediaCard(QFrame):
         self.setObjectName("card")
         self.name = name
         self._count = 0
-        self.title = ElidedLabel()
-        self.title.setObjectName("ttl")
+        self.title = ElidedLabel(objectName="ttl")
         self.title.setText(name)
         self.title.setToolTip(plain_tip(name))
         self.slider = StepSlider()
         self.slider.setAccessibleName(f"Step of {name}")
-        self.note = ElidedLabel()
-        self.note.setObjectName("note")
+        self.note = ElidedLabel(objectName="note")
         self.slider.valueChanged.connect(self._show_place)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(9, 5, 9, 5)
-        layout.setSpacing(3)
-        layout.addWidget(self.title)
-        layout.addWidget(view, 1)
-        layout.addWidget(self.slider)
-        layout.addWidget(self.note)
+        column_of(
+            self.title,
+            (view, 1),
+            self.slider,
+            self.note,
+            parent=self,
+            margins=(9, 5, 9, 5),
+            spacing=3,
+        )
         self.setFixedHeight(HEIGHT)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 

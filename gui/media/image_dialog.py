@@ -16,13 +16,14 @@ from PySide6.QtGui import (
     QShortcut,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QPushButton, QSizePolicy, QWidget
 
 from engine.messages.events import ImageLogged
 from gui.bridge.files.media_files import MediaFiles
 from gui.media.cards import ImageCard, StepSlider
 from gui.media.picture_grid import SHARP_FROM
 from gui.style.theme import theme_of
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.plain_text import Label
 
 _STEP = 1.25
@@ -167,9 +168,7 @@ class ImageDialog(QDialog):
         self.resize(_SIZE)
         self._files, self._card, self._place = files, card, place
         self.view = ImageView()
-        self.note = Label()
-        self.note.setObjectName("note")
-        self.note.setWordWrap(True)
+        self.note = Label(objectName="note", wordWrap=True)
         self.slider = StepSlider()
         self.slider.setAccessibleName(card.slider.accessibleName())
         self._steps: list[int] = list(card.steps)
@@ -199,16 +198,12 @@ class ImageDialog(QDialog):
         )
         for keys, call in shortcuts:
             QShortcut(QKeySequence(keys), self, call)
-        row = QHBoxLayout()
-        row.addWidget(self.slider, 1)
+        row = row_of((self.slider, 1))
         for button in (self.previous, self.next, fit, full, copy):
             button.setObjectName("small")
             button.setAutoDefault(False)
             row.addWidget(button)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.view, 1)
-        layout.addWidget(self.note)
-        layout.addLayout(row)
+        column_of((self.view, 1), self.note, row, parent=self)
         self._file = self._text = ""
         files.full.connect(self._show_image)
         self.view.setFocus()

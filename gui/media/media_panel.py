@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, QTimer
 from PySide6.QtGui import QImage, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QStackedWidget, QWidget
 
 from engine.messages.events import Rewound
 from engine.runs.store.store_reader import StoredEvent
@@ -13,6 +13,7 @@ from gui.media.cards import HEIGHT, HistogramCard, ImageCard, MediaCard
 from gui.media.image_dialog import ImageDialog
 from gui.media.media_bar import HISTOGRAMS, IMAGES, MediaBar
 from gui.media.series import Media
+from gui.widgets.boxes import column_of
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.plain_text import Label
 
@@ -43,17 +44,13 @@ class MediaPanel(QStackedWidget):
 
         self.bar = MediaBar()
         self.bar.changed.connect(self._show_cards)
-        self.empty = Label()
-        self.empty.setObjectName("mut")
-        self.empty.setWordWrap(True)
+        self.empty = Label(objectName="mut", wordWrap=True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.empty.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.more = Label()
-        self.more.setObjectName("note")
+        self.more = Label(objectName="note")
         content = QWidget()
         content.setObjectName("content")
-        column = QVBoxLayout(content)
-        column.setContentsMargins(0, 4, 6, 0)
+        column = column_of(parent=content, margins=(0, 4, 6, 0))
         self._flow = FlowLayout(gap=_GAP)
         column.addLayout(self._flow)
         column.addWidget(self.more)

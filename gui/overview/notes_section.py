@@ -38,8 +38,7 @@ class NotesSection(Section):
         form.setVerticalSpacing(5)
         form.setHorizontalSpacing(10)
         for field, title in ((self.name, "Name"), (self.tags, "Tags"), (self.text, "Note")):
-            label = Label(title)
-            label.setObjectName("mut")
+            label = Label(title, objectName="mut")
             field.setAccessibleName(title)
             field.installEventFilter(self)
             form.addRow(label, field)

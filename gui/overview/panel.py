@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from engine.facts.history import History, Phase
 from engine.facts.run_facts import ModelFacts
@@ -25,6 +25,7 @@ from gui.overview.section import Section
 from gui.overview.segments import SegmentTable
 from gui.overview.text_dialog import PackagesDialog, TextDialog
 from gui.overview.timeline_bar import TimelineBar
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.plain_text import Label, plain_tip
 
 _KEY = 92
@@ -113,9 +114,7 @@ class OverviewPanel(QWidget):
         self.files.column.addWidget(self.files_table)
         self.model = Section("Model")
         self.model_tree = ModelTree()
-        self.model_note = Label()
-        self.model_note.setObjectName("note")
-        self.model_note.setWordWrap(True)
+        self.model_note = Label(objectName="note", wordWrap=True)
         self.model.column.addWidget(self.model_tree)
         self.model.column.addWidget(self.model_note)
         self.branches = BranchesSection()
@@ -132,15 +131,11 @@ class OverviewPanel(QWidget):
         self.open_folder.clicked.connect(self._open_folder)
         content = QWidget()
         content.setObjectName("content")
-        outer = QVBoxLayout(content)
-        outer.setContentsMargins(4, 4, 8, 0)
-        outer.setSpacing(6)
-        line = QHBoxLayout()
-        line.setSpacing(20)
+        outer = column_of(parent=content, margins=(4, 4, 8, 0), spacing=6)
+        line = row_of(spacing=20)
         self._places: list[QVBoxLayout] = []
         for _ in _SHARES:
-            column = QVBoxLayout()
-            column.setSpacing(4)
+            column = column_of(spacing=4)
             self._places.append(column)
             line.addLayout(column)
         self._line = line
@@ -152,11 +147,7 @@ class OverviewPanel(QWidget):
         self.area.setFrameShape(QFrame.Shape.NoFrame)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setWidget(content)
-        self._outside = QVBoxLayout(self)
-        self._outside.setContentsMargins(0, 0, 0, 0)
-        self._outside.setSpacing(2)
-        self._outside.addWidget(self.area, 1)
-        self._outside.addWidget(self.timeline)
+        self._outside = column_of((self.area, 1), self.timeline, parent=self, margins=0, spacing=2)
         self._arrange(3)
 
     def watch(self, run_id: str | None) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip
 
@@ -17,21 +18,15 @@ class Section(QWidget):
 
     def __init__(self, title: str) -> None:
         super().__init__()
-        self.title = Label(title.upper())
-        self.title.setObjectName("h")
+        self.title = Label(title.upper(), objectName="h")
         self.title.setAccessibleName(title)
-        self.note = ElidedLabel()
-        self.note.setObjectName("note")
+        self.note = ElidedLabel(objectName="note")
         self.note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._line = QHBoxLayout()
-        self._line.setSpacing(4)
+        self._line = row_of(spacing=4)
         self._line.addStrut(_HEADING)
         self._line.addWidget(self.title)
         self._line.addWidget(self.note, 1)
-        self.column = QVBoxLayout(self)
-        self.column.setContentsMargins(0, 0, 0, 8)
-        self.column.setSpacing(2)
-        self.column.addLayout(self._line)
+        self.column = column_of(self._line, parent=self, margins=(0, 0, 0, 8), spacing=2)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
     def set_note(self, text: str, tip: str = "") -> None:

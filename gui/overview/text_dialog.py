@@ -54,9 +54,7 @@ class TextDialog(QDialog):
             self._colours = DiffColours(self.view.document(), theme_of(QGuiApplication.palette()))
         layout = QVBoxLayout(self)
         if note:
-            label = Label(note)
-            label.setObjectName("note")
-            label.setWordWrap(True)
+            label = Label(note, objectName="note", wordWrap=True)
             layout.addWidget(label)
         layout.addWidget(self.view)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QDialog,
-    QHBoxLayout,
-    QHeaderView,
-    QProgressBar,
-    QPushButton,
-    QSpinBox,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QHeaderView, QProgressBar, QPushButton, QSpinBox, QWidget
 
-from engine.planning.results import BatchSearch, Change, Doing, Tried
+from engine.doctor.finding import Change
+from engine.planning.results import BatchSearch, Doing, Tried
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.system import units
 from gui.devices.device_tables import FactTable
 from gui.planning.findings import is_about, is_done
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
 MOST_MIB = 2**24
@@ -45,8 +38,7 @@ class BatchDialog(QDialog):
 
         self._is_running = self._has_answer = False
         self.setWindowTitle("Find batch size")
-        self.text = Label()
-        self.text.setWordWrap(True)
+        self.text = Label(wordWrap=True)
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setRange(0, 0)
@@ -68,8 +60,7 @@ class BatchDialog(QDialog):
             self.limit, "The memory that all workers on CPUs may hold together, in the next search."
         )
         self._limit_row = QWidget()
-        limit = QHBoxLayout(self._limit_row)
-        limit.setContentsMargins(0, 0, 0, 0)
+        limit = row_of(parent=self._limit_row, margins=0)
         label = Label("&Memory limit")
         label.setBuddy(self.limit)
         limit.addWidget(label)
@@ -78,19 +69,18 @@ class BatchDialog(QDialog):
         close = QPushButton("Close")
         close.setAutoDefault(False)
         close.clicked.connect(self.close)
-        self._buttons = QHBoxLayout()
-        self._buttons.addWidget(self.run)
-        self._buttons.addStretch(1)
-        self._buttons.addWidget(close)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 14, 18, 14)
-        layout.setSpacing(10)
-        layout.addWidget(self.text)
-        layout.addWidget(self.progress)
-        layout.addWidget(self.table)
-        layout.addStretch(1)
-        layout.addWidget(self._limit_row)
-        layout.addLayout(self._buttons)
+        self._buttons = row_of(self.run, STRETCH, close)
+        column_of(
+            self.text,
+            self.progress,
+            self.table,
+            STRETCH,
+            self._limit_row,
+            self._buttons,
+            parent=self,
+            margins=(18, 14, 18, 14),
+            spacing=10,
+        )
         self.resize(520, 420)
         self.finished.connect(lambda _: self.stop_wanted.emit())
 

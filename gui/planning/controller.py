@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from engine.doctor.finding import Change
 from engine.planning.requests import (
     AskBatch,
     AskMemory,
@@ -21,7 +22,6 @@ from engine.planning.requests import (
 )
 from engine.planning.results import (
     BatchSearch,
-    Change,
     Doing,
     Found,
     MemoryEstimate,

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPainter, QPaintEvent, QPen, QPolygonF
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.system.units import byte_size
 from gui.style.formatting import step_time
 from gui.style.theme import theme_of
+from gui.widgets.boxes import column_of
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.plain_text import Label
 
@@ -90,18 +91,11 @@ class _Chart(QWidget):
 
     def __init__(self, title: str, *, is_line: bool = False) -> None:
         super().__init__()
-        heading = Label(title)
-        heading.setObjectName("note")
+        heading = Label(title, objectName="note")
         self.picture = _Picture(title, is_line=is_line)
-        self.numbers = Label()
-        self.numbers.setObjectName("note")
-        self.numbers.setWordWrap(True)
+        self.numbers = Label(objectName="note", wordWrap=True)
         self.numbers.setFixedWidth(_WIDTH)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 6, 0, 0)
-        layout.setSpacing(3)
-        for part in (heading, self.picture, self.numbers):
-            layout.addWidget(part)
+        column_of(heading, self.picture, self.numbers, parent=self, margins=(0, 6, 0, 0), spacing=3)
 
     def show_points(
         self, points: Sequence[Point], level: float = 0.0, level_text: str = ""

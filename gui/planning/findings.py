@@ -5,30 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import msgspec
-from PySide6.QtCore import QEvent, QPointF, Qt, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPen, QPixmap
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QPushButton
 
-from engine.planning.results import Change, Finding, Level, Preflight
-from engine.runs.run_state import RunState
+from engine.doctor.finding import MARKS, Change, Finding, Level
+from engine.planning.results import Preflight
 from engine.spec.run_spec import RunSpec
 from engine.system import units
+from gui.doctor.finding_row import FindingRow
 from gui.planning import race_text
 from gui.planning.figures import FigureCharts
 from gui.planning.race_text import DisplayName
-from gui.style.state_marks import SIZE, state_pixmap
-from gui.style.state_style import PIXEL_RATIO
-from gui.style.theme import Theme, theme_of
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 
-_ORDER: Mapping[Level, int] = {"error": 0, "warning": 1, "hint": 2, "ok": 3}
-_SHAPES: Mapping[Level, RunState | None] = {
-    "error": RunState.FAILED,
-    "warning": RunState.INTERRUPTED,
-    "ok": RunState.FINISHED,
-    "hint": None,
-}
+_ORDER: Mapping[Level, int] = {level: place for place, level in enumerate(MARKS)}
 
 
 def is_done(change: Change, spec: RunSpec | None) -> bool:
@@ -58,40 +50,21 @@ def _plain(values: object) -> dict[str, object]:
     return found
 
 
-class FindingRow(QWidget):
-    """The level as a shape, what was found, what to do, and a button that does it."""
+class FixableRow(FindingRow):
+    """A finding with a button that does what it advises."""
 
     change_clicked = Signal(object)
     """The Change that the user wants in the form."""
 
     def __init__(self, finding: Finding) -> None:
-        super().__init__()
-        self.finding = finding
-        self._mark = Label()
-        self._mark.setFixedWidth(SIZE + 2)
-        self.text = Label(finding.text)
+        super().__init__(finding)
         self.text.setObjectName("mut" if finding.level == "ok" else "ttl")
-        self.text.setWordWrap(True)
-        self.advice = Label(finding.advice)
-        self.advice.setObjectName("note")
-        self.advice.setWordWrap(True)
-        self.advice.setVisible(bool(finding.advice))
         self.button: QPushButton | None = None
-        texts = QVBoxLayout()
-        texts.setSpacing(1)
-        texts.addWidget(self.text)
-        texts.addWidget(self.advice)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 6, 0, 6)
-        row.setSpacing(10)
-        row.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
-        row.addLayout(texts, 1)
         if finding.change is not None:
             self.button = QPushButton(finding.change.label)
             self.button.setObjectName("low")
             self.button.clicked.connect(lambda: self.change_clicked.emit(finding.change))
-            row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
-        self._draw_mark()
+            self.row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
 
     def show_spec(self, spec: RunSpec | None, *, is_of_form: bool) -> None:
         """Let the button say whether the form has its values; grey what is not about the form."""
@@ -110,19 +83,6 @@ class FindingRow(QWidget):
         tip = f"The form has it: {change.label}" if done else f"In the form: {change.label}"
         set_wrapped_tip(button, tip)
 
-    def changeEvent(self, event: QEvent) -> None:
-        """Follow the theme."""
-        super().changeEvent(event)
-        if event.type() is QEvent.Type.PaletteChange:
-            self._draw_mark()
-
-    def _draw_mark(self) -> None:
-        level, theme = self.finding.level, theme_of(QGuiApplication.palette())
-        self._mark.setPixmap(level_pixmap(level, theme))
-        name = level_name(level)
-        self._mark.setAccessibleName(name)
-        self._mark.setToolTip(plain_tip(name))
-
 
 class FindingsCard(QFrame):
     """All findings, the worst ones first, with pictures of the figures behind them."""
@@ -135,7 +95,7 @@ class FindingsCard(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("card")
-        self.rows: list[FindingRow] = []
+        self.rows: list[FixableRow] = []
         self._spec: RunSpec | None = None
         self._measured: RunSpec | None = None
         """What the shown findings are about; None: nothing is shown."""
@@ -147,10 +107,8 @@ class FindingsCard(QFrame):
         self._display: DisplayName = str
         self._is_running = False
         self._preflight: Preflight | None = None
-        title = Label("PREFLIGHT FINDINGS")
-        title.setObjectName("h")
-        self.facts = ElidedLabel()
-        self.facts.setObjectName("note")
+        title = Label("PREFLIGHT FINDINGS", objectName="h")
+        self.facts = ElidedLabel(objectName="note")
         self.facts.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.fix = QPushButton()
         self.fix.setObjectName("low")
@@ -158,36 +116,29 @@ class FindingsCard(QFrame):
         self.again = QPushButton()
         self.again.setObjectName("low")
         self.again.clicked.connect(self._toggle)
-        self.about = ElidedLabel()
-        self.about.setObjectName("note")
+        self.about = ElidedLabel(objectName="note")
         self.other = Label(
             "⚠ The form has another machine, recipe, strategy or devices: these findings are "
-            "not about it. A preflight tries what it has."
+            "not about it. A preflight tries what it has.",
+            objectName="note",
+            wordWrap=True,
         )
-        self.other.setObjectName("note")
         self.other.setProperty("tone", "warning")
-        self.other.setWordWrap(True)
-        self.note = Label()
-        self.note.setObjectName("note")
-        self.note.setWordWrap(True)
+        self.note = Label(objectName="note", wordWrap=True)
         self.figures = FigureCharts()
-        top = QHBoxLayout()
-        top.setSpacing(8)
-        top.addWidget(title)
-        top.addWidget(self.facts, 1)
-        top.addWidget(self.fix)
-        top.addWidget(self.again)
-        self._column = QVBoxLayout()
-        self._column.setSpacing(0)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 8, 12, 10)
-        layout.setSpacing(4)
-        layout.addLayout(top)
-        layout.addWidget(self.about)
-        layout.addWidget(self.other)
-        layout.addWidget(self.note)
-        layout.addLayout(self._column)
-        layout.addWidget(self.figures)
+        top = row_of(title, (self.facts, 1), self.fix, self.again, spacing=8)
+        self._column = column_of(spacing=0)
+        column_of(
+            top,
+            self.about,
+            self.other,
+            self.note,
+            self._column,
+            self.figures,
+            parent=self,
+            margins=(12, 8, 12, 10),
+            spacing=4,
+        )
         self._show_facts()
         self._show_note("")
 
@@ -236,7 +187,7 @@ class FindingsCard(QFrame):
 
     def add(self, finding: Finding) -> None:
         """Show one more finding."""
-        row = FindingRow(finding)
+        row = FixableRow(finding)
         row.change_clicked.connect(lambda change: self.changes_clicked.emit([change]))
         place = sum(_ORDER[each.finding.level] <= _ORDER[finding.level] for each in self.rows)
         self.rows.insert(place, row)
@@ -348,36 +299,11 @@ class FindingsCard(QFrame):
         set_wrapped_tip(self.fix, names or "Nothing is left that the form can fix.")
 
 
-def level_name(level: Level) -> str:
-    """Return the name of a level, for screen readers."""
-    return {"error": "Error", "warning": "Warning", "hint": "Hint", "ok": "In order"}[level]
-
-
 def counted(level: Level, count: int) -> str:
     """Return such as `2 warnings`; empty: there are none, or these are in order."""
     if not count or level == "ok":
         return ""
     return f"1 {level}" if count == 1 else f"{count} {level}s"
-
-
-def level_pixmap(level: Level, theme: Theme) -> QPixmap:
-    """Return the mark of a level: each has a shape of its own."""
-    colour = {"error": theme.bad, "warning": theme.warn, "hint": theme.accent, "ok": theme.ok}[
-        level
-    ]
-    shape = _SHAPES[level]
-    if shape is not None:
-        return state_pixmap(shape, colour)
-    pixmap = QPixmap(SIZE * PIXEL_RATIO, SIZE * PIXEL_RATIO)
-    pixmap.setDevicePixelRatio(PIXEL_RATIO)
-    pixmap.fill(Qt.GlobalColor.transparent)
-    painter = QPainter(pixmap)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setPen(QPen(QColor(colour), 2.0, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
-    painter.drawPoint(QPointF(7, 3.2))
-    painter.drawLine(QPointF(7, 6.4), QPointF(7, 11))
-    painter.end()
-    return pixmap
 
 
 def _level_order(finding: Finding) -> int:

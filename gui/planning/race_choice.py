@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from engine.spec.run_spec import FIELDS, RunSpec
+from gui.widgets.boxes import row_of
 from gui.widgets.entry_fields import Combo, show_fault
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.plain_text import Label, set_wrapped_tip
@@ -134,12 +135,7 @@ def _precision(text: str) -> str:
 
 def _labelled(text: str, field: QWidget) -> QWidget:
     part = QWidget()
-    label = Label(text)
-    label.setObjectName("note")
+    label = Label(text, objectName="note")
     label.setBuddy(field)
-    row = QHBoxLayout(part)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.setSpacing(6)
-    row.addWidget(label)
-    row.addWidget(field)
+    row_of(label, field, parent=part, margins=0, spacing=6)
     return part

@@ -8,15 +8,7 @@ import msgspec
 from msgspec.structs import replace
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QHBoxLayout,
-    QProgressBar,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QProgressBar, QPushButton, QWidget
 
 from engine.planning.requests import AskRace
 from engine.planning.results import Doing, Entry, Race
@@ -27,6 +19,7 @@ from gui.planning.findings import FindingsCard
 from gui.planning.race_choice import RaceChoiceBar
 from gui.planning.race_table import RaceTable
 from gui.planning.race_text import DisplayName
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 
@@ -55,10 +48,8 @@ class RacePage(QWidget):
 
         self._display: DisplayName = str
         self._refusal = ""
-        self.title = Label("Strategy race")
-        self.title.setObjectName("welcome")
-        self.facts = ElidedLabel()
-        self.facts.setObjectName("note")
+        self.title = Label("Strategy race", objectName="welcome")
+        self.facts = ElidedLabel(objectName="note")
         self.again = QPushButton()
         self.stop = QPushButton("Stop")
         self.use = QPushButton()
@@ -67,13 +58,9 @@ class RacePage(QWidget):
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName("Progress of the race")
-        self.doing = Label()
-        self.doing.setObjectName("note")
-        self.doing.setWordWrap(True)
+        self.doing = Label(objectName="note", wordWrap=True)
         self.table = RaceTable()
-        self.detail = Label()
-        self.detail.setObjectName("note")
-        self.detail.setWordWrap(True)
+        self.detail = Label(objectName="note", wordWrap=True)
         self.findings = FindingsCard()
         self.begin = QPushButton()
         self.begin.setObjectName("go")
@@ -269,12 +256,7 @@ class RacePage(QWidget):
 
     def _lay_out(self) -> None:
         self._buttons = QWidget()
-        row = QHBoxLayout(self._buttons)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
-        for button in (self.again, self.stop, self.use):
-            row.addWidget(button)
-        row.addStretch(1)
+        row_of(self.again, self.stop, self.use, STRETCH, parent=self._buttons, margins=0, spacing=8)
         self._top = QGridLayout()
         self._top.setContentsMargins(4, 0, 0, 0)
         self._top.setHorizontalSpacing(10)
@@ -284,47 +266,43 @@ class RacePage(QWidget):
         self._place_buttons()
         self._table_card = QFrame()
         self._table_card.setObjectName("card")
-        inside = QVBoxLayout(self._table_card)
-        inside.setContentsMargins(6, 6, 6, 8)
-        inside.setSpacing(6)
-        inside.addWidget(self.table)
-        inside.addWidget(self.detail)
-        layout = QVBoxLayout(self)
-        layout.setSpacing(8)
-        layout.addLayout(self._top)
-        layout.addWidget(self.choice)
-        layout.addWidget(self.progress)
-        layout.addWidget(self.doing)
-        layout.addWidget(self._table_card)
-        layout.addWidget(self._make_empty())
-        layout.addWidget(self.findings)
-        layout.addStretch(1)
+        column_of(self.table, self.detail, parent=self._table_card, margins=(6, 6, 6, 8), spacing=6)
+        column_of(
+            self._top,
+            self.choice,
+            self.progress,
+            self.doing,
+            self._table_card,
+            self._make_empty(),
+            self.findings,
+            STRETCH,
+            parent=self,
+            spacing=8,
+        )
 
     def _make_empty(self) -> QWidget:
         self._empty = QFrame()
         self._empty.setObjectName("card")
-        heading = Label("Which strategy is the fastest here?")
-        heading.setObjectName("ttl")
+        heading = Label("Which strategy is the fastest here?", objectName="ttl")
         text = Label(
             "A race trains the recipe of the form for some steps with each strategy that can "
             "run on its devices, one after the other. It shows speed, memory, efficiency, and "
-            "where the time of a step goes. These runs are in no list, and leave no files."
+            "where the time of a step goes. These runs are in no list, and leave no files.",
+            objectName="mut",
+            wordWrap=True,
         )
-        text.setObjectName("mut")
-        text.setWordWrap(True)
-        self.why_not = Label()
-        self.why_not.setObjectName("note")
+        self.why_not = Label(objectName="note", wordWrap=True)
         self.why_not.setProperty("tone", "warning")
-        self.why_not.setWordWrap(True)
-        row = QHBoxLayout()
-        row.addWidget(self.begin)
-        row.addStretch(1)
-        inside = QVBoxLayout(self._empty)
-        inside.setContentsMargins(20, 16, 20, 16)
-        inside.setSpacing(10)
-        for part in (heading, text, self.why_not):
-            inside.addWidget(part)
-        inside.addLayout(row)
+        row = row_of(self.begin, STRETCH)
+        column_of(
+            heading,
+            text,
+            self.why_not,
+            row,
+            parent=self._empty,
+            margins=(20, 16, 20, 16),
+            spacing=10,
+        )
         return self._empty
 
 

@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFormLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFormLayout, QSizePolicy, QToolButton, QWidget
 
 from engine.spec.field_info import FieldInfo
 from engine.spec.spec_fields import GROUPS
 from gui.run_form.form_layout import COLUMN_GAP
+from gui.widgets.boxes import column_of
 from gui.widgets.entry_fields import Field
 from gui.widgets.plain_text import Label
 
@@ -37,9 +38,7 @@ class AdvancedFields(QWidget):
         self.settings: dict[str, Field] = {}
         """The settings of the recipe, by name."""
 
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
+        layout = column_of(parent=self, margins=0, spacing=4)
         for title, group in self.groups.items():
             group.heading.setChecked(title in _OPEN_AT_START)
             layout.addWidget(group)
@@ -114,11 +113,7 @@ class FieldGroup(QWidget):
         if is_wide:
             self._rows.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapAllRows)
         self._content.setLayout(self._rows)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addWidget(self.heading)
-        layout.addWidget(self._content)
+        column_of(self.heading, self._content, parent=self, margins=0, spacing=2)
         self.heading.toggled.connect(self._fold)
         self._fold(False)
         self.show_changes()

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QSize
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLayout, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLayout, QPushButton, QSizePolicy, QWidget
+
+from gui.widgets.boxes import row_of
 
 _GAP = 6
 
@@ -21,9 +23,7 @@ class ButtonRow(QWidget):
         super().__init__()
         self._ends, self._between = (first, last), list(between)
         self._wanted = set(between)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(_GAP)
+        row = row_of(parent=self, margins=0, spacing=_GAP)
         row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         row.addWidget(first, 1)
         for button in (*between, last):

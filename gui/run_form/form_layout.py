@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from engine.spec.field_info import Setting
 from engine.spec.validation import Problem
+from gui.widgets.boxes import row_of
 from gui.widgets.entry_fields import Field, FieldNote, show_fault
 
 COLUMN_GAP = 10
@@ -66,11 +67,7 @@ def beside(field: QWidget, button: QWidget) -> QWidget:
     """Return one widget with a small button on the right of a field, which gets the focus."""
     row = QWidget()
     row.setFocusProxy(field)
-    layout = QHBoxLayout(row)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(4)
-    layout.addWidget(field, 1)
-    layout.addWidget(button)
+    row_of((field, 1), button, parent=row, margins=0, spacing=4)
     return row
 
 

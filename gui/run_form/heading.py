@@ -5,19 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QCheckBox,
-    QHBoxLayout,
-    QPushButton,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QButtonGroup, QCheckBox, QPushButton, QToolButton, QWidget
 
 from engine.spec.run_spec import RunSpec
 from gui.run_form.form_mode import Continuation, FormMode, NewRun
 from gui.run_form.preset_menu import PresetMenu
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
@@ -39,9 +32,7 @@ class KindChoice(QWidget):
         )
         self.recipe.setChecked(True)
         group = QButtonGroup(self)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
+        layout = row_of(parent=self, margins=0, spacing=0)
         for button in (self.recipe, self.script):
             group.addButton(button)
             layout.addWidget(button)
@@ -65,8 +56,7 @@ class FormHeading(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.title = Label()
-        self.title.setObjectName("h")
+        self.title = Label(objectName="h")
         self.kind = KindChoice()
         self.presets = PresetMenu()
         self.presets.setObjectName("quiet")
@@ -88,17 +78,15 @@ class FormHeading(QWidget):
         )
         self.as_new.toggled.connect(self._set_as_new)
         self._mode: FormMode = NewRun()
-        top = QHBoxLayout()
-        top.setSpacing(2)
-        top.addWidget(self.title, 1)
-        for widget in (self.kind, self.new_run_button, self.presets, self.copy_button):
-            top.addWidget(widget)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addLayout(top)
-        layout.addWidget(self.as_new)
-        layout.addWidget(self.origin)
+        top = row_of(
+            (self.title, 1),
+            self.kind,
+            self.new_run_button,
+            self.presets,
+            self.copy_button,
+            spacing=2,
+        )
+        column_of(top, self.as_new, self.origin, parent=self, margins=0, spacing=2)
 
     def show_mode(self, mode: FormMode) -> None:
         """Show the mode of the form."""
@@ -136,9 +124,7 @@ class _Origin(Label):
     def __init__(self) -> None:
         super().__init__()
         self.setWordWrap(True)
-        self._other = Label()
-        self._other.setObjectName("note")
-        self._other.setWordWrap(True)
+        self._other = Label(objectName="note", wordWrap=True)
         self._other.setParent(self)
         self._other.hide()
 

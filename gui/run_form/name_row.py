@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
+from gui.widgets.boxes import row_of
 from gui.widgets.plain_text import Label, set_wrapped_tip
 from gui.widgets.tag_line import TagLine
 
@@ -31,11 +32,7 @@ class NameRow(QWidget):
         )
         self.label.setBuddy(self.name)
         self.setFocusProxy(self.name)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
-        layout.addWidget(self.name, 3)
-        layout.addWidget(self.tags, 2)
+        row_of((self.name, 3), (self.tags, 2), parent=self, margins=0, spacing=6)
         for line in (self.name, self.tags):
             line.textChanged.connect(self.changed)
             line.editingFinished.connect(partial(line.setCursorPosition, 0))  # show its beginning

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
+
+from gui.widgets.boxes import column_of
 
 _LINES = 2
 """Lines that are in sight. Their room is kept when they are empty, and more of them scroll: the
@@ -24,11 +26,7 @@ class NoticeArea(QScrollArea):
         self.content = QWidget()
         self.content.setObjectName("notices")
         self.content.setAccessibleName("Problems and notes")
-        layout = QVBoxLayout(self.content)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(_GAP)
-        for label in labels:
-            layout.addWidget(label)
+        layout = column_of(*labels, parent=self.content, margins=0, spacing=_GAP)
         layout.addStretch(1)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)

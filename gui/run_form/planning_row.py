@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from engine.planning.results import MemoryEstimate
 from gui.run_form.memory_bar import MemoryBar, estimate_text
+from gui.widgets.boxes import row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import set_wrapped_tip
@@ -28,8 +29,7 @@ class PlanningRow(QWidget):
         self._busy = ""
         self._display: Callable[[str], str] = str
         self.bar = MemoryBar()
-        self.text = ElidedLabel()
-        self.text.setObjectName("note")
+        self.text = ElidedLabel(objectName="note")
         self.offer = _link("Preflight")
         self.offer.setAccessibleName("Preflight on these devices")
         self.estimate_link = _link("Estimate memory")
@@ -52,15 +52,17 @@ class PlanningRow(QWidget):
         let_go_of_menu(self.menu_button)
         self.offer.clicked.connect(self.preflight.trigger)
         self.estimate_link.clicked.connect(self.estimate_memory.trigger)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
-        row.addWidget(self.bar)
-        row.addWidget(self.text, 1)
-        row.addWidget(self.offer)
-        row.addWidget(self.estimate_link)
-        row.addWidget(self.stop_link)
-        row.addWidget(self.menu_button)
+        row_of(
+            self.bar,
+            (self.text, 1),
+            self.offer,
+            self.estimate_link,
+            self.stop_link,
+            self.menu_button,
+            parent=self,
+            margins=0,
+            spacing=6,
+        )
         self.setFixedHeight(_HEIGHT)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._show()

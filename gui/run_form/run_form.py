@@ -61,6 +61,7 @@ from gui.run_form.preset_menu import adapt_preset, unknown_settings_note
 from gui.run_form.script.command_view import CommandView
 from gui.run_form.script.script_page import ScriptPage
 from gui.run_form.spec_entry import apply_refusals, entered_spec
+from gui.widgets.boxes import column_of
 from gui.widgets.entry_fields import Field, FieldNote
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.icon_button import IconButton
@@ -883,14 +884,16 @@ class RunForm(QFrame):
         inside.addWidget(self.script_page)
         inside.addWidget(self.advanced)
         self._scroll = FittingScroll(content)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 4, 10, 7)
-        layout.setSpacing(3)
-        layout.addWidget(self.heading)
-        layout.addWidget(self._scroll, 1)
-        layout.addWidget(self.planning)
-        layout.addWidget(self._notices)
-        layout.addWidget(self._buttons)
+        column_of(
+            self.heading,
+            (self._scroll, 1),
+            self.planning,
+            self._notices,
+            self._buttons,
+            parent=self,
+            margins=(10, 4, 10, 7),
+            spacing=3,
+        )
 
     def _show_advanced(self, shown: bool) -> None:
         """Show or hide the part Advanced; while it is shown, the form scrolls."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QWidget
 
 from engine.runs.checkpoint_files import CheckpointInfo
 from gui.run_view.checkpoint_table import CheckpointTable
+from gui.widgets.boxes import column_of
 from gui.widgets.plain_text import Label
 
 _SIZE = (620, 320)
@@ -40,15 +41,11 @@ class CheckpointDialog(QDialog):
         if with_changes:
             text = "Choose where the run continues. Then change its settings in the form."
             verb = "Next"
-        self.note = Label(text)
-        self.note.setObjectName("mut")
+        self.note = Label(text, objectName="mut")
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         resume = self.buttons.addButton(verb, QDialogButtonBox.ButtonRole.AcceptRole)
         resume.setObjectName("go")
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.note)
-        layout.addWidget(self.table, 1)
-        layout.addWidget(self.buttons)
+        column_of(self.note, (self.table, 1), self.buttons, parent=self)
         resume.setDefault(True)  # only now that it is in a dialog; otherwise Return would cancel
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import (
-    QComboBox,
-    QHBoxLayout,
-    QLineEdit,
-    QMenu,
-    QPushButton,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QLineEdit, QMenu, QPushButton, QToolButton, QWidget
 
 from engine.runs.run_info import RunInfo, UnreadableRun
 from gui.run_list.branches import as_tree
@@ -28,6 +19,7 @@ from gui.run_list.filter_sort import (
 from gui.run_list.run_delegate import ROW_HEIGHT
 from gui.run_list.run_list_view import RunListView
 from gui.style.theme import Theme, icon
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label
 from gui.widgets.steady_button import SteadyButton, let_go_of_menu
@@ -75,8 +67,7 @@ class RunListPanel(QWidget):
         self.order.setAccessibleName("Order of the runs")
         self.order.setToolTip("Sort by")
         self._is_listed = False
-        self.empty = Label("Reading the runs…")
-        self.empty.setObjectName("mut")
+        self.empty = Label("Reading the runs…", objectName="mut")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.compare = SteadyButton(
             ["Compare", f"Compare {_WIDEST_COUNT}"],
@@ -84,8 +75,7 @@ class RunListPanel(QWidget):
         )
         self.compare.setObjectName("low")
         self.compare.setCheckable(True)
-        self.count = Label()
-        self.count.setObjectName("note")
+        self.count = Label(objectName="note")
         self.more = QToolButton()
         self.more.setObjectName("more")
         self.more.setAccessibleName("More actions on the runs")
@@ -207,29 +197,22 @@ class RunListPanel(QWidget):
         self._list.setMinimumHeight(max(ROW_HEIGHT, least) + 2 * _FRAME_WIDTH)
 
     def _build_layout(self) -> None:
-        title = Label("RUNS")
-        title.setObjectName("h")
-        top = QHBoxLayout()
-        top.setSpacing(6)
-        top.addWidget(title)
-        top.addWidget(self.count, 1)
-        top.addWidget(self.search_button)
-        top.addWidget(self.compare)
-        top.addWidget(self.more)
+        title = Label("RUNS", objectName="h")
+        top = row_of(title, (self.count, 1), self.search_button, self.compare, self.more, spacing=6)
         self._search_line = QWidget()
-        search = QHBoxLayout(self._search_line)
-        search.setContentsMargins(0, 0, 4, 0)
-        search.setSpacing(6)
-        search.addWidget(self.search, 1)
-        search.addWidget(self.order)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(_SPACING)
-        layout.addLayout(top)
-        layout.addWidget(self._search_line)
-        layout.addWidget(self.undo_bar)
-        layout.addWidget(self.empty)
-        layout.addWidget(self._list, 1)
+        row_of(
+            (self.search, 1), self.order, parent=self._search_line, margins=(0, 0, 4, 0), spacing=6
+        )
+        column_of(
+            top,
+            self._search_line,
+            self.undo_bar,
+            self.empty,
+            (self._list, 1),
+            parent=self,
+            margins=0,
+            spacing=_SPACING,
+        )
 
 
 class _UndoBar(QWidget):
@@ -237,14 +220,9 @@ class _UndoBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.text = Label()
-        self.text.setObjectName("note")
-        self.text.setWordWrap(True)
+        self.text = Label(objectName="note", wordWrap=True)
         self.undo = QPushButton("Undo")
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.text, 1)
-        layout.addWidget(self.undo)
+        row_of((self.text, 1), self.undo, parent=self, margins=0)
         self.hide()
 
     def show_text(self, sentence: str) -> None:

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QPlainTextEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QPushButton, QWidget
 
 from engine.files.log_tail import terminal_text
 from engine.messages.events import AttemptStarted, Failure, RunEnded
@@ -23,6 +16,7 @@ from gui.bridge.files.editor import Place, place_in
 from gui.style.device_labels import name_devices
 from gui.style.state_style import state_sentence
 from gui.style.theme import monospace_font
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _MAX_LINES = 7
@@ -42,16 +36,10 @@ class FailureBanner(QFrame):
         super().__init__(parent)
         self._labels: dict[str, str] = {}
         self.setObjectName("banner")
-        self.sentence = Label()
-        self.sentence.setObjectName("problem")
-        self.sentence.setWordWrap(True)
-        self.facts = Label()
-        self.facts.setObjectName("mut")
-        self.facts.setWordWrap(True)
-        self.details = Label()
-        self.details.setWordWrap(True)
-        self.log_title = Label("Last lines of its log, from before it failed:")
-        self.log_title.setObjectName("mut")
+        self.sentence = Label(objectName="problem", wordWrap=True)
+        self.facts = Label(objectName="mut", wordWrap=True)
+        self.details = Label(wordWrap=True)
+        self.log_title = Label("Last lines of its log, from before it failed:", objectName="mut")
         for label in (self.sentence, self.details, self.facts):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.log = QPlainTextEdit()
@@ -64,19 +52,22 @@ class FailureBanner(QFrame):
         self.stop = QPushButton("Stop the run")
         self.dismiss = QPushButton("Dismiss")
         self.dismiss.clicked.connect(self.hide)
-        top = QHBoxLayout()
-        top.addWidget(self.sentence, 1)
-        top.addWidget(self.edit, 0, Qt.AlignmentFlag.AlignTop)
-        top.addWidget(self.stop, 0, Qt.AlignmentFlag.AlignTop)
-        top.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 8, 10, 8)
-        layout.setSpacing(4)
-        layout.addLayout(top)
-        layout.addWidget(self.details)
-        layout.addWidget(self.facts)
-        layout.addWidget(self.log_title)
-        layout.addWidget(self.log)
+        top = row_of(
+            (self.sentence, 1),
+            (self.edit, 0, Qt.AlignmentFlag.AlignTop),
+            (self.stop, 0, Qt.AlignmentFlag.AlignTop),
+            (self.dismiss, 0, Qt.AlignmentFlag.AlignTop),
+        )
+        column_of(
+            top,
+            self.details,
+            self.facts,
+            self.log_title,
+            self.log,
+            parent=self,
+            margins=(12, 8, 10, 8),
+            spacing=4,
+        )
         self.clear()
 
     def set_device_names(self, labels: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QTextDocumentFragment,
 )
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QProgressBar, QSizePolicy, QWidget
 
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
@@ -27,6 +27,7 @@ from gui.run_view.progress_text import progress_text, short_progress, silence_te
 from gui.style.state_marks import state_pixmap
 from gui.style.state_style import is_hung, marked_state, state_colour, state_text
 from gui.style.theme import Theme, theme_of
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip, set_wrapped_tip
 
@@ -83,8 +84,7 @@ class RunHeadline(QWidget):
         self._silence = NO_SILENCE
         self._is_compact = self._is_reading = False
         self._dot = Label()
-        self.title = ElidedLabel(Qt.TextElideMode.ElideMiddle)
-        self.title.setObjectName("ttl")
+        self.title = ElidedLabel(Qt.TextElideMode.ElideMiddle, objectName="ttl")
         self.state = _StateLine()
         self.state.setTextFormat(Qt.TextFormat.RichText)  # coloured; its words are escaped
         self.state.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -244,19 +244,6 @@ class RunHeadline(QWidget):
         return f"{line}\n{meaning}"
 
     def _lay_out(self) -> None:
-        run = QVBoxLayout()
-        run.setSpacing(0)
-        run.addWidget(self.title)
-        run.addWidget(self.state)
-        progress = QVBoxLayout()
-        progress.setSpacing(4)
-        progress.addStretch(1)
-        progress.addWidget(self.progress_label)
-        progress.addWidget(self.progress)
-        progress.addStretch(1)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self._dot)
-        layout.addLayout(run, 1)
-        layout.addLayout(progress)
+        run = column_of(self.title, self.state, spacing=0)
+        progress = column_of(STRETCH, self.progress_label, self.progress, STRETCH, spacing=4)
+        row_of(self._dot, (run, 1), progress, parent=self, margins=0, spacing=8)

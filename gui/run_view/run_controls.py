@@ -9,7 +9,6 @@ from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
-    QHBoxLayout,
     QSizePolicy,
     QStackedWidget,
     QToolButton,
@@ -24,6 +23,7 @@ from engine.spec.run_spec import RunSpec
 from gui.bridge.files.script_files import ScriptFacts
 from gui.run_view.headline import RunHeadline
 from gui.style.theme import Theme, icon
+from gui.widgets.boxes import row_of
 from gui.widgets.plain_text import plain_tip, set_wrapped_tip, wrapped
 from gui.widgets.steady_button import MoreButton, SteadyButton
 
@@ -246,18 +246,11 @@ class RunControls(QFrame):
             (self.run_again, self.run_again_more),
         ):
             page = QWidget()
-            pair = QHBoxLayout(page)
-            pair.setContentsMargins(0, 0, 0, 0)
-            pair.setSpacing(2)
-            pair.addWidget(button)
-            pair.addWidget(more)
+            row_of(button, more, parent=page, margins=0, spacing=2)
             self._pause_resume_stack.addWidget(page)
         fixed = QSizePolicy.Policy.Fixed
         self._pause_resume_stack.setSizePolicy(fixed, fixed)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(6, 0, 4, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self.headline, 1)
+        layout = row_of((self.headline, 1), parent=self, margins=(6, 0, 4, 0), spacing=8)
         layout.addSpacing(8)
         layout.addWidget(self._pause_resume_stack)
         for button in (self.stop, self.checkpoint, self.empty_cache):

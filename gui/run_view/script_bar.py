@@ -11,10 +11,8 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFormLayout,
     QFrame,
-    QHBoxLayout,
     QPushButton,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,6 +21,7 @@ from engine.runs.run_info import RunInfo
 from engine.runs.store.store_reader import StoredEvent
 from gui.bridge.files.script_files import ScriptFacts, script_facts
 from gui.style.theme import monospace_font
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
@@ -43,18 +42,14 @@ class ScriptBar(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
-        self.text = ElidedLabel()
-        self.text.setObjectName("mut")
+        self.text = ElidedLabel(objectName="mut")
         self.button = QPushButton("Details")
         self.button.setObjectName("low")
         self.button.setToolTip(
             "The command, its environment, and what Stop, Checkpoint and Resume do"
         )
         self.button.clicked.connect(self.show_details)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(12, 3, 6, 3)
-        layout.addWidget(self.text, 1)
-        layout.addWidget(self.button)
+        row_of((self.text, 1), self.button, parent=self, margins=(12, 3, 6, 3))
         self._facts: ScriptFacts | None = None
         self._notices: list[str] = []
         self.clear()
@@ -141,9 +136,7 @@ class ScriptDialog(QDialog):
         copy = buttons.addButton("Copy command", QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(facts.command))
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addWidget(area, 1)
-        layout.addWidget(buttons)
+        column_of((area, 1), buttons, parent=self)
 
     def _add(self, title: str, text: str, *, is_code: bool = False) -> None:
         if not text:

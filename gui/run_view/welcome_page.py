@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QHBoxLayout,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QPushButton, QWidget
 
 from engine.facts.settings import RECIPE_DEFAULTS
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from gui.bridge.files.recipes import read_recipe
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.plain_text import Label
 
 RECIPE = "digits"
@@ -29,29 +23,18 @@ class WelcomePage(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        title = Label("Train your first model")
-        title.setObjectName("welcome")
+        title = Label("Train your first model", objectName="welcome")
         self.button = QPushButton()
         self.button.setObjectName("go")
-        self.note = Label()
-        self.note.setObjectName("mut")
-        self.note.setWordWrap(True)
+        self.note = Label(objectName="mut", wordWrap=True)
         card = QFrame()
         card.setObjectName("card")
         card.setFixedWidth(_CARD_WIDTH)
-        inside = QVBoxLayout(card)
-        inside.setContentsMargins(28, 24, 28, 24)
-        inside.setSpacing(18)
-        inside.addWidget(title)
-        inside.addLayout(self._steps())
-        row = QHBoxLayout()
-        row.addWidget(self.button)
-        row.addStretch(1)
+        inside = column_of(title, self._steps(), parent=card, margins=(28, 24, 28, 24), spacing=18)
+        row = row_of(self.button, STRETCH)
         inside.addLayout(row)
         inside.addWidget(self.note)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addStretch(2)
+        layout = column_of(2, parent=self, margins=0)
         middle = QHBoxLayout()  # with an alignment, Qt would ignore the height of wrapped lines
         middle.addStretch(1)
         middle.addWidget(card)
@@ -120,18 +103,14 @@ class WelcomePage(QWidget):
         grid.setVerticalSpacing(14)
         grid.setColumnStretch(1, 1)
         for row, (heading, text) in enumerate(steps):
-            number = Label(str(row + 1))
-            number.setObjectName("stepnumber")
+            number = Label(str(row + 1), objectName="stepnumber")
             number.setAlignment(Qt.AlignmentFlag.AlignCenter)
             number.setFixedSize(28, 28)
             head, body = Label(heading), Label(text)
             head.setObjectName("ttl")
             body.setObjectName("mut")
             body.setWordWrap(True)
-            texts = QVBoxLayout()
-            texts.setSpacing(2)
-            texts.addWidget(head)
-            texts.addWidget(body)
+            texts = column_of(head, body, spacing=2)
             grid.addWidget(number, row, 0, Qt.AlignmentFlag.AlignTop)
             grid.addLayout(texts, row, 1)
         return grid

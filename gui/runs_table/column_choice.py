@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLineEdit,
-    QPushButton,
-    QTreeWidget,
-    QTreeWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QLineEdit, QPushButton, QTreeWidget, QTreeWidgetItem, QWidget
 
 from engine.runs.table.columns import Column, Part
 from gui.runs_table.arrangement import is_curve
 from gui.runs_table.cell_texts import header_text
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.plain_text import plain_tip
 
 _SIZE = (330, 420)
@@ -60,15 +52,8 @@ class ColumnChoice(QFrame):
         again.clicked.connect(self.close)
         close = QPushButton("Close")
         close.clicked.connect(self.close)
-        buttons = QHBoxLayout()
-        buttons.addWidget(again)
-        buttons.addStretch(1)
-        buttons.addWidget(close)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(8, 8, 8, 8)
-        layout.addWidget(self.search)
-        layout.addWidget(self.tree, 1)
-        layout.addLayout(buttons)
+        buttons = row_of(again, STRETCH, close)
+        column_of(self.search, (self.tree, 1), buttons, parent=self, margins=(8, 8, 8, 8))
 
     def open_below(self, widget: QWidget) -> None:
         """Show the list at the lower edge of `widget`, within its window."""

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QPoint, QStringListModel, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent
-from PySide6.QtWidgets import QCompleter, QFrame, QLineEdit, QListView, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCompleter, QFrame, QLineEdit, QListView, QWidget
 
 from engine.runs.run_info import RunInfo
 from engine.runs.table.columns import Column
 from engine.runs.table.completion import completions
 from engine.runs.table.grammar import FilterError
+from gui.widgets.boxes import column_of
 from gui.widgets.plain_text import Label, plain_tip
 
 PAUSE_MS = 120
@@ -25,13 +26,9 @@ class Problem(QFrame):
         super().__init__(parent)
         self._page = parent
         self.setObjectName("card")
-        self.text = Label()
-        self.text.setObjectName("note")
+        self.text = Label(objectName="note", wordWrap=True)
         self.text.setProperty("tone", "bad")
-        self.text.setWordWrap(True)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(8, 5, 8, 5)
-        layout.addWidget(self.text)
+        column_of(self.text, parent=self, margins=(8, 5, 8, 5))
         self.hide()
 
     def show_text(self, sentence: str, line: QWidget) -> None:

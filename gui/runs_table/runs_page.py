@@ -8,15 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QPoint, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QComboBox,
-    QHBoxLayout,
-    QMenu,
-    QPushButton,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QMenu, QPushButton, QToolButton, QWidget
 
 from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.runs.table.arrangement import grouped
@@ -28,19 +20,13 @@ from gui.bridge.files.export_file import write_bytes
 from gui.compare.comparison import Comparison
 from gui.compare.comparison_plots import DEVIATION, RunGroup
 from gui.run_list.chosen_runs import ChosenRuns
-from gui.runs_table.arrangement import (
-    Arranged,
-    GroupRow,
-    Query,
-    arrange,
-    group_heading,
-    is_curve,
-)
+from gui.runs_table.arrangement import Arranged, GroupRow, Query, arrange, group_heading, is_curve
 from gui.runs_table.cell_texts import group_name, header_text
 from gui.runs_table.column_choice import ColumnChoice
 from gui.runs_table.filter_line import FilterLine, Problem
 from gui.runs_table.table_view import RunsTableView
 from gui.style.theme import Theme, icon
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.panel_settings import PanelSettings
 from gui.widgets.plain_text import Label, plain_tip
 from gui.widgets.save_dialog import ask_where_to_save
@@ -591,11 +577,7 @@ class RunsPage(QWidget):
         self._chosen.changed.connect(self._show_choice)
 
     def _build_layout(self) -> None:
-        bar = QHBoxLayout()
-        bar.setSpacing(6)
-        bar.addWidget(self.search_icon)
-        bar.addWidget(self.filter, 1)
-        bar.addWidget(self.count)
+        bar = row_of(self.search_icon, (self.filter, 1), self.count, spacing=6)
         for word, widget in zip(self._words, (self.group, self.columns), strict=True):
             bar.addWidget(word)
             bar.addWidget(widget)
@@ -605,24 +587,14 @@ class RunsPage(QWidget):
         for button in (self.compare, self.tag, self.csv, self.more):
             bar.addWidget(button)
         self._lower = QWidget()
-        lower = QVBoxLayout(self._lower)
-        lower.setContentsMargins(0, 0, 0, 0)
-        lower.setSpacing(6)
-        lower.addLayout(bar)
-        lower.addWidget(card(self.table), 1)
+        column_of(bar, (card(self.table), 1), parent=self._lower, margins=0, spacing=6)
         self.comparison.set_compact(True)
-        self._hint = Label("Tick runs in the table: their curves are shown here.")
-        self._hint.setObjectName("mut")
+        self._hint = Label("Tick runs in the table: their curves are shown here.", objectName="mut")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
         upper = QWidget()  # it keeps its place: the table must not move when a run is ticked
-        above = QVBoxLayout(upper)
-        above.setContentsMargins(0, 0, 0, 0)
-        above.addWidget(self._hint)
-        above.addWidget(self.comparison)
+        column_of(self._hint, self.comparison, parent=upper, margins=0)
         self._parts = StackedParts((upper, self._lower), _HEIGHTS, (0, 1), self._settings)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 6)
-        layout.addWidget(self._parts)
+        column_of(self._parts, parent=self, margins=(0, 0, 0, 6))
 
 
 _UNGROUPED = frozenset(("id", "note", "created", "ended", "time", "step", "throughput", "energy"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.sweeps.report import SweepReport
 from gui.bridge.background import Background, Reading
@@ -15,6 +15,7 @@ from gui.plots.panel.repaint_timer import RepaintTimer
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.theme import Theme
 from gui.sweeps.axes import result_title
+from gui.widgets.boxes import column_of
 
 LOW, HIGH = 0.1, 0.9
 """The band lies between these shares of the other runs."""
@@ -39,8 +40,7 @@ class BestPlot(QWidget):
         self._averaging = Reading(background, self._show)
         self.curves = SweepCurves(background, self)
         self.curves.arrived.connect(self._take)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout = column_of(parent=self, margins=0)
         self.plot = self._made("")
         self._frames = RepaintTimer(lambda: self.plot.refresh(), self)
 

@@ -8,12 +8,10 @@ from PySide6.QtCore import QEvent, QSettings, QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QProgressBar,
     QPushButton,
     QScrollArea,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -28,6 +26,7 @@ from gui.sweeps.parallel_plot import ParallelPlot
 from gui.sweeps.sweep_list import SweepList
 from gui.sweeps.trial_texts import colour_of, mark_of, progress_of
 from gui.sweeps.trials_table import TrialsTable
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.panel_settings import PanelSettings
 from gui.widgets.plain_text import Label, plain_tip
@@ -293,24 +292,22 @@ class SweepsPage(QWidget):
 
     def _lay_out(self) -> None:
         left = card(self.list)
-        below = QVBoxLayout()
-        below.setSpacing(6)
-        below.addWidget(left, 1)
-        below.addWidget(self.missing)
-        below.addWidget(self.new)
+        below = column_of((left, 1), self.missing, self.new, spacing=6)
         side = QWidget()
         side.setLayout(below)
         below.setContentsMargins(0, 0, 0, 0)
         side.setFixedWidth(_LIST_WIDTH)
-        head = QHBoxLayout()
-        head.setSpacing(8)
-        head.addWidget(self.mark)
-        head.addWidget(self.title)
-        head.addWidget(self.progress)
-        head.addWidget(self.bar)
-        head.addWidget(self.best, 1)
-        for button in (self.stop, self.resume, self.use):
-            head.addWidget(button)
+        head = row_of(
+            self.mark,
+            self.title,
+            self.progress,
+            self.bar,
+            (self.best, 1),
+            self.stop,
+            self.resume,
+            self.use,
+            spacing=8,
+        )
         importance = QScrollArea()
         importance.setWidgetResizable(True)
         importance.setFrameShape(QFrame.Shape.NoFrame)
@@ -327,32 +324,17 @@ class SweepsPage(QWidget):
         )
         curve = card(self.best_plot)
         middle = QWidget()
-        row = QHBoxLayout(middle)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
-        row.addWidget(what)
-        row.addWidget(curve, 1)
+        row_of(what, (curve, 1), parent=middle, margins=0, spacing=8)
         trials = _titled("TRIALS", self.parallel, beside=self.passing)
         parts = (trials, middle, card(self.table))
         self._parts = StackedParts(parts, _HEIGHTS, (3, 2, 3), self._settings)
-        right = QVBoxLayout()
-        right.setSpacing(8)
-        right.addLayout(head)
-        right.addWidget(self.problem)
-        right.addWidget(self.remark)
-        right.addWidget(self._parts, 1)
+        right = column_of(head, self.problem, self.remark, (self._parts, 1), spacing=8)
         whole = QWidget()
-        columns = QHBoxLayout(whole)
-        columns.setContentsMargins(0, 0, 0, 0)
-        columns.setSpacing(8)
-        columns.addWidget(side)
-        columns.addLayout(right, 1)
+        row_of(side, (right, 1), parent=whole, margins=0, spacing=8)
         self._pages = _Pages()
         self._pages.addWidget(self._empty_page())
         self._pages.addWidget(whole)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 6)
-        layout.addWidget(self._pages)
+        column_of(self._pages, parent=self, margins=(0, 0, 0, 6))
 
     def _empty_page(self) -> QWidget:
         page = QWidget()
@@ -363,11 +345,7 @@ class SweepsPage(QWidget):
         self.first = QPushButton("New sweep…")
         self.first.setObjectName("go")
         self.first.hide()  # until the sweeps have been read
-        layout = QVBoxLayout(page)
-        layout.addStretch(1)
-        layout.addWidget(text)
-        layout.addWidget(self.first, 0, Qt.AlignmentFlag.AlignHCenter)
-        layout.addStretch(2)
+        column_of(STRETCH, text, (self.first, 0, Qt.AlignmentFlag.AlignHCenter), 2, parent=page)
         return page
 
     def _connect(self) -> None:
@@ -399,17 +377,10 @@ class _Pages(QStackedWidget):
 
 def _titled(title: str, content: QWidget, beside: QWidget | None = None) -> QFrame:
     """Return a card with a heading."""
-    heading = Label(title)
-    heading.setObjectName("h")
-    head = QHBoxLayout()
-    head.addWidget(heading)
-    head.addStretch(1)
+    heading = Label(title, objectName="h")
+    head = row_of(heading, STRETCH)
     if beside is not None:
         head.addWidget(beside)
     whole = QWidget()
-    inside = QVBoxLayout(whole)
-    inside.setContentsMargins(0, 0, 0, 0)
-    inside.setSpacing(2)
-    inside.addLayout(head)
-    inside.addWidget(content, 1)
+    column_of(head, (content, 1), parent=whole, margins=0, spacing=2)
     return card(whole, (10, 6, 8, 4))

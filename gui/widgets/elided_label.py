@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QStyle
@@ -12,9 +14,11 @@ from gui.widgets.plain_text import Label
 class ElidedLabel(Label):
     """Accepts any width; `text` keeps the whole text for tooltips and screen readers."""
 
-    def __init__(self, mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight) -> None:
+    def __init__(
+        self, mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight, **properties: Any
+    ) -> None:
         """`mode`: where the ellipsis is; names of runs mostly differ at their ends."""
-        super().__init__()
+        super().__init__(**properties)
         self._mode = mode
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 

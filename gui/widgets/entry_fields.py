@@ -14,11 +14,11 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyleOptionComboBox,
     QStylePainter,
-    QVBoxLayout,
     QWidget,
 )
 
 from engine.spec.field_info import FieldInfo, Setting
+from gui.widgets.boxes import column_of
 from gui.widgets.plain_text import Label, set_wrapped_tip, wrapped
 
 
@@ -147,11 +147,7 @@ class Field(QWidget):
         """The label below the field; a form may place it elsewhere."""
 
         # Without a focus proxy: Tab would go to `widget` wherever a new field is in Qt's chain.
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addWidget(self.widget)
-        layout.addWidget(self.note_label)
+        column_of(self.widget, self.note_label, parent=self, margins=0, spacing=2)
         self.set_value(field.default)
 
     @property

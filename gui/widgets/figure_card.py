@@ -15,9 +15,10 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from gui.style.theme import theme_of
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip
 
@@ -95,23 +96,17 @@ class FigureCard(QFrame):
     def __init__(self, caption: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
-        self.caption = ElidedLabel()
+        self.caption = ElidedLabel(objectName="h")
         self.caption.setText(caption)
-        self.caption.setObjectName("h")
         self.value = FigureLabel()
-        self.note = ElidedLabel()
-        self.note.setObjectName("note")
+        self.note = ElidedLabel(objectName="note")
         self.note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom)
         self._notes = [""]
         self._line = line = QHBoxLayout()
         line.setSpacing(6)
         line.addWidget(self.value, 0, Qt.AlignmentFlag.AlignLeft)
         line.addWidget(self.note, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 6, 10, 5)
-        layout.setSpacing(0)
-        layout.addWidget(self.caption)
-        layout.addLayout(line)
+        column_of(self.caption, line, parent=self, margins=(10, 6, 10, 5), spacing=0)
         # All cards have the same width, whatever their texts.
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.show_figure(UNKNOWN)
@@ -167,9 +162,7 @@ class FigureRow(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
+        layout = row_of(parent=self, margins=0, spacing=8)
         captions = {
             "loss": "TRAIN LOSS",
             "metric": "VALIDATION",

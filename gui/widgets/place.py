@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
+
+from gui.widgets.boxes import column_of
 
 
 class Place(QWidget):
@@ -10,8 +12,7 @@ class Place(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout = column_of(parent=self, margins=0)
 
     def fill(self, widget: QWidget) -> None:
         """Put `widget` here, for ever."""

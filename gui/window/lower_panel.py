@@ -10,17 +10,16 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QSizePolicy,
     QSplitter,
     QStackedWidget,
     QTabBar,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from gui.style.theme import monospace_font
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import plain_tip, set_wrapped_tip
@@ -56,8 +55,7 @@ class LowerPanel(QFrame):
         self.pages = QStackedWidget()
         self._bars = QStackedWidget()
         self._bars.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self.line = ElidedLabel()
-        self.line.setObjectName("lastline")
+        self.line = ElidedLabel(objectName="lastline")
         self.line.setFont(monospace_font())
         self.warnings = QToolButton()
         self.warnings.setObjectName("warnings")
@@ -174,20 +172,14 @@ class LowerPanel(QFrame):
 
     def _lay_out(self) -> None:
         self._rest = QWidget()
-        top = QHBoxLayout()
-        top.setSpacing(6)
-        top.addWidget(self.tabs)
+        top = row_of(self.tabs, spacing=6)
         top.addSpacing(6)
         top.addWidget(self.line, 1)
         top.addWidget(self._bars, 1)
         top.addWidget(self._rest, 1)
         for button in (self.warnings, self.fill, self.fold_button):
             top.addWidget(button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 0, 6, 2)
-        layout.setSpacing(2)
-        layout.addLayout(top)
-        layout.addWidget(self.pages, 1)
+        column_of(top, (self.pages, 1), parent=self, margins=(6, 0, 6, 2), spacing=2)
 
 
 class RunPage(QWidget):
@@ -206,9 +198,7 @@ class RunPage(QWidget):
         self._splitter.addWidget(panel)
         self._splitter.setStretchFactor(0, 1)
         self._splitter.setStretchFactor(1, 0)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(4, 8, 8, 6)
-        layout.addWidget(self._splitter)
+        column_of(self._splitter, parent=self, margins=(4, 8, 8, 6))
         self._splitter.splitterMoved.connect(self._dragged)
         panel.fold_wanted.connect(self.choose)
         self._apply(self._wanted())

@@ -15,15 +15,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import (
-    QFrame,
-    QMainWindow,
-    QMenu,
-    QScrollArea,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QMainWindow, QMenu, QScrollArea, QStackedWidget, QWidget
 
 from gui.devices.alarm_bar import AlarmBar
 from gui.devices.device_list import DeviceList
@@ -32,6 +24,7 @@ from gui.log.log_view import LogView
 from gui.media.media_bar import MediaBar
 from gui.run_list.run_list_panel import RunListPanel
 from gui.style.theme import Choice
+from gui.widgets.boxes import column_of
 from gui.widgets.icon_button import IconButton
 from gui.widgets.place import Place
 from gui.widgets.plain_text import Label
@@ -343,9 +336,7 @@ class MainWindow(QMainWindow):
 
     def _column(self, parts: WindowParts) -> QWidget:
         runs = _Card()
-        inside = QVBoxLayout(runs)
-        inside.setContentsMargins(10, 5, 6, 5)
-        inside.addWidget(parts.run_list)
+        column_of(parts.run_list, parent=runs, margins=(10, 5, 6, 5))
         scroll = _scrolled(
             LeftColumn(
                 parts.devices, parts.machines, parts.form, parts.alarms, runs, parts.run_list
@@ -361,9 +352,7 @@ class MainWindow(QMainWindow):
     def _run_content(self, parts: WindowParts) -> QWidget:
         content = QWidget()
         content.setObjectName("scrolled")
-        column = QVBoxLayout(content)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
+        column = column_of(parent=content, margins=0, spacing=8)
         parts.plots.setMinimumHeight(_PLOTS_HEIGHT)
         column.addWidget(parts.banner)
         column.addWidget(parts.script_bar)
@@ -397,11 +386,7 @@ class MainWindow(QMainWindow):
             page.setObjectName("scrolled")
             page.setContentsMargins(4, 8, 8, 6)
         whole = QWidget()
-        column = QVBoxLayout(whole)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.strip)
-        column.addWidget(self.body, 1)
+        column_of(self.strip, (self.body, 1), parent=whole, margins=0, spacing=0)
         self.setCentralWidget(whole)
         self.strip.show_page("run")
 

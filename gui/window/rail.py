@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import QFrame, QMenu, QSizePolicy, QToolButton, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QMenu, QSizePolicy, QToolButton
 
 from gui.devices.device_rail import DeviceRail
 from gui.style.theme import icon, theme_of
+from gui.widgets.boxes import column_of
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import set_wrapped_tip
 from gui.widgets.steady_button import let_go_of_menu
@@ -42,9 +43,7 @@ class Rail(QFrame):
         self.alarms.clicked.connect(self.devices_clicked)
         self.new_run.clicked.connect(self.new_run_clicked)
         self.runs.clicked.connect(self.runs_clicked)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(4, 8, 4, 8)
-        layout.setSpacing(6)
+        layout = column_of(parent=self, margins=(4, 8, 4, 8), spacing=6)
         middle = Qt.AlignmentFlag.AlignHCenter
         layout.addWidget(self.unfold, 0, middle)
         layout.addWidget(self.alarms, 0, middle)

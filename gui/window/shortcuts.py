@@ -13,13 +13,12 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QMenu,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.plain_text import Label
 from gui.window.tab_order import first_tab_stop
 
@@ -80,18 +79,12 @@ class ShortcutsDialog(QDialog):
         super().__init__(window)
         self.setWindowTitle("Keyboard shortcuts")
         content = QWidget()
-        columns = QHBoxLayout(content)
-        columns.setContentsMargins(0, 0, 0, 0)
-        columns.setSpacing(28)
+        columns = row_of(parent=content, margins=0, spacing=28)
         for groups in _in_columns([*shortcuts(window, menus), ("Everywhere", _QT_SHORTCUTS)]):
             columns.addLayout(_column(groups))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 16, 20, 14)
-        layout.setSpacing(14)
-        layout.addWidget(_Keys(content))
-        layout.addWidget(buttons)
+        column_of(_Keys(content), buttons, parent=self, margins=(20, 16, 20, 14), spacing=14)
         self.resize(self.sizeHint())  # Qt gives a new dialog two thirds of the screen at most
 
 
@@ -133,15 +126,13 @@ def _column(groups: list[Group]) -> QGridLayout:
     grid.setHorizontalSpacing(16)
     grid.setVerticalSpacing(1)
     for title, rows in groups:
-        heading = Label(title.upper())
-        heading.setObjectName("h")
+        heading = Label(title.upper(), objectName="h")
         if grid.count():
             grid.setRowMinimumHeight(grid.rowCount(), 8)
         grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
         for keys, effect in rows:
             row = grid.rowCount()
-            key = Label(keys)
-            key.setObjectName("key")
+            key = Label(keys, objectName="key")
             grid.addWidget(key, row, 0, Qt.AlignmentFlag.AlignLeft)
             grid.addWidget(Label(effect), row, 1)
     grid.setRowStretch(grid.rowCount(), 1)

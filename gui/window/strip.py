@@ -16,9 +16,10 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShortcut,
 )
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QMenu, QToolButton, QWidget
 
 from gui.style.theme import icon, theme_of
+from gui.widgets.boxes import row_of
 from gui.widgets.plain_text import plain_tip
 from gui.widgets.steady_button import let_go_of_menu
 from gui.window.pages import PAGES, PageName, tip_of
@@ -49,17 +50,15 @@ class WindowStrip(QFrame):
         self.pages = {name: self._page(name) for name, page in PAGES.items() if not page.within}
         segments = QFrame()
         segments.setObjectName("segments")
-        row = QHBoxLayout(segments)
-        row.setContentsMargins(2, 2, 2, 2)
-        row.setSpacing(2)
-        for button in self.pages.values():
-            row.addWidget(button)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(8, 0, 4, 0)
-        layout.setSpacing(6)
-        layout.addWidget(self.menu_button)
-        layout.addWidget(segments, 0, Qt.AlignmentFlag.AlignVCenter)
-        layout.addWidget(controls, 1)
+        row_of(*self.pages.values(), parent=segments, margins=(2, 2, 2, 2), spacing=2)
+        row_of(
+            self.menu_button,
+            (segments, 0, Qt.AlignmentFlag.AlignVCenter),
+            (controls, 1),
+            parent=self,
+            margins=(8, 0, 4, 0),
+            spacing=6,
+        )
         self._draw_icons()
         self._choose_style()
 

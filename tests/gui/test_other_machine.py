@@ -739,7 +739,7 @@ def test_the_doctor_examines_and_ends_there(connected: Connect, qtbot: QtBot) ->
         assert dialog.machine.machine == "gpus"
         assert dialog.windowTitle() == "Doctor: gpus"
     assert ended.args == [True]
-    assert {"driver", "compiler"} & {check.check for check in dialog.checks}
+    assert {"driver", "compiler"} & {check.name for check in dialog.checks}
     with qtbot.waitSignal(app.doctor.reported):
         dialog.copy_button.click()
     assert QGuiApplication.clipboard().text().startswith("# The machine gpus\n\n## Traindeck ")

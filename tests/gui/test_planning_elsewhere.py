@@ -14,10 +14,11 @@ import pytest
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
+from engine.doctor.finding import Change, Finding
 from engine.planning import kept, measuring_process
 from engine.planning.kept import Earlier
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
-from engine.planning.results import Change, Finding, Preflight, Race
+from engine.planning.results import Preflight, Race
 from engine.system import paths
 from gui.app import AppController
 from gui.bridge.planning.kept_results import KeptResults

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from engine.doctor.check import Check
+from engine.doctor.finding import Finding
 from engine.interface.encoding import encode_answer, methods
 from engine.interface.news.packed_points import pack
 from engine.interface.news.run_news import Curve, SentNews, SentRuns, StoryPart, encode_run
@@ -197,7 +197,7 @@ class Server:
                 self._streams[message.number] = _yielded(self._how, message.method)
                 self._yield(message.number)
             case Call(number, method) if method == "examine" and self._how == "progress":
-                part = ExaminationPart(Check("driver", True, "It answers."))
+                part = ExaminationPart(Finding("driver", "ok", "It answers."))
                 words = (encode([part, ExaminationPart(doing=f"{n}")][n % 2]) for n in _COUNT)
                 self._start(Told(number, "tell", b"\x91" + each) for each in words)
             case Call(number, method) if method == "ping" and self._how == "zeros":

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from engine.doctor.finding import Finding
 from engine.planning.requests import Answer
 from engine.planning.results import (
     DeviceEstimate,
     Doing,
     Entry,
-    Finding,
     Found,
     MemoryEstimate,
     Preflight,

@@ -9,7 +9,7 @@ import msgspec
 from PySide6.QtCore import QCoreApplication, QEventLoop
 from PySide6.QtWidgets import QLineEdit, QWidget
 
-from engine.doctor.check import Check
+from engine.doctor.finding import Finding
 from gui.app import AppController
 from tools.screenshots import fake_machine
 from tools.screenshots.recorded_sweep import load_sweep, replay_sweep
@@ -19,18 +19,18 @@ from tools.screenshots.scene import Scene, curves_of_window, replay_older
 
 _MANY = 40
 _CHECKS = (
-    Check("driver", True, "The NVIDIA driver 580.95.05 works and knows 4 GPUs."),
-    Check("devices", True, "This process may read and write the device files of all GPUs."),
-    Check(
+    Finding("driver", "ok", "The NVIDIA driver 580.95.05 works and knows 4 GPUs."),
+    Finding("devices", "ok", "This process may read and write the device files of all GPUs."),
+    Finding(
         "PyTorch",
-        False,
+        "error",
         "PyTorch 2.13.0 was built for CPUs only, so it cannot use the GPUs.",
         "Make an environment with CUDA: `traindeck env create torch-cuda --package torch`.",
     ),
-    Check("TensorFlow", True, "TensorFlow 2.21.0 was built with CUDA 12.9 and finds 4 GPUs."),
-    Check("GPUs compute", None, "Not checked: Check all computes on each GPU."),
-    Check("shared memory", True, "/dev/shm has 63 of 64 GiB free."),
-    Check("disk", True, "The data folder has 812 GiB free."),
+    Finding("TensorFlow", "ok", "TensorFlow 2.21.0 was built with CUDA 12.9 and finds 4 GPUs."),
+    Finding("GPUs compute", "unknown", "Not checked: Check all computes on each GPU."),
+    Finding("shared memory", "ok", "/dev/shm has 63 of 64 GiB free."),
+    Finding("disk", "ok", "The data folder has 812 GiB free."),
 )
 
 

@@ -14,13 +14,13 @@ import msgspec
 from msgspec.structs import replace
 from PySide6.QtWidgets import QWidget
 
+from engine.doctor.finding import Change
 from engine.planning.checks import checkpoints, communication, loading, training, whole_run
 from engine.planning.checks.checkpoints import DiskFacts
 from engine.planning.preflight import with_names
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
 from engine.planning.results import (
     BatchSearch,
-    Change,
     DeviceEstimate,
     Doing,
     Entry,

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
 from rich.status import Status
 
+from engine.cli.findings_output import print_finding
 from engine.cli.follow import CtrlC
 from engine.cli.output import Exit, Interrupted, Refused, err, out, print_json
 from engine.cli.transfers import check_target
-from engine.doctor import report
-from engine.doctor.check import Check
+from engine.doctor.finding import problems_text
 from engine.interface.engine import Engine
 from engine.interface.values import ExaminationPart
 from engine.system.cancelled import Cancelled
-
-_STYLES = {True: "green", False: "bold red", None: "dim"}
 
 
 def doctor(
@@ -41,27 +38,22 @@ def doctor(
                 status.update(f"checks {part.doing}")
                 return
             parts.append(part)
-            if part.check is not None and not json:
-                _print(part.check)
+            if part.finding is not None and not json:
+                print_finding(part.finding)
 
         try:
             engine.examine("full" if full else "thorough", environment or "", take, ctrl_c.event)
         except Cancelled as error:
             raise Interrupted("The examination was interrupted.") from error
-    found = [part.check for part in parts if part.check is not None]
+    found = [part.finding for part in parts if part.finding is not None]
     file = output or Path.cwd() / f"traindeck-report-{time.strftime('%Y%m%d-%H%M%S')}.txt"
     if full:
         file.write_text(engine.report_checks(parts), encoding="utf-8")
     if json:
         print_json(found)
     else:
-        out().print(report.summary(found), soft_wrap=True)
+        out().print(problems_text(found), soft_wrap=True)
     if full and output is None:
         text = f"The report, for an issue, is in {file}: read it before you send it."
         err().print(text, soft_wrap=True)
-    return Exit.FAILED if any(check.ok is False for check in found) else Exit.DONE
-
-
-def _print(check: Check) -> None:
-    out().print(report.check_lines(check), style=_STYLES[check.ok], soft_wrap=True)
-    sys.stdout.flush()
+    return Exit.FAILED if any(check.level == "error" for check in found) else Exit.DONE

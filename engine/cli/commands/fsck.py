@@ -9,7 +9,7 @@ from rich.status import Status
 from engine.cli.output import Exit, err, out, print_json
 from engine.interface.engine import Engine
 from engine.interface.values import CheckedFiles
-from engine.repair.report import Finding, Outcome
+from engine.repair.report import Damage, Outcome
 from engine.system.program import call
 
 
@@ -33,7 +33,7 @@ def fsck(engine: Engine, run_ids: Sequence[str], *, repair: bool, json: bool) ->
     return Exit.FAILED if any(each.remains for each in checked.findings) else Exit.DONE
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: Damage) -> str:
     where = f"run {finding.run}" if finding.run else "data folder"
     parts = (finding.file and f"{finding.file}:", finding.problem, finding.action)
     return f"{where}: {' '.join(part for part in parts if part)}"

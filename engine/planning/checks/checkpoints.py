@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from engine.doctor.finding import Change, Finding
 from engine.planning.checks.training import step_seconds
-from engine.planning.results import Change, Finding
 from engine.planning.short_run import ShortRun
 from engine.spec.run_spec import RunSpec
 from engine.system.units import byte_size

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from engine.doctor.finding import Change, Finding
 from engine.planning.checks.figures import milliseconds, seconds_by_number
 from engine.planning.checks.training import step_seconds
-from engine.planning.results import Change, Finding
 from engine.planning.short_run import ShortRun
 from engine.spec.device_names import all_on_cpu
 from engine.system.units import byte_size

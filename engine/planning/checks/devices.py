@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.planning.results import Change, Finding
+from engine.doctor.finding import Change, Finding
 from engine.runs.device_queue import Ticket
 from engine.spec.device_names import all_on_cpu, is_logical_cpu
 from engine.spec.run_spec import RunSpec

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.doctor.finding import Change, Finding
 from engine.planning.checks.figures import by_rank_and_number, milliseconds
 from engine.planning.checks.training import step_seconds
-from engine.planning.results import Change, Finding
 from engine.planning.short_run import ShortRun
 
 NAME = "sample loading"

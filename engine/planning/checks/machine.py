@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from engine.doctor.check import Check
+from engine.doctor.finding import Change, Finding, Level
 from engine.planning.checks.loading import used_number
-from engine.planning.results import Change, Finding, Level
 from engine.planning.short_run import ShortRun
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
@@ -45,15 +44,9 @@ class ClockFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a time service keeps it right; None: not known."""
 
 
-def of_check(check: Check) -> Finding:
-    """Return a check of the doctor as a finding."""
-    level: Level = "ok" if check.ok or check.ok is None else "warning"
-    return Finding(name=check.check, level=level, text=check.sentence, advice=check.remedy)
-
-
-def of_problems(checks: Iterable[Check]) -> list[Finding]:
-    """Return the checks of the doctor that found a problem."""
-    return [of_check(check) for check in checks if check.ok is False]
+def of_problems(checks: Iterable[Finding]) -> list[Finding]:
+    """Return the checks of the doctor that found a problem; the run itself may go well."""
+    return [_with_level(check, "warning") for check in checks if check.level == "error"]
 
 
 def limits_finding(spec: RunSpec, facts: LimitFacts) -> Finding:
@@ -84,7 +77,7 @@ def limits_finding(spec: RunSpec, facts: LimitFacts) -> Finding:
     return Finding(name=LIMITS, level="ok", text=f"{text}.")
 
 
-def shared_memory_finding(run: ShortRun, check: Check, free: int) -> Finding:
+def shared_memory_finding(run: ShortRun, check: Finding, free: int) -> Finding:
     """Return whether /dev/shm has room for the batches of the loader workers.
 
     `check`: what the doctor says of it, `free`: its free bytes.
@@ -106,10 +99,13 @@ def shared_memory_finding(run: ShortRun, check: Check, free: int) -> Finding:
             "loader workers.",
             change=Change(f"Use {fits} loader workers", {"loader_workers": fits}),
         )
-    found = of_check(check)
-    if found.level == "warning" and not workers:  # it matters to loader workers and NCCL only
-        return msgspec.structs.replace(found, level="hint")
-    return found
+    if check.level == "error":  # it matters to loader workers and NCCL only
+        return _with_level(check, "warning" if workers else "hint")
+    return _with_level(check, "ok")
+
+
+def _with_level(check: Finding, level: Level) -> Finding:
+    return msgspec.structs.replace(check, level=level)
 
 
 def clock_finding(facts: ClockFacts) -> Finding:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.doctor.finding import Change, Finding
 from engine.planning.checks.loading import GAIN
-from engine.planning.results import Change, Finding
 from engine.planning.short_run import ShortRun
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec

@@ -7,8 +7,8 @@ import re
 import statistics
 from collections.abc import Sequence
 
+from engine.doctor.finding import Change, Finding, Level
 from engine.planning.checks.figures import milliseconds
-from engine.planning.results import Change, Finding, Level
 from engine.planning.short_run import SHARES, ShortRun
 from engine.spec.run_spec import RunSpec, batch_arithmetic
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from engine.doctor.finding import Change, Finding
 from engine.planning.checks.checkpoints import DiskFacts, automatic_saves, checkpoint_bytes
 from engine.planning.checks.training import step_seconds
-from engine.planning.results import Change, Finding
 from engine.planning.short_run import ShortRun
 from engine.system.units import duration
 

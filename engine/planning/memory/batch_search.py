@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from engine.doctor.finding import Change
 from engine.planning.device_claim import DevicesInUse, claimed_devices
 from engine.planning.memory.memory_estimate import (
     IsCancelled,
@@ -15,7 +16,7 @@ from engine.planning.memory.memory_estimate import (
 )
 from engine.planning.memory.memory_model import MemoryModel, at_start
 from engine.planning.own_data_folder import own_data_folder
-from engine.planning.results import BatchSearch, Change, Doing, Sized, Tried
+from engine.planning.results import BatchSearch, Doing, Sized, Tried
 from engine.planning.short_run import ShortRun, short_run
 from engine.spec import catalog
 from engine.spec.device_names import all_on_cpu

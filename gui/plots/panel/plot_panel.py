@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QCursor, QResizeEvent
-from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from engine.system.natural_order import natural_key
 from gui.plots.data.ranges import union
@@ -18,6 +18,7 @@ from gui.plots.panel.visibility import PlotVisibility
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.style.theme import Theme
+from gui.widgets.boxes import column_of
 from gui.widgets.panel_settings import PanelSettings
 
 PlaceOfPlot = tuple[int, bool, tuple[tuple[int, str], ...]]
@@ -46,11 +47,7 @@ class PlotPanel(QWidget):
 
         self.toolbar = PlotToolbar(theme)
         self.visibility = PlotVisibility(self._plots, settings, self._has_use, self)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self.toolbar)
-        layout.addWidget(self.visibility.grid, 1)
+        column_of(self.toolbar, (self.visibility.grid, 1), parent=self, margins=0, spacing=8)
         self.visibility.grid.wheeled.connect(self._find_pointer)
         menu = self.toolbar.plots_menu
         menu.aboutToShow.connect(lambda: self.visibility.fill(menu))

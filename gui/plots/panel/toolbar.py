@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QToolButton, QWidget
 
 from gui.plots.data.x_axis import XKind
 from gui.style.theme import Theme, icon
+from gui.widgets.boxes import row_of
 from gui.widgets.jump_slider import JumpSlider
 from gui.widgets.plain_text import Label, plain_tip
 from gui.widgets.steady_button import let_go_of_menu
@@ -170,18 +171,12 @@ class PlotToolbar(QWidget):
         )
 
     def _build_layout(self) -> None:
-        caption = Label("S&mooth")
-        caption.setObjectName("mut")
+        caption = Label("S&mooth", objectName="mut")
         caption.setBuddy(self.slider)
-        x_caption = Label("&X")
-        x_caption.setObjectName("mut")
+        x_caption = Label("&X", objectName="mut")
         x_caption.setBuddy(self.x_buttons[XKind.STEP])
         self._segments = QWidget()
-        segments = QHBoxLayout(self._segments)
-        segments.setContentsMargins(0, 0, 0, 0)
-        segments.setSpacing(0)
-        for button in self.x_buttons.values():
-            segments.addWidget(button)
+        row_of(*self.x_buttons.values(), parent=self._segments, margins=0, spacing=0)
         self.x_choice.hide()
         layout = self._row
         layout.setContentsMargins(0, 0, 0, 0)

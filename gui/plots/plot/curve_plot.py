@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QStackedWidget, QWidget
 
 from engine.runs.store.stored_points import StoredPoints
 from gui.plots.data.band import Band
@@ -18,6 +18,7 @@ from gui.plots.plot.header import PlotHeader
 from gui.plots.plot.legend import NO_VALUE
 from gui.plots.plot.viewport import Viewport
 from gui.style.theme import Theme
+from gui.widgets.boxes import column_of
 from gui.widgets.plain_text import Label
 
 MIN_HEIGHT = 150
@@ -373,11 +374,7 @@ class CurvePlot(QFrame):
         self._pages = QStackedWidget()
         self._pages.addWidget(empty)
         self._pages.addWidget(self.canvas)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 6, 6, 4)
-        layout.setSpacing(2)
-        layout.addWidget(self.header)
-        layout.addWidget(self._pages, 1)
+        column_of(self.header, (self._pages, 1), parent=self, margins=(10, 6, 6, 4), spacing=2)
 
 
 def _count(number: int, why: str, *, is_coarse: bool) -> str:

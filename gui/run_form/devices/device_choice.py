@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from engine.spec.device_names import is_logical_cpu, machine_of
 from engine.telemetry.given_gpus import GivenGpus, given_gpus
@@ -18,6 +18,7 @@ from gui.run_form.devices.device_chip import HEIGHT, DeviceChip
 from gui.run_form.devices.device_note import DeviceNote
 from gui.run_form.devices.worker_spinbox import WorkerSpinBox
 from gui.style.device_labels import device_labels
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.entry_fields import FieldNote, show_fault
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.icon_button import IconButton
@@ -304,29 +305,24 @@ class DeviceChoice(QWidget):
         self.caption = QWidget()
         """The label, and below it Suggest: beside the chips they need no line of their own."""
 
-        caption = QVBoxLayout(self.caption)
-        caption.setContentsMargins(0, 0, 0, 0)
-        caption.setSpacing(0)
-        caption.addWidget(self.label)
-        caption.addWidget(self.suggest_button, 0, Qt.AlignmentFlag.AlignLeft)
-        caption.addStretch(1)
+        column_of(
+            self.label,
+            (self.suggest_button, 0, Qt.AlignmentFlag.AlignLeft),
+            STRETCH,
+            parent=self.caption,
+            margins=0,
+            spacing=0,
+        )
         self._choice = QFrame()
         self._choice.setObjectName("choice")
         self._flow = FlowLayout(self._choice, gap=3)
         self._flow.addWidget(self.cpu)
         self._flow.addWidget(self._workers)
-        row = QHBoxLayout()
-        row.setSpacing(4)
-        row.addWidget(self._choice, 1)
-        row.addWidget(self.links_button, 0, Qt.AlignmentFlag.AlignTop)
+        row = row_of(
+            (self._choice, 1), (self.links_button, 0, Qt.AlignmentFlag.AlignTop), spacing=4
+        )
         self._show_helpers(False)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(1)
-        layout.addLayout(row)
-        for widget in (self.problem_note, self.line):
-            layout.addWidget(widget)
-        layout.addStretch(1)
+        column_of(row, self.problem_note, self.line, STRETCH, parent=self, margins=0, spacing=1)
 
     def _show_helpers(self, shown: bool) -> None:
         self.label.setFixedHeight(_CAPTION_HEIGHT if shown else HEIGHT)

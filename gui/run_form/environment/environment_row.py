@@ -5,26 +5,15 @@ from __future__ import annotations
 import time
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QHBoxLayout,
-    QMessageBox,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton, QWidget
 
 from engine.environments.creation import Stage, suggested_name
 from engine.environments.registry import Environment
-from gui.bridge.environments import (
-    EnvironmentMaker,
-    choices,
-    folder_of,
-    framework_title,
-)
+from gui.bridge.environments import EnvironmentMaker, choices, folder_of, framework_title
 from gui.bridge.files.script_files import interpreter_in
 from gui.bridge.machines.environments_there import EnvironmentsThere
 from gui.run_form.environment.making_dialog import MakingDialog, stage_text
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.entry_fields import Combo, FieldNote, show_fault
 from gui.widgets.plain_text import Label, plain_tip
@@ -51,20 +40,14 @@ class EnvironmentRow(QWidget):
         self.note = FieldNote()
         self.offer = QPushButton()
         self.offer.setVisible(False)
-        self.progress = ElidedLabel()
-        self.progress.setObjectName("note")
+        self.progress = ElidedLabel(objectName="note")
         self.show_button = QPushButton("Show")
         self._making = QWidget()
-        making = QHBoxLayout(self._making)
-        making.setContentsMargins(0, 0, 0, 0)
-        making.addWidget(self.progress, 1)
-        making.addWidget(self.show_button)
+        row_of((self.progress, 1), self.show_button, parent=self._making, margins=0)
         self._making.setVisible(False)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        for widget in (self.combo, self.note, self.offer, self._making):
-            layout.addWidget(widget)
+        column_of(
+            self.combo, self.note, self.offer, self._making, parent=self, margins=0, spacing=2
+        )
         self.maker = EnvironmentMaker(there.machines, self)
         self._dialog: MakingDialog | None = None
         self._begun = 0.0

@@ -15,17 +15,13 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QProgressBar,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from engine.environments.creation import Stage
 from engine.system.units import byte_size, short_duration
-from gui.bridge.environments import (
-    EnvironmentMaker,
-    framework_title,
-    requirement_of,
-)
+from gui.bridge.environments import EnvironmentMaker, framework_title, requirement_of
+from gui.widgets.boxes import column_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.entry_fields import FieldNote
 from gui.widgets.plain_text import Label, plain_tip
@@ -68,9 +64,7 @@ class MakingDialog(QDialog):
                 f"worker needs. {machine} makes it in its data folder with uv, or with pip, "
                 "while it is connected; for GPUs it downloads several gigabytes."
             )
-        about = Label(text)
-        about.setObjectName("note")
-        about.setWordWrap(True)
+        about = Label(text, objectName="note", wordWrap=True)
         self.name = QLineEdit(name)
         self.requirements = QLineEdit(requirement_of(framework))
         text = f"Use it for all runs of {title}"
@@ -101,13 +95,17 @@ class MakingDialog(QDialog):
         roles = QDialogButtonBox.ButtonRole
         self.buttons.addButton(self.make_button, roles.ActionRole)
         self.buttons.addButton(self.cancel_button, roles.ActionRole)
-        layout = QVBoxLayout(self)
-        layout.addWidget(about)
-        layout.addLayout(rows)
-        for widget in (self.is_default, self.note, self.stage, self.bar):
-            layout.addWidget(widget)
-        layout.addWidget(self.log, 1)
-        layout.addWidget(self.buttons)
+        column_of(
+            about,
+            rows,
+            self.is_default,
+            self.note,
+            self.stage,
+            self.bar,
+            (self.log, 1),
+            self.buttons,
+            parent=self,
+        )
         self._log_timer = QTimer(self)
         self._log_timer.setInterval(_LOG_MILLISECONDS)
         self._log_timer.timeout.connect(self._show_log)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QVBoxLayout, QWidget
 
 from engine.environments.registry import Environment
 from engine.spec.field_info import FieldInfo, Setting
 from gui.bridge.environments import choices
 from gui.bridge.files.script_files import ScriptPython, environment_of, environments, interpreter_in
+from gui.widgets.boxes import row_of
 from gui.widgets.entry_fields import Combo, Editor, Field
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import plain_tip
@@ -27,10 +28,7 @@ class FolderField(Field):
         text = "Choose a folder"
         button = IconButton("folder-open", text, text)
         button.clicked.connect(self._browse)
-        row = QHBoxLayout()
-        row.setSpacing(4)
-        row.addWidget(self.widget, 1)
-        row.addWidget(button)
+        row = row_of((self.widget, 1), button, spacing=4)
         layout = self.layout()
         assert isinstance(layout, QVBoxLayout)
         layout.insertLayout(0, row)

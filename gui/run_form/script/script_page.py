@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.environments.registry import Environment
 from engine.scripts.options import resume_suggestion
@@ -22,6 +22,7 @@ from gui.run_form.script.command import program_of, split_command
 from gui.run_form.script.environment_fields import FolderField, InterpreterField
 from gui.run_form.script.option_fields import PREFIX, OptionFields
 from gui.run_form.script.variables import VariablesField
+from gui.widgets.boxes import column_of
 from gui.widgets.entry_fields import Field, FieldNote
 
 ARGUMENTS = FieldInfo(
@@ -85,11 +86,7 @@ class ScriptPage(QWidget):
         self.environment.add("variables", self.variables)
         self.after.add("resume_arguments", self.resume_arguments)
         self.after.add("output_figures", self.output_figures)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        for group in self.groups():
-            layout.addWidget(group)
+        column_of(*self.groups(), parent=self, margins=0, spacing=4)
         self.options.heading.setChecked(True)
         self.environment.heading.setChecked(True)
         self.options.changed.connect(self.changed)

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QHBoxLayout,
-    QLineEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QPushButton, QWidget
 
 from engine.scripts.secrets import looks_secret, may_store
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.entry_fields import FieldNote, show_fault
 from gui.widgets.icon_button import IconButton
 from gui.widgets.plain_text import Label
@@ -33,18 +27,9 @@ class VariablesField(QWidget):
         self.add_button.setObjectName("quiet")
         self.add_button.clicked.connect(self._add_empty)
         self.note_label = FieldNote()
-        self._layout = QVBoxLayout()
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(3)
-        bottom = QHBoxLayout()
-        bottom.addWidget(self.add_button)
-        bottom.addStretch(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addLayout(self._layout)
-        layout.addWidget(self.note_label)
-        layout.addLayout(bottom)
+        self._layout = column_of(margins=0, spacing=3)
+        bottom = row_of(self.add_button, STRETCH)
+        column_of(self._layout, self.note_label, bottom, parent=self, margins=0, spacing=2)
 
     @property
     def problem(self) -> str:
@@ -153,13 +138,9 @@ class VariableRow(QWidget):
         self.stored.toggled.connect(self._text_changed)
         remove = IconButton("x", "Remove the variable", "Remove the variable")
         remove.clicked.connect(self.removed)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(3)
-        layout.addWidget(self.name, 4)
-        layout.addWidget(self.value, 5)
-        layout.addWidget(self.stored)
-        layout.addWidget(remove)
+        row_of(
+            (self.name, 4), (self.value, 5), self.stored, remove, parent=self, margins=0, spacing=3
+        )
         self._was_secret = bool(name) and not value
         for line in (self.name, self.value):
             line.textChanged.connect(self._text_changed)

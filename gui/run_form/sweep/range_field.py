@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from engine.spec.field_info import FieldInfo, Setting
 from engine.sweeps.ranges import CannotSweep, Range, parse_setting
+from gui.widgets.boxes import column_of
 from gui.widgets.entry_fields import FieldNote, show_fault
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
@@ -35,11 +36,7 @@ class RangeField(QWidget):
         self.value: Range | Setting | None = None
         """What was entered; None: nothing, or nothing valid."""
 
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addWidget(self.line)
-        layout.addWidget(self.note)
+        column_of(self.line, self.note, parent=self, margins=0, spacing=2)
         self.line.textChanged.connect(self._check)
 
     @property

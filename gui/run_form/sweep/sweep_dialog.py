@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QCompleter,
-    QDialog,
-    QHBoxLayout,
-    QLineEdit,
-    QPushButton,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QCompleter, QDialog, QLineEdit, QPushButton, QScrollArea, QWidget
 
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.recipe_file import RecipeInfo
@@ -25,6 +16,7 @@ from engine.sweeps.ranges import CannotSweep, Choices, Interval, sweepable
 from engine.sweeps.sweep import Sweep
 from gui.run_form.advanced_fields import RECIPE, FieldGroup, form_rows
 from gui.run_form.sweep.range_field import RangeField
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.entry_fields import Field
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label
@@ -218,15 +210,13 @@ class SweepDialog(QDialog):
     def _lay_out(self) -> None:
         about = Label(
             "1e-4..1e-1:log, 0..0.5 or 0..4 is a range; 16,32,64 is a list. What is left empty "
-            "is as in the form."
+            "is as in the form.",
+            objectName="note",
+            wordWrap=True,
         )
-        about.setObjectName("note")
-        about.setWordWrap(True)
         settings = QWidget()
         settings.setObjectName("content")
-        rows = QVBoxLayout(settings)
-        rows.setContentsMargins(0, 0, 8, 0)
-        rows.setSpacing(4)
+        rows = column_of(parent=settings, margins=(0, 0, 8, 0), spacing=4)
         for title, names in self._titled_groups():
             group = FieldGroup(title)
             self._groups.append(group)
@@ -247,29 +237,13 @@ class SweepDialog(QDialog):
         how.setLayout(side)
         for field in self.options.values():
             side.addRow(field.label, field)
-        heading = Label("HOW RUNS ARE CHOSEN")
-        heading.setObjectName("h")
+        heading = Label("HOW RUNS ARE CHOSEN", objectName="h")
         right = QWidget()
         right.setFixedWidth(_SIDE_WIDTH)
-        column = QVBoxLayout(right)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(heading)
-        column.addWidget(FittingScroll(how, 120))
-        column.addStretch(1)
-        columns = QHBoxLayout()
-        columns.setSpacing(18)
-        columns.addWidget(scroll, 1)
-        columns.addWidget(right)
-        buttons = QHBoxLayout()
-        buttons.addWidget(self.plan, 1)
-        buttons.addWidget(self.cancel)
-        buttons.addWidget(self.start)
-        layout = QVBoxLayout(self)
-        layout.setSpacing(10)
-        layout.addWidget(about)
-        layout.addLayout(columns, 1)
-        layout.addLayout(buttons)
+        column_of(heading, FittingScroll(how, 120), STRETCH, parent=right, margins=0, spacing=8)
+        columns = row_of((scroll, 1), right, spacing=18)
+        buttons = row_of((self.plan, 1), self.cancel, self.start)
+        column_of(about, (columns, 1), buttons, parent=self, spacing=10)
 
     def _titled_groups(self) -> list[tuple[str, list[str]]]:
         """Return the names of the settings under the headings that the form has, too."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.doctor.builds import kernel_for, mix_check, tensorflow_checks, torch_checks
-from engine.doctor.check import Check
 from engine.doctor.facts import DriverFacts, GpuFacts
+from engine.doctor.finding import Finding
 from engine.environments.gpu_builds import gpu_problem
 from engine.environments.installed import Installed
 from tests.support.sentences import sentence
@@ -75,72 +75,74 @@ def test_a_kernel_runs_on_cards_of_its_family(
     assert kernel_for(kernels, capability) == how
 
 
-def only(checks: list[Check]) -> Check:
+def only(checks: list[Finding]) -> Finding:
     [check] = checks
     return check
 
 
 def test_the_torch_of_the_index_needs_a_new_driver_and_a_card_from_sm_75_on(tmp_path: Path) -> None:
     installed = torch_of(tmp_path, "2.13.0", "13.0")
-    assert only(torch_checks(installed, machine((12, 0)), "", TORCH)).ok
+    assert only(torch_checks(installed, machine((12, 0)), "", TORCH)).level == "ok"
     old = only(torch_checks(installed, machine((9, 0), driver="570.86.15"), "", TORCH))
-    assert old.ok is False
-    assert sentence("cuda-which-needs-driver-or-newer") in old.sentence
-    assert "570.86.15" in old.sentence
-    assert sentence("update-nvidia-driver") in old.remedy
+    assert old.level == "error"
+    assert sentence("cuda-which-needs-driver-or-newer") in old.text
+    assert "570.86.15" in old.text
+    assert sentence("update-nvidia-driver") in old.advice
     card = only(torch_checks(installed, machine((6, 1)), ""))  # without its import
-    assert (card.check, card.ok) == ("PyTorch for GPU 0", False)
-    assert sentence("leaves-out-cards-before-gpu-card") in card.sentence
-    assert "CUDA 12.6" in card.remedy
+    assert (card.name, card.level) == ("PyTorch for GPU 0", "error")
+    assert sentence("leaves-out-cards-before-gpu-card") in card.text
+    assert "CUDA 12.6" in card.advice
     [one] = torch_checks(installed, machine((9, 0), (11, 0)), "", TORCH)
-    assert one.check == "PyTorch for GPU 1"
-    assert "none for GPU 1 (Card, sm_110)" in one.sentence
+    assert one.name == "PyTorch for GPU 1"
+    assert "none for GPU 1 (Card, sm_110)" in one.text
 
 
 def test_torch_without_cuda_beside_a_gpu_is_a_problem_with_a_command(tmp_path: Path) -> None:
     installed = torch_of(tmp_path, "2.13.0+cpu")
-    assert only(torch_checks(installed, machine(), "")).ok
+    assert only(torch_checks(installed, machine(), "")).level == "ok"
     check = only(torch_checks(installed, machine((9, 0)), "/env/bin/python"))
-    assert check.ok is False
-    assert check.sentence == sentence("pytorch-was-built-without-cuda-on-gpu-machine")
-    assert "/env/bin/python -m pip install --force-reinstall 'torch>=2.13,<2.14'" in check.remedy
+    assert check.level == "error"
+    assert check.text == sentence("pytorch-was-built-without-cuda-on-gpu-machine")
+    assert "/env/bin/python -m pip install --force-reinstall 'torch>=2.13,<2.14'" in check.advice
 
 
 def test_torch_for_another_maker_or_none_at_all(tmp_path: Path) -> None:
-    assert only(torch_checks(Installed([tmp_path]), machine((9, 0)), "")).ok is None
+    assert only(torch_checks(Installed([tmp_path]), machine((9, 0)), "")).level == "unknown"
     other = only(torch_checks(torch_of(tmp_path, "2.13.0", hip="6.3"), machine((9, 0)), ""))
-    assert other.ok is False
-    assert "ROCm 6.3" in other.sentence
+    assert other.level == "error"
+    assert "ROCm 6.3" in other.text
 
 
 def test_tensorflow_has_no_kernels_for_the_newest_cards(tmp_path: Path) -> None:
     installed = tensorflow_of(tmp_path, wheels=("nvidia_cudnn_cu12-9.3",))
-    assert only(tensorflow_checks(installed, machine((8, 6)), "")).ok
+    assert only(tensorflow_checks(installed, machine((8, 6)), "")).level == "ok"
     hopper = tensorflow_checks(installed, machine((9, 0)), "")
-    assert [check.ok for check in hopper] == [True, True]
-    assert "at the first use" in hopper[1].sentence
+    assert [check.level for check in hopper] == ["ok", "ok"]
+    assert "at the first use" in hopper[1].text
     newest = only(tensorflow_checks(installed, machine((12, 0)), ""))
-    assert newest.ok is False
-    assert sentence("no-kernels-for-gpu-card") in newest.sentence
-    assert "PyTorch strategy" in newest.remedy
+    assert newest.level == "error"
+    assert sentence("no-kernels-for-gpu-card") in newest.text
+    assert "PyTorch strategy" in newest.advice
 
 
 def test_tensorflow_without_its_cuda_libraries_runs_on_the_cpu(tmp_path: Path) -> None:
     installed = tensorflow_of(tmp_path)
     without = only(tensorflow_checks(installed, machine((8, 6)), ""))
-    assert without.ok is None
-    assert "libraries are missing" in without.sentence
-    assert "env add tensorflow-gpu --create" in without.remedy
-    assert only(tensorflow_checks(installed, machine((8, 6)), "", has_system_cuda=True)).ok
+    assert without.level == "unknown"
+    assert "libraries are missing" in without.text
+    assert "env add tensorflow-gpu --create" in without.advice
+    assert (
+        only(tensorflow_checks(installed, machine((8, 6)), "", has_system_cuda=True)).level == "ok"
+    )
     useless = only(tensorflow_checks(installed, machine((12, 0)), ""))
-    assert useless.ok is False  # an environment of its own would not help
-    assert "no kernels for GPU 0" in useless.sentence
+    assert useless.level == "error"  # an environment of its own would not help
+    assert "no kernels for GPU 0" in useless.text
 
 
 def test_tensorflow_for_the_cpu_is_named(tmp_path: Path) -> None:
     check = only(tensorflow_checks(tensorflow_of(tmp_path, cuda=False), machine((8, 6)), ""))
-    assert check.ok is False
-    assert "was built without CUDA" in check.sentence
+    assert check.level == "error"
+    assert "was built without CUDA" in check.text
 
 
 def test_a_run_on_a_gpu_is_refused_before_its_start(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_a_run_on_a_gpu_is_refused_before_its_start(tmp_path: Path) -> None:
 
 
 def test_one_cuda_set_is_no_mix(tmp_path: Path) -> None:
-    assert mix_check(Installed([tmp_path])).ok
+    assert mix_check(Installed([tmp_path])).level == "ok"
 
 
 def test_two_cuda_sets_over_each_other_are_named(tmp_path: Path) -> None:
@@ -167,6 +169,6 @@ def test_two_cuda_sets_over_each_other_are_named(tmp_path: Path) -> None:
         info.mkdir()
         (info / "RECORD").write_text("nvidia/nccl/lib/libnccl.so.2,sha256=x,1\n")
     check = mix_check(Installed([tmp_path]))
-    assert check.ok is False
-    assert "nvidia-nccl-cu12" in check.sentence
-    assert "uninstall nvidia-nccl-cu12" in check.remedy
+    assert check.level == "error"
+    assert "nvidia-nccl-cu12" in check.text
+    assert "uninstall nvidia-nccl-cu12" in check.advice

@@ -30,8 +30,8 @@ GOOD = ComputationFacts(
 
 def test_a_card_that_computes_right() -> None:
     check = torch_gpu_check(GOOD, GPU, "GPU-a")
-    assert check.ok
-    assert "fp32, tf32, bf16, fp16 agree with the CPU" in check.sentence
+    assert check.level == "ok"
+    assert "fp32, tf32, bf16, fp16 agree with the CPU" in check.text
 
 
 @pytest.mark.parametrize(
@@ -54,59 +54,59 @@ def test_a_card_that_computes_right() -> None:
 )
 def test_a_card_that_does_not(changes: dict[str, object], phrase: str) -> None:
     check = torch_gpu_check(msgspec.structs.replace(GOOD, **changes), GPU, "GPU-a")
-    assert check.ok is False
-    assert phrase in check.sentence
-    assert check.remedy
+    assert check.level == "error"
+    assert phrase in check.text
+    assert check.advice
 
 
 def test_a_full_card_is_not_called_faulty() -> None:
     full = msgspec.structs.replace(GOOD, errors={}, failures={"matmul fp32": "CUDA out of memory"})
-    assert sentence("other-programs-use-memory") in torch_gpu_check(full, GPU, "GPU-a").remedy
+    assert sentence("other-programs-use-memory") in torch_gpu_check(full, GPU, "GPU-a").advice
 
 
 @pytest.mark.parametrize(
-    ("facts", "ok", "said", "remedy"),
+    ("facts", "level", "said", "remedy"),
     [
-        (RanksFacts("ok"), True, sentence("sum-over-two-gpus-is-right"), ""),
+        (RanksFacts("ok"), "ok", sentence("sum-over-two-gpus-is-right"), ""),
         (
             RanksFacts("hung", "", "ok"),
-            False,
+            "error",
             sentence("did-not-end-within-without"),
             "NCCL_P2P_DIS",
         ),
-        (RanksFacts("wrong", "", "ok"), False, "is wrong; without copies", "NCCL_P2P_DISABLE=1"),
-        (RanksFacts("failed", "no way", "hung"), False, "failed: no way; without", "Xid"),
+        (RanksFacts("wrong", "", "ok"), "error", "is wrong; without copies", "NCCL_P2P_DISABLE=1"),
+        (RanksFacts("failed", "no way", "hung"), "error", "failed: no way; without", "Xid"),
     ],
     ids=str,
 )
-def test_the_sum_over_ranks(facts: RanksFacts, ok: bool, said: str, remedy: str) -> None:
+def test_the_sum_over_ranks(facts: RanksFacts, level: str, said: str, remedy: str) -> None:
     check = ranks_check(facts, ["GPU 0", "GPU 1"], 30.0)
-    assert check.ok is ok
-    assert said in check.sentence
-    assert remedy in check.remedy
+    assert check.level == level
+    assert said in check.text
+    assert remedy in check.advice
 
 
 def test_tensorflow_that_lists_too_few_or_computes_wrong() -> None:
     few = tensorflow_checks(ComputationFacts(devices=0), ["GPU-a", "GPU-b"])
-    assert [check.ok for check in few] == [False, None, None]
-    assert few[0].sentence == "TensorFlow lists 0 of 2 GPUs."
+    assert [check.level for check in few] == ["error", "unknown", "unknown"]
+    assert few[0].text == "TensorFlow lists 0 of 2 GPUs."
     errors = {"convolution 0": 1e-7, "convolution 1": 0.5, "XLA 0": 1e-7, "XLA 1": 1e-7}
     wrong = tensorflow_checks(ComputationFacts(devices=2, errors=errors), ["GPU-a", "GPU-b"])
-    assert [check.ok for check in wrong] == [True, False, True]
+    assert [check.level for check in wrong] == ["ok", "error", "ok"]
 
 
 @pytest.mark.parametrize(
-    ("facts", "ok"),
+    ("facts", "level"),
     [
-        (MirroredFacts(devices=1), None),
-        (MirroredFacts(devices=2, sum=((3, 3), (3, 3))), True),
-        (MirroredFacts(devices=2, sum=((3, 3), (1, 3))), False),
-        (MirroredFacts(devices=2, failure="InternalError: NCCL"), False),
+        (MirroredFacts(devices=1), "unknown"),
+        (MirroredFacts(devices=2, sum=((3, 3), (3, 3))), "ok"),
+        (MirroredFacts(devices=2, sum=((3, 3), (1, 3))), "error"),
+        (MirroredFacts(devices=2, failure="InternalError: NCCL"), "error"),
     ],
     ids=str,
 )
-def test_the_sum_over_replicas(facts: MirroredFacts, ok: bool | None) -> None:
-    assert mirrored_check(facts).ok is ok
+def test_the_sum_over_replicas(facts: MirroredFacts, level: str) -> None:
+    assert mirrored_check(facts).level == level
 
 
 @pytest.mark.usefixtures("processes")
@@ -137,6 +137,6 @@ def test_the_other_probes_find_nothing_wrong_on_a_cpu(
         case RanksFacts():
             assert found == RanksFacts("ok")
         case ComputationFacts():
-            assert all(check.ok for check in tensorflow_checks(found, ["", ""]))
+            assert all(check.level == "ok" for check in tensorflow_checks(found, ["", ""]))
         case MirroredFacts():
-            assert mirrored_check(found).ok
+            assert mirrored_check(found).level == "ok"

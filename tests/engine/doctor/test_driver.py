@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.doctor.check import Check
 from engine.doctor.driver import driver_checks
 from engine.doctor.examination import Examination
 from engine.doctor.facts import DriverFacts, GpuFacts
+from engine.doctor.finding import Finding
 from engine.doctor.probing import ask
 from tests.engine.telemetry.conftest import FIRST, SECOND, meet
 from tests.support.fake_nvml import (
@@ -30,8 +30,8 @@ OLD_DRIVER = (
 )
 
 
-def named(checks: list[Check]) -> dict[str, Check]:
-    return {check.check: check for check in checks}
+def named(checks: list[Finding]) -> dict[str, Finding]:
+    return {check.name: check for check in checks}
 
 
 @pytest.fixture
@@ -57,19 +57,19 @@ def test_each_card_of_the_driver_has_a_line_also_a_lost_a_divided_and_a_withheld
     double.fail(shared, "nvmlDeviceGetMemoryInfo", NOT_SUPPORTED)
     examination = Examination()
     found = named(list(driver_checks(examination.driver, {})))
-    assert found["GPU 5"].ok
-    assert found["driver"].sentence == sentence("nvidia-driver-for-cuda-up")
-    assert found["GPU 0"].ok
-    assert f"sm_90), 80.0 GiB, {FIRST}" in found["GPU 0"].sentence
-    assert found["GPU 1"].ok is False
-    assert "GPU is lost" in found["GPU 1"].sentence
-    assert "Xid" in found["GPU 1"].remedy
-    assert found["GPU 2"].ok
-    assert "divided by MIG (1g.10gb, 2g.20gb)" in found["GPU 2"].sentence
-    assert found["GPU 3"].ok is False
-    assert "MIG is on without a slice" in found["GPU 3"].sentence
-    assert found["GPU 4"].ok is None
-    assert "withholds it" in found["GPU 4"].sentence
+    assert found["GPU 5"].level == "ok"
+    assert found["driver"].text == sentence("nvidia-driver-for-cuda-up")
+    assert found["GPU 0"].level == "ok"
+    assert f"sm_90), 80.0 GiB, {FIRST}" in found["GPU 0"].text
+    assert found["GPU 1"].level == "error"
+    assert "GPU is lost" in found["GPU 1"].text
+    assert "Xid" in found["GPU 1"].advice
+    assert found["GPU 2"].level == "ok"
+    assert "divided by MIG (1g.10gb, 2g.20gb)" in found["GPU 2"].text
+    assert found["GPU 3"].level == "error"
+    assert "MIG is on without a slice" in found["GPU 3"].text
+    assert found["GPU 4"].level == "unknown"
+    assert "withholds it" in found["GPU 4"].text
     slices = [f"MIG-{divided}-{index}" for index in range(2)]
     assert examination.given.uuids == (FIRST, *slices, "GPU-6")
 
@@ -85,8 +85,8 @@ def test_each_card_of_the_driver_has_a_line_also_a_lost_a_divided_and_a_withheld
 def test_a_driver_that_refuses_says_why(double: FakeNvml, code: int, phrase: str) -> None:
     double.fail("system", "nvmlInit", code)
     check = driver_checks(Examination().driver, {})[0]
-    assert phrase in check.sentence
-    assert check.ok is (code == DRIVER_NOT_LOADED)
+    assert phrase in check.text
+    assert check.level == ("ok" if code == DRIVER_NOT_LOADED else "error")
 
 
 def test_a_driver_that_hangs_ends_its_check_and_no_other(
@@ -95,9 +95,9 @@ def test_a_driver_that_hangs_ends_its_check_and_no_other(
     monkeypatch.setattr("engine.doctor.examination.DRIVER_SECONDS", 1.0)
     double.fail("system", "nvmlInit", NEVER)
     checks = named(list(Examination().quick()))
-    assert checks["driver"].ok is False
-    assert "did not end within 1 s" in checks["driver"].sentence
-    assert checks["PyTorch"].ok is not False
+    assert checks["driver"].level == "error"
+    assert "did not end within 1 s" in checks["driver"].text
+    assert checks["PyTorch"].level != "error"
 
 
 def facts(**changes: object) -> DriverFacts:
@@ -105,29 +105,29 @@ def facts(**changes: object) -> DriverFacts:
 
 
 @pytest.mark.parametrize(
-    ("changes", "ok", "phrase"),
+    ("changes", "level", "phrase"),
     [
-        ({}, True, "this is a CPU machine"),
-        ({"cards": ("0000:01:00.0",)}, False, sentence("has-nvidia-card-pci")),
-        ({"kernel_module": "570.86"}, False, sentence("library-nvml-is-not-there")),
-        ({"is_wsl": True}, False, "Windows lends this system"),
+        ({}, "ok", "this is a CPU machine"),
+        ({"cards": ("0000:01:00.0",)}, "error", sentence("has-nvidia-card-pci")),
+        ({"kernel_module": "570.86"}, "error", sentence("library-nvml-is-not-there")),
+        ({"is_wsl": True}, "error", "Windows lends this system"),
         (
             {"problem": "NVMLError_DriverNotLoaded", "cards": ("0000:01:00.0",)},
-            False,
+            "error",
             sentence("is-installed-but-not-loaded"),
         ),
-        ({"problem": "NVMLError_Unknown", "problem_text": "odd"}, False, "does not answer: odd."),
-        ({"problem": "", "driver": "580.1"}, False, "finds no card"),
+        ({"problem": "NVMLError_Unknown", "problem_text": "odd"}, "error", "does not answer: odd."),
+        ({"problem": "", "driver": "580.1"}, "error", "finds no card"),
     ],
     ids=str,
 )
 def test_a_machine_without_a_working_driver(
-    changes: dict[str, object], ok: bool, phrase: str
+    changes: dict[str, object], level: str, phrase: str
 ) -> None:
     [check] = driver_checks(facts(**changes), {})
-    assert check.ok is ok
-    assert phrase in check.sentence
-    assert bool(check.remedy) is not ok
+    assert check.level == level
+    assert phrase in check.text
+    assert bool(check.advice) is (level != "ok")
 
 
 def two_cards(*names: str) -> DriverFacts:
@@ -139,21 +139,21 @@ def two_cards(*names: str) -> DriverFacts:
 
 
 @pytest.mark.parametrize(
-    ("environment", "ok", "phrase"),
+    ("environment", "level", "phrase"),
     [
-        ({}, True, "Nothing limits"),
-        ({"CUDA_VISIBLE_DEVICES": "GPU-1"}, True, "CUDA_VISIBLE_DEVICES=GPU-1 gives GPU 1;"),
-        ({"CUDA_VISIBLE_DEVICES": "9"}, False, sentence("gives-this-process-none-of-gpus")),
-        ({"CUDA_VISIBLE_DEVICES": "1"}, False, sentence("cuda-numbers-them-otherwise")),
-        ({"SLURM_JOB_GPUS": "1"}, True, "SLURM_JOB_GPUS=1 gives GPU 1;"),
+        ({}, "ok", "Nothing limits"),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-1"}, "ok", "CUDA_VISIBLE_DEVICES=GPU-1 gives GPU 1;"),
+        ({"CUDA_VISIBLE_DEVICES": "9"}, "error", sentence("gives-this-process-none-of-gpus")),
+        ({"CUDA_VISIBLE_DEVICES": "1"}, "error", sentence("cuda-numbers-them-otherwise")),
+        ({"SLURM_JOB_GPUS": "1"}, "ok", "SLURM_JOB_GPUS=1 gives GPU 1;"),
     ],
     ids=str,
 )
 def test_the_limits_of_this_process_are_told(
-    environment: dict[str, str], ok: bool, phrase: str
+    environment: dict[str, str], level: str, phrase: str
 ) -> None:
     check = named(driver_checks(two_cards("A", "B"), environment))["given GPUs"]
-    assert (check.ok, phrase in check.sentence) == (ok, True), check
+    assert (check.level, phrase in check.text) == (level, True), check
 
 
 @pytest.mark.usefixtures("processes")

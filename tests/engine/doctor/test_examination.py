@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from engine.doctor import examination as module
-from engine.doctor.check import Check
 from engine.doctor.examination import Examination, Pythons
+from engine.doctor.finding import Finding
 from engine.doctor.probing import Answer
 from engine.system.cancelled import Cancelled
 from tests.engine.doctor.test_builds import torch_of
@@ -88,8 +88,8 @@ def examined(**options: Any) -> Examination:
     return Examination(Pythons("/torch", "/tf"), environment=options.pop("environment", {}))
 
 
-def by_name(checks: list[Check]) -> dict[str, bool | None]:
-    return {check.check: check.ok for check in checks}
+def by_name(checks: list[Finding]) -> dict[str, str]:
+    return {check.name: check.level for check in checks}
 
 
 def test_each_device_is_asked_alone_and_by_its_uuid(probes: Probes) -> None:
@@ -102,21 +102,21 @@ def test_each_device_is_asked_alone_and_by_its_uuid(probes: Probes) -> None:
         ("tensorflow_gpu", f"{FIRST},{SECOND}", "/tf"),
         ("tensorflow_gpu", f"{FIRST},{SECOND}", "/tf"),
     ]
-    assert found["PyTorch computes on GPU 0"]
-    assert found["PyTorch computes on GPU 2, slice MIG-1"]
-    assert found["NCCL"]
-    assert found["MirroredStrategy"]
-    assert found["TensorFlow XLA"] is None
+    assert found["PyTorch computes on GPU 0"] == "ok"
+    assert found["PyTorch computes on GPU 2, slice MIG-1"] == "ok"
+    assert found["NCCL"] == "ok"
+    assert found["MirroredStrategy"] == "ok"
+    assert found["TensorFlow XLA"] == "unknown"
 
 
 def test_only_what_was_given_is_touched(probes: Probes) -> None:
     environment = {"CUDA_VISIBLE_DEVICES": SECOND}
     found = by_name(list(examined(environment=environment).on_gpus()))
     assert {q.visible for q in probes.asked[1:]} == {SECOND}
-    assert found["NCCL"] is None  # one card
+    assert found["NCCL"] == "unknown"  # one card
     probes.asked.clear()
     [check] = examined(environment={"CUDA_VISIBLE_DEVICES": ""}).on_gpus()
-    assert check.ok is None
+    assert check.level == "unknown"
     assert [q.probe for q in probes.asked] == ["driver"]
 
 
@@ -125,9 +125,9 @@ def test_a_probe_that_does_not_answer_is_a_problem_and_the_others_go_on(probes: 
     probes.answers |= {"torch_gpu": late, "torch_ranks": late, "tensorflow_gpu compute": late}
     checks = list(examined().on_gpus())
     found = by_name(checks)
-    assert found["PyTorch computes on GPU 0"] is found["PyTorch computes on GPU 1"] is False
-    assert found["NCCL"] is found["TensorFlow devices"] is False
-    assert all("did not end within 180 s" in check.sentence for check in checks)
+    assert found["PyTorch computes on GPU 0"] == found["PyTorch computes on GPU 1"] == "error"
+    assert found["NCCL"] == found["TensorFlow devices"] == "error"
+    assert all("did not end within 180 s" in check.text for check in checks)
 
 
 def test_imports_hide_the_gpus_and_tell_what_fails(
@@ -137,9 +137,9 @@ def test_imports_hide_the_gpus_and_tell_what_fails(
     hidden = {q.probe: q.visible for q in probes.asked if q.probe.endswith("_build")}
     assert hidden == {"torch_build": "", "tensorflow_build": ""}
     found = by_name(checks)
-    assert found["PyTorch import"]
-    assert found["TensorFlow import"] is False
-    assert "failed: ImportError: libcudart" in checks[-1].sentence
+    assert found["PyTorch import"] == "ok"
+    assert found["TensorFlow import"] == "error"
+    assert "failed: ImportError: libcudart" in checks[-1].text
 
 
 def test_nothing_is_computed_with_a_build_that_cannot(
@@ -148,8 +148,8 @@ def test_nothing_is_computed_with_a_build_that_cannot(
     for_cpu = torch_of(tmp_path, "2.13.0+cpu")
     monkeypatch.setattr(module, "installed_for", lambda python: for_cpu)
     examination = Examination(environment={})
-    assert by_name(list(examination.quick()))["PyTorch"] is False
+    assert by_name(list(examination.quick()))["PyTorch"] == "error"
     found = by_name(list(examination.on_gpus()))
-    assert found["PyTorch computes"] is None
-    assert found["TensorFlow computes"] is None
+    assert found["PyTorch computes"] == "unknown"
+    assert found["TensorFlow computes"] == "unknown"
     assert [q.probe for q in probes.asked] == ["driver"]

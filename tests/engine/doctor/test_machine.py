@@ -25,35 +25,40 @@ GOOD = SystemFacts(
 
 
 def test_a_machine_that_has_all() -> None:
-    assert [check.ok for check in machine_checks(GOOD)] == [True, True, True]
+    assert [check.level for check in machine_checks(GOOD)] == ["ok", "ok", "ok"]
 
 
 @pytest.mark.parametrize(
-    ("changes", "name", "ok", "phrase"),
+    ("changes", "name", "level", "phrase"),
     [
-        ({"shared_memory": 64 << 20}, "shared memory", False, "/dev/shm has 64.0 MiB"),
-        ({"shared_memory_free": 1 << 20}, "shared memory", False, "Only 1.0 MiB of the 8.0 GiB"),
-        ({"shared_memory": -1}, "shared memory", None, "no /dev/shm"),
-        ({"c_compiler": ""}, "compiler", False, "There is no C compiler"),
+        ({"shared_memory": 64 << 20}, "shared memory", "error", "/dev/shm has 64.0 MiB"),
+        ({"shared_memory_free": 1 << 20}, "shared memory", "error", "Only 1.0 MiB of the 8.0 GiB"),
+        ({"shared_memory": -1}, "shared memory", "unknown", "no /dev/shm"),
+        ({"c_compiler": ""}, "compiler", "error", "There is no C compiler"),
         (
             {"c_compiler": "", "cpp_compiler": ""},
             "compiler",
-            False,
+            "error",
             sentence("no-c-compiler-so-torch-compile-cannot"),
         ),
-        ({"cpp_error": "error: no stdlib.h"}, "compiler", False, sentence("does-not-compile-err")),
-        ({"headers": False}, "Python headers", False, sentence("python-headers-are-missing")),
-        ({"headers": False, "c_error": "error: Python.h"}, "compiler", None, "are there"),
+        (
+            {"cpp_error": "error: no stdlib.h"},
+            "compiler",
+            "error",
+            sentence("does-not-compile-err"),
+        ),
+        ({"headers": False}, "Python headers", "error", sentence("python-headers-are-missing")),
+        ({"headers": False, "c_error": "error: Python.h"}, "compiler", "unknown", "are there"),
     ],
     ids=str,
 )
 def test_what_is_missing_is_named_with_a_remedy(
-    changes: dict[str, object], name: str, ok: bool | None, phrase: str
+    changes: dict[str, object], name: str, level: str, phrase: str
 ) -> None:
-    checks = {each.check: each for each in machine_checks(msgspec.structs.replace(GOOD, **changes))}
-    assert checks[name].ok is ok
-    assert phrase in checks[name].sentence
-    assert bool(checks[name].remedy) is (ok is False)
+    checks = {each.name: each for each in machine_checks(msgspec.structs.replace(GOOD, **changes))}
+    assert checks[name].level == level
+    assert phrase in checks[name].text
+    assert bool(checks[name].advice) is (level == "error")
 
 
 @pytest.mark.usefixtures("processes")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.check import Check
-from engine.doctor.report import discreet, report_text, summary
+from engine.doctor.finding import Finding, problems_text
+from engine.doctor.report import discreet, report_text
 from tests.support.sentences import sentence
 
 CHECKS = [
-    Check("driver", True, "All is well in /home/amelia/lab."),
-    Check("NCCL", False, "It hangs.", "Do this."),
-    Check("compiler", None, "Not asked."),
+    Finding("driver", "ok", "All is well in /home/amelia/lab."),
+    Finding("NCCL", "error", "It hangs.", "Do this."),
+    Finding("compiler", "unknown", "Not asked."),
 ]
 
 
@@ -60,6 +60,6 @@ def test_a_short_or_usual_name_would_damage_the_text() -> None:
 
 
 def test_the_summary_counts_problems() -> None:
-    assert summary(CHECKS) == "3 checks: 1 found a problem."
-    assert summary(CHECKS[::2]) == sentence("checks-no-problem-was-found", count=2)
+    assert problems_text(CHECKS) == "3 checks: 1 found a problem."
+    assert problems_text(CHECKS[::2]) == sentence("checks-no-problem-was-found", count=2)
     assert Path.home() == Path("/home/amelia")

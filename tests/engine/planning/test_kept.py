@@ -9,9 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from engine import client
+from engine.doctor.finding import Finding
 from engine.facts.run_facts import read_facts, write_planning
 from engine.planning import kept
-from engine.planning.results import BatchSearch, Entry, Finding, Preflight, Race
+from engine.planning.results import BatchSearch, Entry, Preflight, Race
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from tests.support.sentences import sentence

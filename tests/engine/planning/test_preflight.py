@@ -12,9 +12,10 @@ import psutil
 import pytest
 
 from engine import client
+from engine.doctor.finding import Finding
 from engine.planning import preflight as module
 from engine.planning.preflight import preflight, with_names
-from engine.planning.results import Doing, Finding, Found, News, Preflight
+from engine.planning.results import Doing, Found, News, Preflight
 from engine.planning.short_run import ShortRun
 from engine.spec.run_spec import RunSpec
 from engine.system import paths

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.client import CannotStart
-from engine.doctor.check import Check
 from engine.doctor.examination import Pythons
+from engine.doctor.finding import Finding
 from engine.planning import own_data_folder, strategy_trials
 from engine.planning.results import StrategyTrial
 from engine.planning.strategy_trials import try_strategies
@@ -33,7 +33,7 @@ def specs(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
     def attempt(spec: RunSpec, _: object, *, resumes: bool) -> StrategyTrial:
         assert resumes is (spec.precision == "fp32")
         tried.append(spec)
-        return StrategyTrial(Check(spec.strategy, True, "It trains."))
+        return StrategyTrial(Finding(spec.strategy, "ok", "It trains."))
 
     monkeypatch.setattr(strategy_trials, "_try", attempt)
     return tried
@@ -55,7 +55,7 @@ def test_each_strategy_is_tried_on_two_devices_where_it_takes_them(
         assert set(spec.devices) <= set(devices or gpus[:2])
     if gpus != ("GPU-a",):
         assert by_name["torch/ddp"].devices == (devices or gpus[:2])
-    names = {trial.check.check.removeprefix("strategy ") for trial in found}
+    names = {trial.finding.name.removeprefix("strategy ") for trial in found}
     assert {"torch/pipeline", "tf/mirrored"} <= names
 
 
@@ -64,6 +64,6 @@ def test_a_run_that_cannot_start_is_a_problem(monkeypatch: pytest.MonkeyPatch) -
         raise CannotStart([Problem("devices", "There is no such GPU.")])
 
     monkeypatch.setattr(strategy_trials.client, "start", refuse)
-    check = try_strategies(("GPU-a",), PYTHONS, lambda news: None).trials[0].check
-    assert check.ok is False
-    assert check.sentence == sentence("it-cannot-start-without-gpu")
+    check = try_strategies(("GPU-a",), PYTHONS, lambda news: None).trials[0].finding
+    assert check.level == "error"
+    assert check.text == sentence("it-cannot-start-without-gpu")

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import client
-from engine.doctor import check as doctor
+from engine.doctor import finding as doctor
 from engine.doctor.examination import Examination
 from engine.environments import registry
 from engine.environments.creation import CreationFailed
@@ -110,9 +110,9 @@ def test_a_setting_that_no_spec_can_have_is_refused_with_its_field(peer: Peer) -
 def test_the_checks_of_the_doctor_come_one_by_one(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good = doctor.Check("driver", True, "It works.")
+    good = doctor.Finding("driver", "ok", "It works.")
 
-    def checks(examination: Examination, *, on_gpus: bool) -> Iterator[doctor.Check]:
+    def checks(examination: Examination, *, on_gpus: bool) -> Iterator[doctor.Finding]:
         examination._progress(f"driver {on_gpus}")
         yield good
         while not examination._is_cancelled():

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from engine.repair.home_check import check_home
-from engine.repair.report import Finding, Report
+from engine.repair.report import Damage, Report
 from engine.repair.run_check import check_run
 from engine.system import paths
 from tests.support.old_runs import NEWEST, restore_run
 
-Check = Callable[..., list[Finding]]
+Check = Callable[..., list[Damage]]
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def run() -> Path:
 def check() -> Check:
     """Checks all runs and the data folder; `repair=True` mends them."""
 
-    def make(*, repair: bool = False) -> list[Finding]:
+    def make(*, repair: bool = False) -> list[Damage]:
         report = Report(repair=repair)
         for run_id in paths.run_ids():
             check_run(run_id, report)

@@ -16,7 +16,7 @@ from engine.messages.channel import Server
 from engine.planning import kept
 from engine.planning.results import Race
 from engine.processes import process
-from engine.repair.report import Finding, Outcome
+from engine.repair.report import Damage, Outcome
 from engine.runs import device_queue, run_index
 from engine.runs.device_queue import Ticket
 from engine.spec import presets
@@ -25,7 +25,7 @@ from engine.system.machines import RemoteMachine
 from tests.support.recorded_runs import SPEC, RecordedRun
 from tests.support.sentences import sentence
 
-Check = Callable[..., list[Finding]]
+Check = Callable[..., list[Damage]]
 
 
 def test_an_empty_home_is_fine(check: Check) -> None:

@@ -22,7 +22,7 @@ from engine.messages.channel import Server, StatusAnswer
 from engine.messages.events import AttemptStarted, Notice, Rewound, RunEnded
 from engine.processes import process
 from engine.repair.kept_files import LARGEST_FILE, keep_files
-from engine.repair.report import Finding, Outcome, free_name
+from engine.repair.report import Damage, Outcome, free_name
 from engine.runs import checkpoint_files, run_index, run_info
 from engine.runs.checkpoint_files import MANIFEST, Position
 from engine.runs.run_state import RunState, RunStatus
@@ -38,7 +38,7 @@ from tests.support.events import losses
 from tests.support.old_runs import ALL, FORMATS, NEWEST, restore_run
 from tests.support.recorded_runs import RecordedRun
 
-Check = Callable[..., list[Finding]]
+Check = Callable[..., list[Damage]]
 
 PAGE = 4096
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.doctor.check import Check
 from engine.doctor.examination import Examination
+from engine.doctor.finding import Finding
 from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background
 from gui.bridge.doctor import Doctor
 from tests.gui.conftest import Patch
 
-GOOD, BAD = Check("driver", True, "It works."), Check("PyTorch", False, "It does not.", "Do.")
+GOOD, BAD = Finding("driver", "ok", "It works."), Finding("PyTorch", "error", "It does not.", "Do.")
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_look_tells_only_what_is_odd(doctor: Doctor, qtbot: QtBot) -> None:
 
 
 def test_the_checks_come_one_by_one(doctor: Doctor, qtbot: QtBot) -> None:
-    found: list[Check] = []
+    found: list[Finding] = []
     doctor.checked.connect(found.append)
     with qtbot.waitSignal(doctor.ended) as ended:
         doctor.examine(on_gpus=False)
@@ -50,7 +50,7 @@ def test_the_checks_come_one_by_one(doctor: Doctor, qtbot: QtBot) -> None:
 def test_a_stop_ends_the_checks(doctor: Doctor, qtbot: QtBot, monkeypatch: Patch) -> None:
     begun = threading.Event()
 
-    def thorough(examination: Examination) -> Iterator[Check]:
+    def thorough(examination: Examination) -> Iterator[Finding]:
         yield GOOD
         begun.set()
         deadline = time.monotonic() + 60.0

@@ -10,16 +10,16 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from engine.doctor.check import Check
+from engine.doctor.finding import Finding
 from gui.bridge.background import Background
 from gui.bridge.doctor import Doctor
 from gui.devices.device_list import DeviceList
 from gui.doctor.doctor_dialog import DoctorDialog
 from tests.support.sentences import sentence
 
-GOOD = Check("driver", True, "It works.")
-BAD = Check("NCCL", False, "It hangs.", "Set this.")
-UNKNOWN = Check("XLA", None, "Not asked.")
+GOOD = Finding("driver", "ok", "It works.")
+BAD = Finding("NCCL", "error", "It hangs.", "Set this.")
+UNKNOWN = Finding("XLA", "unknown", "Not asked.")
 
 
 class AskedDoctor(Doctor):
@@ -37,7 +37,7 @@ class AskedDoctor(Doctor):
     def stop(self) -> None:
         self.asked.append("stop")
 
-    def find(self, *checks: Check, complete: bool = True) -> None:
+    def find(self, *checks: Finding, complete: bool = True) -> None:
         for check in checks:
             self.checked.emit(check)
         self.is_running = False
@@ -121,13 +121,17 @@ def test_each_check_has_its_remedy(dialog: DoctorDialog, doctor: AskedDoctor, qt
     doctor.find(GOOD, BAD, UNKNOWN)
     assert dialog.state.text() == sentence("checked-problems-were-found")
     good, bad, unknown = dialog.rows
-    assert [row.mark.text() for row in dialog.rows] == ["✓", "✕", "–"]
-    assert [row.remedy.isHidden() for row in dialog.rows] == [True, False, True]
-    assert bad.remedy.text() == "→ Set this."
+    assert [row.mark.accessibleName() for row in dialog.rows] == [
+        "In order",
+        "Error",
+        "Not checked",
+    ]
+    assert [row.advice.isHidden() for row in dialog.rows] == [True, False, True]
+    assert bad.advice.text() == "Set this."
     assert bad.accessibleName() == sentence("nccl-has-a-problem")
     assert good.accessibleName() == sentence("driver-in-order-it-works")
     assert unknown.accessibleName() == sentence("xla-not-checked-not-asked")
-    assert bad.remedy.textInteractionFlags() & Qt.TextInteractionFlag.TextSelectableByMouse
+    assert bad.advice.textInteractionFlags() & Qt.TextInteractionFlag.TextSelectableByMouse
     with qtbot.waitSignal(doctor.reported):
         dialog.copy_button.click()
     text = QGuiApplication.clipboard().text()

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
+from engine.doctor.finding import Change
 from engine.planning import kept, measuring_process
 from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace
-from engine.planning.results import BatchSearch, Change, Preflight, Sized, Tried
+from engine.planning.results import BatchSearch, Preflight, Sized, Tried
 from gui.app import AppController
 from gui.run_form.run_form import RunForm
 from tests.gui.conftest import SPEC, OpenApp, window_of_module

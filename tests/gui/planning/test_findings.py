@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.planning.results import Change, Finding, Preflight
+from engine.doctor.finding import Change, Finding
+from engine.planning.results import Preflight
 from gui.planning.figures import bandwidths, loading_times
 from gui.planning.findings import FindingsCard
 from gui.style.theme import ThemeController

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-
 import msgspec
 from rich.status import Status
 
 from engine.cli.commands.train import RunOptions, make_spec
+from engine.cli.findings_output import print_finding
 from engine.cli.follow import CtrlC
 from engine.cli.measuring import measure
 from engine.cli.output import Exit, err, out, print_json
-from engine.facts.equivalent_command import change_flags
 from engine.interface.engine import Engine
 from engine.planning.requests import AskPreflight
-from engine.planning.results import Doing, Finding, Found, News, Preflight
+from engine.planning.results import Doing, Found, News, Preflight
 from engine.spec import catalog
 
-_MARKS = {"error": "PROBLEM", "warning": "warning", "hint": "hint", "ok": "ok"}
 _COUNTED = {"error": "problem", "warning": "warning", "hint": "hint"}
-_STYLES = {"error": "bold red", "warning": "yellow", "hint": "cyan", "ok": "green"}
 
 
 def preflight(
@@ -39,7 +34,7 @@ def preflight(
                     case Doing(text, done, of):
                         status.update(f"{text} ({done} of at most {of} s)")
                     case Found(finding) if not json:
-                        _print(finding)
+                        print_finding(finding)
                     case _:
                         pass
 
@@ -53,15 +48,6 @@ def preflight(
     return Exit.FAILED if has_error else Exit.DONE
 
 
-def finding_lines(finding: Finding) -> str:
-    """Return a finding as text: its level, name and sentence; below, what to change."""
-    line = f"{_MARKS[finding.level]:<8} {finding.name}: {finding.text}"
-    advice = finding.advice
-    if finding.change is not None:
-        advice = f"{advice} [{shlex.join(change_flags(finding.change.fields))}]".lstrip()
-    return f"{line}\n{'':<8} -> {advice}" if advice else line
-
-
 def summary(found: Preflight, number: int) -> str:
     """Return how many findings there are, how long it took, and as which number it is kept."""
     levels: list[str] = [finding.level for finding in found.findings]
@@ -69,8 +55,3 @@ def summary(found: Preflight, number: int) -> str:
     parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items()]
     text = f"{', '.join(parts)}; it took {found.seconds:.1f} s."
     return f"{text} `train --planned {number}` keeps this with a run." if number else text
-
-
-def _print(finding: Finding) -> None:
-    out().print(finding_lines(finding), style=_STYLES[finding.level], soft_wrap=True)
-    sys.stdout.flush()

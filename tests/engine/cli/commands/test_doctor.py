@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 
 import main
-from engine.doctor.check import Check
 from engine.doctor.examination import Examination, Pythons
 from engine.doctor.facts import DriverFacts
+from engine.doctor.finding import Finding
 from engine.planning.results import StrategyTrial, StrategyTrials, TriedStrategy
 from engine.telemetry.snapshot import Snapshot
 from tests.support.measuring_double import answer_requests
 from tests.support.sentences import sentence
 
-GOOD, BAD = Check("driver", True, "It works."), Check("NCCL", False, "It hangs.", "Do this.")
-UNKNOWN = Check("XLA", None, "Not asked.")
+GOOD, BAD = Finding("driver", "ok", "It works."), Finding("NCCL", "error", "It hangs.", "Do this.")
+UNKNOWN = Finding("XLA", "unknown", "Not asked.")
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
     """The checks that the command gets; a test may add to them."""
     checks = [GOOD, UNKNOWN]
 
-    def thorough(examination: Examination) -> Iterator[Check]:
+    def thorough(examination: Examination) -> Iterator[Finding]:
         yield from checks
 
     monkeypatch.setattr(Examination, "thorough", thorough)
@@ -35,7 +35,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
 
 
 def test_each_check_has_a_line_and_the_exit_code_tells_of_problems(
-    found: list[Check], capsys: pytest.CaptureFixture[str]
+    found: list[Finding], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(["doctor"]) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -48,36 +48,42 @@ def test_each_check_has_a_line_and_the_exit_code_tells_of_problems(
     assert "PROBLEM  NCCL: It hangs.\n         -> Do this.\n" in capsys.readouterr().out
 
 
-def test_json_is_one_list(found: list[Check], capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_list(found: list[Finding], capsys: pytest.CaptureFixture[str]) -> None:
     found.append(BAD)
     assert main.main(["doctor", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == [
-        {"check": "driver", "ok": True, "sentence": "It works.", "remedy": ""},
-        {"check": "XLA", "ok": None, "sentence": "Not asked.", "remedy": ""},
-        {"check": "NCCL", "ok": False, "sentence": "It hangs.", "remedy": "Do this."},
+        {"name": "driver", "level": "ok", "text": "It works.", "advice": "", "change": None},
+        {"name": "XLA", "level": "unknown", "text": "Not asked.", "advice": "", "change": None},
+        {
+            "name": "NCCL",
+            "level": "error",
+            "text": "It hangs.",
+            "advice": "Do this.",
+            "change": None,
+        },
     ]
 
 
 def test_a_damaged_list_of_environments_is_one_of_the_checks(
-    found: list[Check], traindeck_home: Path, capsys: pytest.CaptureFixture[str]
+    found: list[Finding], traindeck_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (traindeck_home / "environments.json").parent.mkdir(parents=True, exist_ok=True)
     (traindeck_home / "environments.json").write_text("{")
     assert main.main(["doctor", "--json"]) == 1
     first, *others = json.loads(capsys.readouterr().out)
-    assert (first["check"], first["ok"]) == ("environments", False)
-    assert sentence("list-of-environments-cannot-be-read") in first["sentence"]
-    assert "fsck --repair" in first["remedy"]
-    assert [each["check"] for each in others] == ["driver", "XLA"]
+    assert (first["name"], first["level"]) == ("environments", "error")
+    assert sentence("list-of-environments-cannot-be-read") in first["text"]
+    assert "fsck --repair" in first["advice"]
+    assert [each["name"] for each in others] == ["driver", "XLA"]
 
 
 def test_full_trains_each_strategy_and_writes_one_file(
-    found: list[Check],
+    found: list[Finding],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    failed = Check("strategy torch/ddp, fp32", False, "It failed.")
+    failed = Finding("strategy torch/ddp, fp32", "error", "It failed.")
     trial = StrategyTrial(failed, "NCCL WARN")
     answer_requests(monkeypatch, lambda _: [TriedStrategy(trial), StrategyTrials((trial,))])
     module = "engine.interface.local_examination"
@@ -92,7 +98,7 @@ def test_full_trains_each_strategy_and_writes_one_file(
 
 
 def test_an_environment_is_named(
-    found: list[Check], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    found: list[Finding], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Pythons] = []
     monkeypatch.setattr(Examination, "__init__", lambda self, pythons, **_: asked.append(pythons))

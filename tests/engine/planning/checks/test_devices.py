@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from engine.doctor.finding import Finding
 from engine.planning.checks.devices import devices_findings
-from engine.planning.results import Finding
 from engine.runs.device_queue import Ticket
 from engine.spec.run_spec import RunSpec
 from engine.telemetry.memory_attribution import memory_uses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.doctor.check import Check
+from engine.doctor.finding import Finding
 from engine.planning.checks.machine import (
     ClockFacts,
     LimitFacts,
@@ -17,8 +17,8 @@ from tests.engine.planning.checks.conftest import Make
 from tests.support.sentences import sentence
 
 MIB = 2**20
-GOOD = Check("shared memory", True, "There is enough.")
-SMALL = Check("shared memory", False, "It is small.", "Start it with more.")
+GOOD = Finding("shared memory", "ok", "There is enough.")
+SMALL = Finding("shared memory", "error", "It is small.", "Start it with more.")
 
 
 @pytest.mark.parametrize(
@@ -78,5 +78,5 @@ def test_the_clock(jump: float, is_kept: bool | None, level: str, phrase: str) -
 
 
 def test_only_problems_of_the_doctor_are_told() -> None:
-    checks = [Check("driver", True, "It works."), Check("cuDNN", None, "Not here."), SMALL]
+    checks = [Finding("driver", "ok", "It works."), Finding("cuDNN", "unknown", "Not here."), SMALL]
     assert [finding.name for finding in of_problems(checks)] == ["shared memory"]

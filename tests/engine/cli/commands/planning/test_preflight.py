@@ -8,12 +8,14 @@ import msgspec
 import pytest
 
 from engine.cli.commands.planning import preflight as command
-from engine.cli.commands.planning.preflight import finding_lines, summary
+from engine.cli.commands.planning.preflight import summary
 from engine.cli.commands.train import RunOptions
+from engine.cli.findings_output import finding_text
+from engine.doctor.finding import Change, Finding
 from engine.interface.local_engine import LocalEngine
 from engine.planning import kept
 from engine.planning.requests import Answer, AskPreflight, Request
-from engine.planning.results import Change, Doing, Finding, Found, Preflight
+from engine.planning.results import Doing, Found, Preflight
 from engine.spec.run_spec import RunSpec
 from tests.support.measuring_double import answer_requests
 from tests.support.sentences import sentence
@@ -32,7 +34,7 @@ SLOW = Finding(
 
 
 def test_a_finding_says_the_flag_of_its_change() -> None:
-    assert finding_lines(SLOW) == (
+    assert finding_text(SLOW) == (
         "warning  sample loading: Steps wait.\n"
         "         -> Use 2 loader workers. [--loader-workers 2]"
     )
@@ -41,12 +43,12 @@ def test_a_finding_says_the_flag_of_its_change() -> None:
 def test_devices_and_switches_have_flags_too() -> None:
     change = Change("", {"devices": ["cpu:0", "cpu:1"], "compile": False})
     finding = Finding(name="devices", level="hint", text="Busy.", change=change)
-    assert finding_lines(finding).endswith("-> [--devices cpu:0,cpu:1 --no-compile]")
+    assert finding_text(finding).endswith("-> [--devices cpu:0,cpu:1 --no-compile]")
 
 
 def test_what_is_fine_is_one_line() -> None:
     found = Finding(name="clock", level="ok", text="It goes.")
-    assert finding_lines(found) == "ok       clock: It goes."
+    assert finding_text(found) == "ok       clock: It goes."
 
 
 @pytest.mark.parametrize(("number", "end"), [(0, "12.3 s."), (7, sentence("keeps-this-with-run"))])
