@@ -112,6 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     code = report_errors(lambda: call_command(options), json=Parser.prints_json)
     _log.info("exits with code %d", code)
+    if code == 0 and (found := getattr(options, "opened", None)) and not Parser.prints_json:
+        return _open_window("", found[0])
     return code
 
 
@@ -152,7 +154,7 @@ def _refuse(text: str, *, in_window: bool) -> int:
     return 2
 
 
-def _open_window(notice: str) -> int:
+def _open_window(notice: str, run_id: str = "") -> int:
     try:
         from gui.app import run
     except ImportError as error:
@@ -162,7 +164,7 @@ def _open_window(notice: str) -> int:
             file=sys.stderr,
         )
         return 2
-    return run(sys.argv, notice)
+    return run(sys.argv, notice, run_id)
 
 
 if __name__ == "__main__":

@@ -93,10 +93,11 @@ REFRESH_RUNS_MS = 2000
 MESSAGE_MS = 8000
 
 
-def run(argv: Sequence[str], notice: str = "") -> int:
+def run(argv: Sequence[str], notice: str = "", run_id: str = "") -> int:
     """Open the window; return the exit code when it is closed. `argv[0]` is the program.
 
-    `notice` is a sentence for the user; it may be empty.
+    `notice` is a sentence for the user, and `run_id` the run that is shown first; both may be
+    empty.
     """
     if not has_display(sys.platform, os.environ):
         print(
@@ -117,6 +118,9 @@ def run(argv: Sequence[str], notice: str = "") -> int:
     sys.excepthook = app.report_error
     app.window.show_on_screen()
     app.show_message(notice)
+    if run_id:
+        shown_first = partial(app.open, run_id)
+        app.window.first_painted.connect(shown_first, Qt.ConnectionType.QueuedConnection)
     return qt_app.exec()
 
 
@@ -514,6 +518,9 @@ class AppController(QObject):
         window.toggle_theme.triggered.connect(self.theme_menu.toggle)
         self.controls.theme_clicked.connect(self.theme_menu.toggle)
         window.export_run.triggered.connect(self._export_watched)
+        window.open_case.triggered.connect(lambda: self.exchange.open_case())
+        for save in (window.save_case.triggered, self.banner.save.clicked):
+            save.connect(lambda: self.exchange.save_case(self.run_list.watched or ""))
         for action in (window.import_runs, self.run_list_panel.import_runs):
             action.triggered.connect(lambda: self.exchange.import_runs())
         self.exchange.imported.connect(self.engine_client.refresh_runs)

@@ -595,6 +595,12 @@ def _add_upkeep(add: _Add, json: Parser, there: Parser) -> None:
             default="",
             help=f"the column with {what}",
         )
+    about = "show a failure file as a run that is over, in the window"
+    opened = add("open", "exchange:open_case", about, json)
+    opened.add_argument(
+        "file", metavar="FILE", type=Path, help="the failure.tdcase of a run, from any machine"
+    )
+    opened.set_defaults(opened=[])  # gets the number of its run, which the window shows
     fsck = add("fsck", "fsck:fsck", "check the files of runs, and mend them", json, there)
     fsck.add_argument(
         "run_ids", metavar="ID", nargs="*", help="a run's number (default: everything)"

@@ -339,6 +339,10 @@ class Engine(Protocol):
     def read_media(self, run: str, file: str) -> bytes:
         """Return an image that a script has logged. Raises OSError."""
 
+    @offered(PIECE_SECONDS)
+    def read_case(self, run: str) -> bytes:
+        """Return the failure file of a run, of at most 10 MB. Raises OSError if it left none."""
+
     @offered()
     def read_overview(self, run: str, device_names: Mapping[str, str]) -> RunOverview:
         """Return how a run came about; `device_names` are those that a person knows, by id."""

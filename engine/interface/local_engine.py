@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from engine import client
+from engine.cases import case_file
 from engine.client import CannotStart, NoSuchRun
 from engine.doctor.report import report_text
 from engine.environments import registry
@@ -254,6 +255,12 @@ class LocalEngine(Engine):
         if not is_plain(name) or not inside:
             raise OSError("it lies in another folder than the images of this run")
         return read_regular(folder / name, LARGEST_MEDIA)
+
+    def read_case(self, run: str) -> bytes:
+        file = _folder(run) / case_file.NAME
+        if not file.exists():
+            raise OSError(f"run {run} has left no failure file: it did not fail, or still runs")
+        return read_regular(file, case_file.LARGEST_READ)
 
     def read_overview(self, run: str, device_names: Mapping[str, str]) -> RunOverview:
         return run_overview.run_overview(client.get_run(run), dict(device_names))

@@ -9,21 +9,22 @@ from typing import Any
 
 import torch
 
+from engine.pytorch.devices import gpu_module, is_gpu
+
 
 class Stopwatch:
-    """Sums the time of all measured contexts: by the clock on a CPU, by CUDA events on a GPU."""
+    """Sums the time of all measured contexts: by the clock on a CPU, by its own events on a GPU."""
 
     def __init__(self, device: torch.device) -> None:
-        self._on_gpu = device.type == "cuda"
+        self._gpu = gpu_module(device) if is_gpu(device) else None
         self._seconds = 0.0
         self._events: list[tuple[Any, Any]] = []
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
         """Measure the work of this context, also if the GPU does it later."""
-        if self._on_gpu:
-            event: Any = torch.cuda.Event
-            begin, end = event(enable_timing=True), event(enable_timing=True)
+        if self._gpu:
+            begin, end = (self._gpu.Event(enable_timing=True) for _ in range(2))
             begin.record()
             yield
             end.record()

@@ -23,7 +23,8 @@ from torch.utils._pytree import tree_map
 from engine.messages.events import Notice, Shrunk
 from engine.pytorch import measurements, memory, training_state, weight_average
 from engine.pytorch.compilation import fix_size, graph_count
-from engine.pytorch.devices import own_devices
+from engine.pytorch.devices import gpu_module, is_gpu, own_devices
+from engine.pytorch.failed_step import FailedStep, NotFinite
 from engine.pytorch.memory_probe import MemoryProbe
 from engine.pytorch.optimizer_step import OptimizerStep, chosen_optimizer
 from engine.pytorch.parallel import Objective, Parallel, Rank, loss_of
@@ -52,8 +53,12 @@ from engine.training.memory_record import RankRecord, is_asked
 from engine.training.protocols import DoneSteps, emit_once
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
 from engine.training.step_inspection import inspected_step, write_inspection
+from engine.worker import environment
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
+
+AGAIN_SECONDS = 4.0
+"""Time to train again up to the step whose loss is not finite, when a run fails by it."""
 
 
 class TorchTrainer:
@@ -188,6 +193,8 @@ class TorchTrainer:
         self._inspector: StepInspector | None = None
         self._inspected_step = inspected_step()
         self._folder = session.folder
+        self._first_not_finite: Turn | None = None
+        self._remake = (lambda: None) if recipe.takes_data else lambda: recipe.make_model(None)
 
     def run_steps(self, position: Position, count: int) -> DoneSteps:
         begin, self._samples = time.perf_counter(), 0.0
@@ -276,7 +283,7 @@ class TorchTrainer:
                 carried = self._carried_in_validation
                 for local, state in zip(local_batches, carried, strict=False):
                     turn = self._turn._replace(optimizer="", carried=state, batch=batch + number)
-                    with NamesBatch(turn.batch, "the validation data", local.batch):
+                    with NamesBatch(turn.batch, "the validation data", local.batch, local.names):
                         values = self._parallel.validate_batch(local.batch, self._objective, turn)
                     if not local.amount and self._recipe.forget_batch is not None:
                         self._recipe.forget_batch()
@@ -476,6 +483,41 @@ class TorchTrainer:
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         return self._rank.group.agree(control_word)
 
+    def keep_failure(self, error: BaseException) -> None:
+        """Keep the step that `error` has ended, for the failure file. Raises OSError."""
+        attempt = int(os.environ.get(environment.ATTEMPT, "0"))
+        place = self._folder, attempt
+        step = FailedStep(self._parallel, self._objective, self._rank, self._turn, place)
+        found = None
+        if (turn := self._first_not_finite) is not None:
+            parts = list(self._train.local_batches(turn.epoch, turn.batch))
+            found = NotFinite(turn, parts, self._other_weights(turn))
+        step.keep(error, found)
+
+    def _other_weights(self, turn: Turn) -> Iterator[str]:
+        """Bring weights in place with which the loss of a step may not be finite; yield what they
+        are. Those before the step are lost: it, and some after it, were done."""
+        model = self._parallel.recipe_model()
+        _seed(self._spec.seed)
+        made = self._remake()
+        if not isinstance(made, torch.nn.Module) or self._rank.world_size > 1:
+            return
+        self._recipe.build(made, self._data.first())
+        model.load_state_dict(made.state_dict())
+        yield "those that model() of the recipe gives"
+        model.load_state_dict(made.state_dict())
+        for update in self._updates.values():
+            update.optimizer.state.clear()
+        _seed(self._spec.seed + self._rank.number)
+        self.goes_on = lambda number: True
+        until = time.monotonic() + AGAIN_SECONDS
+        for step in range(turn.step):
+            if time.monotonic() > until:
+                return
+            epoch, batch = divmod(step, self.steps_per_epoch or turn.step)
+            self.run_steps(Position(epoch, batch, step), 1)
+        yield "those before the step: it was trained again from the beginning"
+
     def close(self) -> None:
         self._train.close()
         self._validation.close()
@@ -570,7 +612,7 @@ class TorchTrainer:
             if self._batch_size > 1:  # 1 may also be a ready batch that cannot be counted
                 self._largest_batch = max(self._largest_batch, self._batch_size)
             if is_new:
-                with NamesBatch(self._turn.batch, "the epoch", first.batch):
+                with NamesBatch(self._turn.batch, "the epoch", first.batch, first.names):
                     self._trial.inputs(first)
                     self._trial.loss(first, self._first_turn())
         local_batches = chain([first], local_batches)
@@ -813,7 +855,7 @@ class TorchTrainer:
             self._during = ""
             if inspector:
                 inspector.take_part(local)
-            with NamesBatch(self._turn.batch, "the epoch", local.batch):
+            with NamesBatch(self._turn.batch, "the epoch", local.batch, local.names):
                 result = self._parallel.train_batch(
                     local.batch,
                     weight,
@@ -845,6 +887,9 @@ class TorchTrainer:
         if bad is None or self._has_explained or not isinstance(self._train, BatchSharder):
             return
         self._has_explained = True
+        self._first_not_finite = self._first_turn()._replace(
+            epoch=position.epoch, batch=position.batch + bad, step=position.step + bad
+        )
         again = list(self._train.local_batches(position.epoch, position.batch + bad))
         self.input_problem = self._trial.input_problem(again)
 
@@ -963,10 +1008,11 @@ class _HostCopy:
             return
         stacked = torch.stack(values).double()
         self._numbers = stacked.to("cpu", non_blocking=True)
-        if stacked.is_cuda:
-            event: Any = torch.cuda.Event
-            self._copied = event(blocking=True)  # a wait leaves the processor to other threads
-            self._copied.record(torch.cuda.current_stream(stacked.device))
+        if is_gpu(stacked.device):
+            gpu = gpu_module(stacked.device)
+            # A wait leaves the processor to other threads: so for CUDA, and always for XPU.
+            self._copied = gpu.Event(blocking=True) if stacked.is_cuda else gpu.Event()
+            self._copied.record(gpu.current_stream(stacked.device))
 
     def read(self) -> torch.Tensor:
         """Return the numbers, once they are there."""
@@ -980,7 +1026,7 @@ def _numbers(values: list[Value]) -> list[float]:
     numbers: list[float] = [0.0] * len(values)
     on_gpus: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     for index, value in enumerate(values):
-        if isinstance(value, torch.Tensor) and value.is_cuda:
+        if isinstance(value, torch.Tensor) and is_gpu(value.device):
             on_gpus.setdefault((value.device, value.dtype), []).append(index)
         else:
             numbers[index] = float(value)

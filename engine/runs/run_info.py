@@ -112,11 +112,14 @@ class RunInfo(NamedTuple):
         return 0 if self.spec.steps else self.spec.epochs
 
     @property
+    def can_resume(self) -> bool:
+        """Whether Resume goes on with it: what was opened or imported was never trained here."""
+        return self.state.can_resume and not self.spec.is_imported
+
+    @property
     def can_continue(self) -> bool:
         """Whether it may go on: from a checkpoint, or from the beginning if it has none."""
-        if self.spec.is_imported:
-            return False
-        return self.state.can_resume or (self.state.is_over and bool(self.status.checkpoint))
+        return self.can_resume or (self.state.is_over and bool(self.status.checkpoint))
 
     @property
     def title(self) -> str:

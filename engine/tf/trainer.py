@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -25,6 +27,7 @@ from engine.tf.devices import (
     memory_record,
     set_numerics,
 )
+from engine.tf.failed_step import FailedStep
 from engine.tf.graph import keep_generated_code_in_memory
 from engine.tf.graph_loop import GraphLoop
 from engine.tf.optimizer_step import OptimizerStep
@@ -38,12 +41,13 @@ from engine.tf.samples.data import ArraySamples
 from engine.tf.step_inspector import StepInspector
 from engine.tf.tf_strategy import TfStrategy
 from engine.training.data_fingerprint import fingerprint
-from engine.training.errors import OutOfMemory, TrainingFailed
+from engine.training.errors import LossNotFinite, OutOfMemory, TrainingFailed
 from engine.training.measuring import Measurements
 from engine.training.memory_record import RankRecord
 from engine.training.protocols import DoneSteps
 from engine.training.shrinking import SHRINK, Sharing, Shortage, exhausted, shrunk
 from engine.training.step_inspection import inspected_step, write_inspection
+from engine.worker import environment
 from engine.worker.model_outline import model_facts
 from engine.worker.session import WorkerSession
 
@@ -100,6 +104,10 @@ class TfTrainer(NoHostOffload):
             objective.build(model, train.sample, most_parts)
             optimizer_step = OptimizerStep(optimizer, model.trainable_variables, spec)
         self._written = written
+        self._remake = partial(recipe.make_model, train.sample)
+        self._last = Position(), 0
+        """Where the newest chunk began, and its steps."""
+
         self._parallel.check(objective)
         self.model_facts = model_facts(written) if session.rank == 0 else None
         self.data_facts = _fingerprint(train, spec.seed) if session.rank == 0 else None
@@ -154,6 +162,7 @@ class TfTrainer(NoHostOffload):
         self._epochs.begin(position)
         during = "" if count == 1 else f"one of {count} steps from there on"
         self._done = position.step
+        self._last = position, count
         inspector = self._inspector(position, count)
         with self._explain_out_of_memory(during):
             found = self._loop.run_steps(position, count)
@@ -306,6 +315,48 @@ class TfTrainer(NoHostOffload):
 
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         return self._parallel.agree(control_word)
+
+    def keep_failure(self, error: BaseException) -> None:
+        """Keep the step that `error` has ended, for the failure file. Raises OSError."""
+        attempt = int(os.environ.get(environment.ATTEMPT, "0"))
+        place = self._session.folder, attempt, self._session.rank
+        first, count = self._last
+        if isinstance(error, LossNotFinite):
+            epoch, batch = divmod(error.step - 1, max(1, self.steps_per_epoch))
+            first, count = Position(epoch, batch, error.step - 1), 1
+        positions = (
+            Position(first.epoch, first.batch + number, first.step + number)
+            for number in range(count)
+        )
+        weights = self._weights(first)
+        if isinstance(error, LossNotFinite):
+            next(weights)  # the present ones, which the step has changed
+        FailedStep(self._replica, self._written, place).keep(error, positions, weights)
+
+    def _weights(self, position: Position) -> Iterator[str]:
+        """Bring weights in place with which the step at `position` may fail; yield what they are.
+
+        The present ones are those before it, unless steps after it were done.
+        """
+        yield ""
+        keras.utils.set_random_seed(self._session.spec.seed)
+        fresh = [np.array(variable) for variable in self._remake().variables]
+
+        def begin_anew() -> None:
+            for variable, value in zip(self._written.variables, fresh, strict=True):
+                variable.assign(value)
+
+        begin_anew()
+        yield "those that model() of the recipe gives"
+        begin_anew()
+        optimizer = self._replica.optimizer
+        for variable in optimizer.variables:
+            if variable is not optimizer._learning_rate:
+                variable.assign(tf.zeros_like(tf.convert_to_tensor(variable)))
+        for step in range(position.step):
+            epoch, batch = divmod(step, max(1, self.steps_per_epoch))
+            self._loop.run_steps(Position(epoch, batch, step), 1)
+        yield "those before the step: it was trained again from the beginning"
 
     def close(self) -> None:
         self._epochs.close()

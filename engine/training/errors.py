@@ -33,6 +33,7 @@ class LossNotFinite(TrainingFailed):
 
     def __init__(self, loss: float, step: int, input_problem: str = "") -> None:
         """`input_problem` says which inputs are not finite, if the loss is not because of them."""
+        self.step = step
         advice = input_problem or (
             "Try a smaller learning rate, warm-up steps or gradient clipping (clip norm)."
         )

@@ -32,6 +32,7 @@ from engine.training.loop import Loop
 from engine.worker import debugger, environment, loader_process, output, signals
 from engine.worker.cuda_libraries import loaded_mix
 from engine.worker.failure_report import failure_report
+from engine.worker.kept_failure import report_and_keep
 from engine.worker.model_outline import record_data, record_model
 from engine.worker.session import WorkerSession
 
@@ -62,6 +63,7 @@ def main(folder: Path) -> int:
     _log.info("connected; devices %s, strategy %s", session.devices, session.strategy.name)
     signals.ignore_in_worker()
     loader_process.become_main_module()
+    trainer: Any = None
     try:
         trainer_module = importlib.import_module(TRAINERS[session.strategy.framework])
         memory_record.begin()
@@ -94,7 +96,7 @@ def main(folder: Path) -> int:
         report = failure_report(session.rank, session.recipe, error)
         _log.info("fails: %s", report.message)
         write_error(report.traceback)
-        session.emit(report)
+        report_and_keep(session, trainer, error, report)
         return 1
     finally:
         flush_output()

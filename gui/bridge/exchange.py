@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 
 from engine.exports.export_runs import CannotExport, Exported, Format, proposed_name, refusal
+from engine.files.atomic_file import write_atomically
 from engine.imports.csv_tables import ColumnNames, Header, read_header
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import Imported, import_runs
@@ -49,6 +50,9 @@ class Exchange(QObject):
 
     copied = Signal(object)
     """Path of the new folder with the files of a checkpoint."""
+
+    saved = Signal(object)
+    """Path of a failure file."""
 
     failed = Signal(str)
     """A sentence; empty: it was cancelled. Nothing was left behind."""
@@ -112,6 +116,20 @@ class Exchange(QObject):
             return path
 
         self._background.run(work, self.copied.emit, self._fail)
+
+    def save_case(self, run_id: str, target: str) -> None:
+        """Begin to save the failure file of a run as `target`; `saved` or `failed` follows."""
+        path = Path(target).expanduser().absolute()
+
+        def work() -> Path:
+            engine, run = self._background.machines.engine_of(run_id)
+            try:
+                write_atomically(path, engine.read_case(run), mode=0o600)
+            except OSError as error:
+                raise CannotExport(f"The failure file cannot be saved: {error}.") from error
+            return path
+
+        self._background.run(work, self.saved.emit, self._fail)
 
     def import_files(self, paths: Sequence[str], columns: ColumnNames) -> None:
         """Begin an import; `imported` or `failed` follows."""

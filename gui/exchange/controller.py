@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSettings, Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
 
 if TYPE_CHECKING:
-    from gui.bridge.exchange import Exchange
+    from gui.bridge.exchange import Exchange, Imported
     from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
     from gui.exchange.export_dialog import ExportDialog
     from gui.exchange.import_dialog import ImportDialog
@@ -66,6 +66,44 @@ class ExchangeController(QObject):
         dialog.open_wanted.connect(self.open_wanted)
         dialog.show()
         return dialog
+
+    def open_case(self) -> None:
+        """Ask for a failure file, and show its run."""
+        kinds = "Failure files (*.tdcase)"
+        file, _ = QFileDialog.getOpenFileName(self._window, "Open a failure file", "", kinds)
+        if file:
+            self.open_file(file)
+
+    def open_file(self, file: str) -> None:
+        """Make a run of a failure file, and show it."""
+        from gui.bridge.exchange import ColumnNames
+
+        exchange = self._exchange()
+
+        def show(done: Imported) -> None:
+            self.imported.emit()
+            self.open_wanted.emit(done.run_ids[0])
+
+        exchange.imported.connect(show)
+        exchange.failed.connect(self.message)
+        exchange.import_files([file], ColumnNames())
+
+    def save_case(self, run_id: str) -> None:
+        """Ask where to save the failure file of a run."""
+        if not run_id:
+            self.message.emit("Show a run that has failed first.")
+            return
+        name = f"run-{run_id.replace(':', '-')}.tdcase"
+        target, _ = QFileDialog.getSaveFileName(self._window, "Save the failure file", name)
+        if target:
+            self.save_case_as(run_id, target)
+
+    def save_case_as(self, run_id: str, target: str) -> None:
+        """Save the failure file of a run."""
+        exchange = self._exchange()
+        exchange.saved.connect(lambda path: self.message.emit(f"The failure file is {path}."))
+        exchange.failed.connect(self.message)
+        exchange.save_case(run_id, target)
 
     def shut_down(self) -> None:
         """Cancel what is under way: it leaves nothing behind."""

@@ -81,7 +81,7 @@ class ImportDialog(WorkDialog):
             self,
             "Files to import",
             "",
-            "Tables and logs (*.csv *.tsv *.txt *tfevents*);;All files (*)",
+            "Tables and logs (*.csv *.tsv *.txt *tfevents* *.tdcase);;All files (*)",
         )
         if files:
             self.set_paths(files)

@@ -73,7 +73,7 @@ class ResumeDialogs(QObject):
             else:
                 self._show_refusal(info.id, resuming(info))
             return
-        if not checkpoints and with_changes and info.state.can_resume:
+        if not checkpoints and with_changes and info.can_resume:
             self._continue(info, None)
             return
         if not checkpoints:

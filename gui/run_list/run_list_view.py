@@ -305,7 +305,7 @@ class RunListView(QListView):
     def _update_actions(self) -> None:
         """Enable the actions that the current run allows."""
         info = self._current()
-        can_resume = bool(info and info.state.can_resume)
+        can_resume = bool(info and info.can_resume)
         is_own = info is not None and info.spec.is_script and not by_calls(info)
         may_change = can_resume if is_own else bool(info and info.can_continue)
         self.continue_changed.setEnabled(may_change)
@@ -348,9 +348,9 @@ def resume_text(info: RunInfo | None) -> str:
         return "Resume: it has ended early, as its settings say"
     if info.spec.is_imported:
         return "Resume: an imported run was not trained here"
-    if info.spec.is_script and not info.state.can_resume:
+    if info.spec.is_script and not info.can_resume:
         return "Resume: the command has ended by itself"
-    if not info.state.can_resume:
+    if not info.can_resume:
         return "Resume: all epochs are done"
     if info.spec.is_script and not by_calls(info):
         return "Resume: start the command again"

@@ -49,12 +49,19 @@ class FailureBanner(QFrame):
         self.log.setAccessibleName("Last lines of the log")
         self.edit = QPushButton("Open in editor")
         self.edit.clicked.connect(lambda: self.edit_clicked.emit(self._place))
+        self.save = QPushButton("Save failure file…")
+        set_wrapped_tip(
+            self.save,
+            "One file of at most 10 MB, without secrets, for whoever helps: `traindeck open` shows "
+            "it on another machine, and its repro.py does the failed step again.",
+        )
         self.stop = QPushButton("Stop the run")
         self.dismiss = QPushButton("Dismiss")
         self.dismiss.clicked.connect(self.hide)
         top = row_of(
             (self.sentence, 1),
             (self.edit, 0, Qt.AlignmentFlag.AlignTop),
+            (self.save, 0, Qt.AlignmentFlag.AlignTop),
             (self.stop, 0, Qt.AlignmentFlag.AlignTop),
             (self.dismiss, 0, Qt.AlignmentFlag.AlignTop),
         )
@@ -122,6 +129,7 @@ class FailureBanner(QFrame):
         self._fit_log()
         self.log.verticalScrollBar().setValue(self.log.verticalScrollBar().maximum())
         self.stop.hide()
+        self.save.setVisible(info.state is RunState.FAILED)
         self._show_place(failure)
         self.show()
 
@@ -152,7 +160,8 @@ class FailureBanner(QFrame):
             return
         self._shown_reason = sentences
         self.sentence.setText(f"⚠ Run {info.id}: {sentences}")
-        for widget in (self.details, self.facts, self.log_title, self.log, self.edit):
+        hidden = (self.details, self.facts, self.log_title, self.log, self.edit, self.save)
+        for widget in hidden:
             widget.hide()
         self.stop.show()
         self.setVisible(bool(sentences))

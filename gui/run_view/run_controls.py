@@ -168,7 +168,7 @@ class RunControls(QFrame):
         begins_again = bool(info and not info.status.checkpoint)
         tip = self._facts.resuming if self._facts else self._resume_tips[begins_again]
         self.resume.setToolTip(plain_tip(tip))
-        self.resume.setEnabled(bool(info and info.state.can_resume))
+        self.resume.setEnabled(bool(info and info.can_resume))
         is_imported = info is not None and info.spec.is_imported
         self.run_again.setEnabled(not is_imported)
         imported = "This run was imported: it was not trained here"

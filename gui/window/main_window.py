@@ -105,6 +105,8 @@ class MainWindow(QMainWindow):
         self.import_runs = self._action("Import runs…", "Ctrl+Shift+I")
         self.add_machine = self._action("Add a machine…", "")
         self.export_run = self._action("Export this run…", "Ctrl+Shift+E")
+        self.open_case = self._action("Open a failure file…", "")
+        self.save_case = self._action("Save the failure file…", "")
         self.choose_editor = self._action("Editor…", "")
         self.quit = self._action("Quit", QKeySequence.StandardKey.Quit)
         self.start = self._action("Start run", "Ctrl+R")
@@ -118,7 +120,8 @@ class MainWindow(QMainWindow):
         self._add_menu(
             "&File",
             *(self.open_recipe, self.new_recipe, self.check_recipe),
-            *(self.import_runs, self.export_run, self.add_machine, self.choose_editor, self.quit),
+            *(self.import_runs, self.export_run, self.open_case, self.save_case),
+            *(self.add_machine, self.choose_editor, self.quit),
         )
         self.pause = self._action("Pause or resume", "Ctrl+P")
         self.empty_cache = self._action("Empty cache", "Ctrl+E")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -72,17 +73,37 @@ def do_step(module: ModuleType) -> float:
         weights = read_tensors("weights", array)
         for number, variable in enumerate(model.variables):
             variable.assign(weights[str(number)])
+    if getattr(model, "compiled", False):
+        model.run_eagerly = True  # an exception then has its own text, and the line of the recipe
+        parts = batch if isinstance(batch, (tuple, list)) else (batch,)
+        return float(np.ravel(model.train_on_batch(*parts))[0])
+    tensors = keras.tree.map_structure(keras.ops.convert_to_tensor, batch)
+    return with_gradients(model, lambda: loss_of(module, model, tensors))
+
+
+def loss_of(module: ModuleType, model: Any, batch: Any) -> Any:
+    """Compute the loss as the run did, from step() or loss()."""
     if hasattr(module, "step"):
-        tensors = keras.tree.map_structure(keras.ops.convert_to_tensor, batch)
-        found = call(module.step, model, tensors)
+        found = call(module.step, model, batch)
         found = found["loss"] if isinstance(found, dict) else found
-        return float(keras.ops.mean(found))
-    loss = getattr(module, "loss", None) or default_loss
-    if not getattr(model, "compiled", False):
-        model.compile("sgd", lambda targets, outputs: call(loss, outputs, targets))
-    model.run_eagerly = True  # an exception then has its own text, and the line of the recipe
-    found = model.train_on_batch(*(batch if isinstance(batch, (tuple, list)) else (batch,)))
-    return float(np.ravel(found)[0])
+    else:
+        loss = getattr(module, "loss", None) or default_loss
+        found = call(loss, model(batch[0], training=True), batch[1])
+    return keras.ops.mean(found)
+
+
+def with_gradients(model: Any, compute: Callable[[], Any]) -> float:
+    """Return the loss that `compute` gives, after its gradients were computed too."""
+    if keras.backend.backend() == "torch":
+        loss = compute()
+        loss.backward()
+        return float(loss.detach())
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        loss = compute()
+    tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+    return float(loss)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def do_step(module: ModuleType) -> float:
             torch.autograd.backward(loss)
         for optimizer in optimizers:
             optimizer.step()
-    return float("nan") if loss is None else float(loss)
+    return float(loss.detach()) if isinstance(loss, torch.Tensor) else float("nan")
 
 
 def make_optimizer(module: ModuleType, model: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`export RUN...` and `import PATH...`: runs in the formats of other programs."""
+"""`export RUN...`, `import PATH...` and `open FILE`: runs in the formats of other programs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
+from engine.cases.case_file import SUFFIX
 from engine.cli.commands.listings import name_left_out
 from engine.cli.output import Exit, err, out, print_json
 from engine.cli.progress import progress_bar
 from engine.cli.transfers import check_target, downloading
 from engine.exports.export_runs import Format, proposed_name
 from engine.imports.csv_tables import ColumnNames
+from engine.imports.import_runs import is_case
 from engine.interface.engine import Engine
-from engine.interface.exchange import chosen_runs, export_to, import_from
+from engine.interface.exchange import CannotImport, chosen_runs, export_to, import_from
 from engine.runs.run_info import RunInfo
 
 
@@ -66,4 +68,18 @@ def import_files(
     else:
         for title in done.titles:
             out().print(title, soft_wrap=True)
+    return Exit.DONE
+
+
+def open_case(engine: Engine, file: Path, opened: list[str] | None = None, *, json: bool) -> Exit:
+    """Make a run of a failure file, and add its number to `opened`. Raises CannotImport."""
+    if not is_case(file):
+        raise CannotImport(f"{file.name} is no failure file: its name would end in {SUFFIX}.")
+    done = import_from(engine, [file.expanduser()], ColumnNames(), lambda what, at, total: None)
+    if opened is not None:
+        opened += done.run_ids
+    if json:
+        print_json({"run": done.run_ids[0], "remarks": done.remarks})
+    else:
+        out().print(done.titles[0], soft_wrap=True)
     return Exit.DONE

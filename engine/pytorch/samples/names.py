@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,17 +124,46 @@ def difference(samples: Sequence[Any], dataset: Any, indices: Sequence[Any]) -> 
     return ""
 
 
+class FailedBatch(NamedTuple):
+    """The batch with which an exception was raised."""
+
+    batch: Any
+    of: str
+    """`the epoch`, or other data."""
+
+    names: Names | None
+
+
+def failed_batch(error: BaseException) -> FailedBatch | None:
+    """Return the batch in whose context an exception, or one of its causes, was raised."""
+    found = (getattr(each, _BATCH, None) for each in chain_of(error))
+    return next((each for each in found if isinstance(each, FailedBatch)), None)
+
+
+def chain_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and what has led to it."""
+    for _ in range(100):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+_BATCH = "traindeck_batch"
+"""The attribute of an exception: it lives as long as the frames, which hold the batch too."""
+
+
 class NamesBatch:
     """In its context, an exception gets a note that names the batch and the shapes in it.
 
     A class, since it is entered in each step. The text of a TrainingFailed is complete as it is.
     """
 
-    __slots__ = ("_batch", "_number", "_of")
+    __slots__ = ("_batch", "_names", "_number", "_of")
 
-    def __init__(self, number: int, of: str, batch: Any) -> None:
+    def __init__(self, number: int, of: str, batch: Any, names: Names | None = None) -> None:
         """`batch` is the one with `number`, from 0, of an epoch or of data: `the epoch`."""
-        self._number, self._of, self._batch = number, of, batch
+        self._number, self._of, self._batch, self._names = number, of, batch, names
 
     def __enter__(self) -> None:
         pass
@@ -141,7 +171,11 @@ class NamesBatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, frames: object
     ) -> None:
-        if not isinstance(error, Exception) or isinstance(error, TrainingFailed):
+        if not isinstance(error, Exception):
+            return
+        with suppress(AttributeError):  # a class of the user's with slots
+            setattr(error, _BATCH, FailedBatch(self._batch, self._of, self._names))
+        if isinstance(error, TrainingFailed):
             return
         parts = [f"{name or 'it'} {_shape(value)}" for name, value in leaves_of(self._batch)]
         more = f" and {len(parts) - MOST_PARTS} more" if len(parts) > MOST_PARTS else ""
