@@ -157,7 +157,7 @@ def test_runs_that_are_over_are_not_read_again(record: Record, monkeypatch: Patc
     first = index.runs()
     looked: list[str] = []
 
-    def get_run(run_id: str, *, patience: float) -> Any:
+    def get_run(run_id: str, **_: Any) -> Any:
         looked.append(run_id)
         return first[0]
 
