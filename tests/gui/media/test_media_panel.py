@@ -31,15 +31,20 @@ def run(traindeck_home: Path) -> Path:
 
 
 @pytest.fixture
-def panel(run: Path, qtbot: QtBot) -> Iterator[MediaPanel]:
+def files(traindeck_home: Path) -> Iterator[MediaFiles]:
     background = Background()
-    panel = MediaPanel(MediaFiles(background))
+    yield MediaFiles(background)
+    background.finish()
+
+
+@pytest.fixture
+def panel(files: MediaFiles, run: Path, qtbot: QtBot) -> MediaPanel:
+    panel = MediaPanel(files)
     qtbot.addWidget(panel)
     panel.resize(900, 300)
     panel.show()
     panel.watch(run.name)
-    yield panel
-    background.finish()
+    return panel
 
 
 def logged(panel: MediaPanel, *events: Event) -> None:
@@ -90,9 +95,11 @@ def test_captions_are_shown_as_they_are(panel: MediaPanel, run: Path) -> None:
     assert "&lt;b&gt;" in card.note.toolTip()
 
 
-def test_only_images_in_sight_are_read(panel: MediaPanel, run: Path, qtbot: QtBot) -> None:
+def test_only_images_in_sight_are_read(
+    panel: MediaPanel, files: MediaFiles, run: Path, qtbot: QtBot
+) -> None:
     read: list[str] = []
-    panel._files.preview.connect(lambda file, _: read.append(file))
+    files.preview.connect(lambda file, _: read.append(file))
     logged(panel, *(image(run, 1, series=f"s{number:02}") for number in range(30)))
     last, first = images(panel, "s29"), images(panel, "s00")
     qtbot.waitUntil(lambda: "media/s00-1-0.png" in read)
@@ -105,11 +112,13 @@ def test_only_images_in_sight_are_read(panel: MediaPanel, run: Path, qtbot: QtBo
     assert first.grid.missing(), "what is out of sight keeps no memory"
 
 
-def test_a_hidden_panel_reads_nothing(panel: MediaPanel, run: Path, qtbot: QtBot) -> None:
+def test_a_hidden_panel_reads_nothing(
+    panel: MediaPanel, files: MediaFiles, run: Path, qtbot: QtBot
+) -> None:
     panel.hide()
-    with qtbot.assertNotEmitted(panel._files.preview, wait=300):
+    with qtbot.assertNotEmitted(files.preview, wait=300):
         logged(panel, image(run, 1))
-    with qtbot.waitSignal(panel._files.preview):
+    with qtbot.waitSignal(files.preview):
         panel.show()
 
 

@@ -15,6 +15,7 @@ from engine.runs.run_index import RunIndex
 from gui.bridge.background import Background
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.run_list_actions import RunListActions
+from gui.run_list.run_list_model import ID
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
 from gui.style.theme import ThemeController
@@ -34,7 +35,8 @@ class Room(NamedTuple):
         self.panel.show_runs(RunIndex().runs())
 
     def listed(self) -> list[str]:
-        return [info.id for info in self.history._infos]
+        model = self.history.model()
+        return [str(model.index(row, 0).data(ID)) for row in range(model.rowCount())]
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
@@ -17,7 +15,7 @@ from gui.bridge.liveness import NO_SILENCE, Silence
 from gui.run_list.run_list_model import COLOUR, DETAIL, detail
 from gui.run_list.run_list_view import RunListView
 from gui.style.theme import DARK, LIGHT, ThemeController
-from tests.gui.conftest import Patch, Record
+from tests.gui.conftest import Record
 from tests.support.sentences import sentence
 
 
@@ -134,39 +132,6 @@ def test_only_some_runs_can_go_on(history: RunListView, record: Record, qtbot: Q
         assert asked.args == [over.id]
     history.watch(None)
     assert not any(action.isEnabled() for action in history.actions())
-
-
-def test_what_a_run_allows_changes_with_its_state(history: RunListView, record: Record) -> None:
-    run = record()
-    run.begin()
-    run.add(CheckpointSaved("checkpoints/step-5", 5, 0, 100, 0.1))
-    history.watch(run.id)
-    history.show_runs(RunIndex().runs())
-    assert not history.resume.isEnabled()
-    run.add(RunEnded("stopped", ""))
-    history.show_runs(RunIndex().runs())
-    assert history.resume.isEnabled()
-
-
-def test_runs_that_are_over_are_not_read_again(record: Record, monkeypatch: Patch) -> None:
-    over, active = record(), record()
-    over.begin()
-    over.add(RunEnded("stopped", ""))
-    active.begin()
-    index = RunIndex()
-    first = index.runs()
-    looked: list[str] = []
-
-    def get_run(run_id: str, **_: Any) -> Any:
-        looked.append(run_id)
-        return first[0]
-
-    monkeypatch.setattr("engine.runs.run_info.get_run", get_run)
-    index.runs()
-    assert looked == [active.id]
-    over.begin(attempt=2)
-    index.runs()
-    assert looked == [active.id, active.id, over.id]
 
 
 def test_a_queued_run_can_be_moved(history: RunListView, record: Record, qtbot: QtBot) -> None:

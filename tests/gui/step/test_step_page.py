@@ -115,7 +115,7 @@ def test_a_layer_has_the_norms_of_its_parameters_and_a_container_has_no_row() ->
 def test_the_first_layer_that_is_not_finite_is_in_sight(page: StepPage) -> None:
     page.show_replay(REPLAY)
     assert page.layers.currentIndex().row() == 0
-    model = page.layers._model
+    model = page.layers.model()
     stem, head = model.rows
     assert model.is_odd(stem, Column.LAYER)
     assert model.is_odd(head, Column.GRADIENT)

@@ -87,24 +87,18 @@ def test_everything_that_must_be_read_stands_out(theme: Theme, behind: str) -> N
     """4.5:1 for text, 3:1 for what is drawn; on cards, where most of it stands, far more."""
     ground = getattr(theme, behind)
     assert contrast(theme.text, ground) > 12
-    for colour in (
-        *(theme.muted, theme.accent, theme.ok, theme.warn, theme.bad),
-        *(theme.done, theme.lost),
-    ):
-        assert contrast(colour, ground) >= 4.5, colour
+    said = (theme.muted, theme.accent, theme.ok, theme.warn, theme.bad, theme.done, theme.lost)
+    assert min(contrast(colour, ground) for colour in said) >= 4.5
     assert contrast(theme.faint, ground) < contrast(theme.muted, ground) / 1.5
-    assert min(contrast(colour, ground) for colour in theme.cycle) >= 3
-    if behind in ("bg", "card"):  # the numbers of the devices stand there in their colours
-        assert min(contrast(colour, ground) for colour in theme.cycle) >= 4.5
+    # The numbers of the devices stand on the first two in their colours.
+    least = 4.5 if behind in ("bg", "card") else 3
+    assert min(contrast(colour, ground) for colour in theme.cycle) >= least
 
 
 @BOTH
 def test_cards_and_buttons_have_the_contrast_of_the_measured_rules(theme: Theme) -> None:
     assert contrast(theme.text, theme.card) >= 14.6
     assert contrast(theme.muted, theme.card) >= 5.9
-    for colour in (theme.accent, theme.ok, theme.warn, theme.bad):
-        assert contrast(colour, theme.card) >= 4.9, colour
-    assert min(contrast(colour, theme.card) for colour in theme.cycle) >= 4.3
     assert contrast(theme.other, theme.card) >= 3
     assert contrast(theme.on_accent, theme.accent_bg) >= 4.5  # on Start, and on what is selected
     assert contrast(theme.accent_bg, theme.card) >= 3

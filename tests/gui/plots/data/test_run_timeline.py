@@ -199,7 +199,7 @@ def grown(run_plots: RunPlots) -> None:
 
 
 def drawn(run_plots: RunPlots) -> tuple[np.ndarray, np.ndarray]:
-    item = run_plots.plot("Loss").curves["train"]._line
+    item = run_plots.plot("Loss").curves["train"].items[1]
     return item.getData()
 
 
