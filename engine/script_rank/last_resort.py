@@ -142,7 +142,10 @@ class LastResort:
         last: dict[tuple[str, int], float] = {}
         done = 0
         for figure, known, since in self._kept:
-            step = self._step_of(figure.line, known, is_late=final or since < self._late())
+            is_late = final or since < self._late()
+            step = self._step_of(figure.line, known, is_late=is_late)
+            if figure.line is None and figure.step >= known:  # a line for each step, perhaps
+                step = figure.step if figure.step <= heard.step else known if is_late else None
             if step is None or (step >= heard.step and not final):
                 break
             last[figure.series, step] = figure.value

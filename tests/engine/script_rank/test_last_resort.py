@@ -149,5 +149,8 @@ def test_a_loss_that_the_steps_hide_is_that_of_the_lines() -> None:
     clock.now = 60.0
     found = figures.take(heard, final=True)
     assert found == [Figure("train/loss", step, 1 / step) for step in (1, 2, 3)]
-    figures.add([Figure("train/loss", 4, 0.5)], heard)
+    late = [Figure("train/loss", step, 0.5) for step in (4, 5, 6)]
+    figures.add(late, heard)  # lines come before the steps that they belong to
+    assert figures.take(heard._replace(step=6), final=True) == late
+    figures.add([Figure("train/loss", 7, 0.5)], heard)
     assert figures.take(heard._replace(has_loss=True), final=True) == []
