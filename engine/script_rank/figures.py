@@ -23,10 +23,12 @@ _MOST_WITHOUT_STEP = 4
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f]")
 _FIGURE = re.compile(
     rf"(?<![\w./-])([A-Za-z][A-Za-z0-9_/@.-]*(?: [A-Za-z][A-Za-z0-9_/@-]*){{0,2}})"
-    rf"[\"']?\s*(?:[:=]\s*|\s+)[(\"']?({NUMBER})\s*(%)?(?![\w.]|,\d|:\d|/\d|-\d| \d{{3}},\d)",
+    rf"[\"']?\s*(?:[:=]\s*|\s+)[(\"']?({NUMBER})\s*(%)?(?![\w.]|,\d|:\d|/\d|-\d| \d{{3}},\d)"
+    r"(?:\s*\(\s*(\d+\.\d+(?:e[-+]?\d+)?)\s*%?\))?",
     re.IGNORECASE,
 )
-"""A name of up to three words, then a number that begins no time, date or fraction."""
+"""A name of up to three words, then a number that begins no time, date or fraction; perhaps, in
+brackets, the mean of all until then: `Loss 0.5 (0.4)`."""
 
 _COUNT = re.compile(
     r"(?:(?<![\w.])(?:global[ _]step|num_update|step|iter(?:ation)?|it)s?[\"']?\s*[:=#]?\s*"
@@ -64,6 +66,11 @@ _NOT_WANTED = re.compile(
     r"|target|patience|decay|smooth|interval|every|freq|warmup|seed|^(?:max|min)_",
     re.I,
 )
+_HEADER = re.compile(
+    r"\s*(?:epoch|step|iter(?:ation)?)(?:\s+[a-z][a-z_/@-]*){2,20}\s*$", re.IGNORECASE
+)
+"""The first line of a table, as skorch and fastai print one."""
+
 _REPEATS = re.compile(
     r"\b(?:(?:de|in)creased|improved?|dropped)\s*"
     rf"(?:\(\s*(?:{NUMBER})\s*-+>|from\s+(?:{NUMBER})|by\s+(?:{NUMBER})\s*>=).*",
@@ -142,6 +149,9 @@ class FigureReader:
         self._without_step: Counter[str] = Counter()
         """Lines that name a step, and that do not, by series; of all under an empty name."""
 
+        self._columns: list[str] = []
+        """Names over the columns of the table that is printed now."""
+
         self._numbers = NumberReader()
         self.epoch = 0
         """The last epoch that a line named."""
@@ -152,11 +162,15 @@ class FigureReader:
         *lines, self._rest = re.split(r"([\r\n]+)", text)
         self._rest = self._rest[-2 * LONGEST_LINE :]
         for line, end in zip(lines[::2], lines[1::2], strict=True):
-            if len(line) <= LONGEST_LINE and _TELLS.search(line) and not _MESSAGE.match(line):
+            if len(line) > LONGEST_LINE or _MESSAGE.match(line):
+                continue
+            if _HEADER.match(line):
+                self._columns = line.split()
+            elif _TELLS.search(line):
                 yield from self._figures(_ESCAPES.sub("", line), line, is_bar="\n" not in end)
 
     def _figures(self, line: str, raw: str, *, is_bar: bool) -> Iterator[Figure]:
-        line = without_groups(line)
+        line = self._row(without_groups(line))
         if epoch := _EPOCH.search(line):
             self.epoch = min(int(epoch[1]), LARGEST_STEP)
         self._numbers.begin_line(_ANY_NUMBER.findall(line))
@@ -186,6 +200,13 @@ class FigureReader:
             self._bars[series] = count if is_bar else None
             yield Figure(series, step, value, shared)
 
+    def _row(self, line: str) -> str:
+        """Return a row of a table with the names of its columns, and any other line as it is."""
+        values = line.split()
+        if len(values) != len(self._columns) or not values[0].isdigit():
+            return line
+        return ", ".join(map(" ".join, zip(self._columns, values, strict=True)))
+
     def _names_steps(self, series: str) -> bool:
         return self._without_step[series] < _MOST_WITHOUT_STEP * self._with_step[series]
 
@@ -201,11 +222,13 @@ class FigureReader:
         group = _group(begins[1] or begins[2]) if begins else "train"
         found: dict[str, float] = {}
         sets: dict[str, float] = {}
-        for name, number, percent in _FIGURE.findall(line)[:MOST_OF_A_LINE]:
-            value = self._numbers.value(number)
+        for name, number, percent, mean in _FIGURE.findall(line)[:MOST_OF_A_LINE]:
+            series = series_name(name, group)
+            # A validation is the mean of its batches; a step is a batch.
+            value = self._numbers.value((is_of_validation(series) and mean) or number)
             if value is None:
                 continue
-            if series := series_name(name, group):
+            if series:
                 found[series] = value / (100 if percent else 1)
             elif (set_name := _set_name(name)) and "." in number:
                 sets[f"{set_name}/metric"] = value / (100 if percent else 1)

@@ -50,6 +50,9 @@ class Heard(NamedTuple):
     losses: bool = False
     """Losses or learning rates of its steps, which the script need not log."""
 
+    has_loss: bool = True
+    """What a step reports has its loss, which a compiled function of TensorFlow may hide."""
+
     logs: bool = False
     """It logs figures."""
 
@@ -127,7 +130,7 @@ class LastResort:
             self._notes.clear()
             return []
         if heard.losses:
-            self._kept = [each for each in self._kept if _is_needed(each.figure)]
+            self._kept = [each for each in self._kept if _is_needed(each.figure, heard)]
         if not final and not (self._kept and self._is_over(heard)):
             return []
         self._is_sure = True
@@ -139,7 +142,10 @@ class LastResort:
         last: dict[tuple[str, int], float] = {}
         done = 0
         for figure, known, since in self._kept:
-            step = self._step_of(figure.line, known, is_late=final or since < self._late())
+            is_late = final or since < self._late()
+            step = self._step_of(figure.line, known, is_late=is_late)
+            if figure.line is None and figure.step >= known:  # a line for each step, perhaps
+                step = figure.step if figure.step <= heard.step else known if is_late else None
             if step is None or (step >= heard.step and not final):
                 break
             last[figure.series, step] = figure.value
@@ -180,10 +186,11 @@ class LastResort:
         )
 
 
-def _is_needed(figure: Figure) -> bool:
+def _is_needed(figure: Figure, heard: Heard) -> bool:
     """Whether the steps do not tell a figure, such as the accuracies of `Train: 0.9, Val: 0.8`."""
     is_beside = figure.line is not None and not is_of_steps(figure.series)
-    return is_beside or is_of_validation(figure.series)
+    is_hidden = figure.series == "train/loss" and not heard.has_loss
+    return is_beside or is_hidden or is_of_validation(figure.series)
 
 
 def _few() -> deque[Any]:

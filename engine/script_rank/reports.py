@@ -95,6 +95,9 @@ class Reports:
         self.captures = False
         """Whether a figure came over the link."""
 
+        self.has_loss = False
+        """Whether one of them is the loss of a step."""
+
         self.logs = False
         """Whether one of them is more than the loss or learning rate of a step."""
 
@@ -166,6 +169,7 @@ class Reports:
         found = [points for each in new.points if (points := self._points(*each))]
         if self._rank == 0:
             self.captures |= bool(found)
+            self.has_loss |= any(points.series.startswith("train/loss") for points in found)
             self.logs |= any(not is_of_steps(points.series) for points in found)
         else:
             found = [points for points in found if points.series.startswith("rank/")]

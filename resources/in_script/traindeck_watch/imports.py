@@ -35,6 +35,7 @@ PATCHES: dict[str, tuple[str, str]] = {
     "mlflow.tracking.fluent": ("loggers.hooks", "patch_mlflow"),
     "mlflow.tracking.client": ("loggers.hooks", "patch_mlflow_client"),
     "aim.sdk.run": ("loggers.hooks", "patch_aim"),
+    "stable_baselines3.common.logger": ("loggers.hooks", "patch_stable_baselines"),
     "lightning.pytorch.trainer.trainer": ("trainers", "patch_lightning"),
     "pytorch_lightning.trainer.trainer": ("trainers", "patch_lightning"),
     "lightning.pytorch.trainer.connectors.logger_connector.logger_connector": (

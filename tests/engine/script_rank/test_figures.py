@@ -93,6 +93,12 @@ def read(text: str) -> dict[str, tuple[int, float]]:
             "Epoch: 2, Steps: 61 | Train Loss: 0.5 Vali Loss: 0.25 Test Loss: 0.75",
             {"train/loss": (61, 0.5), "validation/loss": (61, 0.25), "test/loss": (61, 0.75)},
         ),
+        (
+            "Test: [ 1/1] Time: 0.1 (0.2) Loss:   0.75 ( 0.5)  Acc@1:  12.5 ( 43.75)",
+            {"test/loss": (1, 0.5), "test/acc@1": (1, 43.75)},
+        ),
+        ("Train: 0 [ 1/6 (33%)] Loss: 0.75 (0.5) Time: 0.1s", {"train/loss": (1, 0.75)}),
+        ("val loss: 0.75 (4)", {"validation/loss": (1, 0.75)}),
         ("Validation loss decreased (inf --> 0.25).  Saving model ...", {}),
         ("Epoch 2: val_accuracy improved from 0.5 to 0.75, saving model to a.keras", {}),
         ("Epoch 3: val_loss did not improve from 0.25", {}),
@@ -244,3 +250,17 @@ def test_a_figure_that_stays_the_same_is_shown_from_its_third_line_on():
     assert figures.take(lines[:2], final=False) == []
     assert figures.take(lines[2:3], final=False) == lines[:3]
     assert figures.take(lines[3:], final=False) == lines[3:]
+
+
+def test_rows_of_a_table_have_the_names_of_its_columns() -> None:
+    table = "  epoch    train_loss    valid_acc  dur\n-----  -----  ----  ----\n"
+    rows = "      1      \x1b[36m0.75\x1b[0m    0.5  0.03\n      2      0.5    0.25  0.02\n"
+    reader = FigureReader()
+    found = [figure[:3] for figure in reader.read((table + rows + "3 4 5\n").encode())]
+    assert found == [
+        ("train/loss", 1, 0.75),
+        ("validation/accuracy", 1, 0.5),
+        ("train/loss", 2, 0.5),
+        ("validation/accuracy", 2, 0.25),
+    ]
+    assert reader.epoch == 2

@@ -137,3 +137,20 @@ def test_figures_of_all_sets_on_a_line_are_kept_beside_the_steps() -> None:
     ]
     figures.add(FigureReader().read(b"train accuracy: 0.75\n"), TRAINS)
     assert figures.take(TRAINS, final=True) == []
+
+
+def test_a_loss_that_the_steps_hide_is_that_of_the_lines() -> None:
+    """As of a `tf.function` that prints its loss and returns nothing."""
+    clock = Clock()
+    figures = LastResort(clock)
+    for step in (1, 2, 3):
+        heard = Heard(losses=True, has_loss=False, step=step, has_stepped=True)
+        figures.add([Figure("train/loss", step, 1 / step), Figure("train/score", step, 0.0)], heard)
+    clock.now = 60.0
+    found = figures.take(heard, final=True)
+    assert found == [Figure("train/loss", step, 1 / step) for step in (1, 2, 3)]
+    late = [Figure("train/loss", step, 0.5) for step in (4, 5, 6)]
+    figures.add(late, heard)  # lines come before the steps that they belong to
+    assert figures.take(heard._replace(step=6), final=True) == late
+    figures.add([Figure("train/loss", 7, 0.5)], heard)
+    assert figures.take(heard._replace(has_loss=True), final=True) == []

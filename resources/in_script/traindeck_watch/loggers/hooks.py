@@ -302,6 +302,19 @@ def patch_trackio(module: ModuleType, watch: Watch) -> None:
     tap(watch, module.Run, "log", note, "trackio")
 
 
+def patch_stable_baselines(module: ModuleType, watch: Watch) -> None:
+    """After the module of Stable-Baselines3's Logger, which names rewards and its own steps."""
+
+    def dump(self: Any, step: Any = 0, *_: Any, **__: Any) -> None:
+        if any(type(each).__name__ == "TensorBoardOutputFormat" for each in self.output_formats):
+            return  # its SummaryWriter gets the same figures
+        for name, value in self.name_to_value.items():
+            if isinstance(value, numbers.Number) and not str(name).startswith("time/"):
+                keep(watch, name, value, step)
+
+    tap(watch, module.Logger, "dump", dump, "stable_baselines3")
+
+
 def patch_mlflow(module: ModuleType, watch: Watch) -> None:
     """After the module of mlflow's functions."""
 

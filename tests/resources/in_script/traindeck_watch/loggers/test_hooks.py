@@ -124,6 +124,18 @@ def test_what_a_script_logs_is_kept_once_and_goes_on_to_its_logger(listener, tmp
     assert "stays on this machine" in notice
 
 
+STABLE_BASELINES = """
+class TensorBoardOutputFormat: pass
+class Logger:
+    def __init__(self, *formats):
+        self.output_formats = formats
+        self.name_to_value = {"rollout/ep_rew_mean": 7.5, "time/fps": 9, "a": "text"}
+    def dump(self, step=0):
+        self.name_to_value.clear()
+        return self.name_to_value
+"""
+
+
 class Watched:
     """The part of the watch that keeps figures."""
 
@@ -233,6 +245,17 @@ def test_a_logger_that_is_not_installed_is_doubled_only_where_the_script_would_f
     assert listener.series == {"x": [(2, 1.5)]}
     assert listener.notices[0].startswith("wandb is not installed")
     assert "missing.png" in listener.notices[1]
+
+
+def test_the_tables_of_stable_baselines_are_curves_unless_tensorboard_has_them(listener, tmp_path):
+    write(tmp_path, stable_baselines3__common__logger=STABLE_BASELINES)
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat\n"
+        "print(Logger(object()).dump(256), Logger(TensorBoardOutputFormat()).dump(512))\n"
+    )
+    assert finished(listener.start(str(script))) == "{} {}\n"
+    assert listener.series == {"rollout/ep_rew_mean": [(256, 7.5)]}
 
 
 @pytest.mark.nightly
