@@ -6,11 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from engine.cli.output import (
-    STATE_STYLES,
-    format_duration,
-    format_number,
-)
+from engine.cli.output import STATE_STYLES, format_duration, format_number
 from engine.client import RunInfo
 from engine.interface.values import RunDetails
 from engine.messages.events import Failure

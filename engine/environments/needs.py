@@ -10,12 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.environments.activation import environment_folder
-from engine.environments.installed import (
-    Installed,
-    installed_for,
-    python_version,
-    venv_settings,
-)
+from engine.environments.installed import Installed, installed_for, python_version, venv_settings
 
 OLDEST_FOR_RECIPES = (3, 11)
 """The Python of a worker. Scripts need less: see `OLDEST_FOR_SCRIPTS`."""

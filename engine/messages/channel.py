@@ -13,12 +13,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import (
-    Client,
-    Connection,
-    answer_challenge,
-    deliver_challenge,
-)
+from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
 from multiprocessing.context import AuthenticationError
 from pathlib import Path
 from typing import Any

@@ -10,12 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.files import ownership
-from engine.files.atomic_file import (
-    create_folders,
-    leftovers,
-    sync_to_disk,
-    write_atomically,
-)
+from engine.files.atomic_file import create_folders, leftovers, sync_to_disk, write_atomically
 from engine.files.regular_file import read_regular
 from engine.repair import store_salvage
 from engine.repair.report import RunReport, free_name, move_aside

@@ -18,13 +18,7 @@ import msgspec
 
 from engine.files.atomic_file import sync_to_disk
 from engine.files.format_version import FormatVersion
-from engine.messages.events import (
-    AttemptStarted,
-    Event,
-    Notice,
-    Rewound,
-    RunEnded,
-)
+from engine.messages.events import AttemptStarted, Event, Notice, Rewound, RunEnded
 from engine.repair.report import free_name
 from engine.repair.store_check import WAL, folded, is_damage, open_backup, open_store
 from engine.repair.stored_blocks import rebuild_blocks

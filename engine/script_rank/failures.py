@@ -9,12 +9,7 @@ from pathlib import Path
 from engine.messages.events import WorkerFailed
 from engine.processes.process import signal_name
 from engine.script_rank.frames import Failed
-from engine.worker.failure_report import (
-    LONGEST_MESSAGE,
-    LONGEST_TRACEBACK,
-    is_lost_peer,
-    sendable,
-)
+from engine.worker.failure_report import LONGEST_MESSAGE, LONGEST_TRACEBACK, is_lost_peer, sendable
 
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^ +File "([^"\n]+)", line (\d+)', re.MULTILINE)

@@ -6,11 +6,7 @@ from pathlib import Path
 
 from engine.environments import needs, registry
 from engine.environments.activation import environment_folder
-from engine.environments.gpu_builds import (
-    has_system_cuda,
-    tensorflow_problem,
-    tensorflow_remedy,
-)
+from engine.environments.gpu_builds import has_system_cuda, tensorflow_problem, tensorflow_remedy
 from engine.environments.installed import installed_for
 from engine.environments.needs import package_of, recipe_problem
 from engine.spec.device_names import all_on_cpu

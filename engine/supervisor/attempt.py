@@ -17,15 +17,7 @@ from engine.diagnosis.hang_watch import HangWatch
 from engine.diagnosis.root_cause import CUT_OFF, find_failure
 from engine.files import scratch_folder
 from engine.files.save_progress import TimeToSave
-from engine.messages.channel import (
-    CLOSED,
-    CONNECTING,
-    LOADING,
-    Alive,
-    Channel,
-    Message,
-    Recorded,
-)
+from engine.messages.channel import CLOSED, CONNECTING, LOADING, Alive, Channel, Message, Recorded
 from engine.messages.commands import Command, Stop
 from engine.messages.events import (
     CheckpointFailed,

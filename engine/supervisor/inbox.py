@@ -13,14 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from engine.diagnosis.process_memory import Measurement
-from engine.messages.channel import (
-    CLOSED,
-    Channel,
-    Hello,
-    Message,
-    StatusAnswer,
-    StatusQuestion,
-)
+from engine.messages.channel import CLOSED, Channel, Hello, Message, StatusAnswer, StatusQuestion
 from engine.telemetry.snapshot import Snapshot
 
 

@@ -15,14 +15,7 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_fields import LARGEST
 from engine.spec.validation import Problem
-from engine.sweeps.ranges import (
-    CannotSweep,
-    Choices,
-    Interval,
-    Range,
-    grid_size,
-    parse_setting,
-)
+from engine.sweeps.ranges import CannotSweep, Choices, Interval, Range, grid_size, parse_setting
 from engine.sweeps.sweep import MOST_TRIALS, Pruner, Sampler, Sweep
 
 DEFAULT_TRIALS = 20

@@ -61,8 +61,7 @@ class Liveness(QObject):
         self._progress: tuple[object, ...] = ()
         self._progressed_at = 0.0
         self._silent = False
-        self._timer = QTimer(self)
-        self._timer.setInterval(CHECK_MS)
+        self._timer = QTimer(self, interval=CHECK_MS)
         self._timer.timeout.connect(self.check)
         self._timer.start()
 

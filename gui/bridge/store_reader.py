@@ -65,8 +65,7 @@ class StoreReader(QObject):
         self._series: Sequence[str] = ()
         self._wanted: Sequence[str] = ()
         self._told: RunInfo | None = None
-        self._look = QTimer(self)
-        self._look.setInterval(_LOOK_MS)
+        self._look = QTimer(self, interval=_LOOK_MS)
         self._look.timeout.connect(self._show_in_sight)
         machines.runs_listed.connect(self._show_listed)
         self.watch(None)

@@ -47,8 +47,7 @@ class Sweeps(QObject):
         self._elsewhere = RemoteSweeps(self._machines, self)
         self._elsewhere.changed.connect(self._report_all)
         self._reading = Reading(background, self._report, self._fail)
-        self._timer = QTimer(self)
-        self._timer.setInterval(READ_MS)
+        self._timer = QTimer(self, interval=READ_MS)
         self._timer.timeout.connect(self.read)
 
     def set_watching(self, watching: bool) -> None:

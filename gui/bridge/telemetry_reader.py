@@ -61,8 +61,7 @@ class TelemetryReader(QObject):
         self._process.setProcessChannelMode(QProcess.ProcessChannelMode.ForwardedErrorChannel)
         self._process.started.connect(self._send_requests)  # each new helper needs the requests
         self._process.readyReadStandardOutput.connect(self._read)
-        self._watchdog = QTimer(self)
-        self._watchdog.setInterval(int(stale_after * 1000 / 4))
+        self._watchdog = QTimer(self, interval=int(stale_after * 1000 / 4))
         self._watchdog.timeout.connect(self._check)
 
     def start(self) -> None:

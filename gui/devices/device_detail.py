@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QFrame,
-    QGridLayout,
-    QLabel,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QGridLayout, QLabel, QWidget
 
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
@@ -27,7 +18,7 @@ from gui.devices.device_tables import (
     user_rows,
 )
 from gui.devices.link_matrix import LinkMatrix, gpus_of
-from gui.widgets.boxes import column_of
+from gui.widgets.boxes import column_of, scrolled
 from gui.widgets.plain_text import Label, plain_tip
 
 _SIZE = (780, 720)
@@ -134,10 +125,9 @@ class DeviceDetail(QDialog):
     def _build_layout(self) -> None:
         content = QWidget()
         content.setObjectName("content")
-        column = QVBoxLayout(content)
-        for label in (self._heading, self.address, self.state, self.stale_note):
-            column.addWidget(label)
-        column.addLayout(self._grid)
+        column = column_of(
+            self._heading, self.address, self.state, self.stale_note, self._grid, parent=content
+        )
         column.addSpacing(6)
         column.addWidget(self.charts)
         for table, heading in self._sections.items():
@@ -145,10 +135,7 @@ class DeviceDetail(QDialog):
             column.addWidget(heading)
             column.addWidget(table)
         column.addStretch(1)
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setWidget(content)
+        scroll = scrolled(content)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
         column_of((scroll, 1), buttons, parent=self)

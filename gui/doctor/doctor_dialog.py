@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QShowEvent
-from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import QDialog, QPushButton, QWidget
 
 from engine.doctor.finding import Finding
 from gui.bridge.doctor import Doctor
 from gui.doctor.finding_row import FindingRow
 from gui.run_form.machine_choice import MachineChoice
-from gui.widgets.boxes import STRETCH, column_of, row_of
+from gui.widgets.boxes import STRETCH, column_of, row_of, scrolled
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
 _SIZE = (680, 560)
@@ -51,18 +50,11 @@ class DoctorDialog(QDialog):
         self.copy_button.clicked.connect(self._copy)
         content = QWidget()
         self._column = column_of(STRETCH, parent=content, margins=(0, 0, 6, 0), spacing=8)
-        self._scroll = QScrollArea()
+        self._scroll = scrolled(content, sideways=False)
         self._scroll.setAccessibleName("Checks")
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setWidget(content)
-        buttons = QHBoxLayout()
-        for button in (self.run_button, self.again_button, self.stop_button):
-            buttons.addWidget(button)
-        buttons.addStretch(1)
-        buttons.addWidget(self.copy_button)
-        buttons.addWidget(close)
+        buttons = row_of(
+            self.run_button, self.again_button, self.stop_button, STRETCH, self.copy_button, close
+        )
         column_of(
             self._choice,
             self.about,

@@ -31,9 +31,7 @@ class LogController(QObject):
     ) -> None:
         super().__init__(parent)
         self._bar, self._log, self._events = bar, log, events
-        self._search_timer = QTimer(self)
-        self._search_timer.setSingleShot(True)
-        self._search_timer.setInterval(TYPING_MS)
+        self._search_timer = QTimer(self, singleShot=True, interval=TYPING_MS)
         self._search_timer.timeout.connect(self._search)
         bar.filter.textEdited.connect(lambda: self._search_timer.start())
         bar.filter.textChanged.connect(self._text_changed)

@@ -53,9 +53,7 @@ class LogView(QPlainTextEdit):
         self.setFont(monospace_font())
         self.setPlaceholderText("What the workers print appears here.")
         self._highlighter = LogHighlighter(self.document(), theme)
-        self._recount = QTimer(self)
-        self._recount.setSingleShot(True)
-        self._recount.setInterval(COUNT_MS)
+        self._recount = QTimer(self, singleShot=True, interval=COUNT_MS)
         self._recount.timeout.connect(self.count)
         self.cursorPositionChanged.connect(self._count_soon)
 

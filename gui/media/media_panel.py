@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, QTimer
 from PySide6.QtGui import QImage, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QStackedWidget, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from engine.messages.events import Rewound
 from engine.runs.store.store_reader import StoredEvent
@@ -13,7 +13,7 @@ from gui.media.cards import HEIGHT, HistogramCard, ImageCard, MediaCard
 from gui.media.image_dialog import ImageDialog
 from gui.media.media_bar import HISTOGRAMS, IMAGES, MediaBar
 from gui.media.series import Media
-from gui.widgets.boxes import column_of
+from gui.widgets.boxes import column_of, scrolled
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.plain_text import Label
 
@@ -55,17 +55,11 @@ class MediaPanel(QStackedWidget):
         column.addLayout(self._flow)
         column.addWidget(self.more)
         column.addStretch(1)
-        self.area = QScrollArea()
-        self.area.setWidgetResizable(True)
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setWidget(content)
+        self.area = scrolled(content, sideways=False)
         self._content = content
         self.addWidget(self.empty)
         self.addWidget(self.area)
-        self._settle = QTimer(self)
-        self._settle.setSingleShot(True)
-        self._settle.setInterval(_SETTLE_MS)
+        self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self.load_visible)
         self.area.verticalScrollBar().valueChanged.connect(lambda _: self._load_soon())
         self.area.viewport().installEventFilter(self)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine.facts.history import History, Phase
 from engine.facts.run_facts import ModelFacts
@@ -25,7 +25,7 @@ from gui.overview.section import Section
 from gui.overview.segments import SegmentTable
 from gui.overview.text_dialog import PackagesDialog, TextDialog
 from gui.overview.timeline_bar import TimelineBar
-from gui.widgets.boxes import column_of, row_of
+from gui.widgets.boxes import column_of, row_of, scrolled
 from gui.widgets.plain_text import Label, plain_tip
 
 _KEY = 92
@@ -76,8 +76,7 @@ class OverviewPanel(QWidget):
         self.bar.only_changed.connect(self._set_only_changed)
         self.bar.copy_wanted.connect(self.copy_as_markdown)
         self._build()
-        self._timer = QTimer(self)
-        self._timer.setInterval(_READ_AGAIN_MS)
+        self._timer = QTimer(self, interval=_READ_AGAIN_MS)
         self._timer.timeout.connect(self._tick)
         reader.found.connect(self._show_overview)
         reader.text.connect(self._show_text)
@@ -142,11 +141,7 @@ class OverviewPanel(QWidget):
         outer.addLayout(line)
         outer.addStretch(1)
         self._content, self._inside = content, outer
-        self.area = QScrollArea()
-        self.area.setWidgetResizable(True)
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setWidget(content)
+        self.area = scrolled(content, sideways=False)
         self._outside = column_of((self.area, 1), self.timeline, parent=self, margins=0, spacing=2)
         self._arrange(3)
 

@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.style.theme import Theme, theme_of
+from gui.widgets.boxes import column_of
 from gui.widgets.plain_text import Label
 
 _SIZE = (860, 620)
@@ -148,9 +149,7 @@ class PackagesDialog(QDialog):
         copy.setToolTip("As lines of a requirements file")
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(requirements(packages)))
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        for widget in (self.search, self.only, self.table, buttons):
-            layout.addWidget(widget)
+        column_of(self.search, self.only, self.table, buttons, parent=self)
 
 
 _DIFFERS = Qt.ItemDataRole.UserRole + 1

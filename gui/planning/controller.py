@@ -12,14 +12,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.doctor.finding import Change
-from engine.planning.requests import (
-    AskBatch,
-    AskMemory,
-    AskPreflight,
-    AskRace,
-    Request,
-    specs_of,
-)
+from engine.planning.requests import AskBatch, AskMemory, AskPreflight, AskRace, Request, specs_of
 from engine.planning.results import (
     BatchSearch,
     Doing,

@@ -8,14 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QInputDialog,
-    QMenu,
-    QMessageBox,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QMenu, QMessageBox, QPushButton, QWidget
 
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec

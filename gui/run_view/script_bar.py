@@ -6,22 +6,14 @@ import time
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QFormLayout,
-    QFrame,
-    QPushButton,
-    QScrollArea,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QFrame, QPushButton, QWidget
 
 from engine.messages.events import CheckpointSaved, Notice
 from engine.runs.run_info import RunInfo
 from engine.runs.store.store_reader import StoredEvent
 from gui.bridge.files.script_files import ScriptFacts, script_facts
 from gui.style.theme import monospace_font
-from gui.widgets.boxes import column_of, row_of
+from gui.widgets.boxes import column_of, row_of, scrolled
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, set_wrapped_tip
 
@@ -127,11 +119,8 @@ class ScriptDialog(QDialog):
         self._add("Checkpoint", facts.saving)
         self._add("Metrics", facts.figures)
         self._add("Notices", "\n".join(notices))
-        area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
+        area = scrolled(content)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setWidget(content)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         copy = buttons.addButton("Copy command", QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(facts.command))

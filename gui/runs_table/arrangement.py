@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from engine.runs.run_info import RunInfo
-from engine.runs.table.arrangement import (
-    Group,
-    Order,
-    Statistics,
-    grouped,
-    sorted_runs,
-    statistics,
-)
+from engine.runs.table.arrangement import Group, Order, Statistics, grouped, sorted_runs, statistics
 from engine.runs.table.columns import BUT_SEED, Column, Kind, Part, Value, columns_of
 from engine.runs.table.filter import compile_filter
 from engine.runs.table.grammar import FilterError

@@ -13,13 +13,7 @@ from engine.runs.run_info import RunInfo
 from engine.runs.table.cell_text import NOTHING
 from engine.runs.table.columns import Column, number_of
 from gui.runs_table.arrangement import GroupRow, is_curve
-from gui.runs_table.cell_texts import (
-    group_text,
-    group_title,
-    is_best_shown,
-    run_text,
-    text_of,
-)
+from gui.runs_table.cell_texts import group_text, group_title, is_best_shown, run_text, text_of
 from gui.runs_table.table_model import RunsTableModel, alignment
 from gui.style.state_marks import draw_state
 from gui.style.state_style import is_hung, marked_state, state_colour, state_name, state_text

@@ -74,9 +74,7 @@ class FilterLine(QLineEdit):
         self.popup.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
         self.popup.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         self.popup.activated[str].connect(self._insert)  # type: ignore[index]
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(PAUSE_MS)
+        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
         self._pause.timeout.connect(self._apply)
         self.textChanged.connect(lambda: self._pause.start())
         self.textEdited.connect(self._offer)

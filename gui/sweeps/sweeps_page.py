@@ -6,14 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QSettings, QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QProgressBar,
-    QPushButton,
-    QScrollArea,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QProgressBar, QPushButton, QStackedWidget, QWidget
 
 from engine.sweeps.report import SweepReport, SweepSummary
 from gui.bridge.background import Background
@@ -26,7 +19,7 @@ from gui.sweeps.parallel_plot import ParallelPlot
 from gui.sweeps.sweep_list import SweepList
 from gui.sweeps.trial_texts import colour_of, mark_of, progress_of
 from gui.sweeps.trials_table import TrialsTable
-from gui.widgets.boxes import STRETCH, column_of, row_of
+from gui.widgets.boxes import STRETCH, column_of, row_of, scrolled
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.panel_settings import PanelSettings
 from gui.widgets.plain_text import Label, plain_tip
@@ -308,13 +301,9 @@ class SweepsPage(QWidget):
             self.use,
             spacing=8,
         )
-        importance = QScrollArea()
-        importance.setWidgetResizable(True)
-        importance.setFrameShape(QFrame.Shape.NoFrame)
-        importance.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        importance.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.importance.setObjectName("scrolled")
-        importance.setWidget(self.importance)
+        importance = scrolled(self.importance, sideways=False)
+        importance.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         what = _titled("WHAT MATTERED", importance)
         what.setFixedWidth(_IMPORTANCE_WIDTH)
         what.setToolTip(

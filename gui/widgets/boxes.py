@@ -1,11 +1,19 @@
-"""Rows and columns: box layouts made of their parts, in one expression."""
+"""Rows and columns made of their parts in one expression, and what scrolls them."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QFrame,
+    QHBoxLayout,
+    QLayout,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 Align = Qt.AlignmentFlag
 Part = (
@@ -39,6 +47,17 @@ def column_of(
 ) -> QVBoxLayout:
     """Return the parts from top to bottom; with `parent`, as its layout."""
     return _filled(QVBoxLayout(), parent, parts, margins, spacing)
+
+
+def scrolled(content: QWidget, *, sideways: bool = True) -> QScrollArea:
+    """Return an area without a frame in which `content` is scrolled if it has no room."""
+    area = QScrollArea()
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    if not sideways:
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setWidget(content)
+    return area
 
 
 def _filled(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QWidget
 
 from gui.bridge.files.editor import Editor, command_problem
+from gui.widgets.boxes import column_of
 from gui.widgets.entry_fields import FieldNote
 from gui.widgets.plain_text import Label
 
@@ -35,9 +36,7 @@ class EditorDialog(QDialog):
         self.buttons.accepted.connect(self._accept)
         self.buttons.rejected.connect(self.reject)
         self.command.textChanged.connect(self._check)
-        layout = QVBoxLayout(self)
-        for widget in (label, self.command, self.note, self.buttons):
-            layout.addWidget(widget)
+        column_of(label, self.command, self.note, self.buttons, parent=self)
 
     def _check(self, command: str) -> None:
         problem = command_problem(command)

@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import QFrame, QMainWindow, QMenu, QScrollArea, QStackedWidget, QWidget
+from PySide6.QtWidgets import QFrame, QMainWindow, QMenu, QStackedWidget, QWidget
 
 from gui.devices.alarm_bar import AlarmBar
 from gui.devices.device_list import DeviceList
@@ -24,7 +24,7 @@ from gui.log.log_view import LogView
 from gui.media.media_bar import MediaBar
 from gui.run_list.run_list_panel import RunListPanel
 from gui.style.theme import Choice
-from gui.widgets.boxes import column_of
+from gui.widgets.boxes import column_of, scrolled
 from gui.widgets.icon_button import IconButton
 from gui.widgets.place import Place
 from gui.widgets.plain_text import Label
@@ -169,7 +169,7 @@ class MainWindow(QMainWindow):
         self._pages.setAccessibleName("Page")
         self._by_name: dict[PageName, QWidget] = {
             "run": self.run_page,
-            **{name: _scrolled(place) for name, place in parts.pages.items()},
+            **{name: scrolled(place) for name, place in parts.pages.items()},
         }
         for page in self._by_name.values():
             self._pages.addWidget(page)
@@ -340,7 +340,7 @@ class MainWindow(QMainWindow):
     def _column(self, parts: WindowParts) -> QWidget:
         runs = _Card()
         column_of(parts.run_list, parent=runs, margins=(10, 5, 6, 5))
-        scroll = _scrolled(
+        scroll = scrolled(
             LeftColumn(
                 parts.devices, parts.machines, parts.form, parts.alarms, runs, parts.run_list
             )
@@ -362,7 +362,7 @@ class MainWindow(QMainWindow):
         column.addWidget(parts.welcome_page, 1)
         column.addWidget(parts.figures)
         column.addWidget(parts.plots, 1)
-        return _scrolled(content)
+        return scrolled(content)
 
     def _lower_panel(self, parts: WindowParts) -> LowerPanel:
         panel = LowerPanel()
@@ -418,15 +418,6 @@ class MainWindow(QMainWindow):
     def _fill_page(self) -> None:
         self.show_page("run")
         self.run_page.choose("open" if self.bottom.fold == "full" else "full")
-
-
-def _scrolled(content: QWidget) -> QScrollArea:
-    """Return a place for `content` that scrolls where the screen has too little room for it."""
-    scroll = QScrollArea()
-    scroll.setWidgetResizable(True)
-    scroll.setFrameShape(QFrame.Shape.NoFrame)
-    scroll.setWidget(content)
-    return scroll
 
 
 class _Card(QFrame):

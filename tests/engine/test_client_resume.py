@@ -13,11 +13,7 @@ from msgspec.structs import replace
 
 from engine import client
 from engine.client import CannotStart, CheckpointUnusable, RecipeChanged
-from engine.messages.events import (
-    AttemptStarted,
-    RecipeVersion,
-    RunEnded,
-)
+from engine.messages.events import AttemptStarted, RecipeVersion, RunEnded
 from engine.processes import process
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import MANIFEST, Position

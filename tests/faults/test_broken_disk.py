@@ -17,12 +17,7 @@ from engine.messages.commands import Pause, Resume
 from engine.runs.run_info import SUPERVISOR
 from engine.runs.run_state import RunState
 from tests.support.broken_disk import BrokenDisk, ext4_disk
-from tests.support.runs import (
-    is_training,
-    spec,
-    wait_for,
-    wait_until_gone,
-)
+from tests.support.runs import is_training, spec, wait_for, wait_until_gone
 from tests.support.sentences import sentence
 
 ENGINE = LocalEngine()

@@ -23,13 +23,7 @@ from engine.runs.run_index import RunIndex
 from engine.runs.store.run_store import FILE_NAME as STORE
 from engine.spec.spec_file import FILE_NAME as SPEC
 from gui.app import AppController
-from tests.gui.conftest import (
-    Record,
-    open_app,
-    record,
-    wait_for_runs,
-    windows_end_with_their_test,
-)
+from tests.gui.conftest import Record, open_app, record, wait_for_runs, windows_end_with_their_test
 from tests.support.sentences import sentence
 
 __all__ = ["open_app", "record", "windows_end_with_their_test"]

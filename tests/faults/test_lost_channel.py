@@ -16,13 +16,7 @@ from engine.messages.channel import CONTROL_FILE
 from engine.messages.commands import SaveCheckpoint
 from engine.messages.events import Notice
 from engine.runs.run_state import RunState
-from tests.support.runs import (
-    events,
-    is_training,
-    spec,
-    wait_for,
-    wait_until_gone,
-)
+from tests.support.runs import events, is_training, spec, wait_for, wait_until_gone
 from tests.support.sentences import sentence
 
 ENGINE = LocalEngine()

@@ -14,15 +14,7 @@ from engine import client
 from engine.client import RunInfo
 from engine.messages.events import Rewound, Shrunk
 from engine.runs.run_state import RunState
-from tests.support.runs import (
-    curve,
-    events,
-    failure_of,
-    logs,
-    spec,
-    train,
-    wait_for_end,
-)
+from tests.support.runs import curve, events, failure_of, logs, spec, train, wait_for_end
 from tests.support.sentences import sentence
 
 pytestmark = pytest.mark.usefixtures("processes")

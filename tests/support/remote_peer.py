@@ -14,15 +14,7 @@ from engine.interface.engine import Engine
 from engine.interface.failures import error_of
 from engine.interface.value_encoding import encode
 from engine.remote import frames
-from engine.remote.frames import (
-    Answered,
-    Call,
-    Cancel,
-    FromRemote,
-    Hello,
-    Next,
-    Yielded,
-)
+from engine.remote.frames import Answered, Call, Cancel, FromRemote, Hello, Next, Yielded
 from engine.remote.remote_engine import remote_engine
 from engine.remote.server import LONGEST_SILENCE, serve_on
 from engine.remote.wire import FrameReader, FrameWriter

@@ -22,13 +22,7 @@ from engine.runs import checkpoint_files
 from engine.runs.run_state import RunStatus
 from engine.runs.store.run_store import RunStore
 from engine.runs.store.store_reader import RunReader
-from engine.supervisor import (
-    attempt,
-    buffered_store,
-    inbox,
-    queue_admission,
-    supervisor,
-)
+from engine.supervisor import attempt, buffered_store, inbox, queue_admission, supervisor
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, MessageReceived
 from engine.supervisor.queue_admission import QueueAdmission

@@ -9,14 +9,7 @@ from typing import Any
 
 import msgspec
 
-from engine.telemetry.snapshot import (
-    DeviceSnapshot,
-    GpuProcess,
-    Link,
-    LinkKind,
-    MigSlice,
-    Snapshot,
-)
+from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess, Link, LinkKind, MigSlice, Snapshot
 
 GIB = 2**30
 TENSORS = 41 * GIB

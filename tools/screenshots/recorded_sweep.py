@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.messages.events import (
-    AttemptStarted,
-    Event,
-    Metrics,
-    RunEnded,
-    TrainingStarted,
-)
+from engine.messages.events import AttemptStarted, Event, Metrics, RunEnded, TrainingStarted
 from engine.runs.run_notes import SWEEP_TAG, TRIAL_TAG, RunNotes, ordered_tags, write_notes
 from engine.runs.run_state import THROUGHPUT
 from engine.sweeps import sweep as sweeps

@@ -11,15 +11,7 @@ import msgspec
 from rich.table import Table
 
 from engine.cli.follow import CtrlC
-from engine.cli.output import (
-    Exit,
-    Interrupted,
-    Refused,
-    err,
-    format_bytes,
-    out,
-    print_json,
-)
+from engine.cli.output import Exit, Interrupted, Refused, err, format_bytes, out, print_json
 from engine.environments import registry
 from engine.environments.needs import TITLES, interpreter_problem
 from engine.environments.registry import Environment, Facts

@@ -11,15 +11,7 @@ from rich.table import Table
 from engine.cli.commands.checkpoints import checkpoint_table
 from engine.cli.facts_output import facts_as_json, print_facts
 from engine.cli.follow import now_of
-from engine.cli.output import (
-    Exit,
-    Refused,
-    err,
-    format_time,
-    one_run_as_json,
-    out,
-    print_json,
-)
+from engine.cli.output import Exit, Refused, err, format_time, one_run_as_json, out, print_json
 from engine.cli.summary import print_failure, print_summary
 from engine.interface.engine import Engine
 from engine.interface.values import RunDetails

@@ -14,12 +14,7 @@ from engine.drawing.svg import svg
 from engine.exports.report import plots, run_tables
 from engine.exports.report.media import media
 from engine.exports.report.page import rendered
-from engine.exports.report.report_run import (
-    ReportRun,
-    is_of_machine,
-    main_series,
-    read_run,
-)
+from engine.exports.report.report_run import ReportRun, is_of_machine, main_series, read_run
 from engine.exports.run_source import RunSource, source_of
 from engine.exports.tables import Tick
 from engine.runs.run_info import RunInfo

@@ -10,13 +10,7 @@ import torch
 from torch import distributed
 
 from engine.pytorch.recipe.optimizer_plan import OptimizerPlan
-from engine.pytorch.recipe.torch_recipe import (
-    PlannedRun,
-    TorchRecipe,
-    TrainedModel,
-    Turn,
-    Values,
-)
+from engine.pytorch.recipe.torch_recipe import PlannedRun, TorchRecipe, TrainedModel, Turn, Values
 from engine.training.errors import TrainingFailed
 
 _ONLY_FIT_CALLS = ("train_step", "test_step")

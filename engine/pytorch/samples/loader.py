@@ -14,13 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
 from engine.pytorch.samples.loader_workers import LoaderWatch, each_next, end_workers
-from engine.pytorch.samples.names import (
-    Names,
-    SamplesDiffer,
-    difference,
-    place_of,
-    sample_name,
-)
+from engine.pytorch.samples.names import Names, SamplesDiffer, difference, place_of, sample_name
 from engine.pytorch.samples.nested import Batch
 from engine.pytorch.samples.order import preserved_random_state, seed_generators, seed_of
 from engine.training.sample_order import Indices

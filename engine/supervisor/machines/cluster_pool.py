@@ -41,9 +41,7 @@ from engine.supervisor.machines.messages import (
     FolderPiece,
     encode,
 )
-from engine.supervisor.machines.messages import (
-    Launch as LaunchOrder,
-)
+from engine.supervisor.machines.messages import Launch as LaunchOrder
 from engine.supervisor.machines.recipe_folder import UnfitFolder
 from engine.supervisor.machines.shared_folder import NotShared, SharedPlace
 from engine.supervisor.worker_pool import RunPlan, WorkerPool

@@ -76,9 +76,7 @@ from engine.supervisor.machines.messages import (
     decode_for_node,
     encode,
 )
-from engine.supervisor.machines.messages import (
-    Launch as LaunchOrder,
-)
+from engine.supervisor.machines.messages import Launch as LaunchOrder
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
 from engine.system import logs, paths
 from engine.telemetry.helper_client import TelemetryStream

@@ -23,9 +23,7 @@ class FileWatch(QObject):
         super().__init__(parent)
         self._file: Path | None = None
         self._state: _State = None
-        self._settle = QTimer(self)
-        self._settle.setSingleShot(True)
-        self._settle.setInterval(SETTLE_MS)
+        self._settle = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settle.timeout.connect(self.check)
         self._watcher = QFileSystemWatcher(self)
         self._watcher.fileChanged.connect(self._check_soon)

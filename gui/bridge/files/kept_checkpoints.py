@@ -30,9 +30,7 @@ class KeptCheckpoints(QObject):
         self._machines = background.machines
         self._run_id: str | None = None
         self._reading = Reading(background, self._report)
-        self._again = QTimer(self)
-        self._again.setSingleShot(True)
-        self._again.setInterval(_SETTLED_MS)
+        self._again = QTimer(self, singleShot=True, interval=_SETTLED_MS)
         self._again.timeout.connect(self._read)
 
     def watch(self, run_id: str | None) -> None:

@@ -12,11 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from engine.client import CannotStart
 from engine.interface.values import NoAnswer, NotConnected
 from engine.planning.measuring_process import MeasuringEnd
-from engine.planning.requests import (
-    Answer,
-    Refusal,
-    Request,
-)
+from engine.planning.requests import Answer, Refusal, Request
 from engine.planning.results import News, Result
 from engine.processes.process import signal_name
 from gui.bridge.machines.machines import Machines

@@ -87,8 +87,7 @@ class RunPlots(PlotPanel):
         self._room = _AT_ONCE
         """The number of plots that may be made before the next turn."""
 
-        self._turn = QTimer(self)
-        self._turn.setSingleShot(True)
+        self._turn = QTimer(self, singleShot=True)
         self._turn.timeout.connect(self._draw_waiting)
         self.toolbar.x_chosen.connect(self._update_x_scale)
         self.toolbar.markers.toggled.connect(self._update_x_scale)

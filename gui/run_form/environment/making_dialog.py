@@ -106,8 +106,7 @@ class MakingDialog(QDialog):
             self.buttons,
             parent=self,
         )
-        self._log_timer = QTimer(self)
-        self._log_timer.setInterval(_LOG_MILLISECONDS)
+        self._log_timer = QTimer(self, interval=_LOG_MILLISECONDS)
         self._log_timer.timeout.connect(self._show_log)
         self.make_button.clicked.connect(self.make)
         self.cancel_button.clicked.connect(self.cancel)

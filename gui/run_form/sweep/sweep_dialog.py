@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCompleter, QDialog, QLineEdit, QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import QCompleter, QDialog, QLineEdit, QPushButton, QWidget
 
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.recipe_file import RecipeInfo
@@ -16,7 +16,7 @@ from engine.sweeps.ranges import CannotSweep, Choices, Interval, sweepable
 from engine.sweeps.sweep import Sweep
 from gui.run_form.advanced_fields import RECIPE, FieldGroup, form_rows
 from gui.run_form.sweep.range_field import RangeField
-from gui.widgets.boxes import STRETCH, column_of, row_of
+from gui.widgets.boxes import STRETCH, column_of, row_of, scrolled
 from gui.widgets.entry_fields import Field
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label
@@ -225,12 +225,8 @@ class SweepDialog(QDialog):
             group.heading.setChecked(len(self._groups) <= 3)
             rows.addWidget(group)
         rows.addStretch(1)
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        scroll = scrolled(settings, sideways=False)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setWidget(settings)
         how = QWidget()
         side = form_rows()
         side.setVerticalSpacing(8)

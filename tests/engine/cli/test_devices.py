@@ -6,10 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from engine.cli.devices import (
-    resolve_devices,
-    why_not_there,
-)
+from engine.cli.devices import resolve_devices, why_not_there
 from engine.cli.output import Refused
 from engine.cluster import membership
 from engine.cluster.member import Member

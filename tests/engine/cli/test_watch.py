@@ -14,13 +14,7 @@ from engine.cli.watch import updates, wait_for_event
 from engine.interface import local_watches
 from engine.interface.local_engine import LocalEngine
 from engine.interface.local_watches import NoStore
-from engine.messages.events import (
-    AttemptStarted,
-    CheckpointSaved,
-    CommandRefused,
-    Paused,
-    RunEnded,
-)
+from engine.messages.events import AttemptStarted, CheckpointSaved, CommandRefused, Paused, RunEnded
 from engine.processes.process import start_time
 from engine.runs.run_state import RunState
 from engine.runs.store.store_follower import StoreFollower

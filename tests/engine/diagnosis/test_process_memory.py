@@ -14,13 +14,7 @@ import pytest
 
 from engine.diagnosis import device_metrics, process_memory
 from engine.diagnosis.device_metrics import PROCESS_MEMORY
-from engine.diagnosis.process_memory import (
-    Measurement,
-    ProcessMemory,
-    _Pages,
-    _together,
-    memory_of,
-)
+from engine.diagnosis.process_memory import Measurement, ProcessMemory, _Pages, _together, memory_of
 from engine.messages.events import Points
 from engine.processes import process_tree
 from engine.processes.process import start_time

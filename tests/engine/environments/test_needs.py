@@ -11,12 +11,7 @@ import pytest
 
 from engine.environments import needs
 from engine.environments.installed import Installed
-from engine.environments.needs import (
-    Requirement,
-    interpreter_problem,
-    needs_of,
-    recipe_problem,
-)
+from engine.environments.needs import Requirement, interpreter_problem, needs_of, recipe_problem
 from engine.processes.process import PROJECT
 from tests.engine.environments.conftest import Install
 from tests.support.sentences import sentence

@@ -16,14 +16,7 @@ from msgspec.structs import replace
 
 from engine.planning.measuring_process import MeasuringEnd
 from engine.planning.race import ROUGH
-from engine.planning.requests import (
-    Answer,
-    AskMemory,
-    AskRace,
-    Refusal,
-    decode_answer,
-    encode_line,
-)
+from engine.planning.requests import Answer, AskMemory, AskRace, Refusal, decode_answer, encode_line
 from engine.planning.results import Doing, MemoryEstimate, Race, Raced
 from engine.processes.process import PROJECT, module_environment
 from engine.spec.run_spec import RunSpec

@@ -6,13 +6,7 @@ import msgspec
 import pytest
 
 from engine.processes import machine
-from engine.processes.machine import (
-    Machine,
-    is_here,
-    loopback_interface,
-    rank_links,
-    this_machine,
-)
+from engine.processes.machine import Machine, is_here, loopback_interface, rank_links, this_machine
 from engine.processes.process import ON_LINUX
 
 HERE = Machine("desk", "d1", "boot 7", "pid:[4026531836]")

@@ -11,13 +11,7 @@ from engine import client
 from engine.client import RunInfo
 from engine.messages.events import EpochEnded, Notice, TrainingEnded
 from engine.runs.run_state import RunState
-from tests.support.contract import (
-    assert_alike,
-    interrupted,
-    last_checkpoint,
-    validation,
-    went_on,
-)
+from tests.support.contract import assert_alike, interrupted, last_checkpoint, validation, went_on
 from tests.support.runs import curve, events, failure_of, spec, train
 from tests.support.sentences import sentence
 from tests.support.trained_runs import trained

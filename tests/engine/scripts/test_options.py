@@ -7,13 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from engine.scripts.options import (
-    Option,
-    read_options,
-    resume_suggestion,
-    values_in,
-    words_of,
-)
+from engine.scripts.options import Option, read_options, resume_suggestion, values_in, words_of
 from tests.support.sentences import sentence
 
 HEAD = "import argparse\nraise SystemExit('it was run')\np = argparse.ArgumentParser()\n"

@@ -47,15 +47,7 @@ from engine.supervisor.supervisor import MOST_LOSSES, PASSING_SECONDS, Superviso
 from tests.engine.supervisor.conftest import MakeRun
 from tests.support.recorded_runs import save_checkpoint, this_process_supervises
 from tests.support.runs import delete_folder
-from tests.support.scripted_pool import (
-    Line,
-    Worker,
-    dies,
-    hangs,
-    loses_channel,
-    raises,
-    says,
-)
+from tests.support.scripted_pool import Line, Worker, dies, hangs, loses_channel, raises, says
 from tests.support.scripted_run import FULL, LOCKED, READ_ONLY, ScriptedRun
 from tests.support.sentences import sentence
 

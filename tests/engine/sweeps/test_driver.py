@@ -25,13 +25,7 @@ from engine.processes.process import PROJECT
 from engine.runs.run_info import NoSuchRun
 from engine.runs.run_state import RunState
 from engine.runs.store.run_store import RunStore
-from engine.spec.recipe_copy import (
-    CopiedCode,
-    has_copy,
-    read_copy,
-    recipe_of_run,
-    write_copy,
-)
+from engine.spec.recipe_copy import CopiedCode, has_copy, read_copy, recipe_of_run, write_copy
 from engine.spec.run_spec import RunSpec
 from engine.sweeps import driver as drivers
 from engine.sweeps import sweep as sweeps

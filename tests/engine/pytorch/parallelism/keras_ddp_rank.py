@@ -15,11 +15,7 @@ from typing import Any
 
 import torch
 from keras import optimizers
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_state_dict,
-    set_state_dict,
-)
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
 from engine.pytorch import training_state
 from engine.pytorch.parallel import Objective, Parallel, Rank

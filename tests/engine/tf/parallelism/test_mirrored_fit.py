@@ -8,15 +8,7 @@ import pytest
 
 from engine.messages.events import WorkerFailed
 from engine.runs.run_state import RunState
-from tests.support.runs import (
-    RECIPES,
-    curve,
-    events,
-    logs,
-    spec,
-    train,
-    wait_until_gone,
-)
+from tests.support.runs import RECIPES, curve, events, logs, spec, train, wait_until_gone
 
 pytestmark = pytest.mark.usefixtures("processes")
 
