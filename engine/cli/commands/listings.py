@@ -55,8 +55,9 @@ def _runs(engine: Engine, query: RunQuery, *, json: bool) -> Exit:
         option = "--csv" if query.csv else "--columns"
         raise Refused(f"{option} chooses another form than --json: leave out one of the two.")
     news = engine.list_runs()
-    every = [each for each in news.changed if isinstance(each, RunInfo)]
-    others = [each for each in news.changed if isinstance(each, UnreadableRun)]
+    changed = [*news.changed]
+    every = [each for each in changed if isinstance(each, RunInfo)]
+    others = [each for each in changed if isinstance(each, UnreadableRun)]
     unreadable = [*others, *news.unreadable]
     found: list[RunInfo | UnreadableRun]
     if query.filter or query.sort or query.has_columns:

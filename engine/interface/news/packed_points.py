@@ -6,14 +6,19 @@ which is deflated, takes columns of equal bytes for almost nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from engine.runs.store.downsampling import Array, BlockStatistics
 from engine.runs.store.stored_points import StoredPoints
+from engine.system.later import Later
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = Later("numpy")
 
 MOST_POINTS = 2**20
 """Points of one message; a curve is shown in 50,000 at most."""

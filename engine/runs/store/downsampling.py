@@ -5,15 +5,21 @@ Any zoom of a curve reads a few thousand blocks and shows every spike.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
+from engine.system.later import Later
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.float64]
+else:
+    np, Array = Later("numpy"), Any
+
 
 FACTOR = 16
 """Children per block: a block of level k stands for FACTOR**k points."""
-
-Array = npt.NDArray[np.float64]
 
 
 class Blocks(NamedTuple):

@@ -5,13 +5,19 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from engine.messages.events import Points
 from engine.runs.store.downsampling import FACTOR, Blocks, PyramidTail, single
 from engine.runs.store.run_store import has_means
+from engine.system.later import Later
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Later("numpy")
 
 MOST_ROWS = 200_000
 """Points or blocks that are read at once; a curve has 20,000, a piece of an export 50,000."""

@@ -8,8 +8,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from engine.runs.store.downsampling import (
     FACTOR,
@@ -20,6 +19,12 @@ from engine.runs.store.downsampling import (
     zigzag,
 )
 from engine.runs.store.point_tables import read_blocks
+from engine.system.later import Later
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = Later("numpy")
 
 MOST_GAPS = 1000
 """Largest number of points without a finite value in a curve of blocks."""

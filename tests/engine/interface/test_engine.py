@@ -142,7 +142,7 @@ def test_the_runs_of_the_list_come_once_and_again_when_they_change(
     known = news.digests | later.digests
     trash.delete(run.id)
     gone = first_of(engine.watch_runs(known))
-    assert (gone.ids, gone.changed, gone.trashed) == ([], [], [run.id])
+    assert (gone.ids, [*gone.changed], gone.trashed) == ([], [], [run.id])
 
 
 def test_no_question_for_points_is_endless(run: RecordedRun) -> None:
