@@ -494,6 +494,13 @@ class TorchTrainer:
             found = NotFinite(turn, parts, self._other_weights(turn))
         step.keep(error, found)
 
+    def long_read(self, seconds: float) -> tuple[int, int, int, list[int]] | None:
+        """Return step, epoch and batch, and the samples that are read for so many seconds, if there
+        are some. Any thread may call this."""
+        reading = self._train.reading(seconds) if isinstance(self._train, BatchSharder) else []
+        turn = self._turn
+        return (turn.step + 1, turn.epoch, turn.batch, reading) if reading else None
+
     def _other_weights(self, turn: Turn) -> Iterator[str]:
         """Bring weights in place with which the loss of a step may not be finite; yield what they
         are. Those before the step are lost: it, and some after it, were done."""

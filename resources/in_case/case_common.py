@@ -173,8 +173,7 @@ def _find_hanging(data: Any) -> str:
         order = [int(index) for index in shuffled]
     except ImportError:
         order = list(range(len(data)))
-    known = [STEP["index"]] if STEP["index"] >= 0 else []
-    for index in [*known, *order[STEP["batch"] * STEP["batch_size"] :]]:
+    for index in [*STEP["reading"], *order[STEP["batch"] * STEP["batch_size"] :]]:
         reader = threading.Thread(target=_read_sample, args=(data, index), daemon=True)
         reader.start()
         reader.join(SAMPLE_SECONDS)

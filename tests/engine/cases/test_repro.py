@@ -211,7 +211,7 @@ def test_a_loader_that_hangs_hangs_at_the_same_sample(workers, tmp_path):
     info = wait_for_end(run)
     code, output, step = repro(info, tmp_path)
     assert code == 1, output
-    assert step["kind"] == "hang"
+    assert (step["kind"], step["reading"], step["step"]) == ("hang", [77], step["batch"] + 1)
     assert "sample 77 was not read" in output
 
 
