@@ -47,7 +47,13 @@ from engine.pytorch.weight_average import WeightAverage
 from engine.runs.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
 from engine.training import run_length
-from engine.training.errors import CheckpointMisfit, DevicesFull, OutOfMemory, TrainingFailed
+from engine.training.errors import (
+    CheckpointMisfit,
+    DevicesFull,
+    LossNotFinite,
+    OutOfMemory,
+    TrainingFailed,
+)
 from engine.training.measuring import Measurements
 from engine.training.memory_record import RankRecord, is_asked
 from engine.training.protocols import DoneSteps, emit_once
@@ -489,7 +495,7 @@ class TorchTrainer:
         place = self._folder, attempt
         step = FailedStep(self._parallel, self._objective, self._rank, self._turn, place)
         found = None
-        if (turn := self._first_not_finite) is not None:
+        if isinstance(error, LossNotFinite) and (turn := self._first_not_finite) is not None:
             parts = list(self._train.local_batches(turn.epoch, turn.batch))
             found = NotFinite(turn, parts, self._other_weights(turn))
         step.keep(error, found)
