@@ -16,7 +16,7 @@ import msgspec
 
 from engine.files.format_version import FormatVersion
 from engine.files.regular_file import read_regular
-from engine.scripts.secrets import HIDDEN, redacted
+from engine.scripts.secrets import HIDDEN, redacted, shown_setting
 from engine.system.program import version
 
 NAME = "failure.tdcase"
@@ -151,10 +151,15 @@ class CaseWriter:
             case str():
                 return self.clean(value)
             case dict():
-                return {self._cleaned(key): self._cleaned(each) for key, each in value.items()}
+                return {self._cleaned(key): self._entry(key, each) for key, each in value.items()}
             case list() | tuple():
                 return [self._cleaned(each) for each in value]
         return value
+
+    def _entry(self, name: Any, value: Any) -> Any:
+        """Return a named value: the name may say that it is a secret."""
+        is_single = isinstance(value, str | int | float) and isinstance(name, str)
+        return self._cleaned(shown_setting(name, value) if is_single else value)
 
 
 def _is_code(text: str) -> bool:

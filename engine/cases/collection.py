@@ -6,18 +6,22 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from engine.cases import reproduction
 from engine.cases.case_file import NAME, CaseWriter
-from engine.cases.evidence import Evidence, read_evidence
+from engine.cases.evidence import Evidence, Kind, read_evidence
 from engine.facts import run_facts
 from engine.files.atomic_file import write_atomically
 from engine.files.regular_file import open_regular, read_regular
 from engine.messages.events import (
     AttemptStarted,
+    Event,
     HistogramLogged,
     ImageLogged,
+    Progress,
     RunEnded,
     Trouble,
     WorkerFailed,
@@ -36,6 +40,7 @@ MOST_POINTS = 4_000
 _MOST_OF_ALL = 200_000
 _MOST_EVENTS = 20_000
 _MOST_LOGS = 64
+_MOST_RANKS = 64
 _LOG_BYTES = 150_000
 _ALL_LOG_BYTES = 1_500_000
 _FACT_BYTES = 400_000
@@ -91,8 +96,10 @@ def _read(folder: Path, reader: RunReader) -> _Run | None:
         return None
     ranks = [ended.failure.rank] if ended.failure else []
     ranks += [e.event.rank for e in events if isinstance(e.event, WorkerFailed)]
-    kept = (read_evidence(folder, rank, status.attempt) for rank in dict.fromkeys([*ranks, 0]))
-    evidence = next(filter(None, kept), None)
+    ranks += range(_MOST_RANKS)
+    kept = (read_evidence(folder, rank, status.attempt) for rank in dict.fromkeys(ranks))
+    usual = (each for each in kept if each and (is_hung or each.kind != Kind.HANG))
+    evidence = next(usual, None)
     return _Run(folder, read_spec(folder), status, events, ended, is_hung, evidence)
 
 
@@ -111,14 +118,18 @@ def _put_together(run: _Run, reader: RunReader, writer: CaseWriter) -> bytes:
     """Return the file. What is told first has room first."""
     writer.add_text("failure.txt", _in_words(run))
     writer.add_value("run/spec.json", run.spec)
-    writer.add_value("run/events.msgpack", [(each.time, each.event) for each in run.events])
+    writer.add_value("run/events.msgpack", list(_events(run)))
     for place, code in reproduction.code_of(run.folder):
         writer.add_code(f"run/modules/{place}" if place else "run/recipe.py", code)
     reproduction.add_to(writer, run.folder, run.spec, run.status, run.evidence, is_hung=run.is_hung)
     for name, body in _logs(run.folder, writer):
         writer.add_text(f"run/logs/{name}", body)
     for name, body in _facts(run.folder, run.status.attempt):
-        writer.add_text(f"run/{run_facts.FOLDER}/{name}", body)
+        place = f"run/{run_facts.FOLDER}/{name}"
+        if name.endswith(".json"):  # as a value it stays one, whatever is hidden in it
+            writer.add_value(place, _decoded(body))
+        else:
+            writer.add_text(place, body)
     writer.add_value("run/points.msgpack", list(_points(reader)))
     reproduction.add_tensors(writer, run.folder, run.evidence)
     name = run.spec.name or Path(run.spec.recipe).stem
@@ -129,6 +140,16 @@ def _put_together(run: _Run, reader: RunReader, writer: CaseWriter) -> bytes:
         reason=writer.clean(run.ended.reason),
         written=time.time(),
     )
+
+
+def _events(run: _Run) -> Iterator[tuple[float, Event]]:
+    """Yield the events of the attempt, with the progress at its end, which is none of them."""
+    status = run.status
+    for stored in run.events:
+        if stored.event is run.ended:
+            speed = status.samples_per_second, status.step_seconds
+            yield stored.time, Progress(status.epoch, status.step, *speed, 0.0)
+        yield stored.time, stored.event
 
 
 def _in_words(run: _Run) -> str:
@@ -168,11 +189,18 @@ def _logs(folder: Path, writer: CaseWriter) -> Iterator[tuple[str, str]]:
 
 
 def _facts(folder: Path, attempt: int) -> Iterator[tuple[str, str]]:
-    for file in sorted((folder / run_facts.FOLDER).glob(f"{attempt}.*")):
+    for file in sorted((folder / run_facts.FOLDER).glob(f"attempt-{attempt}.*")):
         try:
             yield file.name, read_regular(file, _FACT_BYTES).decode(errors="replace")
         except OSError:  # it is larger than any that we write
             continue
+
+
+def _decoded(body: str) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
 
 
 def _points(reader: RunReader) -> Iterator[Points]:

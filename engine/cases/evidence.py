@@ -95,6 +95,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     samples: tuple[str, ...] = ()
     """Names of the samples that are kept."""
 
+    reading: tuple[int, ...] = ()
+    """Samples one of which is read for ever."""
+
     index: int = -1
     """Of the sample that cannot be read; -1: it is not known."""
 

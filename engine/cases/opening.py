@@ -61,9 +61,7 @@ def stage(file: Path, source: str) -> tuple[Path, int]:
         )
         environment = {"python": platform.python_version(), "platform": platform.platform()}
         write_atomically(folder / SPEC, encode_spec(opened, environment))
-        about = (
-            f"Run {manifest.run} of another data folder, written by Traindeck {manifest.traindeck}."
-        )
+        about = f"Run {manifest.run} of Traindeck {manifest.traindeck}, from its failure file."
         write_notes(folder, RunNotes(note="\n".join([about, *manifest.left_out])[:10_000]))
         _write_files(folder, files)
         (folder / NAME).write_bytes(read_regular(file, LARGEST_READ, follow_links=True))

@@ -105,6 +105,8 @@ class FailedStep:
         elif with_batch is not None:
             fields["in_validation"] = "validation" in with_batch.of
             self._keep_batch(with_batch.batch, with_batch.names)
+        elif isinstance(cause, TrainingFailed):
+            fields["notes"].append("Traindeck has refused this: by itself, it may not fail.")
         weights = self._weights() if self._kept else {}
         fields |= {
             "step": self._turn.step + 1,
@@ -118,13 +120,15 @@ class FailedStep:
 
     def _keep_not_finite(self, found: NotFinite) -> None:
         """Keep the part whose loss is not finite, with weights that make it so."""
-        self._parallel.train()
-        for name in found.weights:
-            for local in found.parts:
-                if self._failure_of(local.batch) == _NOT_FINITE:
-                    self._fields["notes"].append(f"The weights are {name}.")
-                    self._keep_batch(local.batch, local.names)
-                    return
+        try:
+            for name in found.weights:
+                for local in found.parts:
+                    if self._failure_of(local.batch) == _NOT_FINITE:
+                        self._fields["notes"].append(f"The weights are {name}.")
+                        self._keep_batch(local.batch, local.names)
+                        return
+        except Exception as error:  # the model cannot be made again
+            self._fields["notes"].append(f"Other weights were not found: {error}")
         self._fields["notes"].append(
             "The weights before the step are not known, and no others gave that loss: `traindeck "
             "replay` trains the step again."

@@ -47,7 +47,13 @@ from engine.pytorch.weight_average import WeightAverage
 from engine.runs.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
 from engine.training import run_length
-from engine.training.errors import CheckpointMisfit, DevicesFull, OutOfMemory, TrainingFailed
+from engine.training.errors import (
+    CheckpointMisfit,
+    DevicesFull,
+    LossNotFinite,
+    OutOfMemory,
+    TrainingFailed,
+)
 from engine.training.measuring import Measurements
 from engine.training.memory_record import RankRecord, is_asked
 from engine.training.protocols import DoneSteps, emit_once
@@ -489,10 +495,17 @@ class TorchTrainer:
         place = self._folder, attempt
         step = FailedStep(self._parallel, self._objective, self._rank, self._turn, place)
         found = None
-        if (turn := self._first_not_finite) is not None:
+        if isinstance(error, LossNotFinite) and (turn := self._first_not_finite) is not None:
             parts = list(self._train.local_batches(turn.epoch, turn.batch))
             found = NotFinite(turn, parts, self._other_weights(turn))
         step.keep(error, found)
+
+    def long_read(self, seconds: float) -> tuple[int, int, int, list[int]] | None:
+        """Return step, epoch and batch, and the samples that are read for so many seconds, if there
+        are some. Any thread may call this."""
+        reading = self._train.reading(seconds) if isinstance(self._train, BatchSharder) else []
+        turn = self._turn
+        return (turn.step + 1, turn.epoch, turn.batch, reading) if reading else None
 
     def _other_weights(self, turn: Turn) -> Iterator[str]:
         """Bring weights in place with which the loss of a step may not be finite; yield what they

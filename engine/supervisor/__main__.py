@@ -57,9 +57,9 @@ LOG_SECONDS = 20.0
 CASE_SECONDS = 8.0
 """Time for the failure file, after the end of the run; a resume waits for it."""
 
-LOCK_SECONDS = 10.0
+LOCK_SECONDS = 15.0
 """Time for the previous supervisor of the run, which may be about to exit, to release its lock: it
-records facts after the end of the run."""
+records facts, and a failure file, after the end of the run."""
 
 
 def main(arguments: list[str]) -> int:

@@ -92,16 +92,28 @@ class FailedStep:
             self._note_place(known[0])
             if kind == Kind.MEMORY:
                 self._put(data.batch(tf.constant(self._indices(data, known[0]))))
-            elif not self._keep_failing(data, known, weights):
-                self._fields["repeats"] = False
-                self._notes.append("The failure was not there again when the step was repeated.")
+            else:
+                self._keep_what_fails(data, known, weights)
         found = self._weights() if self._kept else {}
         self._fields |= {"has_weights": bool(found), "notes": tuple(self._notes)}
         write_evidence(self._folder, Evidence(**self._fields), self._kept, found)
 
+    def _keep_what_fails(
+        self, data: ArraySamples, positions: list[Position], weights: Iterator[str]
+    ) -> None:
+        try:
+            found = self._keep_failing(data, positions, weights)
+        except Exception as error:  # the model cannot be made again
+            found = False
+            self._notes.append(f"Other weights were not found: {error}")
+        if not found:
+            self._fields["repeats"] = False
+            self._notes.append("The failure was not there again when the step was repeated.")
+
     def _keep_failing(
         self, data: ArraySamples, positions: list[Position], weights: Iterator[str]
     ) -> bool:
+        """Keep the first batch that fails, and return whether one does."""
         for name in weights:
             for position in positions:
                 if time.monotonic() > self._until:

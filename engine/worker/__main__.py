@@ -14,6 +14,7 @@ import logging
 import os
 import platform
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from engine.training.loop import Loop
 from engine.worker import debugger, environment, loader_process, output, signals
 from engine.worker.cuda_libraries import loaded_mix
 from engine.worker.failure_report import failure_report
-from engine.worker.kept_failure import report_and_keep
+from engine.worker.kept_failure import keep_hang, report_and_keep
 from engine.worker.model_outline import record_data, record_model
 from engine.worker.session import WorkerSession
 
@@ -68,6 +69,7 @@ def main(folder: Path) -> int:
         trainer_module = importlib.import_module(TRAINERS[session.strategy.framework])
         memory_record.begin()
         trainer = trainer_module.build(session, session.strategy)
+        session.before_end = partial(keep_hang, session, trainer)
         position = _restore(trainer, session)
         versions = _versions(session.strategy.framework, session.recipe.framework)
         if session.spec.interpreter:

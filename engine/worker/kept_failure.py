@@ -15,6 +15,9 @@ from engine.worker.session import WorkerSession
 
 _log = logging.getLogger(__name__)
 
+HANG_SECONDS = 2.0
+"""A sample that is read for so long may be the one at which the run hangs."""
+
 KEEP_SECONDS = 8.0
 """After it, the failure is reported in any case, and the supervisor ends this process."""
 
@@ -44,6 +47,25 @@ def report_and_keep(
     finally:
         limit.cancel()
         tell()
+
+
+def keep_hang(session: WorkerSession, trainer: Any) -> None:
+    """Keep which sample this rank reads, if it does so for long. Raises OSError."""
+    find = getattr(trainer, "long_read", None)
+    if find is None or is_asked() or (found := find(HANG_SECONDS)) is None:
+        return
+    step, epoch, batch, indices = found
+    attempt = int(os.environ.get(environment.ATTEMPT, "0"))
+    evidence = Evidence(
+        kind=Kind.HANG,
+        attempt=attempt,
+        rank=session.rank,
+        step=step,
+        epoch=epoch,
+        batch=batch,
+        reading=tuple(indices),
+    )
+    write_evidence(session.folder, evidence, {}, {})
 
 
 def _keep(session: WorkerSession, trainer: Any, error: BaseException) -> None:

@@ -114,6 +114,9 @@ class WorkerSession:
         self._orphaned = threading.Event()
         self._checkpoint: Path | None = None
         self.alive = Alive()
+        self.before_end: Callable[[], None] = lambda: None
+        """Called, in a thread, when the supervisor ends this worker at once."""
+
         self._loaded = 0
         self._sender = EventSender(self._channel, self.rank, self._sign_of_life)
         threading.Thread(target=self._read, daemon=True, name="commands").start()
@@ -229,6 +232,8 @@ class WorkerSession:
             match message:
                 case Stop(now=True):
                     _log.info("command %d: ends at once", message.number)
+                    with contextlib.suppress(Exception):  # a full disk: it ends nevertheless
+                        self.before_end()
                     self._terminate()
                 case Flushed(number):
                     self._sender.flushed(number)

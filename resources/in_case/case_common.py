@@ -157,7 +157,10 @@ def _is_the_same(error: Exception) -> bool:
     if STEP["kind"] == "memory":
         is_scarce = any(word in str(error) for word in _SCARCE)
         return is_scarce or isinstance(error, MemoryError)
-    return type(error).__name__ == STEP["error"] and _text(str(error)) == _text(STEP["message"])
+    is_named = type(error).__name__ == STEP["error"]
+    if STEP["kind"] == "sample":  # a loader process puts a traceback around the text
+        return is_named and _text(str(error)) in _text(STEP["message"])
+    return is_named and _text(str(error)) == _text(STEP["message"])
 
 
 def _text(text: str) -> str:
@@ -173,8 +176,7 @@ def _find_hanging(data: Any) -> str:
         order = [int(index) for index in shuffled]
     except ImportError:
         order = list(range(len(data)))
-    known = [STEP["index"]] if STEP["index"] >= 0 else []
-    for index in [*known, *order[STEP["batch"] * STEP["batch_size"] :]]:
+    for index in [*STEP["reading"], *order[STEP["batch"] * STEP["batch_size"] :]]:
         reader = threading.Thread(target=_read_sample, args=(data, index), daemon=True)
         reader.start()
         reader.join(SAMPLE_SECONDS)

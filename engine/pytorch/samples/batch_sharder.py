@@ -159,6 +159,10 @@ class BatchSharder:
         """See `Sharder`."""
         return
 
+    def reading(self, seconds: float) -> list[int]:
+        """Return the samples that are read for so many seconds. Any thread may call this."""
+        return self._samples.reading(seconds)
+
     def close(self) -> None:
         """See `Sharder`."""
         self._local_batches = iter(())

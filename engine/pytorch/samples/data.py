@@ -49,6 +49,9 @@ class Samples(Protocol):
     def names(self, indices: Indices) -> Names:
         """Return the names of samples, for sentences."""
 
+    def reading(self, seconds: float) -> list[int]:
+        """Return the samples that are read for so many seconds. Any thread may call this."""
+
     def close(self) -> None:
         """End the loader workers."""
 
@@ -114,6 +117,10 @@ class Columns:
     def names(self, indices: Indices) -> Names:
         """See `Samples`."""
         return Names(None, indices)
+
+    def reading(self, seconds: float) -> list[int]:
+        """See `Samples`."""
+        return []
 
     def close(self) -> None:
         """See `Samples`."""

@@ -140,6 +140,10 @@ class MapSamples:
         """See `engine.pytorch.samples.data.Samples`."""
         return Names(self.dataset, indices)
 
+    def reading(self, seconds: float) -> list[int]:
+        """See `engine.pytorch.samples.data.Samples`."""
+        return self._watch.reading(seconds)
+
     def close(self) -> None:
         """End the loader workers."""
         end_workers(self._watch, getattr(self._loader, "_iterator", None))
@@ -159,7 +163,7 @@ class _Batches(Wrapped, Dataset[Any]):
         self._seed = seed
         self._collate = fetching.collate
         self._what = fetching.what
-        self._watch = watch if fetching.workers else None
+        self._watch = watch
 
     def __getitems__(self, keys: Sequence[Key]) -> Batch:
         """Return the collated batch; the name is that by which a DataLoader asks for a batch."""
@@ -184,10 +188,11 @@ class _Batches(Wrapped, Dataset[Any]):
         random.seed(seed)
         np.random.seed(seed)
         torch.default_generator.manual_seed(seed)
-        if self._watch:
-            self._watch.reads(index)
+        self._watch.reads(index)
         try:
-            return self.dataset[index]
+            sample = self.dataset[index]
+            self._watch.has_read()
+            return sample
         except Exception as error:
             error.add_note(f"In {sample_name(self.dataset, index)} of the {self._what}.")
             raise

@@ -70,6 +70,10 @@ class LoaderWatch:
         self._slots = mmap.mmap(-1, max(1, workers) * _SLOT.size)
         self._reports = [_unnamed_file() for _ in range(workers)]
         self._is_waiting = False
+        self._since = 0.0
+        """Since when this process reads a sample, or waits for a worker; 0: it does neither."""
+
+        self._own = -1
         self._processes: Sequence[Any] = ()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,10 +94,26 @@ class LoaderWatch:
         )
 
     def reads(self, index: Any) -> None:
-        """Note the sample that this process reads next, if it is a loader worker."""
+        """Note the sample that this process reads next."""
         info = get_worker_info()
-        if info is not None and self._slots is not None and isinstance(index, int):
+        if info is None:
+            self._own, self._since = index if isinstance(index, int) else -1, time.monotonic()
+        elif self._slots is not None and isinstance(index, int):
             _SLOT.pack_into(self._slots, info.id * _SLOT.size, index + 1)
+
+    def has_read(self) -> None:
+        """Note that this process has read the sample."""
+        self._since = 0.0
+
+    def reading(self, seconds: float) -> list[int]:
+        """Return the samples that are read for so long: of each worker the one that it reads, or
+        has read last. Any thread may call this."""
+        if not self._since or time.monotonic() - self._since < seconds:
+            return []
+        if not self._reports:
+            return [self._own] if self._own >= 0 else []
+        size = len(self._reports) * _SLOT.size
+        return [noted - 1 for (noted,) in _SLOT.iter_unpack(self._slots[:size]) if noted]
 
     def follow(self, iterator: Any) -> None:
         """Watch the workers of an iterator of a DataLoader, in the place of PyTorch.
@@ -117,7 +137,7 @@ class LoaderWatch:
         A worker that ends ends the wait at once.
         """
         self._check()
-        self._is_waiting = True
+        self._is_waiting, self._since = True, time.monotonic()
         try:
             return next(iterator)
         except StopIteration:
@@ -131,7 +151,7 @@ class LoaderWatch:
                 self._check(END_SECONDS, error)
             raise self._explained(error) from error
         finally:
-            self._is_waiting = False
+            self._is_waiting, self._since = False, 0.0
 
     def woken(self) -> None:
         """End the wait for a batch if a worker has ended: a child of this process has."""

@@ -65,6 +65,8 @@ def test_a_case_is_opened_as_a_run_that_is_over_with_all_that_was_kept():
     run.add(long_ago, last, Progress(0, 5, 10.0, 0.1, 1.0))
     run.write_log(1, "rank one says this")
     (run.folder / "logs" / "stacks-rank0.txt").write_text("Thread 0x1 (most recent call first)")
+    (run.folder / "facts").mkdir(exist_ok=True)
+    (run.folder / "facts" / "attempt-1.json").write_text('{"attempt": 1}')
     run.add(RunEnded("failed", FAILURE.message, FAILURE))
     run.store.close()
     keep(run, message="no", samples=("sample 7",))
@@ -77,6 +79,7 @@ def test_a_case_is_opened_as_a_run_that_is_over_with_all_that_was_kept():
     assert (info.state, info.reason) == (RunState.FAILED, FAILURE.message)
     assert not info.can_continue
     assert info.spec.settings["batch_size"] == SPEC.batch_size
+    assert info.status.step == 5
     with RunReader(info.folder) as reader:
         found = reader.points_after("train/loss", 0)
         ended = reader.newest_event(lambda event: isinstance(event, RunEnded)).event
@@ -85,6 +88,7 @@ def test_a_case_is_opened_as_a_run_that_is_over_with_all_that_was_kept():
     assert (info.folder / "recipe.py").read_bytes() == (run.folder / "recipe.py").read_bytes()
     assert "rank one" in (info.folder / "logs" / "rank1.log").read_text()
     assert (info.folder / "logs" / "stacks-rank0.txt").exists()
+    assert (info.folder / "facts" / "attempt-1.json").exists()
     step = json.loads((info.folder / "failure" / "step.json").read_text())
     assert (step["error"], step["samples"], step["seed"]) == ("ValueError", ["sample 7"], 0)
     again = write_case(info.folder)  # what was opened is no run of this machine, and stays readable
@@ -122,8 +126,9 @@ def test_no_secret_is_in_a_case(name, tmp_path):
     for rank in range(2):
         run.write_log(rank, f"connects with {text}\n'{name}': '{SECRETS[name]}'")
     (run.folder / "facts").mkdir(exist_ok=True)
-    (run.folder / "facts" / "1.json").write_text(json.dumps({"remote": SECRETS[name], "t": text}))
-    (run.folder / "facts" / "1.diff").write_text(f"+ {text}\n")
+    facts = json.dumps({"remote": SECRETS[name], "t": text, "password": f"pass{hidden}"})
+    (run.folder / "facts" / "attempt-1.json").write_text(facts)
+    (run.folder / "facts" / "attempt-1.diff").write_text(f"+ {text}\n")
     keep(run, message=text, notes=(text,))
     file = write_case(run.folder, [SECRET])
     with zipfile.ZipFile(file) as content:

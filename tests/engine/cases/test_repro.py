@@ -211,17 +211,19 @@ def test_a_loader_that_hangs_hangs_at_the_same_sample(workers, tmp_path):
     info = wait_for_end(run)
     code, output, step = repro(info, tmp_path)
     assert code == 1, output
-    assert step["kind"] == "hang"
+    assert (step["kind"], step["reading"], step["step"]) == ("hang", [77], step["batch"] + 1)
     assert "sample 77 was not read" in output
 
 
 @pytest.mark.nightly
-def test_a_sample_that_cannot_be_read_fails_alike_or_says_that_it_needs_the_data(tmp_path):
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_sample_that_cannot_be_read_fails_alike_or_needs_the_data(workers, tmp_path):
     recipe = MODEL + SAMPLES.format(does='raise ValueError("broken")')
     data = tmp_path / "data.txt"
     data.write_text("there")
     reads = f"def datasets():\n    open({str(data)!r}).close()\n"
-    info = failed(tmp_path, recipe.replace("def datasets():\n", reads))
+    recipe = recipe.replace("def datasets():\n", reads)
+    info = failed(tmp_path, recipe, loader_workers=workers)
     code, output, step = repro(info, tmp_path)
     assert code == 1, output
     assert (step["kind"], step["index"], step["error"]) == ("sample", 77, "ValueError")
