@@ -37,6 +37,7 @@ from engine.spec.device_names import all_on_cpu, machine_of
 from engine.spec.presets import UnreadablePreset
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import spec_of_attempt
+from engine.system.program import call
 from engine.training.run_length import KEEP_REPLAYED, REPLAY_TO
 from engine.training.step_inspection import INSPECT_STEP
 
@@ -56,6 +57,9 @@ _NOISE = 0.01
 
 _RISE = 10.0
 """The score of an outlier that belongs to the rise before a value that is not finite."""
+
+_MOST_DETAILS = 3
+"""Lines beside the message of a failed replay."""
 
 _AROUND = 20
 """Recorded steps before the replayed one, and after it, that are shown."""
@@ -154,8 +158,9 @@ def _check(info: RunInfo) -> None:
         raise CannotReplay(f"Run {info.id} was imported and never trained here: it has no replay.")
     if info.spec.is_script:
         raise CannotReplay(
-            f"Run {info.id} is of a script, and only the script knows how to do a step again: "
-            "a recipe can be replayed."
+            f"Run {info.id} is of a script, which would write its files once more: a recipe with "
+            "the model, the data and the loss of the script has replays, and "
+            f"`{call('new-recipe NAME.py')}` writes one to fill in."
         )
     if elsewhere := next(filter(None, map(machine_of, info.spec.devices)), ""):
         raise CannotReplay(
@@ -238,7 +243,9 @@ def _folder_of(run: ShortRun) -> Path:
     """Return the folder of the replay. Raises CannotReplay if it did not do its steps."""
     if run.problem:
         where = f" ({run.where})" if run.where else ""
-        raise CannotReplay(f"The replay has failed{where}: {run.problem}")
+        more = " ".join(run.details.split("\n")[:_MOST_DETAILS])  # such as the sample and its file
+        text = f"The replay has failed{where}: {run.problem}"
+        raise CannotReplay(f"{text.rstrip('.')}. {more}" if more else text)
     [info] = client.runs()
     return info.folder
 

@@ -19,7 +19,7 @@ from engine.client import RunInfo
 from engine.messages.events import Restarting, TrainingStarted
 from engine.planning.replays.replay import CannotReplay, replay, suspicious_step
 from engine.planning.results import Doing, News
-from engine.runs.checkpoint_files import final_folder
+from engine.runs.checkpoint_files import final_folder, verify
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
@@ -128,6 +128,10 @@ def test_a_run_gets_a_checkpoint_of_a_step_once() -> None:
     before = files(info)
     assert replay(info.id, 13, keeps_checkpoint=True).kept == saved.name
     assert files(info).keys() == before.keys()
+    (rank,) = saved.rglob("rank0.pt")
+    rank.write_bytes(rank.read_bytes()[:-1] + b"?")
+    assert replay(info.id, 13, keeps_checkpoint=True).kept == saved.name
+    verify(saved)  # the damaged one is no longer in its place
     change_loss(info, 12, "value + 1e-9")
     assert replay(info.id, 12, keeps_checkpoint=True).kept == "", "it is not the recorded step"
     assert not final_folder(info.folder, 12).exists()
