@@ -37,6 +37,7 @@ from engine.spec.device_names import all_on_cpu, machine_of
 from engine.spec.presets import UnreadablePreset
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import spec_of_attempt
+from engine.system import units
 from engine.system.program import call
 from engine.training.run_length import KEEP_REPLAYED, REPLAY_TO
 from engine.training.step_inspection import INSPECT_STEP
@@ -123,6 +124,7 @@ def replay(
         progress(wanted)
         folder = _folder_of(done)
         replayed, versions_now, data_now = _replayed(folder, origin.step, wanted)
+        _check_whole(recorded, replayed, folder)
         context = StepContext(_at(losses, wanted - 1), _at(rates, wanted), _at(rates, wanted - 1))
         inspection = read_inspection(folder, context)
         differs, difference = _compare(recorded, replayed, origin.step, wanted)
@@ -259,6 +261,20 @@ def _replayed(
         attempt = attempts_of(events)[-1].attempt
         values = _values(reader, begin, step)
         return values, _versions(events, attempt), read_data(folder, attempt)
+
+
+def _check_whole(
+    recorded: Mapping[str, StoredPoints], replayed: Mapping[str, StoredPoints], folder: Path
+) -> None:
+    """Raise CannotReplay if the replay in `folder` has not recorded its last step."""
+    then, now = (each.get("train/loss") for each in (recorded, replayed))
+    last = int(now.step[-1]) if now is not None else 0
+    if then is not None and last < int(then.step[-1]):
+        free = units.byte_size(shutil.disk_usage(folder).free)
+        raise CannotReplay(
+            f"The replay has trained its steps, and recorded none after step {last:,}: {folder} "
+            f"has {free} free. Make room there, or let TMPDIR name another disk."
+        )
 
 
 def _events(reader: RunReader) -> list[Event]:
