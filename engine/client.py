@@ -39,7 +39,7 @@ from engine.processes import process_tree
 from engine.processes.machine import this_machine
 from engine.processes.process import ask_to_end, find_module, is_halted, start_module
 from engine.runs import checkpoint_files, checkpoint_place, run_info
-from engine.runs.checkpoint_files import BEGINNING, OWN, CheckpointDamaged, Watch
+from engine.runs.checkpoint_files import BEGINNING, OWN, CheckpointDamaged, CheckpointTooNew, Watch
 from engine.runs.checkpoint_place import PlaceAway
 from engine.runs.resume_rules import change_problems, recipe_changes
 from engine.runs.run_copy import copy_run
@@ -384,14 +384,18 @@ def start_replay(folder: Path, saved: Path | None, attempt: int, spec: RunSpec) 
 def add_checkpoint(info: RunInfo, step: int) -> Path:
     """Complete the checkpoint of a step whose files were copied to a run that is over.
 
-    One of that step that is there already stays as it is. Returns its folder. Raises CannotStart
-    if the files are damaged or the run goes on meanwhile; the copy is deleted then.
+    One of that step that is there already stays as it is, unless it is damaged. Returns its folder.
+    Raises CannotStart if the files are damaged or the run goes on meanwhile; the copy is deleted
+    then.
     """
     copied = checkpoint_files.temporary_folder(info.folder, step)
     final = checkpoint_files.final_folder(info.folder, step)
     try:
         checkpoint_files.verify(copied)
         with _resume_lock(info):
+            there = checkpoint_files.folders(info.folder).get(step)
+            if there is not None and _is_damaged(there):
+                checkpoint_files.remove(there)
             if not final.exists():
                 sync_tree(copied)
                 copied.rename(final)
@@ -403,6 +407,17 @@ def add_checkpoint(info: RunInfo, step: int) -> Path:
     finally:
         shutil.rmtree(copied, ignore_errors=True)
     return final
+
+
+def _is_damaged(saved: Path) -> bool:
+    """Whether a checkpoint is of no use; one of a newer version is, elsewhere."""
+    try:
+        checkpoint_files.verify(saved)
+    except CheckpointTooNew:
+        return False
+    except CheckpointDamaged:
+        return True
+    return False
 
 
 def resume_meaning(info: RunInfo, spec: RunSpec | None = None) -> str:

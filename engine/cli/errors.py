@@ -50,8 +50,8 @@ def report_errors(action: Callable[[], int], *, json: bool = False) -> int:
     except Interrupted as error:
         return _print_end("interrupted", str(error), Exit.INTERRUPTED, json=json)
     except BrokenPipeError:
-        _leave_output()  # the reader has closed the pipe
-        return Exit.FAILED
+        _leave_output()
+        return Exit.UNREAD
     except (sqlite3.Error, OSError) as error:
         is_sentence = isinstance(error, UnusableHome | NotPrivate)
         text = str(error) if is_sentence else f"This could not be done: {error}."

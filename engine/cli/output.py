@@ -58,6 +58,9 @@ class Exit(IntEnum):
     INTERRUPTED = 130
     """Ctrl-C has ended the command: as a shell reports it of a program that has died of it."""
 
+    UNREAD = 141
+    """Whoever read the output has closed it, as `head` does: SIGPIPE, as a shell reports it."""
+
 
 class Refused(Exception):
     """A command that cannot be carried out; the text is a sentence."""
@@ -93,6 +96,10 @@ def printable(text: str) -> str:
 
 class _SafeConsole(Console):
     """Every text that it prints is `printable`, also the cells of tables and progress bars."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the BrokenPipeError that is handled now; Rich would exit with another code."""
+        raise
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(printable(text), **options)

@@ -10,6 +10,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from engine.files.ownership import is_own_folder
+
 _IN_MEMORY = Path("/dev/shm")  # a page of a disk may wait for it to be written
 _PREFIX = "traindeck-run-"
 _PAGE = 4096
@@ -18,7 +20,7 @@ _PAGE = 4096
 def make() -> Path | None:
     """Make a folder, and the page that its processes share; None if the system has no room."""
     try:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
     except OSError:
         return None
     for page in _pages(folder):
@@ -39,6 +41,15 @@ def make() -> Path | None:
 def shared_page(folder: Path) -> Path | None:
     """Return the page of zeros that all processes may map; None if there is none."""
     return next((page for page in _pages(folder) if page.exists()), None)
+
+
+def of_process(pid: int) -> list[Path]:
+    """Return the folders that a process of this user has made, and not removed yet."""
+    return [
+        folder
+        for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{pid}-*")
+        if is_own_folder(folder)
+    ]
 
 
 def remove(folder: Path) -> None:

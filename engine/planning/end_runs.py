@@ -13,7 +13,9 @@ import sys
 import time
 from pathlib import Path
 
+from engine.files import scratch_folder
 from engine.processes import presence
+from engine.processes.guardian import where_it_listened
 from engine.processes.held_folder import HELD
 from engine.processes.process import END_SIGNALS, ask_to_end, find_module
 from engine.processes.process_tree import Identity, is_alive, send
@@ -40,8 +42,19 @@ def main(home: Path) -> int:
     if told != OVER:
         _end_runs(home)
     _wait_for_supervisors(home)
+    for folder in (home / "runs").glob("*"):
+        _remove_rest(folder)
     shutil.rmtree(home, ignore_errors=True)
     return 0
+
+
+def _remove_rest(run_folder: Path) -> None:
+    """Remove what a supervisor that was killed has left in the folder for temporary files."""
+    pid, sockets = where_it_listened(run_folder)
+    if sockets is not None:
+        shutil.rmtree(sockets, ignore_errors=True)
+    for scratch in scratch_folder.of_process(pid) if pid else ():
+        scratch_folder.remove(scratch)
 
 
 def _end_runs(home: Path) -> None:

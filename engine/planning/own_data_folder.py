@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ def own_data_folder(purpose: str, **variables: str) -> Iterator[Path]:
     process is killed, a process of `engine.planning.end_runs` ends the runs and deletes the folder.
     """
     before = dict(os.environ)
-    home = make_held_folder(PREFIX, f"{purpose}-")
+    home, delete = make_held_folder(PREFIX, f"{purpose}-")
     changes = {
         FOLDER_VARIABLE: str(folder()),
         HOME_VARIABLE: str(home),
@@ -53,7 +52,7 @@ def own_data_folder(purpose: str, **variables: str) -> Iterator[Path]:
                 ender.stdin.write(told)
                 ender.stdin.close()
             ender.wait()
-        shutil.rmtree(home, ignore_errors=True)
+        delete()
 
 
 def _start_ender(home: Path) -> subprocess.Popen[bytes] | None:

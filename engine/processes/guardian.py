@@ -9,8 +9,10 @@ whenever a save in that folder has got on.
 
 from __future__ import annotations
 
+import json
 import os
 import select
+import shutil
 import signal
 import sys
 import time
@@ -28,6 +30,9 @@ MARGIN_SECONDS = 2.0
 LEFTOVER_SECONDS = 2.0
 """Time that processes which a worker has left have to end after SIGTERM."""
 
+_SOCKETS = "traindeck-"
+"""How the names of folders for sockets begin."""
+
 LOOK_SECONDS = 1.0
 """Time between two looks at what the workers have started."""
 
@@ -42,6 +47,7 @@ class Guardian:
         self._group: ControlGroup | None = None
         self._scratch: set[Path] = set()
         self._has_ended = False
+        self._supervisor = os.getppid()
 
     def read(self, descriptor: int) -> bool:
         """Read lines until they end. Return whether the supervisor has said that all is over."""
@@ -69,6 +75,7 @@ class Guardian:
 
     def end_workers(self) -> None:
         """Wait until the workers have left, or their time is over; end them and their children."""
+        socket = self._socket_folder()  # now: the run may go on, or be deleted, before the end
         limit = TimeToSave(self._seconds + MARGIN_SECONDS, self._progress)
         seen: dict[Identity, None] = {}
         while alive := [each for each in self._workers if process_tree.is_alive(each)]:
@@ -84,9 +91,29 @@ class Guardian:
         process_tree.end(seen, LEFTOVER_SECONDS)
         for folder in self._scratch:
             scratch_folder.remove(folder)
+        if socket is not None:
+            shutil.rmtree(socket, ignore_errors=True)
+
+    def _socket_folder(self) -> Path | None:
+        """Return the folder in which the supervisor listened; None: that is not known."""
+        if self._checkpoints is None:
+            return None
+        pid, folder = where_it_listened(self._checkpoints.parent)
+        return folder if pid == self._supervisor else None
 
     def _progress(self) -> object:
         return save_progress(self._checkpoints) if self._checkpoints else None
+
+
+def where_it_listened(run_folder: Path) -> tuple[int, Path | None]:
+    """Return the pid of a supervisor that was killed, and the folder of its socket, as it has
+    written them; 0 and None: it has not."""
+    try:
+        control = json.loads((run_folder / "control.json").read_bytes())
+        pid, folder = int(control["pid"]), Path(control["address"]).parent
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0, None
+    return pid, folder if folder.name.startswith(_SOCKETS) else None
 
 
 def _wait_for_one(processes: list[Identity], seconds: float) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from engine.files.ownership import is_owner
@@ -18,15 +20,22 @@ NEW_SECONDS = 60.0
 """Longer than a new folder is without its HELD; one that was deleted in part may be so for ever."""
 
 
-def make_held_folder(prefix: str, name: str = "") -> Path:
-    """Return a new folder that this process holds; delete those of `prefix` that no other holds.
+def make_held_folder(prefix: str, name: str = "") -> tuple[Path, Callable[[], None]]:
+    """Return a new folder that this process holds, and a function that deletes it; delete those of
+    `prefix` that no other process holds.
 
     A process has one with a prefix at a time. Raises OSError.
     """
     _remove_leftovers(prefix)
     folder = Path(tempfile.mkdtemp(prefix=f"{prefix}{name}"))
-    presence.hold(folder / HELD)
-    return folder
+    descriptor = presence.hold(folder / HELD)
+
+    def delete() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    return folder, delete
 
 
 def _remove_leftovers(prefix: str) -> None:

@@ -37,6 +37,8 @@ from engine.spec.device_names import all_on_cpu, machine_of
 from engine.spec.presets import UnreadablePreset
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import spec_of_attempt
+from engine.system import units
+from engine.system.program import call
 from engine.training.run_length import KEEP_REPLAYED, REPLAY_TO
 from engine.training.step_inspection import INSPECT_STEP
 
@@ -56,6 +58,9 @@ _NOISE = 0.01
 
 _RISE = 10.0
 """The score of an outlier that belongs to the rise before a value that is not finite."""
+
+_MOST_DETAILS = 3
+"""Lines beside the message of a failed replay."""
 
 _AROUND = 20
 """Recorded steps before the replayed one, and after it, that are shown."""
@@ -119,6 +124,7 @@ def replay(
         progress(wanted)
         folder = _folder_of(done)
         replayed, versions_now, data_now = _replayed(folder, origin.step, wanted)
+        _check_whole(recorded, replayed, folder)
         context = StepContext(_at(losses, wanted - 1), _at(rates, wanted), _at(rates, wanted - 1))
         inspection = read_inspection(folder, context)
         differs, difference = _compare(recorded, replayed, origin.step, wanted)
@@ -154,8 +160,9 @@ def _check(info: RunInfo) -> None:
         raise CannotReplay(f"Run {info.id} was imported and never trained here: it has no replay.")
     if info.spec.is_script:
         raise CannotReplay(
-            f"Run {info.id} is of a script, and only the script knows how to do a step again: "
-            "a recipe can be replayed."
+            f"Run {info.id} is of a script, which would write its files once more: a recipe with "
+            "the model, the data and the loss of the script has replays, and "
+            f"`{call('new-recipe NAME.py')}` writes one to fill in."
         )
     if elsewhere := next(filter(None, map(machine_of, info.spec.devices)), ""):
         raise CannotReplay(
@@ -238,7 +245,9 @@ def _folder_of(run: ShortRun) -> Path:
     """Return the folder of the replay. Raises CannotReplay if it did not do its steps."""
     if run.problem:
         where = f" ({run.where})" if run.where else ""
-        raise CannotReplay(f"The replay has failed{where}: {run.problem}")
+        more = " ".join(run.details.split("\n")[:_MOST_DETAILS])  # such as the sample and its file
+        text = f"The replay has failed{where}: {run.problem}"
+        raise CannotReplay(f"{text.rstrip('.')}. {more}" if more else text)
     [info] = client.runs()
     return info.folder
 
@@ -252,6 +261,20 @@ def _replayed(
         attempt = attempts_of(events)[-1].attempt
         values = _values(reader, begin, step)
         return values, _versions(events, attempt), read_data(folder, attempt)
+
+
+def _check_whole(
+    recorded: Mapping[str, StoredPoints], replayed: Mapping[str, StoredPoints], folder: Path
+) -> None:
+    """Raise CannotReplay if the replay in `folder` has not recorded its last step."""
+    then, now = (each.get("train/loss") for each in (recorded, replayed))
+    last = int(now.step[-1]) if now is not None else 0
+    if then is not None and last < int(then.step[-1]):
+        free = units.byte_size(shutil.disk_usage(folder).free)
+        raise CannotReplay(
+            f"The replay has trained its steps, and recorded none after step {last:,}: {folder} "
+            f"has {free} free. Make room there, or let TMPDIR name another disk."
+        )
 
 
 def _events(reader: RunReader) -> list[Event]:

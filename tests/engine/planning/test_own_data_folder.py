@@ -6,6 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.planning.own_data_folder import PREFIX, own_data_folder
@@ -32,6 +33,10 @@ def test_runs_go_there_and_it_is_deleted(temporary: Path) -> None:
         paths.create_run_folder()
     assert dict(os.environ) == before
     assert list(temporary.iterdir()) == []
+    descriptors = psutil.Process().num_fds()
+    with own_data_folder("again"):
+        pass
+    assert psutil.Process().num_fds() == descriptors
 
 
 def test_it_is_deleted_after_an_error(temporary: Path) -> None:

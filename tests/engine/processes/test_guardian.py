@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import subprocess
 import sys
@@ -50,6 +51,10 @@ def test_a_worker_is_not_killed_while_its_save_gets_on(
     monkeypatch.setattr(guardian, "_wait_for_one", wait)
     monkeypatch.setattr(guardian, "TimeToSave", limit)
     reading, writing = os.pipe()
+    sockets = tmp_path / "traindeck-1"
+    sockets.mkdir()
+    control = {"address": f"{sockets}/control", "pid": os.getppid()}
+    (tmp_path / "control.json").write_text(json.dumps(control))
     lines = f"seconds {SECONDS}\ncheckpoints {folder.parent}\n"
     lines += f"worker {worker.pid} {start_time(worker.pid)!r}\n"
     os.write(writing, lines.encode())
@@ -59,5 +64,6 @@ def test_a_worker_is_not_killed_while_its_save_gets_on(
     os.close(reading)
     made.end_workers()
     assert worker.wait(60) < 0
+    assert not sockets.exists()
     allowed = SECONDS + guardian.MARGIN_SECONDS
     assert LASTS + allowed <= now - 1000.0 < LASTS + 2 * allowed

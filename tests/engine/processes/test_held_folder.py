@@ -15,7 +15,7 @@ from engine.processes.process import ON_LINUX, PROJECT
 
 CODE = """
 from engine.processes.held_folder import make_held_folder
-print(make_held_folder("x-"), flush=True)
+print(make_held_folder("x-")[0], flush=True)
 input()
 """
 
@@ -39,5 +39,5 @@ def test_the_folder_of_another_process_stays_until_that_is_killed(
         make_held_folder("x-", "name-")
         assert theirs.is_dir()
         process.kill()
-    last = make_held_folder("x-")
+    last, _ = make_held_folder("x-")
     assert list(tmp_path.iterdir()) == [last]

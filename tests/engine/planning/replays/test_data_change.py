@@ -10,7 +10,7 @@ import pytest
 from engine import client
 from engine.facts.run_facts import DataFacts
 from engine.planning.replays.data_change import data_change, data_sameness
-from engine.planning.replays.replay import replay
+from engine.planning.replays.replay import CannotReplay, replay
 from engine.training.data_fingerprint import chosen
 from tests.support.runs import spec, wait_for_end
 
@@ -27,6 +27,8 @@ class Files(torch.utils.data.Dataset):
         return len(self.images)
 
     def __getitem__(self, index):
+        if np.isnan(self.images[index]).any():
+            raise ValueError("no image")
         return torch.from_numpy(self.images[index]), index % 3
 
 def model(): return nn.Linear(4, 3)
@@ -47,7 +49,7 @@ def test_lengths_samples_and_what_cannot_be_read_are_named() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_a_sample_that_has_changed_since_is_named(tmp_path: Path) -> None:
+def test_a_sample_that_has_changed_since_or_cannot_be_read_is_named(tmp_path: Path) -> None:
     images = np.random.default_rng(0).random((32, 4), "float32")
     np.save(tmp_path / "images.npy", images)
     recipe = tmp_path / "files.py"
@@ -62,3 +64,7 @@ def test_a_sample_that_has_changed_since_is_named(tmp_path: Path) -> None:
     found = replay(run, 4)
     assert found.difference is not None
     assert f"ample {changed} " in found.reasons[0]
+    images[:] = np.nan
+    np.save(tmp_path / "images.npy", images)
+    with pytest.raises(CannotReplay, match=r"no image.*sample \d+"):
+        replay(run, 4)

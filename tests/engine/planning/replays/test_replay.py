@@ -17,11 +17,12 @@ import pytest
 from engine import client
 from engine.client import RunInfo
 from engine.messages.events import Restarting, TrainingStarted
-from engine.planning.replays.replay import CannotReplay, replay, suspicious_step
+from engine.planning.replays.replay import CannotReplay, _check_whole, replay, suspicious_step
 from engine.planning.results import Doing, News
-from engine.runs.checkpoint_files import final_folder
+from engine.runs.checkpoint_files import final_folder, verify
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import RunReader
+from engine.runs.store.stored_points import StoredPoints
 from engine.spec.run_spec import RunSpec
 from tests.support.recorded_runs import SPEC, RecordedRun
 from tests.support.runs import spec, wait_for, wait_for_end, wait_for_event
@@ -87,6 +88,17 @@ def test_a_step_that_is_not_the_recorded_one_is_named() -> None:
     )
 
 
+def test_a_replay_that_could_not_record_its_steps_is_no_difference(tmp_path: Path) -> None:
+    def points(last: int) -> dict[str, StoredPoints]:
+        steps = np.arange(1.0, last + 1)
+        return {"train/loss": StoredPoints(steps, steps, steps, 0)}
+
+    _check_whole(points(9), points(9), tmp_path)
+    for replayed in (points(5), {}):
+        with pytest.raises(CannotReplay, match=str(tmp_path)):
+            _check_whole(points(9), replayed, tmp_path)
+
+
 def losses(run: str, after: int) -> list[float]:
     with RunReader(client.get_run(run).folder) as reader:
         points = reader.history("train/loss")
@@ -128,6 +140,10 @@ def test_a_run_gets_a_checkpoint_of_a_step_once() -> None:
     before = files(info)
     assert replay(info.id, 13, keeps_checkpoint=True).kept == saved.name
     assert files(info).keys() == before.keys()
+    (rank,) = saved.rglob("rank0.pt")
+    rank.write_bytes(rank.read_bytes()[:-1] + b"?")
+    assert replay(info.id, 13, keeps_checkpoint=True).kept == saved.name
+    verify(saved)  # the damaged one is no longer in its place
     change_loss(info, 12, "value + 1e-9")
     assert replay(info.id, 12, keeps_checkpoint=True).kept == "", "it is not the recorded step"
     assert not final_folder(info.folder, 12).exists()
