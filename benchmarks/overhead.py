@@ -54,7 +54,8 @@ def main() -> None:
     parser.add_argument("--only", choices=recipe.SHAPES)
     parser.add_argument("--gradient-norm", action="store_true", help="the run records it")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    # The supervisor of the last run may still be writing when its figures are there.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.environ |= {
             paths.HOME_VARIABLE: folder,
             "OVERHEAD_RESULT": str(Path(folder) / "result.json"),

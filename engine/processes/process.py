@@ -310,6 +310,12 @@ def _stacks_signal() -> int:
     return realtime + 7 if realtime else signal.SIGUSR2
 
 
+def usable_cores() -> int:
+    """Return the cores that this process may use; its processors, if the system tells no cores."""
+    usable = usable_processors()
+    return min(psutil.cpu_count(logical=False) or usable, usable)
+
+
 def usable_processors() -> int:
     """Return how many processors (hardware threads) this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # Linux only

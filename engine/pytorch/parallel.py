@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -30,6 +31,9 @@ from engine.training.keras_layers import NoteOutputs
 ONLY = Turn()
 """The turn of the only optimizer, with nothing carried into it."""
 
+
+CUDA_GRAPHS = "torch._inductor.cudagraph_trees"
+"""The module that torch.compile imports for CUDA graphs, as for mode="reduce-overhead"."""
 
 RecipeFunction = Callable[[Any, Any], Values]
 """A function of the recipe that takes the model and a batch."""
@@ -116,6 +120,11 @@ def scaled(value: torch.Tensor, factor: float) -> torch.Tensor:
 
 def scaled_values(values: Values, factor: float) -> Values:
     """Return detached `values`, each times `factor`."""
+    if CUDA_GRAPHS in sys.modules:  # the next replay of a graph overwrites what it has given
+        values = {
+            name: value.detach().clone() if isinstance(value, torch.Tensor) else value
+            for name, value in values.items()
+        }
     return {
         name: scaled(value.detach(), factor)
         if isinstance(value, torch.Tensor)

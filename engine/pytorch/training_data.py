@@ -126,9 +126,10 @@ class TrainingData:
     def move_to_gpu(self) -> None:
         """Move arrays to the GPU of this rank, where they need little of its free memory.
 
-        Call it when the model and all that its steps need have their memory already.
+        Call it when the model and all that its steps need have their memory already. With a weight
+        of the recipe's they stay: on a GPU, the host would wait for the weight of each batch.
         """
-        for source in self._sources():
+        for source in self._sources() if self._facts.weigh is None else ():
             source.move_to_gpu(self._facts.device)
 
     def move_to_host(self) -> None:

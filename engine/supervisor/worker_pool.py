@@ -10,8 +10,6 @@ from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
-
 from engine.cluster.membership import own_environment
 from engine.environments.activation import activated
 from engine.environments.needs import interpreter_problem
@@ -25,6 +23,7 @@ from engine.processes.process import (
     module_environment,
     start_module,
     start_time,
+    usable_cores,
 )
 from engine.processes.process_tree import Identity
 from engine.spec.device_names import devices_on, is_logical_cpu
@@ -270,7 +269,7 @@ def _environment(plan: RunPlan, rank: int) -> dict[str, str]:
     kind = kind_for(plan.strategy.framework, plan.recipe.framework)
     devices = devices_on(plan.machine, plan.spec.devices)
     gpus = [device for device in devices if not is_logical_cpu(device)]
-    threads = max(1, (psutil.cpu_count(logical=False) or 1) // len(plan.local_workers))
+    threads = max(1, usable_cores() // len(plan.local_workers))
     # With TF_CONFIG, TensorFlow would join the cluster that the variable describes.
     inherited = {name: value for name, value in own_environment().items() if name != "TF_CONFIG"}
     return (

@@ -30,6 +30,10 @@ RESTART_PAUSE = 30.0
 END_SECONDS = 0.5
 """Seconds to wait for the end of the helper: after closing its input, SIGTERM, and SIGKILL."""
 
+SNAPSHOT_SECONDS = 30.0
+"""Longest wait for one snapshot: without persistence mode, the driver initialises each card first,
+which takes up to 3 s."""
+
 _decode = msgspec.json.Decoder(Snapshot).decode
 
 
@@ -57,7 +61,7 @@ def known_option(snapshot: Snapshot | None) -> list[str]:
     return ["--known", msgspec.json.encode(known).decode()] if known else []
 
 
-def snapshot_once(timeout: float = 10.0) -> Snapshot:
+def snapshot_once(timeout: float = SNAPSHOT_SECONDS) -> Snapshot:
     """Return one snapshot of all devices, taken by a new helper process; raise nothing.
 
     If the driver does not answer within `timeout` seconds or crashes the helper, the snapshot has

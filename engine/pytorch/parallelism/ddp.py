@@ -64,6 +64,10 @@ class DDPModel(WholeModel):
             gradient_exchange.average(self._trained_by[optimizer], has_equal_sets=has_equal_sets)
             gradient_exchange.copy_from_first(list(self.module.buffers()))
 
+    def sync_buffers(self) -> None:
+        if self.replicas > 1:
+            gradient_exchange.copy_from_first(list(self.module.buffers()))
+
     def use_optimizers(self, parameters: Mapping[str, Sequence[nn.Parameter]]) -> None:
         super().use_optimizers(parameters)
         self.restore_devices()

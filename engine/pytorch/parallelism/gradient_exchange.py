@@ -45,7 +45,8 @@ def average(parameters: Sequence[nn.Parameter], *, has_equal_sets: bool) -> None
 def copy_from_first(tensors: Sequence[torch.Tensor]) -> None:
     """Copy `tensors` of rank 0, in place, to all ranks, which must call this together."""
     _in_buckets(
-        [tensor.detach() for tensor in tensors],
+        # One type after the other: the buffers of BatchNorm alternate.
+        sorted((tensor.detach() for tensor in tensors), key=lambda tensor: str(tensor.dtype)),
         lambda tensor: distributed.broadcast(tensor, 0),
     )
 

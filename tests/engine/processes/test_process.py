@@ -259,3 +259,12 @@ def test_processors_are_those_that_this_process_may_use(monkeypatch: pytest.Monk
     assert process.usable_processors() == 2
     monkeypatch.delattr(os, "sched_getaffinity")
     assert process.usable_processors() == 8
+
+
+@pytest.mark.parametrize(("told", "usable"), [(None, 4), (2, 2), (16, 4)])
+def test_cores_are_those_that_this_process_may_use(
+    told: int | None, usable: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "usable_processors", lambda: 4)
+    monkeypatch.setattr(psutil, "cpu_count", lambda logical: told)
+    assert process.usable_cores() == usable

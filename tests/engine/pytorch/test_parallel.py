@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
-from engine.pytorch.parallel import Objective, Rank, WholeModel, loss_of
+from engine.pytorch.parallel import (
+    CUDA_GRAPHS,
+    Objective,
+    Rank,
+    WholeModel,
+    loss_of,
+    scaled_values,
+)
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import SingleProcess
 from engine.pytorch.recipe import defaults
@@ -48,3 +58,11 @@ def test_validation_leaves_no_gradients() -> None:
     assert set(figures) == {"loss"}
     assert not loss_of(figures).requires_grad
     assert module.weight.grad is None
+
+
+def test_values_that_a_cuda_graph_overwrites_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, CUDA_GRAPHS, ModuleType(CUDA_GRAPHS))
+    given = torch.tensor(2.0, requires_grad=True).square()
+    kept = scaled_values({"loss": given, "share": 0.5}, 1.0)
+    given.detach().zero_()
+    assert kept == {"loss": torch.tensor(4.0), "share": 0.5}

@@ -20,6 +20,7 @@ from torch.utils.data import (
 )
 from torch.utils.data.distributed import DistributedSampler
 
+from engine.pytorch.samples.data import Columns
 from engine.pytorch.samples.nested import UnusableBatch
 from engine.pytorch.training_data import DataFacts, TrainingData, UnusableData, divide
 from engine.spec.run_spec import RunSpec
@@ -218,6 +219,16 @@ def test_weights_are_computed_before_the_batch_is_copied() -> None:
     local = next(data.train_sharder(parallel()).local_batches(0, 0))
     assert local.amount == float(local.batch["number"].sum())
     assert local.name(0) == f"sample {int(local.batch['number'][0])}"
+
+
+@pytest.mark.parametrize("weigh", [None, lambda batch: 1.0], ids=["samples", "a weight"])
+def test_arrays_stay_on_the_host_where_each_batch_is_weighed(
+    weigh: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[Any] = []
+    monkeypatch.setattr(Columns, "move_to_gpu", lambda self, device: moved.append(device))
+    loaded(((INPUTS, TARGETS), None), weigh=weigh).move_to_gpu()
+    assert moved == ([] if weigh else [CPU])
 
 
 def test_a_rank_without_samples_has_no_weight() -> None:
