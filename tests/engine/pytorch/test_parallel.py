@@ -10,14 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from engine.pytorch.parallel import (
-    CUDA_GRAPHS,
-    Objective,
-    Rank,
-    WholeModel,
-    loss_of,
-    scaled_values,
-)
+from engine.pytorch.parallel import CUDA_GRAPHS, Objective, Rank, WholeModel, loss_of, scaled_values
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import SingleProcess
 from engine.pytorch.recipe import defaults
