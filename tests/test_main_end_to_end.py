@@ -18,6 +18,7 @@ import pytest
 
 import main as program
 from engine import client
+from engine.cli.output import Exit
 from engine.runs.run_state import RunState
 from tests.support.runs import is_training, wait_for, wait_for_run, wait_until_gone
 from tests.support.sentences import sentence
@@ -232,6 +233,7 @@ def test_a_closed_pipe_is_no_reason_for_a_traceback() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
+        assert process.wait(60) == Exit.UNREAD
 
 
 @pytest.mark.usefixtures("processes")

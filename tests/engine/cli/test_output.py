@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from rich.text import Text
 
 from engine.cli import output
-from engine.cli.output import Exit, show_table
-from engine.processes.process import PROJECT
+from engine.cli.output import show_table
 
 
 def shown(count: int, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -35,17 +29,3 @@ def test_a_long_table_has_the_lines_of_a_short_one(
 def test_a_long_table_keeps_one_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
     show_table(("a", "b"), [("x\ny" * 100, "b")] * 600)
     assert len(capsys.readouterr().out.splitlines()) == 601
-
-
-@pytest.mark.usefixtures("processes")
-def test_a_reader_that_has_left_ends_a_command_as_it_ends_other_tools(traindeck_home: Path) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    done = subprocess.run(
-        [sys.executable, PROJECT / "main.py", "runs", "--json"],
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (Exit.UNREAD, b"")
