@@ -51,7 +51,8 @@ def _speak(nonce: str, major: int, minor: int, halts_after: int = -1) -> None:
     os.write(1, banner(nonce))
     writer, reader = FrameWriter(1), FrameReader(0)
     writer.write(encode(Hello(major, minor, "9.9.9", "double", list(methods())) if major else None))
-    writer.write(msgspec.msgpack.encode({"type": "of a newer version", "what": 1}))
+    if halts_after:  # who is deaf says nothing more: a late word would be a sign of life
+        writer.write(msgspec.msgpack.encode({"type": "of a newer version", "what": 1}))
     while halts_after:
         try:
             message = msgspec.msgpack.decode(reader.read(), type=ToRemote)
