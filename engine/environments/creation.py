@@ -137,7 +137,7 @@ def requirements_problem(requirements: Sequence[str]) -> str:
         return f"Say what to install, such as 'torch' or {needs.ON_GPUS['tensorflow']!r}."
     for text in requirements:
         if not Requirement(text).is_valid:
-            return f"{text!r} is no requirement of pip, such as 'torch>=2.13,<2.14'."
+            return f"{text!r} is no requirement of pip, such as 'torch>=2.11,<2.15'."
     gives_torch = any(
         Requirement(text).package.lower() == "torch" and "+cpu" not in text for text in requirements
     )

@@ -25,7 +25,7 @@ WORKER_NEEDS = ("msgspec>=0.19", "numpy>=2", "psutil>=6")
 """What `engine.worker` imports besides the standard library, with every framework."""
 
 FRAMEWORKS = {
-    "torch": ("torch>=2.13,<2.14", "safetensors>=0.5"),
+    "torch": ("torch>=2.11,<2.15", "safetensors>=0.5"),
     "tensorflow": ("tensorflow>=2.21,<2.22",),
 }
 """Each framework, and what a worker needs besides to use it."""
@@ -74,6 +74,11 @@ class Requirement(NamedTuple):
         """Whether an installed `version` is new enough; an empty one is not installed."""
         return bool(version) and _numbers(version) >= _numbers(self.oldest)
 
+    def is_in_range(self, version: str) -> bool:
+        """Whether an installed `version` is new enough and not too new."""
+        end = re.search(r"<\s*([\d.]+)", self.text)
+        return self.is_met(version) and (not end or _numbers(version) < _numbers(end[1]))
+
 
 def package_of(framework: str) -> str:
     """Return the package of a strategy's framework, `torch` or `tf`."""
@@ -115,7 +120,7 @@ def recipe_problem(
         return (
             f"{TITLES[framework]} {found} in {environment_folder(python)} is too old for a worker "
             f"of Traindeck, which needs {oldest} or newer: "
-            f"`{install_command(python, needs[:1])}` installs the one that it is tested with."
+            f"`{install_command(python, needs[:1])}` installs one that it is tested with."
         )
     return missing_problem(python, missing(installed, needs))
 
@@ -183,9 +188,9 @@ def untested(installed: Installed, frameworks: Iterable[str] = tuple(FRAMEWORKS)
         version = installed.version(name)
         if name == "tensorflow":
             version = installed.tensorflow.version if installed.tensorflow else ""
-        tested = Requirement(requirement).oldest
-        if version and _numbers(version)[:2] != _numbers(tested)[:2]:
-            found.append(f"{TITLES[name]} {version} is here; Traindeck is tested with {tested}.")
+        if version and not Requirement(requirement).is_in_range(version):
+            title = f"{TITLES[name]} {version}"
+            found.append(f"{title} is here; Traindeck is tested with {requirement}.")
     return found
 
 

@@ -64,7 +64,16 @@ class CompiledSchedule(NamedTuple):
     stage_module: StageModule
 
 
-class TimedStage(PipelineStage):
+class UncheckedStage(PipelineStage):
+    """A stage whose schedule does not compare the inputs of a model and what we return for its
+    outputs with the examples, as PyTorch before 2.13 does: it would refuse both."""
+
+    def _validate_fwd_input(self, args: Any, kwargs: Any) -> None: ...
+
+    def _validate_fwd_outputs(self, outputs: Any) -> None: ...
+
+
+class TimedStage(UncheckedStage):
     """A stage that measures its time of computation."""
 
     stopwatch: Stopwatch
@@ -210,7 +219,7 @@ class PipelineModel(Parallel):
         self._is_sizing = False
         self._stage.train(training)
         stage_module = StageModule(self._stage, input_signature, precision)
-        stage_class = TimedStage if training else PipelineStage
+        stage_class = TimedStage if training else UncheckedStage
         stage = stage_class(
             stage_module,
             rank.number,

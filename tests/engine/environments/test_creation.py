@@ -199,7 +199,7 @@ def test_an_environment_that_lies_elsewhere_is_not_deleted(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "is_taken"),
     [
-        ("torch>=2.13,<2.14", True),
+        ("torch>=2.11,<2.15", True),
         ("tensorflow[and-cuda] >= 2.21, < 2.22", True),
         ("numpy (>=2)", True),
         ("six", True),

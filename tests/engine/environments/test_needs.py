@@ -105,7 +105,7 @@ def test_what_lacks_is_named_with_the_command_that_installs_it(
 ) -> None:
     text = recipe_problem(str(python), "torch")
     assert sentence("has-no-pytorch-safetensors-msgspec-numpy") in text
-    assert f"{python} -m pip install 'torch>=2.13,<2.14' 'safetensors>=0.5'" in text
+    assert f"{python} -m pip install 'torch>=2.11,<2.15' 'safetensors>=0.5'" in text
     for name, version in (FOR_TORCH | FOR_ALL | {"psutil": "5.9.8"}).items():
         install(name, version)
     assert "has no psutil that" in recipe_problem(str(python), "torch")
@@ -131,7 +131,7 @@ def test_a_pytorch_that_can_write_no_checkpoint_is_refused(install: Install, pyt
     text = recipe_problem(str(python), "torch")
     assert "PyTorch 2.8.0 in" in text
     assert sentence("is-too-old-for-worker") in text
-    assert f"{python} -m pip install 'torch>=2.13,<2.14'`" in text
+    assert f"{python} -m pip install 'torch>=2.11,<2.15'`" in text
 
 
 def test_an_old_python_trains_no_recipe(site: Path, python: Path) -> None:
@@ -158,3 +158,12 @@ def test_other_versions_than_the_tested_ones_are_named(site: Path, install: Inst
     install("torch", "2.9.1")
     assert needs.untested(Installed([site])) == [sentence("pytorch-is-here-traindeck-is-tested")]
     assert needs.untested(Installed([site]), ["tensorflow"]) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "is_tested"),
+    [("2.10.1", False), ("2.11.0", True), ("2.14.1+cu130", True), ("2.15.0", False)],
+)
+def test_a_range_has_two_ends(site: Path, install: Install, version: str, is_tested: bool) -> None:
+    install("torch", version)
+    assert (needs.untested(Installed([site])) == []) is is_tested

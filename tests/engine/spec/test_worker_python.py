@@ -19,7 +19,7 @@ OWN = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
 
 def test_another_version_than_the_tested_one_is_told(site: Path, install: Install) -> None:
-    install("torch", "2.12.9")
+    install("torch", "2.10.9")
     folder = site.parents[2]
     spec = replace(OWN, interpreter=str(folder / "bin" / "python"))
     assert environment_notices(folder, spec, "torch", 1) == [
