@@ -66,7 +66,7 @@ class CompiledSchedule(NamedTuple):
 
 class UncheckedStage(PipelineStage):
     """A stage whose schedule does not compare the inputs of a model and what we return for its
-    outputs with the examples, as PyTorch before 2.13 does: it would refuse both."""
+    outputs with the examples, as PyTorch before 2.12 does: it would refuse both."""
 
     def _validate_fwd_input(self, args: Any, kwargs: Any) -> None: ...
 

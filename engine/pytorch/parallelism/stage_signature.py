@@ -8,11 +8,15 @@ from typing import Any
 import msgspec
 import torch
 from torch import nn
+from torch.distributed.pipelining import PipelineStage
 
 from engine.pytorch.devices import is_gpu
 from engine.pytorch.parallel import Rank
 from engine.pytorch.precision import Precision
 from engine.training.errors import TrainingFailed
+
+ONLY_FLOATS = hasattr(PipelineStage, "_validate_fwd_input")
+"""Whether stages exchange floating-point tensors only: PyTorch 2.11 wants a gradient of each."""
 
 
 class TensorSpec(msgspec.Struct, frozen=True):
@@ -115,12 +119,22 @@ def _signature(outputs: Any, number: int) -> StageSignature:
             "only a tensor or a tuple of tensors can travel between devices: let stages(model, "
             "count) in the recipe cut the model elsewhere."
         )
+    for tensor in tensors if ONLY_FLOATS else ():
+        if not tensor.is_floating_point():
+            raise TrainingFailed(
+                f"Stage {number} of the model gives a tensor of {_name_of(tensor.dtype)} to the "
+                f"next stage, and those of PyTorch {torch.__version__} exchange floating-point "
+                "tensors only: install PyTorch 2.12 or newer, or let stages(model, count) in the "
+                "recipe cut the model elsewhere."
+            )
     return StageSignature(
         tuple(
-            TensorSpec(
-                tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), tensor.requires_grad
-            )
+            TensorSpec(tuple(tensor.shape), _name_of(tensor.dtype), tensor.requires_grad)
             for tensor in tensors
         ),
         is_tuple,
     )
+
+
+def _name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

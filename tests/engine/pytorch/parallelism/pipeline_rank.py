@@ -21,6 +21,7 @@ from torch import nn
 
 from engine.pytorch import training_state
 from engine.pytorch.parallel import Objective, Parallel, Rank, loss_of
+from engine.pytorch.parallelism.stage_signature import ONLY_FLOATS
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import ProcessGroup
 from engine.pytorch.strategies.pipeline import strategy
@@ -218,7 +219,7 @@ def run(number: int, world_size: int, folder: Path) -> None:
     pool = Pool(number, world_size)
     found: Found = {
         "training": training(pool),
-        "structures": structures(pool),
+        **({} if ONLY_FLOATS else {"structures": structures(pool)}),
         "figures": figures(pool),
         "statistics": statistics(pool),
         "checkpointed": checkpointed(pool, folder / f"checkpoint{world_size}"),

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from engine.pytorch.parallelism.pipeline import MicroBatches
+from engine.pytorch.parallelism.stage_signature import ONLY_FLOATS
 from engine.pytorch.strategies.pipeline import strategy
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
@@ -93,6 +94,7 @@ def test_half_precision_is_that_of_the_whole_model(pool: list[Found]) -> None:
     assert any((found[name] - exact[name]).abs().max() > 1e-5 for name in exact)
 
 
+@pytest.mark.skipif(ONLY_FLOATS, reason="this PyTorch exchanges floating-point tensors only")
 def test_inputs_and_outputs_may_be_nested_and_stages_exchange_tuples(pool: list[Found]) -> None:
     parts = [rank["structures"] for rank in pool]
     expected = parts[0]["by hand"]

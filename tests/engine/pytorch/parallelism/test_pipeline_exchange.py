@@ -82,7 +82,7 @@ def exchanged(rank: int, stages: int, micro_batches: int, *, training: bool) -> 
         alone(rank, stages),
         mock.patch("engine.pytorch.parallelism.pipeline.stage_signatures", signatures),
         mock.patch.object(schedules, "_batch_p2p", note),
-        # Before the first step, ranks make communicators: before 2.13 one way, since then another.
+        # Before the first step, ranks make communicators: before 2.12 one way, since then another.
         mock.patch.object(PipelineStage, "_get_init_p2p_neighbors_ops", return_value=[]),
         mock.patch.object(schedules._PipelineSchedule, "_warmup_p2p", _is_warm, create=True),
     ):
