@@ -1,4 +1,4 @@
-"""The documents name files that exist."""
+"""The documents name what exists, and stay short enough to be read."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ DOCUMENTS = (
 FOLDERS = "engine|gui|tests|docs|tools|resources|benchmarks|\\.ci|\\.github"
 PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
 MODULE = re.compile(rf"`(?:python -m )?((?:{FOLDERS})(?:\.[a-z_]\w*)+)[` ]")
+MOST_WORDS = 28_500
+MOST_WORDS_OF_README = 800
+MOST_CHARACTERS = 120
 LINK = re.compile(r"\]\(([^):#]+)(?:#[^)]*)?\)")
 
 
@@ -47,3 +50,15 @@ def test_every_test_that_a_promise_names_exists() -> None:
     named = re.findall(r"`(test_\w+\.py)`", text)
     assert len(named) > 30
     assert [name for name in named if not (ROOT / "tests/faults" / name).exists()] == []
+
+
+def test_the_documents_are_short_enough() -> None:
+    words = {document.name: len(document.read_text("utf-8").split()) for document in DOCUMENTS}
+    assert words["README.md"] <= MOST_WORDS_OF_README
+    assert sum(words.values()) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_no_line_outside_of_a_table_is_long(document: Path) -> None:
+    lines = enumerate(document.read_text("utf-8").splitlines(), start=1)
+    assert [n for n, line in lines if len(line) > MOST_CHARACTERS and line[:1] != "|"] == []

@@ -9,7 +9,7 @@ from functools import partial
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.runs.best_metrics import BestFigure
 from engine.runs.run_info import RunInfo
@@ -25,6 +25,7 @@ from gui.plots.data.run_timeline import RunTimeline
 from gui.plots.panel.repaint_timer import RepaintTimer
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.style.theme import Theme
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.panel_settings import PanelSettings
 from gui.widgets.plain_text import Label
 from gui.widgets.stacked_parts import StackedParts, card
@@ -87,7 +88,7 @@ class Comparison(QWidget):
         self.parting = PartingCard()
         self.plots = ComparisonPlots(theme, settings)
         self.table = ComparisonTable(theme)
-        self.note = Label()
+        self.note = Label(objectName="note")
         """Which runs are drawn if not all are, and how many have been read."""
 
         self._timer = QTimer(self)
@@ -329,24 +330,15 @@ class Comparison(QWidget):
     def _build_layout(self, settings: PanelSettings) -> None:
         self._head, self._differences = QWidget(), card(self.table, (10, 6, 6, 6))
         self._parts = StackedParts((self.plots, self._differences), _HEIGHTS, (3, 2), settings)
-        title = Label("COMPARISON")
-        title.setObjectName("h")
-        above = QHBoxLayout(self._head)
-        above.setContentsMargins(0, 0, 0, 0)
+        title = Label("COMPARISON", objectName="h")
         # The title is aligned with the first row of chips.
         title.setFixedHeight(self.chips.close_button.sizeHint().height())
-        above.addWidget(title, 0, Qt.AlignmentFlag.AlignTop)
-        above.addWidget(self.chips, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 6)
-        layout.setSpacing(8)
-        self.note.setObjectName("note")
+        top = Qt.AlignmentFlag.AlignTop
+        row_of((title, 0, top), (self.chips, 1), parent=self._head, margins=0)
         self.note.hide()
         self.parting.hide()
-        layout.addWidget(self._head)
-        layout.addWidget(self.parting)
-        layout.addWidget(self.note)
-        layout.addWidget(self._parts, 1)
+        parts = (self._head, self.parting, self.note, (self._parts, 1))
+        column_of(*parts, parent=self, margins=(0, 0, 0, 6), spacing=8)
 
 
 def _number(run_id: str) -> int:

@@ -6,19 +6,12 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase, QGuiApplication
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QPlainTextEdit,
-    QProgressBar,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QProgressBar, QPushButton, QWidget
 
 from engine.planning.results import Divergence, Doing
 from gui.overview.text_dialog import DiffColours
 from gui.style.theme import theme_of
+from gui.widgets.boxes import STRETCH, column_of, row_of
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.plain_text import Label
 
@@ -136,24 +129,14 @@ class PartingCard(QFrame):
             self.progress.setRange(0, 0)
 
     def _lay_out(self) -> None:
-        content, buttons = QWidget(), QHBoxLayout()
-        buttons.addStretch(1)
-        for button in (*self.steps, self.stop, self.close_button):
-            buttons.addWidget(button)
-        inside = QVBoxLayout(content)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(4)
-        parts: list[QWidget] = [self.answer, self.curves, self.progress, self.causes, self.lines]
-        for part in (*parts, self.notes):
-            inside.addWidget(part)
+        content = QWidget()
+        buttons = row_of(STRETCH, *self.steps, self.stop, self.close_button)
+        shown = (self.answer, self.curves, self.progress, self.causes, self.lines, self.notes)
+        column_of(*shown, parent=content, margins=0, spacing=4)
         scroll = FittingScroll(content, 0)
         scroll.setMaximumHeight(_HEIGHT)
         scroll.setAccessibleName("Where the runs part")
-        around = QVBoxLayout(self)
-        around.setContentsMargins(12, 8, 12, 8)
-        around.setSpacing(6)
-        around.addWidget(scroll)
-        around.addLayout(buttons)
+        column_of(scroll, buttons, parent=self, margins=(12, 8, 12, 8), spacing=6)
         self._clear()
 
 

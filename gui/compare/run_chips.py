@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QToolButton, QWidget
 
 from engine.runs.run_info import RunInfo
 from gui.style.state_style import dot_icon
 from gui.style.theme import Theme, icon
+from gui.widgets.boxes import row_of
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.plain_text import Label, plain_tip
@@ -48,14 +49,12 @@ class RunChips(QWidget):
         self.close_button.clicked.connect(self.close_clicked)
         self.part_button = QPushButton("Where do they part?")
         self.part_button.clicked.connect(self.part_clicked)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
         area = FittingScroll(chips, _MOST_HEIGHT)
         area.setMaximumHeight(_MOST_HEIGHT)
         area.setAccessibleName("Compared runs")
-        layout.addWidget(area, 1, Qt.AlignmentFlag.AlignTop)
-        for button in (self.part_button, self.close_button):
-            layout.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+        top = Qt.AlignmentFlag.AlignTop
+        buttons = ((button, 0, top) for button in (self.part_button, self.close_button))
+        row_of((area, 1, top), *buttons, parent=self, margins=0)
 
     def pin(self, run_id: str) -> QToolButton:
         """Return the button that makes a run the baseline."""
@@ -97,8 +96,7 @@ class RunChips(QWidget):
         self._theme = theme
 
     def _add_note(self, text: str) -> None:
-        note = Label(text)
-        note.setObjectName("note")
+        note = Label(text, objectName="note")
         note.setFixedHeight(_CHIP_HEIGHT)
         self._row.addWidget(note)
 
@@ -129,11 +127,7 @@ class RunChips(QWidget):
         chip = QFrame()
         chip.setObjectName("card")
         chip.setFixedHeight(_CHIP_HEIGHT)
-        inside = QHBoxLayout(chip)
-        inside.setContentsMargins(1, 1, 1, 1)
-        inside.setSpacing(0)
-        for button in (pin, cross):
-            inside.addWidget(button)
+        row_of(pin, cross, parent=chip, margins=1, spacing=0)
         self._row.addWidget(chip)
 
 

@@ -7,12 +7,10 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QProgressBar,
     QPushButton,
     QSpinBox,
     QSplitter,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -20,6 +18,7 @@ from engine.planning.results import Doing, Replay
 from gui.step.layer_table import LayerTable
 from gui.step.sample_table import SampleTable, pixmap
 from gui.step.step_strip import StepStrip
+from gui.widgets.boxes import column_of, row_of
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import Label, plain_tip
 
@@ -48,10 +47,8 @@ class StepPage(QWidget):
         super().__init__()
         self._shown_step = 0
         self.back = QPushButton()
-        self.title = Label()
-        self.title.setObjectName("welcome")
-        self.facts = ElidedLabel()
-        self.facts.setObjectName("note")
+        self.title = Label(objectName="welcome")
+        self.facts = ElidedLabel(objectName="note")
         self.step = QSpinBox()
         self.step.setRange(1, _LARGEST_STEP)
         self.step.setGroupSeparatorShown(True)
@@ -69,14 +66,10 @@ class StepPage(QWidget):
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName("Progress of the replay")
         self.picture = Label()
-        self.answer = Label()
-        self.answer.setObjectName("ttl")
-        self.proof = Label()
-        self.proof.setObjectName("note")
-        self.notes = Label()
-        self.notes.setObjectName("note")
+        self.answer = Label(objectName="ttl", wordWrap=True)
+        self.proof = Label(objectName="note", wordWrap=True)
+        self.notes = Label(objectName="note", wordWrap=True)
         for label in (self.answer, self.proof, self.notes):
-            label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.strip = StepStrip()
         self.samples = SampleTable()
@@ -181,10 +174,7 @@ class StepPage(QWidget):
 
     def _lay_out(self) -> None:
         self._buttons = QWidget()
-        row = QHBoxLayout(self._buttons)
-        row.setContentsMargins(0, 0, 0, 0)
-        for part in (self.step, self.replay, self.suspicious):
-            row.addWidget(part)
+        row_of(self.step, self.replay, self.suspicious, parent=self._buttons, margins=0)
         self._top = QGridLayout()
         self._top.setHorizontalSpacing(8)
         self._top.addWidget(self.back, 0, 0)
@@ -213,13 +203,7 @@ class StepPage(QWidget):
         self._tables.addWidget(_card(self._layer_title, self.layers))
         for table in (self.samples, self.layers):
             table.setMinimumHeight(_TABLE_HEIGHT)
-        layout = QVBoxLayout(self)
-        layout.setSpacing(8)
-        layout.addLayout(self._top)
-        layout.addWidget(card)
-        layout.addWidget(self._strip_card)
-        layout.addWidget(self._tables, 1)
-        layout.addStretch(0)
+        column_of(self._top, card, self._strip_card, (self._tables, 1), 0, parent=self, spacing=8)
         self._set_running(False)
         self.show_run("", "")
 
@@ -227,11 +211,7 @@ class StepPage(QWidget):
 def _card(*parts: QWidget) -> QFrame:
     card = QFrame()
     card.setObjectName("card")
-    inside = QVBoxLayout(card)
-    inside.setContentsMargins(8, 8, 8, 8)
-    inside.setSpacing(6)
     for part in parts[:-1]:
         part.setObjectName("ttl")
-        inside.addWidget(part)
-    inside.addWidget(parts[-1], 1)
+    column_of(*parts[:-1], (parts[-1], 1), parent=card, margins=8, spacing=6)
     return card
