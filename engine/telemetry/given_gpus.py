@@ -19,6 +19,11 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 _VISIBLE_TO_AMD = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", VISIBLE)
 """What ROCm reads where all cards are AMD's; the first that is set counts."""
 
+_VISIBLE_TO_INTEL = ("ZE_AFFINITY_MASK",)
+"""What Level Zero reads: its own numbers of cards, which may have a part, such as `0.1`."""
+
+_OWN_NUMBER = re.compile(r"(\d+)(?:\.\d+)?")
+
 _SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 """The numbers of the GPUs of a job on this machine: they matter if its shell lost VISIBLE."""
 
@@ -67,7 +72,9 @@ def given_gpus(snapshot: Snapshot, environment: Mapping[str, str] | None = None)
     environment = os.environ if environment is None else environment
     usable = snapshot.selectable_gpus()
     if variable := _limiting_variable(usable, environment):
-        named = list(_named_by_cuda(environment[variable], snapshot))
+        text = environment[variable]
+        is_intel = variable in _VISIBLE_TO_INTEL
+        named = list(_named_by_level_zero(text) if is_intel else _named_by_cuda(text, snapshot))
         limit = f"{variable}={environment[variable]}"
         ambiguous = variable == VISIBLE and _by_unsure_number(environment, snapshot)
     elif found := next(
@@ -87,8 +94,9 @@ def given_gpus(snapshot: Snapshot, environment: Mapping[str, str] | None = None)
 
 def _limiting_variable(gpus: Sequence[str], environment: Mapping[str, str]) -> str:
     """Return the variable that says which of `gpus` a process sees; empty: none is set."""
-    is_amd = bool(gpus) and all(gpu_maker(gpu) == "AMD" for gpu in gpus)
-    names = _VISIBLE_TO_AMD if is_amd else (VISIBLE,)
+    makers = set(map(gpu_maker, gpus))
+    read = {"AMD": _VISIBLE_TO_AMD, "Intel": _VISIBLE_TO_INTEL}
+    names = read.get(makers.pop(), (VISIBLE,)) if len(makers) == 1 else (VISIBLE,)
     return next((name for name in names if name in environment), "")
 
 
@@ -106,11 +114,19 @@ def _named_by_cuda(text: str, snapshot: Snapshot) -> Iterator[str]:
         else:  # a UUID may be shortened as long as it is clear
             known = [(uuid, _parts(gpu)) for gpu in gpus for uuid in (gpu.id,)]
             known += [(part.uuid, (part.uuid,)) for gpu in gpus for part in gpu.slices]
-            matches = [parts for uuid, parts in known if uuid.lower().startswith(name.lower())]
+            matches = [parts for uuid, parts in known if uuid.lower() == name.lower()] or [
+                parts for uuid, parts in known if uuid.lower().startswith(name.lower())
+            ]
             found = matches[0] if len(matches) == 1 else ()
         if not found:
             return
         yield from found
+
+
+def _named_by_level_zero(text: str) -> Iterator[str]:
+    for name in text.split(","):
+        if found := _OWN_NUMBER.fullmatch(name.strip()):
+            yield f"GPU-intel{found[1]}"
 
 
 def _by_unsure_number(environment: Mapping[str, str], snapshot: Snapshot) -> bool:

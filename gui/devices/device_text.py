@@ -64,7 +64,7 @@ def title(device: DeviceSnapshot) -> str:
 
 
 def short_name(device: DeviceSnapshot) -> str:
-    """Return `H100 80GB`: all supported GPUs are from one vendor."""
+    """Return `H100 80GB`; a card of another maker has the maker's name."""
     return device.name.removeprefix("NVIDIA ") or device.name
 
 

@@ -47,7 +47,7 @@ def name_devices(text: str, names: Mapping[str, str]) -> str:
     `names` are by device id."""
     for kind in ("MIG-", "GPU-"):  # the UUID of a slice may contain that of its GPU
         if kind in text:
-            for id, name in names.items():
-                if id.startswith(kind):
+            for id, name in sorted(names.items(), key=lambda named: -len(named[0])):
+                if id.startswith(kind):  # the longest first: GPU-amd1 is a part of GPU-amd10
                     text = text.replace(id, name)
     return text

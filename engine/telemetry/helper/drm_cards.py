@@ -5,6 +5,9 @@ Never run on a card: the tests use doubles of the files that the kernel document
 
 from __future__ import annotations
 
+import functools
+import os
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -12,6 +15,7 @@ from pathlib import Path
 
 from engine.telemetry.helper.drm_fields import (
     Counters,
+    matches,
     read_amd,
     read_intel,
     read_number,
@@ -25,7 +29,11 @@ from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess, KnownGpu
 SLOW_INTERVAL = 5.0
 """Seconds between two searches for cards and processes."""
 
+ROOT = "TRAINDECK_LINUX_ROOT"
+"""The environment variable with which the tests put a double in the place of `/`."""
+
 _TOLERANCE = 0.5
+_SERIAL = re.compile(r"(?!0+$)[0-9a-f]{16}", re.IGNORECASE)
 _INTEL = "0x8086"
 _NOT_LISTED = "Linux does not list it any more."
 _NO_ANSWER = "Its driver does not answer."
@@ -55,12 +63,13 @@ class DrmCards:
     def __init__(
         self,
         known: Iterable[KnownGpu] = (),
-        system: Path = Path("/sys"),
-        proc: Path = Path("/proc"),
+        root: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`known` are cards that a helper before this one has found; `clock` is in seconds."""
-        self._system, self._proc, self._clock = system, proc, clock
+        """`known` are cards that a helper before this one has found; `root` None: that of this
+        process; `clock` is in seconds."""
+        root = Path(os.environ.get(ROOT) or "/") if root is None else root
+        self._system, self._proc, self._clock = root / "sys", root / "proc", clock
         self._cards = {
             gpu.uuid: _Card(gpu.uuid, gpu.name, gpu.pci_bus, None, lost=_NOT_LISTED)
             for gpu in known
@@ -79,7 +88,7 @@ class DrmCards:
         return tuple(self._row(card, index, now) for index, card in enumerate(cards, first_index))
 
     def _find_cards(self) -> None:
-        found = {card.id: card for card in (*self._amd_cards(), *self._intel_cards())}
+        found = self._named((*self._amd_cards(), *self._intel_cards()))
         for id, card in self._cards.items():
             if id not in found:
                 _lose(card, _NOT_LISTED)
@@ -87,16 +96,31 @@ class DrmCards:
             if id not in self._cards or self._cards[id].folder != card.folder:
                 self._cards[id] = card
 
+    def _named(self, cards: Iterable[_Card]) -> dict[str, _Card]:
+        """Return cards by a name of their own.
+
+        The number of a card falls when one before it goes: it keeps the name that it had.
+        """
+        before = {card.pci_bus: card.id for card in self._cards.values()}
+        found: dict[str, _Card] = {}
+        for card in cards:
+            if not _SERIAL.fullmatch(card.id.removeprefix("GPU-")):
+                card.id = before.get(card.pci_bus, card.id)
+            if card.id not in found:
+                found[card.id] = card
+        return found
+
     def _find_processes(self) -> None:
-        numbers = {card.compute_number: card.pci_bus for card in self._cards.values()}
+        numbers = {card.compute_number: card.pci_bus.lower() for card in self._cards.values()}
         numbers.pop("", None)
         if self._cards:
             self._processes = drm_processes(self._system, self._proc, numbers)
 
     def _amd_cards(self) -> Iterable[_Card]:
         """Yield the cards that ROCm can use: those with a node of amdgpu's compute driver."""
-        nodes = self._system.glob("class/kfd/kfd/topology/nodes/*")
+        nodes = matches(self._system, "class/kfd/kfd/topology/nodes/*")
         ordinal = 0
+        serials: set[str] = set()
         for node in sorted(nodes, key=lambda node: (len(node.name), node.name)):
             facts = dict(
                 line.split(" ", 1)
@@ -108,8 +132,10 @@ class DrmCards:
                 continue
             device = self._system / f"class/drm/renderD{facts.get('drm_render_minor', '')}/device"
             if bus := _address(device):
-                serial = read_text(device / "unique_id")
-                id = f"GPU-{serial.lower()}" if serial else f"GPU-amd{ordinal}"
+                serial = read_text(device / "unique_id").lower()
+                is_own = _SERIAL.fullmatch(serial) and serial not in serials
+                serials.add(serial)
+                id = f"GPU-{serial}" if is_own else f"GPU-amd{ordinal}"
                 yield _Card(id, _name(device, "AMD"), bus, device, read_amd, number)
             ordinal += 1
 
@@ -118,7 +144,7 @@ class DrmCards:
 
         Their numbers are those of Level Zero in the order of the bus, which counts both.
         """
-        drivers = self._system.glob("class/drm/card*/device")
+        drivers = matches(self._system, "class/drm/card*/device")
         devices = {bus: device for device in drivers if (bus := _address(device))}
         ours = [bus for bus in sorted(devices) if read_text(devices[bus] / "vendor") == _INTEL]
         for ordinal, bus in enumerate(ours):
@@ -139,7 +165,7 @@ class DrmCards:
                 answers = Answers()
             else:
                 card.lost = card.lost_since = None
-                answers.put("processes", self._processes.get(card.pci_bus, ()))
+                answers.put("processes", self._processes.get(card.pci_bus.lower(), ()))
         return DeviceSnapshot(
             id=card.id,
             kind="gpu",
@@ -171,21 +197,26 @@ def _address(device: Path) -> str:
 
 def _name(device: Path, maker: str) -> str:
     """Return the name of the model, from the card or from the system's list of PCI devices."""
-    if own := read_text(device / "product_name"):
+    own = "".join(filter(str.isprintable, read_text(device / "product_name")))
+    if own:
         return own if own.startswith(maker) else f"{maker} {own}"
     vendor, model = (read_text(device / part).removeprefix("0x") for part in ("vendor", "device"))
     for file in map(Path, _LISTS_OF_NAMES):
-        if file.is_file() and (named := _listed_name(file, vendor, model)):
+        if named := _listed_name(file, vendor, model):
             return f"{maker} {named}"
     return f"{maker} GPU {vendor}:{model}"
 
 
+@functools.cache
 def _listed_name(file: Path, vendor: str, model: str) -> str:
     is_ours = False
-    with file.open(errors="replace") as lines:
-        for line in lines:
-            if not line.startswith(("\t", "#")):
-                is_ours = line.startswith(f"{vendor} ")
-            elif is_ours and line.startswith(f"\t{model} "):
-                return line.split(None, 1)[1].strip()
+    try:
+        with file.open(errors="replace") as lines:
+            for line in lines:
+                if not line.startswith(("\t", "#")):
+                    is_ours = line.startswith(f"{vendor} ")
+                elif is_ours and model and line.startswith(f"\t{model} "):
+                    return line.split(None, 1)[1].strip()
+    except OSError:
+        pass  # not there, or refused: the card is named by its numbers
     return ""

@@ -5,6 +5,7 @@ Linux describes these files in its documents of drivers (`gpu/amdgpu`, `gpu/xe`)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -43,9 +44,18 @@ class Counters:
 def read_number(file: Path) -> float | None:
     """Return the number in a file of `/sys`; None if it is not there or holds no number."""
     try:
-        return float(file.read_text())
-    except (OSError, ValueError):
+        return as_number(file.read_text())
+    except (OSError, ValueError):  # not there, refused, or no text
         return None
+
+
+def as_number(text: str) -> float | None:
+    """Return the number that a text is; None if it is none, or not a finite one."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def read_text(file: Path) -> str:
@@ -58,20 +68,29 @@ def read_text(file: Path) -> str:
 
 def sensor_folder(device: Path) -> Path | None:
     """Return the folder with the sensors of the card with the folder `device`, if it has them."""
-    return next(iter(sorted(device.glob("hwmon/hwmon*"))), None)
+    return next(iter(matches(device, "hwmon/hwmon*")), None)
+
+
+def matches(folder: Path, pattern: str) -> list[Path]:
+    """Return what is in a folder of Linux; nothing of one that goes away meanwhile."""
+    try:
+        return sorted(folder.glob(pattern))
+    except OSError:
+        return []
 
 
 def read_amd(device: Path, counters: Counters, now: float) -> Answers:
     """Return the fields of a card of amdgpu; `device` is its folder in `/sys`."""
     sensors = sensor_folder(device)
     total = read_number(device / "mem_info_vram_total") or None
-    used = read_number(device / "mem_info_vram_used") if total else None
+    used = read_number(device / "mem_info_vram_used")
+    used = used if total and used is not None and used <= total else None
     heat = _labelled(sensors, "temp", "junction", "edge")
     errors = _memory_errors(device)
     return _answers(
         memory_total=total,
         memory_used=used,
-        memory_free=total - used if total and used is not None and used <= total else None,
+        memory_free=total - used if total and used is not None else None,
         utilisation=read_number(device / "gpu_busy_percent"),
         temperature=_scaled(heat, "input", _MILLI),
         temperature_slowdown=_scaled(heat, "crit", _MILLI),
@@ -118,7 +137,7 @@ def _answers(**found: float | None) -> Answers:
 
 
 def _glob(folder: Path, patterns: Iterable[str]) -> list[Path]:
-    return [file for pattern in patterns for file in sorted(folder.glob(pattern))]
+    return [file for pattern in patterns for file in matches(folder, pattern)]
 
 
 def _first(values: Iterable[float | None]) -> float | None:
@@ -136,7 +155,7 @@ def _labelled(sensors: Path | None, kind: str, *labels: str) -> Path | None:
     An empty label is that of a sensor without one.
     """
     found: dict[str, Path] = {}
-    for file in sorted(sensors.glob(f"{kind}*_input")) if sensors else ():
+    for file in matches(sensors, f"{kind}*_input") if sensors else ():
         base = file.with_name(file.name.removesuffix("_input"))
         found.setdefault(read_text(base.with_name(f"{base.name}_label")), base)
     return next((found[label] for label in labels if label in found), None)
@@ -154,4 +173,4 @@ def _memory_errors(device: Path) -> Callable[[str], float | None]:
     """Return a function of `ue` or `ce`, the names of the counts in `umc_err_count`."""
     lines = read_text(device / "ras" / "umc_err_count").splitlines()
     counts = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in lines}
-    return lambda key: float(counts[key]) if counts.get(key, "").isdecimal() else None
+    return lambda key: as_number(counts.get(key, ""))

@@ -53,11 +53,14 @@ def reason(error: Exception) -> str:
             return str(error)
 
 
+NOT_INSTALLED = "No NVIDIA driver is installed (its library NVML was not found)."
+
+
 def driver_problem(error: pynvml.NVMLError) -> str:
     """Return why NVML lists no GPUs, in a sentence."""
     match error:
         case pynvml.NVMLError_LibraryNotFound():
-            return "No NVIDIA driver is installed (its library NVML was not found)."
+            return NOT_INSTALLED
         case pynvml.NVMLError_DriverNotLoaded():
             return "The NVIDIA driver is installed, but it is not loaded."
         case pynvml.NVMLError_LibRmVersionMismatch():

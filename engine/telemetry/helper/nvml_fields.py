@@ -31,9 +31,12 @@ _REASONS = (
 _KNOWN = pynvml.nvmlClocksEventReasonGpuIdle | sum(bit for bit, _ in _REASONS)
 """Idle is one of the driver's reasons, but it slows no work down, so it has no text."""
 
-_MOST_BYTES = 2**50
+MOST_BYTES = 2**50
 _POSSIBLE = {
-    "memory_reserved": (0, _MOST_BYTES),
+    "memory_total": (0, MOST_BYTES),
+    "memory_used": (0, MOST_BYTES),
+    "memory_free": (0, MOST_BYTES),
+    "memory_reserved": (0, MOST_BYTES),
     "utilisation": (0, 100),
     "temperature": (-60, 200),
     "temperature_slowdown": (1, 200),
@@ -140,7 +143,7 @@ def _memory(driver: Any, handle: Any) -> Sequence[Any]:
         reserved = int(memory.reserved)
     if not memory.total:
         raise NoValue("the driver does not count it: the card shares the memory of the machine")
-    if not max(memory.used, memory.free) <= memory.total <= _MOST_BYTES:
+    if not max(memory.used, memory.free) <= memory.total <= MOST_BYTES:
         raise NoValue(f"the driver says {memory.used:,} of {memory.total:,} B, which cannot be")
     return int(memory.total), int(memory.used), int(memory.free), reserved
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -69,4 +70,9 @@ def describe_process(pid: int, memory: int | None) -> GpuProcess:
     except psutil.Error:
         # It has ended, belongs to another user on Windows, or runs outside this container.
         return GpuProcess(pid=pid, memory=memory)
-    return GpuProcess(pid=pid, name=name, user=user, memory=memory, started=started)
+    return GpuProcess(pid, _text(name), _text(user), memory, started)
+
+
+def _text(name: str) -> str:
+    """Return what a snapshot can hold of a name, whose bytes need not be UTF-8."""
+    return os.fsencode(name).decode(errors="replace")

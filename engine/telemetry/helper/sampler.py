@@ -9,6 +9,7 @@ from engine.telemetry.gpu_makers import gpu_maker
 from engine.telemetry.helper.cpu import Cpu
 from engine.telemetry.helper.drm_cards import DrmCards
 from engine.telemetry.helper.nvml import Nvml
+from engine.telemetry.helper.nvml_errors import NOT_INSTALLED
 from engine.telemetry.snapshot import KnownGpu, Snapshot
 
 
@@ -27,10 +28,10 @@ class Sampler:
         gpus = self._nvml.sample(detail)
         numbers = [gpu.index for gpu in gpus.devices if gpu.index is not None]
         cards = self._cards.sample(first_index=max(numbers, default=-1) + 1)
-        is_without_nvidia = cards and not gpus.devices
+        needs_no_nvidia = cards and gpus.note == NOT_INSTALLED
         return Snapshot(
             time=time.time(),
             devices=(*gpus.devices, *cards, cpu),
-            gpu_note="" if is_without_nvidia else gpus.note,
+            gpu_note="" if needs_no_nvidia else gpus.note,
             links=gpus.links,
         )

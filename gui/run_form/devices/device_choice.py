@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from engine.spec.device_names import is_logical_cpu, machine_of
 from engine.telemetry.given_gpus import GivenGpus, given_gpus
+from engine.telemetry.gpu_makers import gpu_maker
 from engine.telemetry.gpu_topology import best_set
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
@@ -189,7 +190,7 @@ class DeviceChoice(QWidget):
         """Tick the unused GPUs with the best links: as many as are ticked now, or all unused
         ones."""
         ticked = sum(self.chips[id].isChecked() for id in self.known_gpus)
-        unused = self._unused_gpus()
+        unused = self._of_one_maker(self._unused_gpus())
         chosen = best_set(self._snapshot.links, unused, ticked or len(unused))
         if not chosen:
             self._set_suggestion_note("Every GPU is in use: none can be suggested.")
@@ -222,6 +223,13 @@ class DeviceChoice(QWidget):
     def _unused_gpus(self) -> list[str]:
         """Return the whole GPUs that no process is known to use."""
         return [id for id in self._whole_gpus if id not in self._uses or self._uses[id].is_empty]
+
+    def _of_one_maker(self, gpus: list[str]) -> list[str]:
+        """Return those of `gpus` that can train together: of the maker whose GPU is ticked, or of
+        whom there are the most."""
+        ticked = [gpu_maker(id) for id in self._whole_gpus if self.chips[id].isChecked()]
+        makers = ticked or [gpu_maker(id) for id in gpus]
+        return [id for id in gpus if gpu_maker(id) == max(makers, key=makers.count)]
 
     def _tick(self, devices: tuple[str, ...]) -> None:
         for id, each in self.chips.items():

@@ -133,6 +133,26 @@ def test_a_run_on_a_card_that_was_not_given_is_refused_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("environment", "uuids"),
     [
+        ({}, ("GPU-intel1", "GPU-intel2")),
+        ({"ZE_AFFINITY_MASK": "2.0,2.1,7"}, ("GPU-intel2",)),
+        ({"ZE_AFFINITY_MASK": "no number"}, ()),
+        ({"CUDA_VISIBLE_DEVICES": ""}, ("GPU-intel1", "GPU-intel2")),
+    ],
+)
+def test_intels_cards_are_given_by_the_mask_of_level_zero(
+    environment: dict[str, str], uuids: tuple[str, ...]
+) -> None:
+    """Its numbers count the graphics within the processor, which is no device here."""
+    gpus = [
+        DeviceSnapshot(id=id, kind="gpu", label=str(index), name="Intel", index=index)
+        for index, id in enumerate(("GPU-intel1", "GPU-intel2"))
+    ]
+    assert given_gpus(Snapshot(time=0.0, devices=tuple(gpus)), environment).uuids == uuids
+
+
+@pytest.mark.parametrize(
+    ("environment", "uuids"),
+    [
         ({}, ("GPU-amd0", AMD)),
         (
             {"ROCR_VISIBLE_DEVICES": "GPU-8d2c", "CUDA_VISIBLE_DEVICES": "0"},

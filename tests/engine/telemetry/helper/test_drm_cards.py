@@ -19,7 +19,7 @@ class Machine(DrmDouble):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.now = 100.0
-        self.cards = DrmCards(system=self.system, proc=self.proc, clock=lambda: self.now)
+        self.cards = DrmCards(root=folder, clock=lambda: self.now)
 
     def sample(self, seconds: float = 0.0) -> tuple[DeviceSnapshot, ...]:
         self.now += seconds
@@ -103,7 +103,7 @@ def test_a_card_that_vanishes_is_lost_and_may_return(machine: Machine) -> None:
     assert back.utilisation == 87
     # A helper that is started after it went still shows its row.
     shutil.rmtree(machine.system)
-    later = DrmCards(snapshot.known_gpus(), machine.system, machine.proc)
+    later = DrmCards(snapshot.known_gpus(), machine.system.parent)
     assert [card.id for card in later.sample(0) if card.lost] == [gone.id]
 
 
