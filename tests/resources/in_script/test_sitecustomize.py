@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.support.other_pythons import other_python
 from tests.support.script_listener import IN_SCRIPT, ScriptListener, finished, without_watch
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -179,10 +178,6 @@ def test_a_script_runs_on_if_nobody_listens(listener, tmp_path):
     assert finished(listener.start(str(script), variables=variables)) == "trained\n"
 
 
-PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-OTHER_PYTHONS = sorted(PYENV.glob("versions/3.*/bin/python"))
-
-
 @pytest.mark.parametrize(
     "version",
     [
@@ -193,11 +188,11 @@ OTHER_PYTHONS = sorted(PYENV.glob("versions/3.*/bin/python"))
     ],
 )
 def test_other_versions_of_python(version, listener, tmp_path):
-    found = [path for path in OTHER_PYTHONS if path.parents[1].name.startswith(f"{version}.")]
+    found = other_python(version)
     if not found:
         pytest.skip(f"there is no Python {version}")
-    modules = sorted(p.stem for p in (IN_SCRIPT / "traindeck_watch").glob("*.py"))
-    names = [f"traindeck_watch.{name}" for name in modules if name != "__init__"]
+    files = sorted((IN_SCRIPT / "traindeck_watch").rglob("[!_]*.py"))
+    names = [".".join(file.relative_to(IN_SCRIPT).with_suffix("").parts) for file in files]
     script = tmp_path / "train.py"
     script.write_text(
         f"import importlib\nfor name in {names!r}: importlib.import_module(name)\n"
@@ -206,7 +201,7 @@ def test_other_versions_of_python(version, listener, tmp_path):
         "    wandb.log({'accuracy': step / 4, 'h': wandb.Histogram([1.0, 2.0])}, step=step)\n"
         "print(run.config.rate)\n"
     )
-    assert finished(listener.start(str(script), python=str(found[0]))) == "0.1\n"
+    assert finished(listener.start(str(script), python=found)) == "0.1\n"
     listener.wait_for("points")  # the script may end before its last frame is read
     assert listener.series == {"accuracy": [(0, 0.0), (1, 0.25), (2, 0.5)]}
     assert len(listener.of_kind("histogram")) == 3

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.system.program import version
 from tests.support.script_listener import IN_SCRIPT
 from tests.support.sentences import sentence
 
@@ -22,6 +23,12 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for name in [name for name in sys.modules if name.split(".")[0] == "traindeck"]:
         del sys.modules[name]
+
+
+def test_it_has_the_version_of_the_product() -> None:
+    import traindeck
+
+    assert traindeck.__version__ == version()
 
 
 def test_a_state_survives_its_file(tmp_path: Path) -> None:

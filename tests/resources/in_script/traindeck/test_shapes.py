@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.resources.in_script.traindeck.conftest import Bare, Start
+from tests.support.other_pythons import other_python
 from tests.support.sentences import sentence
 
-PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-PYTHONS_39 = sorted(map(str, PYENV.glob("versions/3.9.*/bin/python")))
+PYTHON_39 = other_python("3.9")
 
 
 @pytest.mark.nightly
@@ -68,7 +67,7 @@ def test_fewer_steps_than_are_done_end_at_once(start: Start, tmp_path: Path) -> 
     ("last", "saves"),
     [("break", True), ("return", True), ("raise ValueError", False), ("1 / 0", False)],
 )
-@pytest.mark.parametrize("python", [sys.executable, *PYTHONS_39[-1:]])
+@pytest.mark.parametrize("python", [sys.executable, *filter(None, [PYTHON_39])])
 def test_only_a_loop_that_the_script_leaves_on_purpose_is_saved(
     start: Start, tmp_path: Path, python: str, last: str, saves: bool
 ) -> None:
@@ -86,7 +85,7 @@ def test_only_a_loop_that_the_script_leaves_on_purpose_is_saved(
     assert [frame["kinds"] for frame in run.frames("saved")] == [["last"]] * saves
 
 
-@pytest.mark.skipif(not PYTHONS_39, reason="there is no Python 3.9")
+@pytest.mark.skipif(not PYTHON_39, reason="there is no Python 3.9")
 def test_python_3_9_without_any_library_resumes(start: Start, bare: Bare, tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
     script.write_text(
@@ -102,10 +101,10 @@ for epoch in traindeck.epochs(2):
         print(epoch, number, state["sum"].hex(), flush=True)
 """
     )
-    run = start("plain.py", python=PYTHONS_39[-1], every={"steps": 2})
+    run = start("plain.py", python=PYTHON_39, every={"steps": 2})
     assert run.wait() == [0], run.output()
-    assert run.lines() == bare(script, python=PYTHONS_39[-1])
-    again = start("plain.py", python=PYTHONS_39[-1], folder="b", checkpoint=run.saved(4))
+    assert run.lines() == bare(script, python=PYTHON_39)
+    again = start("plain.py", python=PYTHON_39, folder="b", checkpoint=run.saved(4))
     assert again.wait() == [0], again.output()
     assert again.lines() == run.lines()[4:]
 
