@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.environments import checks, needs, registry
+from engine.environments import checks, needs, registry, with_parent
 from engine.environments.activation import PROGRAM, activated, environment_folder
 from engine.environments.installed import installed_for
 from engine.environments.needs import Requirement, interpreter_problem
@@ -24,7 +24,7 @@ from engine.files.atomic_file import open_to_append
 from engine.files.disk_errors import short_reason
 from engine.files.ownership import make_private_folder
 from engine.processes import children
-from engine.processes.process import PROJECT, Process, end_group
+from engine.processes.process import Process, end_group
 from engine.system import paths
 from engine.system.cancelled import Cancelled
 
@@ -34,7 +34,6 @@ LOOK_SECONDS = 0.1
 _SIZE_SECONDS = 2.0
 """How often the size of what is there is counted."""
 
-_WITH_PARENT = PROJECT / "resources" / "in_environment" / "with_parent.py"
 _MOST_LINES = 200
 _END_SECONDS = 5.0
 """Time for pip to end after SIGTERM."""
@@ -231,7 +230,7 @@ class _Work:
             environment = activated(environment, str(python))
         self._lines = []
         if os.name == "posix":
-            words = [sys.executable, "-I", str(_WITH_PARENT), *words]
+            words = [sys.executable, "-I", with_parent.__file__, *words]
         process = children.start(
             words,
             stdin=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """Runs a program that must not outlive the one that started it: `with_parent.py PROGRAM ARGUMENTS`.
 
 Its standard input is a pipe that the starter holds open. When it closes, as the starter was
-killed, the whole process group is. It needs the standard library only, of Python 3.6 or newer.
+killed, the whole process group is.
 """
 
 from __future__ import annotations
