@@ -139,6 +139,7 @@ def _answer(
     elif gradients:
         yield from _bad_gradients(gradients[0], samples)
     else:
+        yield from _dead_layer(layers, parameters)
         yield from _spike(samples, parameters, context)
     yield from _large_update(parameters, context)
 
@@ -176,20 +177,48 @@ def _bad_gradients(parameter: str, samples: Sequence[SampleFigures]) -> Iterator
         yield f"{_capital(_names(alone))} {_has(alone, 'such a gradient alone')}."
 
 
+def _dead_layer(
+    layers: Sequence[LayerFigures], parameters: Sequence[ParameterFigures]
+) -> Iterator[str]:
+    """Yield which layer's outputs are 0 for all samples: no layer before it learns."""
+    of_some = [index for index, layer in enumerate(layers) if layer.smallest or layer.largest]
+    dead = next((i for i, layer in enumerate(layers) if i not in of_some), None)
+    if dead is None or not of_some or dead < of_some[0]:
+        return  # the model has none, or its inputs are 0
+    layer, before = layers[dead], layers[dead - 1]
+    yield (
+        f"All outputs of {layer.name} ({layer.kind}) are 0, for every sample; those of "
+        f"{before.name} ({before.kind}) before it go from {before.smallest:.4g} to "
+        f"{before.largest:.4g}."
+    )
+
+
+def _unmoved(parameters: Sequence[ParameterFigures]) -> Iterator[str]:
+    """Yield which parameters have a gradient of 0, where others have one."""
+    still = [each.name for each in parameters if each.gradient_norm == 0]
+    if still and any(each.gradient_norm for each in parameters):
+        yield f"The gradient of {_listed(still)} is 0: {_they(still)} not trained by this step."
+
+
+def _they(names: Sequence[str]) -> str:
+    return "it is" if len(names) == 1 else "they are"
+
+
 def _spike(
     samples: Sequence[SampleFigures], parameters: Sequence[ParameterFigures], context: StepContext
 ) -> Iterator[str]:
     losses = [sample.loss for sample in samples if sample.loss is not None]
     if losses:
         yield from _odd_losses(samples, losses, context)
+    yield from _unmoved(parameters)
     norms_of = {p.name: p.gradient_norm for p in parameters if p.gradient_norm}
     if norms_of:
         total = math.hypot(*norms_of.values())
         largest = max(norms_of, key=norms_of.__getitem__)
         share = (norms_of[largest] / total) ** 2
         yield (
-            f"The largest gradient is that of {largest}: {norms_of[largest]:.4g}, "
-            f"{share:.0%} of the square of the norm {total:.4g}."
+            f"The largest gradient is that of {largest}: its norm is {norms_of[largest]:.4g} of "
+            f"{total:.4g} in all ({share:.0%} of the square)."
         )
 
 
@@ -237,7 +266,7 @@ def _large_update(parameters: Sequence[ParameterFigures], context: StepContext) 
     weights = math.hypot(*(each.weight_norm for each in parameters))
     updates = math.hypot(*(each.update_norm for each in parameters))
     if weights and math.isfinite(updates) and updates > _LARGE_UPDATE * weights:
-        text = f"Its update is {updates / weights:.0%} of the norm of the weights"
+        text = f"The update of the step is {updates / weights:.0%} of all weights, by their norms"
         rate, before = context.rate, context.rate_before
         if rate and before and rate > 2 * before:
             text = (

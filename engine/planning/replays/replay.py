@@ -53,6 +53,9 @@ _BEFORE = 40
 _NEAR = 9
 """The last of them, beside whose median it is."""
 
+_FEWEST = 3
+"""Steps of which none is an outlier: nothing says what is usual."""
+
 _NOISE = 0.01
 """The relative distance that no value stands out by."""
 
@@ -400,13 +403,17 @@ def _reasons(
 def suspicious_step(reader: RunReader) -> int:
     """Return the first step with a value that is not finite, or else the largest outlier.
 
-    An outlier is judged by the median of the steps before it, and by their distance from that.
-    Raises CannotReplay if the run is too short to have one.
+    An outlier is judged by the median of the steps before it, and by their distance from that; one
+    of the first steps, by the largest value before it. Raises CannotReplay if the run is too short
+    to have one.
     """
     best, at, broken = -math.inf, 0, list[int]()
     for series in _SUSPECTS:
         before = np.empty(0)
         for points in reader.batches(series):
+            early = _early_rises(points.value[:_BEFORE]) if not len(before) else np.empty(0)
+            if len(early) and (score := float(early.max())) > max(best, _RISE):
+                best, at = score, int(points.step[int(early.argmax())])
             odd = ~np.isfinite(points.value)
             if odd.any():
                 broken.append(_begin_of_rise(points, int(odd.argmax())))
@@ -434,6 +441,21 @@ def _begin_of_rise(points: StoredPoints, broken: int) -> int:
         while first - 1 >= _BEFORE and scores[first - 1 - _BEFORE] > _RISE:
             first -= 1
     return int(points.step[first])
+
+
+def _early_rises(values: Floats) -> Floats:
+    """Return how far each of the first values of a run lies above all before it.
+
+    The distance is measured by the usual one between neighbours. Values that are not positive, or
+    not finite, have no logarithm: then there are no scores.
+    """
+    if len(values) < _FEWEST or not (np.isfinite(values) & (values > 0)).all():
+        return np.empty(0)
+    own = np.log(values)
+    above = own - np.maximum.accumulate(np.concatenate([own[:1], own[:-1]]))
+    scores: Floats = above / (_NOISE + 1.4826 * np.median(np.abs(np.diff(own))))
+    scores[:_FEWEST] = 0.0
+    return scores
 
 
 def _outliers(values: Floats) -> Floats:

@@ -232,6 +232,30 @@ def test_a_sample_far_above_its_batch_is_named_with_its_odd_inputs(tmp_path: Pat
     assert "64%" in answer  # of b, in the square of the norm
 
 
+def test_a_layer_whose_outputs_are_all_0_is_named_with_what_learns_nothing(tmp_path: Path) -> None:
+    dead = replace(layer("three"), kind="ReLU", smallest=0.0, largest=0.0)
+    before = replace(layer("two"), largest=-0.5)
+    after = layer("four")
+    answer = note(
+        tmp_path,
+        samples=tuple(sample(n, 2.3) for n in range(8)),
+        layers=(layer("one"), before, dead, after),
+        parameters=(
+            parameter("one.weight", 0.0),
+            parameter("two.bias", 0.0),
+            parameter("four.bias"),
+        ),
+    )
+    assert "three (ReLU)" in answer
+    assert "one.weight, two.bias" in answer
+
+
+def test_layers_after_one_without_outputs_are_not_blamed(tmp_path: Path) -> None:
+    first = replace(layer("one"), smallest=0.0, largest=0.0)
+    answer = note(tmp_path, samples=(sample(1, 2.3),), layers=(first, layer("two")))
+    assert "one" not in answer.split()
+
+
 def test_no_sample_is_blamed_where_all_are_alike(tmp_path: Path) -> None:
     answer = note(tmp_path, samples=tuple(sample(n, 1.0 + n / 10) for n in range(8)))
     assert "no sample stands out" in answer

@@ -233,6 +233,23 @@ def test_an_outlier_is_one_beside_its_neighbours_while_the_loss_falls(traindeck_
             assert suspicious_step(reader) == 207
 
 
+@pytest.mark.parametrize(
+    ("spikes", "step"), [({12: 92.0, 13: 60.0, 105: 2.0}, 12), ({105: 2.0}, 105)]
+)
+def test_a_spike_of_the_first_steps_is_one(
+    traindeck_home: Path, spikes: dict[int, float], step: int
+) -> None:
+    run = RecordedRun()
+    noise = np.random.default_rng(1).normal(size=190)
+    with closing(run.store):
+        run.begin()
+        for each in range(1, 189):
+            usual = 2.3 * 0.98**each * math.exp(0.1 * noise[each])
+            run.add_points("train/loss", [each], spikes.get(each, usual))
+        with RunReader(run.folder) as reader:
+            assert suspicious_step(reader) == step
+
+
 @needs_processes
 @pytest.mark.nightly
 @pytest.mark.parametrize(
