@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QSettings, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from engine.cases.case_file import HOLDS_SAMPLES
 from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
 
@@ -89,19 +90,22 @@ class ExchangeController(QObject):
         exchange.import_files([file], ColumnNames())
 
     def save_case(self, run_id: str) -> None:
-        """Ask where to save the failure file of a run."""
+        """Ask where to save the failure file of a run: it may hold samples of the data."""
         if not run_id:
             self.message.emit("Show a run that has failed first.")
             return
         name = f"run-{run_id.replace(':', '-')}.tdcase"
-        target, _ = QFileDialog.getSaveFileName(self._window, "Save the failure file", name)
+        title = f"Save the failure file. {HOLDS_SAMPLES}"
+        target, _ = QFileDialog.getSaveFileName(self._window, title, name)
         if target:
             self.save_case_as(run_id, target)
 
     def save_case_as(self, run_id: str, target: str) -> None:
         """Save the failure file of a run."""
         exchange = self._exchange()
-        exchange.saved.connect(lambda path: self.message.emit(f"The failure file is {path}."))
+        exchange.saved.connect(
+            lambda path: self.message.emit(f"The failure file is {path}. {HOLDS_SAMPLES}")
+        )
         exchange.failed.connect(self.message)
         exchange.save_case(run_id, target)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QPushButton, QWidget
 
+from engine.cases.case_file import HOLDS_SAMPLES
 from engine.files.log_tail import terminal_text
 from engine.messages.events import AttemptStarted, Failure, RunEnded
 from engine.runs.run_info import RunInfo
@@ -53,7 +54,7 @@ class FailureBanner(QFrame):
         set_wrapped_tip(
             self.save,
             "One file of at most 10 MB, without secrets, for whoever helps: `traindeck open` shows "
-            "it on another machine, and its repro.py does the failed step again.",
+            f"it on another machine, and its repro.py does the failed step again. {HOLDS_SAMPLES}",
         )
         self.stop = QPushButton("Stop the run")
         self.dismiss = QPushButton("Dismiss")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
+from engine.cases.case_file import HOLDS_SAMPLES
 from engine.cases.collection import write_case
 from engine.messages.events import Failure, RunEnded
 from engine.runs.run_info import get_run
@@ -34,6 +35,7 @@ def test_it_is_saved_opened_and_shown_with_its_failure(
     app.exchange.message.connect(told.append)
     app.exchange.save_case_as(run.id, str(saved))
     qtbot.waitUntil(lambda: bool(told), timeout=60_000)
+    assert told[0].endswith(HOLDS_SAMPLES)
     assert saved.read_bytes() == (run.folder / "failure.tdcase").read_bytes()
     monkeypatch.setenv("TRAINDECK_HOME", str(tmp_path / "elsewhere"))
     app = open_app()
