@@ -31,9 +31,6 @@ from engine.cli.parser import Parser, make_parser, print_refusal
 from engine.system.program import call, version
 from engine.system.streams import lossy_stream, open_closed_streams, output_was_lost
 
-WITHOUT_DATA = ("record-gpus", "screenshots")
-"""Commands that use no data of the user, and so leave the data folder alone."""
-
 _log = logging.getLogger("engine.cli")
 
 
@@ -88,8 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     notice = ""
     try:
-        if options.command not in WITHOUT_DATA:
-            notice = paths.prepare_home()
+        notice = paths.prepare_home()
     except (NotPrivate, paths.UnusableHome) as error:
         return _refuse(str(error), in_window=not options.command)
     except OSError:

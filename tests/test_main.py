@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import parser
 from engine.facts.equivalent_command import train_command
 from engine.processes.process import PROJECT as ROOT
 from engine.system import logs
@@ -59,16 +58,6 @@ def test_messages_name_the_program_as_it_was_called(
     assert main(["show", "7"]) == 2
     assert f"`{name} runs` lists" in capsys.readouterr().err
     assert train_command(spec("digits", "torch/single")).startswith(f"{name} train ")
-
-
-def test_an_installed_package_has_no_commands_for_developers(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(parser, "IN_CHECKOUT", False)
-    for command in ("screenshots", "record-gpus"):
-        with pytest.raises(SystemExit, match="2"):
-            main([command, "somewhere"])
-        assert capsys.readouterr().err.startswith(f"There is no command '{command}'")
 
 
 @pytest.mark.parametrize(

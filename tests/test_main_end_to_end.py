@@ -214,19 +214,6 @@ def test_a_failing_run_says_why_and_exits_with_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-@on_posix
-def test_the_tools_are_found_where_only_the_product_is_installed() -> None:
-    """An editable installation knows the packages of the product, not `tools`."""
-    program = (
-        f"import sys; sys.path.append({str(ROOT)!r}); import engine, gui, main, resources; "
-        f"sys.path.remove({str(ROOT)!r}); sys.exit(main.main(['screenshots', 'x', '--only', 'y']))"
-    )
-    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith("No picture is called y:")
-
-
-@pytest.mark.usefixtures("processes")
 def test_a_closed_pipe_is_no_reason_for_a_traceback() -> None:
     with traindeck("recipes") as process:
         assert process.stdout is not None

@@ -20,6 +20,8 @@ from engine.telemetry.helper.nvml import GpuSample, Nvml
 from engine.telemetry.helper.nvml_rates import field_number
 from engine.telemetry.helper_client import ROOT, abandon
 
+_HERE = "--in-this-process"
+
 
 class Answer(msgspec.Struct, frozen=True):
     """The last answer of the driver to one question."""
@@ -116,7 +118,7 @@ def record_gpus(file: Path, timeout: float = 60.0) -> int:
 
     A driver that crashes, or that does not answer within `timeout` seconds, ends that process only.
     """
-    command = [sys.executable, "-m", "tools.record_gpus", str(file.absolute())]
+    command = [sys.executable, "-m", "tools.record_gpus", _HERE, str(file.absolute())]
     recorder = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -188,8 +190,18 @@ def _process(entry: Any) -> tuple[int, int]:
     return entry.pid, -1 if entry.usedGpuMemory is None else entry.usedGpuMemory
 
 
-if __name__ == "__main__":
+def _record_here(file: Path) -> None:
     try:
-        print(record(Path(sys.argv[1])))
+        print(record(file))
     except OSError as error:
         sys.exit(f"The recording cannot be written: {error}.")
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case [word, path] if word == _HERE:
+            _record_here(Path(path))
+        case [path] if not path.startswith("-"):
+            sys.exit(record_gpus(Path(path)))
+        case _:
+            sys.exit("Say where to save it: python -m tools.record_gpus FILE")

@@ -12,7 +12,7 @@ from typing import NoReturn
 from engine.cli.options import add_options
 from engine.spec.catalog import template_kinds
 from engine.spec.script_spec import DECIDED_BY_SCRIPT
-from engine.system.program import IN_CHECKOUT, find_tools, program_words
+from engine.system.program import program_words
 
 _DEVICES = "such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs"
 _FIRST = "default: first GPU, else cpu:0"
@@ -632,21 +632,3 @@ def _add_upkeep(add: _Add, json: Parser, there: Parser) -> None:
     about = "add Traindeck to this user's menu of applications (Linux)"
     desktop = add("desktop-entry", "desktop_entry:desktop_entry", about)
     desktop.add_argument("--remove", action="store_true", help="remove it from the menu")
-    if IN_CHECKOUT:  # an installed package has no tools/
-        find_tools()
-        record = add(
-            "record-gpus",
-            "tools.record_gpus:record_gpus",
-            "save what the NVIDIA driver answers, for a report",
-        )
-        record.add_argument("file", metavar="FILE", type=Path, help="where to save it, as JSON")
-        about = "save pictures of the window with recorded runs"
-        pictures = add("screenshots", "tools.screenshots.pictures:save_pictures", about)
-        pictures.add_argument("folder", metavar="DIR", type=Path, help="where to save them")
-        pictures.add_argument(
-            "--only",
-            dest="pattern",
-            default="*",
-            metavar="PATTERN",
-            help="such as 'running-*' or '*-1280x800'",
-        )

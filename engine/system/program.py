@@ -17,12 +17,6 @@ IN_CHECKOUT = (PROJECT / "pyproject.toml").is_file()
 """Whether this is a checkout of the source, which has `main.py` and `tools/`."""
 
 
-def find_tools() -> None:
-    """Let `tools` be imported from this checkout; an installed package does not know it."""
-    if str(PROJECT) not in sys.path:
-        sys.path.append(str(PROJECT))
-
-
 def program_words() -> list[str]:
     """Return the command of this program as words: `traindeck`, or `python main.py`."""
     is_script = Path(sys.argv[0]).stem == CONSOLE_SCRIPT

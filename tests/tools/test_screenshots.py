@@ -37,7 +37,7 @@ def test_two_states_are_drawn_and_the_users_runs_are_left_alone(
 ) -> None:
     folder = tmp_path / "pictures"
     result = subprocess.run(
-        [sys.executable, "main.py", "screenshots", str(folder), "--only", "f[ai][ir]*-1280x800"],
+        [sys.executable, "-m", "tools.screenshots", str(folder), "--only", "f[ai][ir]*-1280x800"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -112,10 +112,16 @@ class Kit:
         self, *words: str, seconds: float = 120.0, variables: Mapping[str, str] = NOTHING
     ) -> dict[str, Any]:
         """Return code, seconds and output of a command of the product."""
+        return self.run_program("main.py", *words, seconds=seconds, variables=variables)
+
+    def run_program(
+        self, *words: str, seconds: float, variables: Mapping[str, str] = NOTHING
+    ) -> dict[str, Any]:
+        """Return code, seconds and output of a Python program of this checkout."""
         begin = time.monotonic()
         try:
             done = subprocess.run(
-                [sys.executable, "main.py", *words],
+                [sys.executable, *words],
                 cwd=ROOT,
                 capture_output=True,
                 text=True,

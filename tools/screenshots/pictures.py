@@ -146,7 +146,7 @@ def _draw(folder: Path, names: list[str], scale: float, home: Path) -> None:
         "QT_QPA_PLATFORM": "offscreen",
         "QT_SCALE_FACTOR": str(scale),
     }
-    command = [sys.executable, "-m", "tools.screenshots", str(folder), *names]
+    command = [sys.executable, "-m", "tools.screenshots.drawing", str(folder), *names]
     root = Path(__file__).parents[2]
     # Qt prints remarks about its offscreen platform; they matter only if the process fails.
     result = subprocess.run(

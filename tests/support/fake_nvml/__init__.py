@@ -135,7 +135,7 @@ class FakeNvml:
         self._publish()
 
     def replay(self, recording: Path) -> None:
-        """Become the machine that `python main.py record-gpus` saved."""
+        """Become the machine that `python -m tools.record_gpus` saved."""
         self._lines.clear()
         for answer in msgspec.json.decode(recording.read_bytes(), type=Recording).answers:
             self._set(answer.who, answer.function, answer.code, *answer.values)

@@ -73,7 +73,8 @@ def facts(kit: Kit) -> None:
     kit.emit("facts", devices=kit.run_main("devices", "--json", seconds=30))
     _tell_traffic(kit)
     if kit.on_gpu:
-        recorded = kit.run_main("record-gpus", str(kit.out / "machine.json"), seconds=30)
+        words = ("-m", "tools.record_gpus", str(kit.out / "machine.json"))
+        recorded = kit.run_program(*words, seconds=30)
         kit.emit("facts", record=recorded["rc"])
 
 
