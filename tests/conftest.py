@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import os
 import shutil
 import signal
@@ -55,6 +56,7 @@ MAY_START = ("git", "uname")
 
 _is_refused = False
 _started: list[str] = []
+_homes = itertools.count(1)
 
 
 def _note_start(event: str, arguments: tuple[object, ...]) -> None:
@@ -194,12 +196,20 @@ def all_gpus_are_given(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
 
 @pytest.fixture(autouse=True)
-def traindeck_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def traindeck_home(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Path]:
     """A fresh `$TRAINDECK_HOME`, so that no test sees the user's runs or another test's.
 
-    A run that a failed test leaves behind would take the processors from all tests after it.
+    It is made by who writes into it: thousands of tests need neither it nor a `tmp_path`. A run
+    that a failed test leaves behind would take the processors from all tests after it.
     """
-    home = tmp_path / "home"
+    if "tmp_path" in request.fixturenames:
+        home: Path = request.getfixturevalue("tmp_path") / "home"
+    else:
+        home = tmp_path_factory.getbasetemp() / f"home-{next(_homes)}"
     monkeypatch.setenv("TRAINDECK_HOME", str(home))
     monkeypatch.delenv("TRAINDECK_LOG", raising=False)
     monkeypatch.delenv("TRAINDECK_LOG_FOLDER", raising=False)  # a log that an earlier test began

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from torch import distributed, nn
-from torch._dynamo.testing import CompileCounter
 
 from engine.pytorch.compilation import compile_forward
 from engine.pytorch.parallel import Objective, Parallel, Rank
@@ -24,6 +23,9 @@ from engine.pytorch.strategies import model_parallel, single
 from engine.spec.run_spec import RunSpec
 from tests.support.torch_recipes import recipe_of
 
+if TYPE_CHECKING:
+    from torch._dynamo.testing import CompileCounter
+
 # Dynamo looks at the gradient of what one part gives to the next.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 
@@ -34,6 +36,8 @@ INPUTS, TARGETS = torch.randn(6, 3), torch.tensor([0, 1, 2, 0, 1, 2])
 @pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[CompileCounter]:
     """Counts the graphs; they are computed without a compiler."""
+    from torch._dynamo.testing import CompileCounter  # half a second, for each xdist worker
+
     counter = CompileCounter()
     real = torch.compile
     monkeypatch.setattr(torch, "compile", lambda function: real(function, backend=counter))

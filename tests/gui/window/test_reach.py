@@ -38,16 +38,10 @@ from gui.window.main_window import MainWindow
 from tests.gui.window_states import called, plain, visible_widgets, window_in_state
 from tools.screenshots.pictures import State
 
-STATES: list[State] = [
-    "running",
-    "failed",
-    "compare",
-    "runs",
-    "first-start",
-    "media",
-    "script",
-    "race",
-]
+STATES: list[State] = ["running", "failed", "compare", "first-start"]
+AT_NIGHT: list[State] = ["runs", "media", "script", "race", "gpus"]
+"""Each takes up to 5 s of a processor, and has few controls that none of the others has."""
+
 FIELDS = (
     QLineEdit, QComboBox, QAbstractSpinBox, QAbstractSlider, QAbstractItemView, QPlainTextEdit,
     QProgressBar, QGraphicsView,
@@ -55,7 +49,9 @@ FIELDS = (
 MOST_STOPS = 400
 
 
-@pytest.mark.parametrize("state", [*STATES, pytest.param("gpus", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "state", [*STATES, *(pytest.param(each, marks=pytest.mark.nightly) for each in AT_NIGHT)]
+)
 def test_everybody_reaches_the_window(state: State, qapp: QApplication, qtbot: QtBot) -> None:
     with window_in_state(state, qapp) as app:
         whatever_is_no_text_has_a_name(app)
