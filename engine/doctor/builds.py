@@ -64,7 +64,7 @@ def _torch_for(maker: GpuMaker, installed: Installed, driver: DriverFacts) -> Fi
     """
     build = installed.torch
     assert build is not None
-    text = f"PyTorch {build.version} is built for {build.target}"
+    text = f"PyTorch {build.version} is built for {build.target or 'CPUs'}"
     if build.serves(maker):
         return Finding(f"PyTorch on {maker}", "ok", f"{text}, which fits the cards of {maker}.")
     level: Level = "unknown" if any(map(build.serves, driver.makers)) else "error"

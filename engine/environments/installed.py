@@ -77,9 +77,9 @@ class TorchBuild(NamedTuple):
 
     @property
     def target(self) -> str:
-        """What it is built for, such as `CUDA 13.0`."""
+        """What it is built for, such as `CUDA 13.0`; empty: for CPUs alone."""
         made = {"CUDA": self.cuda, "ROCm": self.hip, "XPU": self.xpu}
-        return next((f"{name} {version}" for name, version in made.items() if version), "CPUs")
+        return next((f"{name} {version}" for name, version in made.items() if version), "")
 
 
 class TensorflowBuild(NamedTuple):
