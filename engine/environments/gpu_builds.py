@@ -45,7 +45,8 @@ def torch_problem(installed: Installed, interpreter: str = "", maker: str = "NVI
     build = installed.torch
     if build is None or build.serves(maker):
         return ""
-    text = f"PyTorch {build.version} is built for {build.target or 'CPUs'} and cannot use GPUs of {maker}."
+    text = f"PyTorch {build.version} is built for {build.target or 'CPUs'} "
+    text += f"and cannot use GPUs of {maker}."
     if maker != "NVIDIA":
         return f"{text} {other_build_remedy(maker)}, or choose the CPU."
     if not (build.hip or build.xpu):
