@@ -74,6 +74,7 @@ from engine.spec.worker_python import interpreter_problems
 from engine.system import paths
 from engine.system.program import call
 from engine.telemetry.given_gpus import GivenGpus, given_gpus
+from engine.telemetry.gpu_makers import gpu_maker
 from engine.telemetry.helper_client import snapshot_once
 
 _log = logging.getLogger(__name__)
@@ -198,7 +199,7 @@ def check(spec: RunSpec, recipe: RecipeInfo | None = None) -> list[Problem]:
         spec, recipe, strategy, given.uuids, given.refusal, is_in_cluster=_is_in_cluster(spec)
     )
     if not (on_cpu or any(problem.field == "devices" for problem in found)):
-        text = gpu_problem(strategy.framework, spec.interpreter)
+        text = gpu_problem(strategy.framework, spec.interpreter, gpu_maker(spec.devices[0]))
         found += [Problem("devices", text)] if text else []
     if not spec.is_script:
         return found + interpreter_problems(spec, recipe, strategy)

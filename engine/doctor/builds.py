@@ -6,15 +6,17 @@ import re
 from collections.abc import Collection, Sequence
 
 from engine.doctor.facts import BuildFacts, DriverFacts, GpuFacts, sm, version_numbers
-from engine.doctor.finding import Finding
+from engine.doctor.finding import Finding, Level
 from engine.environments.gpu_builds import (
     TORCH,
+    other_build_remedy,
     reinstall_command,
     tensorflow_problem,
     tensorflow_remedy,
     torch_problem,
 )
 from engine.environments.installed import Installed
+from engine.telemetry.gpu_makers import GpuMaker
 
 OLDEST_DRIVER = {11: "450.80", 12: "525.60", 13: "580.65"}
 """The first Linux driver of each CUDA version; later drivers run all earlier versions."""
@@ -39,18 +41,35 @@ def torch_checks(
     if build is None:
         return [Finding("PyTorch", "unknown", "It is not installed in this environment.")]
     title = f"PyTorch {build.version}"
-    if not driver.gpus:
+    others = [_torch_for(maker, installed, driver) for maker in driver.makers if maker != "NVIDIA"]
+    if not driver.makers:
         how = f"is built for CUDA {build.cuda}; without a GPU it runs" if build.cuda else "runs"
         return [Finding("PyTorch", "ok", f"{title} {how} on the CPU.")]
-    if build.hip and not build.cuda:
-        text = f"{title} is built for GPUs of AMD (ROCm {build.hip}), not for those of NVIDIA."
-        return [Finding("PyTorch", "error", text, _install(python))]
+    if not driver.gpus:
+        return others
     if problem := torch_problem(installed, python):
         text = problem.partition(". ")[0]
         count = len(driver.gpus)
         here = "a GPU" if count == 1 else f"{count} GPUs"
-        return [Finding("PyTorch", "error", f"{text}; this machine has {here}.", _install(python))]
-    return _for_cards(title, build.cuda, driver, kernels, "PyTorch", _old_card_torch(python))
+        text = f"{text}; this machine has {here}."
+        return [Finding("PyTorch", "error", text, _install(python)), *others]
+    remedy = _old_card_torch(python)
+    return [*_for_cards(title, build.cuda, driver, kernels, "PyTorch", remedy), *others]
+
+
+def _torch_for(maker: GpuMaker, installed: Installed, driver: DriverFacts) -> Finding:
+    """Return whether PyTorch is built for the cards of AMD or Intel.
+
+    A build serves one maker: beside a card that it serves, the others are no fault of it.
+    """
+    build = installed.torch
+    assert build is not None
+    text = f"PyTorch {build.version} is built for {build.target or 'CPUs'}"
+    if build.serves(maker):
+        return Finding(f"PyTorch on {maker}", "ok", f"{text}, which fits the cards of {maker}.")
+    level: Level = "unknown" if any(map(build.serves, driver.makers)) else "error"
+    text = f"{text}, and cannot use the cards of {maker}: it runs without them."
+    return Finding(f"PyTorch on {maker}", level, text, f"{other_build_remedy(maker)}.")
 
 
 def tensorflow_checks(
@@ -64,8 +83,28 @@ def tensorflow_checks(
     if build is None:
         return [Finding("TensorFlow", "unknown", "It is not installed in this environment.")]
     title = f"TensorFlow {build.version}"
-    if not driver.gpus:
+    if not driver.makers:
         return [Finding("TensorFlow", "ok", f"{title} runs on the CPU.")]
+    others = [_tensorflow_for(maker, installed) for maker in driver.makers if maker != "NVIDIA"]
+    if not driver.gpus:
+        return others
+    return [*_tensorflow_for_nvidia(installed, driver, has_system_cuda), *others]
+
+
+def _tensorflow_for(maker: GpuMaker, installed: Installed) -> Finding:
+    problem = tensorflow_problem(installed, has_system_cuda=False, maker=maker)
+    if not problem:
+        return Finding(f"TensorFlow on {maker}", "ok", f"It is the build for GPUs of {maker}.")
+    remedy = "Use a PyTorch strategy on these cards, or the CPU."
+    return Finding(f"TensorFlow on {maker}", "unknown", problem, remedy)
+
+
+def _tensorflow_for_nvidia(
+    installed: Installed, driver: DriverFacts, has_system_cuda: bool
+) -> list[Finding]:
+    build = installed.tensorflow
+    assert build is not None
+    title = f"TensorFlow {build.version}"
     problem = tensorflow_problem(installed, has_system_cuda=has_system_cuda)
     if problem and not build.cuda:
         return [Finding("TensorFlow", "error", problem, tensorflow_remedy())]
@@ -139,7 +178,7 @@ def _for_cards(
         return [Finding(name, "error", f"{text}machine has {driver.driver}.", f"{update}{older}.")]
     found = [
         check
-        for gpu in driver.working
+        for gpu in driver.gpus
         if gpu.capability is not None
         and (check := _for_card(title, numbers, gpu, kernels, f"{name} for {gpu.label}", remedy))
     ]

@@ -32,7 +32,8 @@ def torch_gpu_check(
             name, "error", text, "Update the driver: it must know devices by their UUID."
         )
     is_same = facts.uuid.removeprefix("GPU-") == uuid.removeprefix("GPU-")
-    if facts.uuid and uuid == gpu.uuid and not is_same:
+    is_whole = uuid == gpu.uuid and gpu.maker == "NVIDIA"  # others write it in another form
+    if facts.uuid and is_whole and not is_same:
         text = f"CUDA gives the card {facts.uuid} where NVML says {uuid}."
         return Finding(name, "error", text, "Restart the machine: driver and library disagree.")
     build = installed.torch if installed else None

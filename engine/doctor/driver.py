@@ -15,7 +15,11 @@ _INSTALL = "Install the driver of NVIDIA that your system offers, 580 or newer, 
 def driver_checks(facts: DriverFacts, environment: Mapping[str, str]) -> list[Finding]:
     """Return what is to be said of the driver, of each card, and of the limits on this process."""
     found = [_driver(facts)]
-    found += [_card(gpu) for gpu in facts.gpus]
+    found += [_card(gpu) for gpu in (*facts.gpus, *facts.other_gpus)]
+    if facts.is_rocm_refused and "AMD" in facts.makers:
+        text = "This user may not open /dev/kfd: without it no program computes on AMD's cards."
+        remedy = "Ask to be in the group that owns it (mostly `render`), and log in anew."
+        found.append(Finding("ROCm", "error", text, remedy))
     if facts.working:
         found.append(_given(facts, environment))
     return found
@@ -62,6 +66,12 @@ def _without_driver(facts: DriverFacts) -> Finding:
     if problem == "LibraryNotFound" and facts.is_wsl:
         text = "Windows lends this system its graphics card, but the NVIDIA driver is not there."
         return Finding("driver", "error", text, "Install NVIDIA's driver in Windows, none in here.")
+    if problem in ("LibraryNotFound", "DriverNotLoaded") and facts.makers:
+        text = (
+            f"No NVIDIA driver, and none is needed: the cards here are of "
+            f"{' and '.join(facts.makers)}. Traindeck was never tried on such a card."
+        )
+        return Finding("driver", "ok", text)
     if problem in ("LibraryNotFound", "DriverNotLoaded"):
         text = "No NVIDIA card and no driver: this is a CPU machine, and all runs on its CPU."
         return Finding("driver", "ok", text)
@@ -76,9 +86,10 @@ def _card(gpu: GpuFacts) -> Finding:
         return Finding(gpu.label, "unknown", text)
     if problem:
         text = f"It does not answer: {gpu.problem_text or problem}."
+        where = "for `Xid` in" if gpu.maker == "NVIDIA" else "into"
         remedy = (
-            "Look for `Xid` in `sudo dmesg`, then restart. If it comes again: the card, its power "
-            "or its slot is faulty."
+            f"Look {where} `sudo dmesg`, then restart. If it comes again: the card, its power or "
+            "its slot is faulty."
         )
         return Finding(gpu.label, "error", text, remedy)
     memory = byte_size(gpu.memory) if gpu.memory else "memory that its driver does not count"

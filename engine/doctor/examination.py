@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,10 +24,11 @@ from engine.doctor.facts import (
 from engine.doctor.finding import Finding
 from engine.doctor.machine import machine_checks
 from engine.doctor.probing import Answer, ask
-from engine.environments.gpu_builds import has_system_cuda
+from engine.environments.gpu_builds import has_system_cuda, tensorflow_problem, torch_problem
 from engine.environments.installed import Installed, TensorflowBuild, installed_for
 from engine.environments.registry import default_interpreter
 from engine.telemetry.given_gpus import VISIBLE, GivenGpus, given_gpus
+from engine.telemetry.gpu_makers import GpuMaker, gpu_maker, gpu_variables
 
 DRIVER_SECONDS = 20.0
 MACHINE_SECONDS = 60.0
@@ -100,7 +101,7 @@ class Examination:
                 self._tensorflow, self.pythons.tensorflow, self._environment
             ),
         )
-        self._torch_works = torch[0].level != "unknown" and _has_good(torch)
+        self._torch_works = _has_good(torch)
         self._tensorflow_works = _has_good(tensorflow)
         yield from torch
         yield from tensorflow
@@ -159,15 +160,17 @@ class Examination:
         slices = {part.uuid: gpu for gpu in gpus.values() for part in gpu.slices}
         whole = [uuid for uuid in given.uuids if uuid in gpus]
         if self._torch_works:
-            for uuid in given.uuids:
+            mine = [uuid for uuid in given.uuids if self._has_torch(uuid)]
+            for uuid in mine:
                 yield self._torch_on(uuid, gpus.get(uuid) or slices[uuid])
-            yield self._ranks([gpus[uuid] for uuid in whole])
+            yield self._ranks([gpus[uuid] for uuid in whole if uuid in mine])
         else:
             yield Finding(
                 "PyTorch computes", "unknown", "Not checked: see what is said of PyTorch."
             )
         if self._tensorflow_works:
-            yield from self._tensorflow_on(whole or list(given.uuids[:1]))
+            mine = [uuid for uuid in whole or given.uuids[:1] if self._has_tensorflow(uuid)]
+            yield from self._tensorflow_on(mine) if mine else ()
         else:
             yield Finding(
                 "TensorFlow computes", "unknown", "Not checked: see what is said of TensorFlow."
@@ -217,16 +220,15 @@ class Examination:
         self._progress(f"PyTorch on {gpu.label}")
         answer = self._ask(
             "torch_gpu",
-            "cuda",
+            _device_type(gpu.maker),
             seconds=GPU_SECONDS,
             python=self.pythons.torch,
-            variables={**_BY_UUID, VISIBLE: uuid},
+            variables=_visible([uuid]),
         )
         facts = _converted(answer, ComputationFacts)
         if facts is None:
-            remedy = (
-                "`sudo dmesg` may hold an `Xid` of the driver; another program may hold the card."
-            )
+            remedy = "`sudo dmesg` may hold an error of the driver, such as an `Xid` of NVIDIA's; "
+            remedy += "another program may hold the card."
             text = f"The computation on {gpu.described} {answer.problem}."
             return Finding(f"PyTorch computes on {gpu.label}", "error", text, remedy)
         return computation.torch_gpu_check(facts, gpu, uuid, self._torch)
@@ -236,12 +238,13 @@ class Examination:
             return Finding("NCCL", "unknown", "There are not two undivided GPUs to sum over.")
         self._progress("sum of NCCL over two GPUs")
         first = gpus[:2]
+        backend = "xccl" if _device_type(first[0].maker) == "xpu" else "nccl"
         answer = self._ask(
             "torch_ranks",
-            *("nccl", str(len(first)), str(SUM_SECONDS)),
+            *(backend, str(len(first)), str(SUM_SECONDS)),
             seconds=_RANKS_SECONDS,
             python=self.pythons.torch,
-            variables={**_BY_UUID, VISIBLE: ",".join(gpu.uuid for gpu in first)},
+            variables=_visible([gpu.uuid for gpu in first]),
         )
         facts = _converted(answer, RanksFacts)
         if facts is None:
@@ -250,7 +253,7 @@ class Examination:
 
     def _tensorflow_on(self, uuids: list[str]) -> Iterator[Finding]:
         python = self.pythons.tensorflow
-        visible = {**_QUIET, **_BY_UUID, VISIBLE: ",".join(uuids)}
+        visible = {**_QUIET, **_visible(uuids)}
         self._progress("TensorFlow on GPUs")
         answer = self._ask(
             "tensorflow_gpu",
@@ -285,6 +288,17 @@ class Examination:
         else:
             yield computation.mirrored_check(mirrored)
 
+    def _has_torch(self, uuid: str) -> bool:
+        """Whether the installed PyTorch is built for the maker of a card."""
+        return not torch_problem(self._torch, maker=gpu_maker(uuid))
+
+    def _has_tensorflow(self, uuid: str) -> bool:
+        """Whether the installed TensorFlow is built for the maker of a card."""
+        maker = gpu_maker(uuid)
+        if maker == "NVIDIA":
+            return True
+        return not tensorflow_problem(self._tensorflow, has_system_cuda=False, maker=maker)
+
     def _ask(self, probe: str, *arguments: str, **options: Any) -> Answer:
         return ask(probe, *arguments, is_cancelled=self._is_cancelled, **options)
 
@@ -294,6 +308,16 @@ class Examination:
         else:
             yield builds.mix_check(self._torch, "PyTorch")
             yield builds.mix_check(self._tensorflow, "TensorFlow")
+
+
+def _visible(gpus: Sequence[str]) -> dict[str, str]:
+    """Return the variables with which a probe sees `gpus` alone."""
+    return {**_BY_UUID, **gpu_variables(gpus)}
+
+
+def _device_type(maker: GpuMaker) -> str:
+    """Return what PyTorch calls the cards of a maker."""
+    return "xpu" if maker == "Intel" else "cuda"
 
 
 def _converted(answer: Answer, kind: type[T]) -> T | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from engine.telemetry.gpu_makers import GpuMaker, gpu_maker
 from engine.telemetry.snapshot import DeviceSnapshot, MigSlice, Snapshot
 
 
@@ -39,6 +40,11 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
         return f"GPU {self.index}"
 
     @property
+    def maker(self) -> GpuMaker:
+        """Who makes it."""
+        return gpu_maker(self.uuid)
+
+    @property
     def answers(self) -> bool:
         """Whether the card can be asked."""
         return not self.problem
@@ -52,7 +58,7 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The NVIDIA driver, as NVML and the kernel see it."""
+    """The NVIDIA driver, as NVML and the kernel see it, and the cards of other makers."""
 
     driver: str = ""
     """Such as `580.95.05`; empty: NVML does not work."""
@@ -61,6 +67,14 @@ class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The newest CUDA version of the driver, such as 13000; 0: not known."""
 
     gpus: tuple[GpuFacts, ...] = ()
+    """Those of NVIDIA."""
+
+    other_gpus: tuple[GpuFacts, ...] = ()
+    """Those of AMD and Intel, as Linux lists them."""
+
+    is_rocm_refused: bool = False
+    """Whether this user may not open the device of ROCm, /dev/kfd."""
+
     problem: str = ""
     """The error of NVML, such as `NVMLError_LibraryNotFound`."""
 
@@ -78,8 +92,13 @@ class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def working(self) -> tuple[GpuFacts, ...]:
-        """The cards that answer."""
-        return tuple(gpu for gpu in self.gpus if gpu.answers)
+        """The cards that answer, of all makers."""
+        return tuple(gpu for gpu in (*self.gpus, *self.other_gpus) if gpu.answers)
+
+    @property
+    def makers(self) -> tuple[GpuMaker, ...]:
+        """Whose cards there are."""
+        return tuple(dict.fromkeys(gpu.maker for gpu in (*self.gpus, *self.other_gpus)))
 
     def snapshot(self) -> Snapshot:
         """Return the cards in the form of the telemetry."""

@@ -1,4 +1,4 @@
-"""Why an installed framework cannot use NVIDIA GPUs at all, told before a run starts."""
+"""Why an installed framework cannot use GPUs of a maker at all, told before a run starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from engine.environments.activation import environment_folder
-from engine.environments.installed import Installed, installed_for
+from engine.environments.installed import ROCM_TENSORFLOW, Installed, installed_for
 from engine.environments.needs import FRAMEWORKS, ON_GPUS, install_words
 from engine.system.program import call
 
@@ -27,31 +27,50 @@ _CUDA_FOLDERS = (
 )
 
 
-def gpu_problem(framework: str, interpreter: str = "") -> str:
+def gpu_problem(framework: str, interpreter: str = "", maker: str = "NVIDIA") -> str:
     """Return why the framework of the Python at `interpreter` cannot use GPUs, with the command
     that installs another build; empty: nothing is known against it. Imports nothing.
 
     `framework`: that of a strategy. Of TensorFlow, `tensorflow_problem` knows more.
     `interpreter` empty: the Python of this process.
     """
-    return torch_problem(installed_for(interpreter), interpreter) if framework == "torch" else ""
-
-
-def torch_problem(installed: Installed, interpreter: str = "") -> str:
-    """Return why the installed PyTorch cannot use NVIDIA GPUs; empty if it can, or is missing."""
-    build = installed.torch
-    if build is None or build.cuda or build.hip:
+    if framework != "torch":
         return ""
-    return (
-        f"PyTorch {build.version} was built without CUDA and cannot use GPUs. "
-        f"`{reinstall_command(TORCH, interpreter)}` installs the build that can, or choose the CPU."
-    )
+    return torch_problem(installed_for(interpreter), interpreter, maker)
 
 
-def tensorflow_problem(installed: Installed, *, has_system_cuda: bool) -> str:
-    """Return why the installed TensorFlow sees no NVIDIA GPU, in a sentence; empty if it may see
-    them, or is missing. `has_system_cuda`: see the function of this name."""
+def torch_problem(installed: Installed, interpreter: str = "", maker: str = "NVIDIA") -> str:
+    """Return why the installed PyTorch cannot use GPUs of a maker; empty if it can, or is
+    missing."""
+    build = installed.torch
+    if build is None or build.serves(maker):
+        return ""
+    text = f"PyTorch {build.version} is built for {build.target or 'CPUs'} "
+    text += f"and cannot use GPUs of {maker}."
+    if maker != "NVIDIA":
+        return f"{text} {other_build_remedy(maker)}, or choose the CPU."
+    if not (build.hip or build.xpu):
+        text = f"PyTorch {build.version} was built without CUDA and cannot use GPUs."
+    command = reinstall_command(TORCH, interpreter)
+    return f"{text} `{command}` installs the build that can, or choose the CPU."
+
+
+def other_build_remedy(maker: str) -> str:
+    """Return which build of PyTorch GPUs of AMD or Intel need, without the stop."""
+    kind = {"AMD": "ROCm", "Intel": "XPU"}[maker]
+    return f"Install the build of PyTorch for {kind} (pytorch.org says how)"
+
+
+def tensorflow_problem(
+    installed: Installed, *, has_system_cuda: bool, maker: str = "NVIDIA"
+) -> str:
+    """Return why the installed TensorFlow sees no GPU of a maker, in a sentence; empty if it may
+    see them, or is missing. `has_system_cuda`: see the function of this name."""
     build = installed.tensorflow
+    if build is not None and maker != "NVIDIA":
+        if (build.variant, maker) == (ROCM_TENSORFLOW, "AMD"):
+            return ""
+        return f"TensorFlow {build.version} is the ordinary build, which uses no GPU of {maker}."
     if build is None or build.libraries or (build.cuda and has_system_cuda):
         return ""
     if not build.cuda:

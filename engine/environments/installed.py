@@ -14,7 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-_TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly", "tf-nightly-cpu")
+ROCM_TENSORFLOW = "tensorflow-rocm"
+"""The distribution of TensorFlow that AMD builds for its GPUs."""
+
+_TENSORFLOWS = (
+    "tensorflow",
+    "tensorflow-cpu",
+    "tensorflow-gpu",
+    "tf-nightly",
+    "tf-nightly-cpu",
+    ROCM_TENSORFLOW,
+)
 """Distributions that hold the package `tensorflow`."""
 
 _CUDNN = re.compile(r"libcudnn\w*\.so\.\d+")
@@ -57,6 +67,19 @@ class TorchBuild(NamedTuple):
 
     hip: str
     """The same of ROCm, for GPUs of AMD."""
+
+    xpu: str = ""
+    """The same of oneAPI, for GPUs of Intel."""
+
+    def serves(self, maker: str) -> bool:
+        """Whether it can use GPUs of this maker."""
+        return bool({"AMD": self.hip, "Intel": self.xpu}.get(maker, self.cuda))
+
+    @property
+    def target(self) -> str:
+        """What it is built for, such as `CUDA 13.0`; empty: for CPUs alone."""
+        made = {"CUDA": self.cuda, "ROCm": self.hip, "XPU": self.xpu}
+        return next((f"{name} {version}" for name, version in made.items() if version), "")
 
 
 class TensorflowBuild(NamedTuple):
@@ -107,9 +130,9 @@ class Installed:
         """The installed PyTorch; None if there is none."""
         for folder in self.folders:
             if text := _text(folder / "torch" / "version.py"):
-                values = {name: _assigned(text, name) for name in ("__version__", "cuda", "hip")}
-                version = values["__version__"] or self.version("torch")
-                return TorchBuild(version, values["cuda"], values["hip"])
+                values = {name: _assigned(text, name) for name in ("cuda", "hip", "xpu")}
+                version = _assigned(text, "__version__") or self.version("torch")
+                return TorchBuild(version, **values)
         return None
 
     @functools.cached_property

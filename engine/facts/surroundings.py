@@ -40,7 +40,7 @@ def _builds(installed: Installed) -> dict[str, str]:
     """Return the CUDA versions that the frameworks are built for, and NVIDIA's wheels."""
     builds = {}
     if (torch := installed.torch) is not None:
-        builds["CUDA of PyTorch"] = torch.cuda or (f"ROCm {torch.hip}" if torch.hip else "none")
+        builds["CUDA of PyTorch"] = torch.cuda or torch.target or "none"
     if (tensorflow := installed.tensorflow) is not None:
         builds["CUDA of TensorFlow"] = tensorflow.cuda or "none"
     for name, each in installed.distributions.items():

@@ -15,6 +15,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import changed_packages, stored_environment
 from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem
+from engine.telemetry.gpu_makers import GpuMaker, gpu_maker
 
 
 def interpreter_problems(spec: RunSpec, recipe: RecipeInfo, strategy: Strategy) -> list[Problem]:
@@ -27,21 +28,24 @@ def interpreter_problems(spec: RunSpec, recipe: RecipeInfo, strategy: Strategy) 
         keras = recipe.framework == "keras" and framework != "tensorflow"
         text = recipe_problem(spec.interpreter, framework, keras=keras, builtin=recipe.builtin)
     if not text and framework == "tensorflow" and spec.devices and not all_on_cpu(spec.devices):
-        text = tensorflow_gpu_problem(spec.interpreter)
+        text = tensorflow_gpu_problem(spec.interpreter, gpu_maker(spec.devices[0]))
     return [Problem("interpreter", text)] if text else []
 
 
-def tensorflow_gpu_problem(interpreter: str) -> str:
-    """Return why TensorFlow sees no GPU there, in a sentence; empty: it may see them.
+def tensorflow_gpu_problem(interpreter: str, maker: GpuMaker = "NVIDIA") -> str:
+    """Return why TensorFlow sees no GPU of a maker there, in a sentence; empty: it may see them.
 
     `interpreter`: the path of a Python; empty: Traindeck's own.
     """
     installed = installed_for(interpreter)
-    problem = tensorflow_problem(installed, has_system_cuda=has_system_cuda(installed, interpreter))
+    problem = tensorflow_problem(
+        installed, has_system_cuda=has_system_cuda(installed, interpreter), maker=maker
+    )
     if not problem:
         return ""
     where = str(environment_folder(Path(interpreter))) if interpreter else "Traindeck's own Python"
-    return f"{problem} That is the one in {where}. {tensorflow_remedy()} Or choose CPU devices."
+    remedy = tensorflow_remedy() if maker == "NVIDIA" else "Use a PyTorch strategy."
+    return f"{problem} That is the one in {where}. {remedy} Or choose CPU devices."
 
 
 def environment_notices(folder: Path, spec: RunSpec, framework: str, attempt: int) -> list[str]:

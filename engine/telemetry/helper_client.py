@@ -72,9 +72,9 @@ def snapshot_once(timeout: float = SNAPSHOT_SECONDS) -> Snapshot:
         output, _ = helper.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         abandon(helper)
-        return _without_gpus(f"The NVIDIA driver does not answer (asked for {timeout:g} s).")
+        return _without_gpus(f"No driver of a GPU answers (asked for {timeout:g} s).")
     return read_snapshot(output) or _without_gpus(
-        "The NVIDIA driver cannot be asked: the telemetry helper ended with exit code "
+        "The drivers of GPUs cannot be asked: the telemetry helper ended with exit code "
         f"{helper.returncode}."
     )
 

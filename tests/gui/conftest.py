@@ -38,7 +38,7 @@ def window_of_module(home: Path, *devices: DeviceSnapshot) -> Iterator[AppContro
     app = QApplication.instance() or QApplication([])
     assert isinstance(app, QApplication)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpu_builds, "gpu_problem", lambda framework, interpreter="": "")
+        patch.setattr(gpu_builds, "gpu_problem", lambda *about: "")
         patch.setenv("TRAINDECK_HOME", str(home))
         controller = AppController(ThemeController(app), StillTelemetry(*devices))
         controller.window.show()
@@ -124,7 +124,7 @@ def threads_end_with_their_test(
 @pytest.fixture(autouse=True)
 def builds_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """The frameworks of these tests are built for the CPU, and the machines have made-up GPUs."""
-    monkeypatch.setattr(gpu_builds, "gpu_problem", lambda framework, interpreter="": "")
+    monkeypatch.setattr(gpu_builds, "gpu_problem", lambda *about: "")
 
 
 Record = Callable[..., RecordedRun]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,28 @@ def facts(arguments: list[str]) -> dict[str, Any]:
         found["gpus"] = [_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError as error:
         found["problem"], found["problem_text"] = type(error).__name__, str(error)
+    found["other_gpus"] = _other_gpus(root if arguments else None, len(found.get("gpus", [])))
+    kfd = root / "dev/kfd"
+    found["is_rocm_refused"] = kfd.exists() and not os.access(kfd, os.R_OK | os.W_OK)
     return found
+
+
+def _other_gpus(root: Path | None, first_index: int) -> list[dict[str, Any]]:
+    """Return the cards of AMD and Intel, which are numbered after those of NVIDIA."""
+    sys.path.append(str(Path(__file__).parents[3]))  # the program of a probe hides it
+    from engine.telemetry.helper.drm_cards import DrmCards
+
+    return [
+        {
+            "index": card.index,
+            "uuid": card.id,
+            "name": card.name,
+            "memory": card.memory_total or 0,
+            "problem": "Lost" if card.lost else "",
+            "problem_text": (card.lost or "").rstrip("."),
+        }
+        for card in DrmCards(root=root).sample(first_index)
+    ]
 
 
 def _gpu(index: int) -> dict[str, Any]:

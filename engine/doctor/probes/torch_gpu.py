@@ -17,15 +17,17 @@ FORMATS = {
 
 
 def facts(arguments: list[str]) -> dict[str, Any]:
-    """Return relative errors by operation and format; `arguments`: `cuda`, or `cpu` for tests."""
-    device = torch.device(arguments[0], 0) if arguments[0] == "cuda" else torch.device("cpu")
+    """Return relative errors by operation and format; `arguments`: `cuda` or `xpu`, or `cpu` for
+    tests."""
+    device = torch.device(arguments[0], 0) if arguments[0] != "cpu" else torch.device("cpu")
     found: dict[str, Any] = {}
-    if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        found["free"], found["total"] = torch.cuda.mem_get_info(device)
+    if device.type != "cpu":
+        module: Any = getattr(torch, device.type)  # torch.cuda or torch.xpu
+        properties = module.get_device_properties(device)
+        found["free"], found["total"] = module.mem_get_info(device)
         found["name"] = properties.name
         found["uuid"] = str(getattr(properties, "uuid", ""))
-        found["count"] = torch.cuda.device_count()
+        found["count"] = module.device_count()
     found["errors"], found["failures"] = _errors(device)
     found["libraries"] = _libraries()
     return found

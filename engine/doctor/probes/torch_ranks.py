@@ -84,9 +84,10 @@ def _rank(
     from torch.distributed import FileStore  # type: ignore[attr-defined]
 
     Path(begun).touch()
-    device = torch.device("cuda", int(rank)) if backend == "nccl" else torch.device("cpu")
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
+    kind = {"nccl": "cuda", "xccl": "xpu"}.get(backend)
+    device = torch.device(kind, int(rank)) if kind else torch.device("cpu")
+    if kind:
+        getattr(torch, kind).set_device(device)
     distributed.init_process_group(
         backend,
         store=FileStore(meeting, int(ranks)),

@@ -9,6 +9,7 @@ from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem
+from engine.telemetry.gpu_makers import gpu_maker
 
 
 def build_problems(spec: RunSpec, strategy: Strategy, found: Iterable[Problem]) -> list[Problem]:
@@ -16,5 +17,5 @@ def build_problems(spec: RunSpec, strategy: Strategy, found: Iterable[Problem]) 
     devices was `found` before."""
     if all_on_cpu(spec.devices) or any(problem.field == "devices" for problem in found):
         return []
-    text = gpu_problem(strategy.framework, spec.interpreter)
+    text = gpu_problem(strategy.framework, spec.interpreter, gpu_maker(spec.devices[0]))
     return [Problem("devices", text)] if text else []

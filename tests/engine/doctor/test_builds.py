@@ -28,10 +28,11 @@ def machine(*capabilities: tuple[int, int], driver: str = "580.95.05") -> Driver
     return DriverFacts(driver=driver, gpus=tuple(gpus))
 
 
-def torch_of(folder: Path, version: str, cuda: str = "", hip: str = "") -> Installed:
+def torch_of(folder: Path, version: str, cuda: str = "", hip: str = "", xpu: str = "") -> Installed:
     (folder / "torch").mkdir(exist_ok=True)
     lines = [f"__version__ = '{version}'", f"cuda: Optional[str] = {cuda or None!r}"]
     lines.append(f"hip: Optional[str] = {hip or None!r}")
+    lines += [f"xpu: Optional[str] = {xpu!r}"] if xpu else []  # older builds lack the line
     (folder / "torch" / "version.py").write_text("\n".join(lines))
     return Installed([folder])
 
@@ -172,3 +173,48 @@ def test_two_cuda_sets_over_each_other_are_named(tmp_path: Path) -> None:
     assert check.level == "error"
     assert "nvidia-nccl-cu12" in check.text
     assert "uninstall nvidia-nccl-cu12" in check.advice
+
+
+AMD = GpuFacts(index=1, uuid="GPU-8d2c0a4b5c6d7e8f", name="AMD Card")
+INTEL = GpuFacts(index=2, uuid="GPU-intel0", name="Intel Card")
+
+
+@pytest.mark.parametrize(
+    ("build", "others", "levels"),
+    [
+        ({"cuda": "13.0"}, (AMD,), {"PyTorch on AMD": "error"}),
+        ({}, (AMD,), {"PyTorch on AMD": "error"}),
+        ({"hip": "6.4"}, (AMD,), {"PyTorch on AMD": "ok"}),
+        ({"xpu": "20250300"}, (INTEL,), {"PyTorch on Intel": "ok"}),
+        ({"hip": "6.4"}, (INTEL, AMD), {"PyTorch on Intel": "unknown", "PyTorch on AMD": "ok"}),
+    ],
+)
+def test_a_build_of_torch_is_for_one_maker(
+    build: dict[str, str], others: tuple[GpuFacts, ...], levels: dict[str, str], tmp_path: Path
+) -> None:
+    installed = torch_of(tmp_path, "2.13.0", **build)
+    found = torch_checks(installed, DriverFacts(other_gpus=others), "")
+    assert {check.name: check.level for check in found} == levels
+    kinds = {"PyTorch on AMD": "ROCm", "PyTorch on Intel": "XPU"}
+    bad = [check for check in found if check.level != "ok"]
+    assert all(f"PyTorch for {kinds[check.name]} " in check.advice for check in bad)
+
+
+def test_beside_a_card_of_nvidia_another_makers_is_no_fault(tmp_path: Path) -> None:
+    both = DriverFacts(driver="580.95.05", gpus=machine((9, 0)).gpus, other_gpus=(AMD,))
+    found = torch_checks(torch_of(tmp_path, "2.13.0", "13.0"), both, "")
+    assert [check.level for check in found] == ["ok", "unknown"]
+
+
+@pytest.mark.parametrize("other", [AMD, INTEL], ids=["AMD", "Intel"])
+def test_the_ordinary_tensorflow_uses_no_card_of_amd_or_intel(
+    other: GpuFacts, tmp_path: Path
+) -> None:
+    only_other = DriverFacts(other_gpus=(other,))
+    installed = tensorflow_of(tmp_path)
+    check = only(tensorflow_checks(installed, only_other, "", has_system_cuda=True))
+    assert (check.name, check.level) == (f"TensorFlow on {other.maker}", "unknown")
+    assert f"GPU of {other.maker}" in check.text
+    (tmp_path / "tensorflow-2.21.0.dist-info").rename(tmp_path / "tensorflow_rocm-2.21.0.dist-info")
+    (check,) = tensorflow_checks(Installed([tmp_path]), only_other, "")
+    assert check.level == ("ok" if other is AMD else "unknown")

@@ -13,6 +13,7 @@ from engine.doctor.facts import DriverFacts, GpuFacts
 from engine.doctor.finding import Finding
 from engine.doctor.probing import ask
 from tests.engine.telemetry.conftest import FIRST, SECOND, meet
+from tests.support.drm_double import GIB, DrmDouble
 from tests.support.fake_nvml import (
     DRIVER_NOT_LOADED,
     GPU_IS_LOST,
@@ -177,3 +178,25 @@ def test_the_kernel_is_asked_too(tmp_path: Path) -> None:
     assert found.kernel_module == "570.86.15"
     assert found.cards == ("0000:01:00.0",)
     assert found.nodes == ("nvidiactl",)
+
+
+@pytest.mark.usefixtures("processes")
+def test_cards_of_other_makers_need_no_driver_of_nvidia(tmp_path: Path) -> None:
+    """The probe reads what Linux says of them, in a process of its own."""
+    machine = DrmDouble(tmp_path)
+    machine.add_amd("0000:03:00.0", serial="8d2c0a4b5c6d7e8f")
+    machine.add_intel("0000:04:00.0")
+    answer = ask("driver", str(tmp_path), seconds=30.0)
+    found = msgspec.convert(answer.facts, DriverFacts)
+    assert [gpu.uuid for gpu in found.other_gpus] == ["GPU-8d2c0a4b5c6d7e8f", "GPU-intel0"]
+    assert [gpu.memory for gpu in found.other_gpus] == [24 * GIB, 0]
+    assert not found.is_rocm_refused
+    without = msgspec.structs.replace(
+        found, driver="", gpus=(), problem="NVMLError_LibraryNotFound", is_rocm_refused=True
+    )
+    said = named(driver_checks(without, {}))
+    assert said["driver"].level == "ok"
+    assert "AMD and Intel" in said["driver"].text
+    assert said["ROCm"].level == "error"
+    shown = [check for name, check in said.items() if name.startswith("GPU")]
+    assert [check.level for check in shown] == ["ok", "ok"]

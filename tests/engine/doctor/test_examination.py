@@ -153,3 +153,30 @@ def test_nothing_is_computed_with_a_build_that_cannot(
     assert found["PyTorch computes"] == "unknown"
     assert found["TensorFlow computes"] == "unknown"
     assert [q.probe for q in probes.asked] == ["driver"]
+
+
+def test_cards_of_amd_are_asked_by_the_variables_of_rocm_and_no_other(
+    probes: Probes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uuids = ("GPU-8d2c0a4b5c6d7e8f", "GPU-amd1")
+    cards = [{"index": n, "uuid": uuid, "name": "AMD"} for n, uuid in enumerate(uuids)]
+    facts = {"problem": "NVMLError_LibraryNotFound", "other_gpus": cards}
+    probes.answers["driver"] = Answer(facts)
+    given: list[dict[str, str]] = []
+    asked = probes.ask
+
+    def ask(*what: str, variables: dict[str, str] | None = None, **options: Any) -> Answer:
+        given.append(variables or {})
+        return asked(*what, variables=variables, **options)
+
+    monkeypatch.setattr(module, "ask", ask)
+    found = by_name(list(examined().on_gpus()))
+    assert [each.get("ROCR_VISIBLE_DEVICES") for each in given[1:4]] == [
+        uuids[0],
+        "1",
+        f"{uuids[0]},1",
+    ]
+    assert [each.get("HIP_VISIBLE_DEVICES") for each in given[1:4]] == ["0", "0", "0,1"]
+    assert found["PyTorch computes on GPU 1"] == "ok"
+    [check] = [each for each in examined().quick() if each.name == "driver"]
+    assert check.level == "ok"

@@ -10,6 +10,7 @@ from engine.environments import gpu_builds
 from engine.environments.gpu_builds import has_system_cuda, tensorflow_problem
 from engine.environments.installed import Installed
 from engine.spec.worker_python import tensorflow_gpu_problem
+from engine.telemetry.gpu_makers import GpuMaker
 from tests.engine.environments.conftest import Install
 from tests.support.sentences import sentence
 
@@ -52,3 +53,20 @@ def test_the_form_and_the_doctor_say_the_same(site: Path, install: Install) -> N
     assert "env use tensorflow-gpu --for tensorflow` lets all runs" in refused
     install("nvidia-cudnn-cu12", "9.3")
     assert tensorflow_gpu_problem(str(site.parents[2] / "bin" / "python")) == ""
+
+
+@pytest.mark.parametrize("maker", ["AMD", "Intel"])
+def test_cards_of_other_makers_are_refused_at_the_check(
+    site: Path, install: Install, maker: GpuMaker
+) -> None:
+    """CUDA's libraries change nothing, and no environment for CUDA is offered."""
+    install("tensorflow", "2.21.0", BUILD)
+    install("nvidia-cudnn-cu12", "9.3")
+    python = str(site.parents[2] / "bin" / "python")
+    refused = tensorflow_gpu_problem(python, maker)
+    assert f"no GPU of {maker}" in refused
+    assert "env use" not in refused
+    (site / "torch").mkdir()
+    (site / "torch" / "version.py").write_text("__version__ = '2.13.0+cu130'\ncuda = '13.0'\n")
+    assert f"GPUs of {maker}" in gpu_builds.gpu_problem("torch", python, maker)
+    assert gpu_builds.gpu_problem("torch", python) == ""

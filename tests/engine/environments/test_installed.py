@@ -52,7 +52,7 @@ def test_the_builds_of_the_frameworks_are_read_without_an_import(
     _write(site / "torch" / "version.py", TORCH_VERSION)
     _write(site / "tensorflow" / "python" / "platform" / "build_info.py", BUILD_INFO)
     installed = installed_for(str(site.parents[2] / "bin" / "python"))
-    assert installed.torch == ("2.13.0+cu130", "13.0", "")
+    assert installed.torch == ("2.13.0+cu130", "13.0", "", "")
     found = installed.tensorflow
     assert found is not None
     assert (found.version, found.variant, found.cuda) == ("2.21.0", "tensorflow", "12.5.1")
@@ -68,7 +68,7 @@ def test_a_build_without_gpus_has_no_cuda(site: Path, install: Install) -> None:
     text = BUILD_INFO.replace("True", "False")
     _write(site / "tensorflow" / "python" / "platform" / "build_info.py", text)
     installed = Installed([site])
-    assert installed.torch == ("2.13.0+cpu", "", "")
+    assert installed.torch == ("2.13.0+cpu", "", "", "")
     found = installed.tensorflow
     assert found is not None
     assert (found.variant, found.cuda, found.compute_capabilities) == ("tensorflow-cpu", "", ())

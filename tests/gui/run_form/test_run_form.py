@@ -137,7 +137,7 @@ def test_gpus_are_chosen_by_uuid_and_never_with_the_cpu(form: RunForm) -> None:
 
 
 def test_torch_without_cuda_is_refused(form: RunForm, monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_cuda(framework: str, interpreter: str = "") -> str:
+    def without_cuda(framework: str, interpreter: str, maker: str) -> str:
         return f"{framework} of {interpreter!r} was built without CUDA."
 
     monkeypatch.setattr(gpu_builds, "gpu_problem", without_cuda)
