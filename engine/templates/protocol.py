@@ -23,8 +23,9 @@ from engine.system.paths import home
 WHOLE_MESSAGE_SECONDS = 2.0
 """Longest wait for a message that is due, and for room to send one."""
 
-INSTALLATION = (sys.executable, sys.prefix, str(PROJECT))
-"""The interpreter of this process, its packages, and this project."""
+INSTALLATION = (os.path.normpath(sys.executable), sys.prefix, str(PROJECT))
+"""The interpreter of this process, its packages, and this project. One that was started as
+`../.venv/bin/python` is named so, and those that it starts without the dots."""
 
 
 class Fork(msgspec.Struct, frozen=True, tag="fork"):

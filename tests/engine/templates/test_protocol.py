@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from multiprocessing.connection import Connection
@@ -13,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.processes.process import ON_LINUX
+from engine.processes.process import ON_LINUX, PROJECT
 from engine.templates import protocol
 from engine.templates.protocol import Ask, Files, TemplateState
 
@@ -32,6 +34,16 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
 def listener(files: Files) -> Iterator[socket.socket]:
     with closing(protocol.listen(files.socket)) as listener:
         yield listener
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_python_that_was_started_by_another_spelling_is_the_same() -> None:
+    folder = PROJECT / "docs"
+    code = "from engine.templates.protocol import INSTALLATION; print(INSTALLATION)"
+    command = [os.path.relpath(sys.executable, folder), "-c", code]
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    told = subprocess.check_output(command, cwd=folder, env=environment, text=True)
+    assert told == f"{protocol.INSTALLATION}\n"
 
 
 def test_a_caller_and_a_template_talk(files: Files, listener: socket.socket) -> None:
