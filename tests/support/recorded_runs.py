@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,7 @@ class RecordedRun:
         self.folder = new_run_folder(spec)
         self.id = self.folder.name
         self.store = RunStore(self.folder)
+        weakref.finalize(self, self.store._connection.close)  # Python 3.13 warns of what is only forgotten
 
     def add(self, *events: Event) -> int:
         """Append events as the supervisor would; return the number of the last stored event."""
