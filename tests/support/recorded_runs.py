@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from engine.messages.events import (
     AttemptStarted,
@@ -19,16 +21,17 @@ from engine.messages.events import (
     RunEnded,
     TrainingStarted,
 )
-from engine.processes.process import start_time
+from engine.processes.process import command_output, start_time
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import CheckpointInfo, Position
 from engine.runs.store.run_store import RunStore
-from engine.spec import catalog
+from engine.spec import catalog, spec_file
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
 from engine.system import paths
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=3)
+OWN_RECIPES = Path(catalog.recipe(SPEC.recipe).path).parent
 BEGIN = 1_760_000_000.0
 """Seconds since the epoch at which a run of `record_epochs` starts."""
 
@@ -52,8 +55,18 @@ def new_run_folder(spec: RunSpec = SPEC, recipe: str = "") -> Path:
     `recipe`: the one to copy, where that of the spec does not exist.
     """
     folder = paths.create_run_folder()
-    write_spec(folder, spec, catalog.recipe(recipe or spec.recipe))
+    with mock.patch.object(spec_file, "command_output", _output_once):
+        write_spec(folder, spec, catalog.recipe(recipe or spec.recipe))
     return folder
+
+
+def _output_once(command: Sequence[str], where: Path) -> str:
+    """What git says of our own recipes is asked once: hundreds of tests record runs of them."""
+    ask = _kept_output if where.is_relative_to(OWN_RECIPES) else command_output
+    return ask(tuple(command), where)
+
+
+_kept_output = functools.cache(command_output)
 
 
 def save_checkpoint(folder: Path, step: int, size: int = 1000) -> CheckpointInfo:
