@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import io
 import re
@@ -16,6 +15,7 @@ import msgspec
 
 from engine.files.format_version import FormatVersion
 from engine.files.regular_file import read_regular
+from engine.scripts.code_secrets import without_secrets
 from engine.scripts.secrets import HIDDEN, redacted, shown_setting
 from engine.system.program import version
 
@@ -37,6 +37,10 @@ MANIFEST = "manifest.json"
 _ROOM = 200_000
 """Bytes that are kept free for the manifest and the directory of the ZIP."""
 
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Others may ask for gigabytes before the first byte."""
+
+_DAMAGES = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError, RuntimeError)
 _LARGEST_FILE = 4 * MOST_BYTES
 _LARGEST_CONTENT = 12 * MOST_BYTES
 _MOST_FILES = 2_000
@@ -133,21 +137,12 @@ class CaseWriter:
         return self._buffer.getvalue()
 
     def _clean_code(self, text: str) -> str:
-        """Return code without secrets. What stands outside of texts is a secret only as a number:
-        `api_keys = []` is none."""
-        cleaned = self.clean(text)
-        if _is_code(cleaned) or not _is_code(text):
-            return cleaned
-        lines = text.splitlines(keepends=True)
-        for number, line in enumerate(lines):
-            hidden = self.clean(line)
-            if hidden == line:
-                continue
-            for each in (hidden, hidden.replace(HIDDEN, f'"{HIDDEN}"')):
-                if _is_code("".join([*lines[:number], each, *lines[number + 1 :]])):
-                    lines[number] = each
-                    break
-        return "".join(lines)
+        """Return code without secrets. Names and numbers stay, but for a number that is a secret by
+        its name: `api_keys = []` is none."""
+        try:
+            return without_secrets(text, self.clean, HIDDEN)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # no code
+            return self.clean(text)
 
     def _cleaned(self, value: Any) -> Any:
         match value:
@@ -163,14 +158,6 @@ class CaseWriter:
         """Return a named value: the name may say that it is a secret."""
         is_single = isinstance(value, str | int | float) and isinstance(name, str)
         return self._cleaned(shown_setting(name, value) if is_single else value)
-
-
-def _is_code(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 def is_place(name: str) -> bool:
@@ -190,8 +177,16 @@ def read_case(file: Path) -> tuple[Manifest, Mapping[str, bytes]]:
             io.BytesIO(read_regular(file, 2 * MOST_BYTES, follow_links=True))
         ) as z:
             return _checked(file.name, z)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise UnfitCase(f"{file.name} is damaged, or no failure file: {error}.") from error
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        ValueError,
+        MemoryError,
+        RuntimeError,
+    ) as error:
+        reason = str(error)[:200] or "it does not fit in memory"
+        raise UnfitCase(f"{file.name} is damaged, or no failure file: {reason}.") from error
 
 
 def _checked(name: str, content: zipfile.ZipFile) -> tuple[Manifest, Mapping[str, bytes]]:
@@ -201,13 +196,15 @@ def _checked(name: str, content: zipfile.ZipFile) -> tuple[Manifest, Mapping[str
         raise UnfitCase(f"{name} holds more, or larger, files than a failure file has.")
     if sum(sizes) > _LARGEST_CONTENT or len(infos) != len(content.infolist()):
         raise UnfitCase(f"{name} holds more than a failure file has room for.")
+    if any(info.compress_type not in _COMPRESSIONS for info in content.infolist()):
+        raise UnfitCase(f"{name} is compressed in a way that no failure file is.")
     if MANIFEST not in infos:
         raise UnfitCase(f"{name} is no failure file of Traindeck: it has no {MANIFEST}.")
     try:
         manifest = msgspec.json.decode(_read(content, infos[MANIFEST]), type=Manifest)
         found = FormatVersion.from_text(manifest.format)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise UnfitCase(f"The manifest of {name} is damaged: {error}.") from error
+        raise UnfitCase(f"The manifest of {name} is damaged: {str(error)[:200]}.") from error
     if reason := found.why_unreadable(name, FORMAT):
         raise UnfitCase(f"{reason}.")
     files = {}

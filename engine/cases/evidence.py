@@ -6,6 +6,7 @@ Tensors lie in safetensors files, which no reader executes; the rest is JSON.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -115,24 +116,58 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What is left out, and why, in sentences."""
 
 
+def text_of(error: BaseException) -> str:
+    """Return the text of an exception as JSON takes it: `str()` may fail, or give a class of its
+    own, as that of a KeyError from a loader worker does."""
+    try:
+        text = str.__str__(str(error))
+    except Exception:
+        return ""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def tree_of(batch: Any, put: Callable[[Any], dict[str, Any] | None]) -> Any:
     """Return the nesting of `batch` as JSON; `put` describes a tensor, and returns None for others.
 
     What cannot be described is named under `left_out`.
     """
-    if (found := put(batch)) is not None:
+    if (found := put(batch)) is not None or (found := _plain(batch)) is not None:
         return found
     match batch:
-        case bool() | int() | float() | str() | None:
-            return {"value": batch}
         case bytes():
             return {"bytes": batch.decode("latin-1")}
-        case dict():
-            return {"dict": [[key, tree_of(value, put)] for key, value in batch.items()]}
+        case dict() if all("value" in (_plain(key) or {}) for key in batch):
+            return {"dict": [[_value(key), tree_of(value, put)] for key, value in batch.items()]}
         case tuple() | list():
             kind = "list" if isinstance(batch, list) else "tuple"
-            return {kind: [tree_of(value, put) for value in batch]}
+            fields = {"fields": batch._fields} if hasattr(batch, "_fields") else {}
+            return {kind: [tree_of(value, put) for value in batch], **fields}
     return {"left_out": type(batch).__qualname__}
+
+
+def _plain(leaf: Any) -> dict[str, Any] | None:
+    """Describe a plain value as JSON has it; of NumPy's, and of other subclasses, the value."""
+    match leaf:
+        case float() if not math.isfinite(leaf):
+            return {"float": float.__repr__(leaf)}
+        case int() if not -(2**63) <= leaf < 2**63:
+            return {"int": int.__repr__(leaf)}
+        case str() if not str.isascii(leaf) and _has_surrogates(leaf):
+            return None
+        case bool() | int() | float() | str() | None:
+            return {"value": _value(leaf)}
+    return None
+
+
+def _value(leaf: Any) -> Any:
+    for kind in (bool, int, float, str):
+        if isinstance(leaf, kind):
+            return str.__str__(leaf) if kind is str else kind(leaf)
+    return leaf
+
+
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def left_out_of(tree: Any) -> list[str]:

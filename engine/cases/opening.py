@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,10 +23,12 @@ from engine.messages import events
 from engine.messages.events import AttemptStarted, Event, Metrics, Notice
 from engine.processes.machine import this_machine
 from engine.runs.run_notes import RunNotes, write_notes
+from engine.runs.run_state import RunState
 from engine.runs.store.run_store import RunStore
+from engine.runs.store.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC
-from engine.spec.spec_file import encode_spec
+from engine.spec.spec_file import UnreadableSpec, encode_spec, read_spec
 from engine.system import paths
 
 _RECIPE = "imported"
@@ -36,6 +39,8 @@ _LOGS = ("logs", run_facts.FOLDER)
 
 _OF_ANOTHER_MACHINE = (AttemptStarted, events.WorkerStarted, events.CheckpointSaved)
 """Events that name processes and checkpoints which are not here."""
+
+_ENDS = (RunState.STOPPED, RunState.FINISHED, RunState.FAILED)
 
 _HELD = msgspec.msgpack.Decoder(list[tuple[float, Event]])
 _POINTS = msgspec.msgpack.Decoder(list[Points])
@@ -66,6 +71,7 @@ def stage(file: Path, source: str) -> tuple[Path, int]:
         _write_files(folder, files)
         (folder / NAME).write_bytes(read_regular(file, LARGEST_READ, follow_links=True))
         points = _write_store(file.name, folder, manifest, files, source)
+        _check_readable(file.name, folder)
         sync_tree(folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -113,11 +119,13 @@ def _write_store(
         held = _HELD.decode(files["run/events.msgpack"])
         series = _POINTS.decode(files["run/points.msgpack"])
         found = [_metrics(each) for each in series]
-    except (KeyError, ValueError, msgspec.MsgspecError) as error:
-        raise UnfitCase(f"{name} is damaged: its events or points: {error}.") from error
+    except (KeyError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise UnfitCase(f"{name} is damaged: its events or points: {str(error)[:200]}.") from error
     times = [time for time, _ in held]
     if not times or not all(0 < time < _LATEST for time in times) or len(series) > _MOST_SERIES:
         raise UnfitCase(f"{name} is damaged: its events have no time.")
+    if any(e.state not in _ENDS for _, e in held if isinstance(e, events.RunEnded)):
+        raise UnfitCase(f"{name} is damaged: its run has not ended.")
     if not isinstance(held[-1][1], events.RunEnded):
         held = [each for each in held if not isinstance(each[1], events.RunEnded)]
         held.append((max(times), events.RunEnded(_state(manifest), manifest.reason)))
@@ -128,17 +136,26 @@ def _write_store(
         for metrics in found:
             store.append(metrics, metrics.end)
         for time, event in held:
-            if not isinstance(
-                event, AttemptStarted | events.WorkerStarted | events.CheckpointSaved
-            ):
+            if not isinstance(event, _OF_ANOTHER_MACHINE):
                 store.append(event, time)
     finally:
         store.close()
     return sum(len(each.points[0].steps) for each in found)
 
 
+def _check_readable(name: str, folder: Path) -> None:
+    """Raise UnfitCase for a run that could not be shown, as its texts are too long."""
+    try:
+        read_spec(folder)
+        with RunReader(folder) as reader:
+            reader.status()
+    except (UnreadableSpec, ValueError, sqlite3.DatabaseError) as error:
+        reason = str(error)[:200].rstrip(".")
+        raise UnfitCase(f"{name} holds what no run has: {reason}.") from error
+
+
 def _state(manifest: Manifest) -> str:
-    return manifest.state if manifest.state in ("stopped", "finished") else "failed"
+    return manifest.state if manifest.state in _ENDS else RunState.FAILED
 
 
 def _metrics(points: Points) -> Metrics:

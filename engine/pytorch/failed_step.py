@@ -23,6 +23,7 @@ from engine.cases.evidence import (
     Evidence,
     Kind,
     Raw,
+    text_of,
     tree_of,
     write_evidence,
 )
@@ -90,7 +91,7 @@ class FailedStep:
         with_batch = failed_batch(error)
         cause = _cause(error)
         fields = self._fields
-        fields |= {"kind": Kind.ERROR, "error": type(cause).__name__, "message": str(cause)}
+        fields |= {"kind": Kind.ERROR, "error": type(cause).__name__, "message": text_of(cause)}
         fields["device"] = self._rank.device.type
         if memory.is_out_of_memory(cause, self._rank.devices):
             fields["kind"] = Kind.MEMORY
@@ -143,7 +144,8 @@ class FailedStep:
         part, rows = batch, range(before)
         if self._may_try():
             failure = self._failure_of(batch)
-            expected = _shape_of(self._fields["message"]) or _NOT_FINITE
+            is_error = self._fields["kind"] == Kind.ERROR
+            expected = _shape_of(self._fields["message"]) if is_error else _NOT_FINITE
             self._fields["repeats"] = failure is not None and _shape_of(failure) == expected
             if self._fields["repeats"]:
                 part, rows = self._smallest(batch, expected)
@@ -187,7 +189,7 @@ class FailedStep:
                 if self._fields["kind"] == Kind.ERROR:
                     torch.autograd.backward(loss)
         except Exception as error:
-            return str(error) or type(error).__name__
+            return text_of(error)
         return None if math.isfinite(float(loss.detach())) else _NOT_FINITE
 
     def _put(self, batch: Any) -> None:
@@ -246,7 +248,7 @@ def _cause(error: BaseException) -> BaseException:
 def _sample_of(error: BaseException) -> int:
     """Return the index of the sample that could not be read; -1: none is named."""
     for each in chain_of(error):
-        notes = "\n".join([str(each), *getattr(each, "__notes__", ())])
+        notes = "\n".join([text_of(each), *getattr(each, "__notes__", ())])
         if found := _SAMPLE.search(notes):
             return int(found[1])
     return -1

@@ -58,7 +58,12 @@ _SAID = re.compile(
 """`-passin pass:x`, `echo x | sudo -S`, `docker login --password-stdin <<< x`, `ada:x@host`."""
 
 _NAMED = re.compile(
-    r"(?<![\w.-])(?:-D(?=\w)|-*)(?P<name>[A-Za-z_][\w.-]*)(?:(?P<tight>=|\\?[\"']\s*[:=]\s*)|\s*[=:]\s*)"
+    r"(?<![\w.-])(?:-D(?=\w)|-*)(?P<name>[A-Za-z_][\w.-]*)(?:"
+    r"(?P<tight>=|\\?[\"']\s*[:=]\s*|\\?[\"']\]\s*=\s*(?=\\?[\"']))|\s*[=:]\s*)"
+)
+_GIVEN_NAME = re.compile(
+    r"\b(?:get|getenv|pop|putenv|setdefault|setenv)\(\s*\\?[\"'](?P<name>[A-Za-z_]\w*)"
+    r"\\?[\"']\s*,\s*(?=\\?[\"'])"
 )
 _VALUE = re.compile(
     r"(?P<quote>\\?[\"'])?(?P<value>(?(quote)[^\"'\\]{1,9999}|[^\s\"',;&|)}\]]{1,9999}))"
@@ -241,7 +246,7 @@ def _apart(text: str, found: Iterable[Span]) -> list[Span]:
 
 def _named_spans(text: str, *, in_word: bool) -> Iterator[Span]:
     """Yield values behind a name: `password=x`, `"apiKey": "x"`, `--token x`."""
-    for pattern in (_NAMED, _OPTION):
+    for pattern in (_NAMED, _OPTION, _GIVEN_NAME):
         for match in pattern.finditer(text):
             if not is_secret_name(match["name"], HIDDEN):  # before the value, which may be long
                 continue

@@ -24,6 +24,7 @@ from engine.cases.evidence import (
     Evidence,
     Kind,
     Raw,
+    text_of,
     tree_of,
     write_evidence,
 )
@@ -84,7 +85,7 @@ class FailedStep:
             kind = Kind.NOT_FINITE
         on_gpu = bool(tf.config.get_visible_devices("GPU"))
         self._fields |= {"kind": kind, "device": "cuda" if on_gpu else "cpu"}
-        self._fields |= {"error": type(error).__name__, "message": str(error)}
+        self._fields |= {"error": type(error).__name__, "message": text_of(error)}
         data, known = self._replica.train, list(positions)
         if not isinstance(data, ArraySamples):
             self._notes.append("The data set gives batches in its own order: none was kept.")
@@ -162,7 +163,7 @@ class FailedStep:
                 loss = found.figures["loss"]
             tape.gradient(loss, self._model.trainable_variables)
         except Exception as error:
-            return type(error).__name__, str(error)
+            return type(error).__name__, text_of(error)
         return None if math.isfinite(float(loss)) else _NOT_FINITE
 
     def _indices(self, data: ArraySamples, position: Position) -> Any:

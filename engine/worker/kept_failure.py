@@ -7,7 +7,7 @@ import os
 import threading
 from typing import Any
 
-from engine.cases.evidence import Evidence, Kind, write_evidence
+from engine.cases.evidence import Evidence, Kind, text_of, write_evidence
 from engine.messages.events import WorkerFailed
 from engine.training.memory_record import is_asked
 from engine.worker import environment
@@ -74,6 +74,6 @@ def _keep(session: WorkerSession, trainer: Any, error: BaseException) -> None:
             keep(error)
         return
     attempt = int(os.environ.get(environment.ATTEMPT, "0"))
-    name, text = type(error).__name__, str(error)
+    name, text = type(error).__name__, text_of(error)
     found = Evidence(kind=Kind.START, attempt=attempt, rank=session.rank, error=name, message=text)
     write_evidence(session.folder, found, {}, {})

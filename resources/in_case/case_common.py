@@ -11,6 +11,7 @@ import re
 import sys
 import threading
 import traceback
+from collections import namedtuple
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -54,6 +55,8 @@ def batch_of(tree: Any, kept: dict[str, Any], random: Callable[[str, list[int]],
         return kept[name] if name in kept else random(tree["dtype"], tree["shape"])
     if "value" in tree:
         return tree["value"]
+    if "float" in tree or "int" in tree:
+        return float(tree["float"]) if "float" in tree else int(tree["int"])
     if "bytes" in tree:
         return tree["bytes"].encode("latin-1")
     if "dict" in tree:
@@ -61,6 +64,8 @@ def batch_of(tree: Any, kept: dict[str, Any], random: Callable[[str, list[int]],
     if "left_out" in tree:
         raise CannotTry("the batch holds an object that no file can keep: " + tree["left_out"])
     values = [batch_of(each, kept, random) for each in tree.get("list", tree.get("tuple"))]
+    if "fields" in tree:
+        return namedtuple("Batch", tree["fields"])(*values)
     return values if "list" in tree else tuple(values)
 
 

@@ -1,13 +1,17 @@
 import json
+import re
 import zipfile
+from collections import namedtuple
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 
 from engine.cases import case_file
 from engine.cases.case_file import MANIFEST, MOST_BYTES, CaseWriter, UnfitCase, read_case
 from engine.cases.collection import LAST_SECONDS, write_case
-from engine.cases.evidence import Evidence, Kind, Raw, tree_of, write_evidence
+from engine.cases.evidence import Evidence, Kind, Raw, text_of, tree_of, write_evidence
 from engine.imports.found_run import CannotImport
 from engine.imports.import_runs import import_runs
 from engine.messages.events import (
@@ -119,7 +123,10 @@ def test_no_secret_is_in_a_case(name, tmp_path):
     value = SECRETS[name].rpartition("//")[2].rpartition("@")[0] or SECRETS[name]
     hidden = value.rpartition(":")[2].rpartition(" ")[2]
     recipe = tmp_path / "mine.py"
-    source = f'"""{text}"""\nTOKEN = "{SECRETS[name]}"\napi_keys = []\n{FUNCTIONS}'
+    source = (
+        f'"""{text}"""\nTOKEN = \\\n  "{SECRETS[name]}"\nkey = api_keys = []\n{FUNCTIONS}'
+        f'import os; os.environ["MY_TOKEN"] = "{SECRETS[name]}"\n'
+    )
     recipe.write_text(source)
     spec = RunSpec(recipe=str(recipe), strategy="torch/single", devices=("cpu:0",), name=text[:90])
     run = failed_run(spec, Trouble("hang", text, True))
@@ -136,6 +143,7 @@ def test_no_secret_is_in_a_case(name, tmp_path):
             assert hidden.encode() not in content.read(each), each
         code = content.read("repro/code/mine.py").decode()
     compile(code, "mine.py", "exec")
+    assert code.count("\n") == source.count("\n")
 
 
 def test_what_has_no_room_is_left_out_and_named(monkeypatch):
@@ -173,6 +181,16 @@ def crafted(tmp_path: Path, change) -> Path:
     return file
 
 
+def with_end(**changes) -> bytes:
+    ended = {"type": "run_ended", "state": "failed", "reason": "", "failure": None}
+    return msgspec.msgpack.encode([[1.7e9, ended | changes]])
+
+
+def nested(depth: int) -> bytes:
+    begin = msgspec.msgpack.encode({"type": "notice", "text": "", "x": 1})[:-1]
+    return b"\x91\x92\x01" + begin + b"\x91" * depth + b"\x90"
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -181,6 +199,10 @@ def crafted(tmp_path: Path, change) -> Path:
         lambda files: files | {"run/modules/C:evil.py": b""},
         lambda files: files | {"run/logs/x.txt": b"0" * 50_000_000},
         lambda files: files | {"run/events.msgpack": b"\x90"},
+        lambda files: files | {"run/events.msgpack": nested(200_000)},
+        lambda files: files | {"run/events.msgpack": with_end(state="bogus")},
+        lambda files: files | {"run/events.msgpack": with_end(state="running")},
+        lambda files: files | {"run/events.msgpack": with_end(reason="x" * 5_000_000)},
         lambda files: files | {"run/points.msgpack": b"\x91\x94\xa1a\xc4\1a\xc4\1a\xc4\1a"},
         lambda files: files | {"run/spec.json": b'{"recipe": 3}'},
         lambda files: files | {f"run/logs/{number}": b"" for number in range(3000)},
@@ -202,6 +224,15 @@ def test_damage_is_found_and_foreign_files_are_refused(tmp_path):
         file.write_bytes(damaged)
         with pytest.raises(CannotImport):
             import_runs([file])
+    names = body.replace(b"failure.txt", b"\xff\xfeilure.txt")
+    flags = re.compile(b"(PK\3\4..|PK\1\2....)(.).", re.DOTALL)  # the names are UTF-8
+    file.write_bytes(flags.sub(lambda found: found[1] + found[2] + b"\x08", names))
+    with pytest.raises(CannotImport):
+        import_runs([file])
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as foreign:
+        foreign.writestr("manifest.json", "{}")
+    with pytest.raises(UnfitCase):
+        read_case(file)
     place = body.index(b"failure.txt") + 40
     file.write_bytes(body[:place] + bytes([body[place] ^ 255]) + body[place + 1 :])
     with pytest.raises(UnfitCase):
@@ -236,3 +267,29 @@ def test_a_tree_keeps_the_nesting_of_a_batch():
     tree = tree_of(batch, lambda leaf: None)
     assert tree["tuple"][0]["dict"][1] == [3, {"list": [{"bytes": "\xff"}, {"value": None}]}]
     assert tree["tuple"][1] == {"left_out": "object"}
+
+
+def test_odd_values_and_texts_of_exceptions_are_kept_as_json_takes_them():
+    class Odd(str):
+        pass
+
+    class Mute(Exception):
+        def __str__(self):
+            raise ZeroDivisionError
+
+    row = namedtuple("Row", "text n")(Odd("a"), np.float64(0.5))
+    tree = tree_of(
+        [row, float("nan"), 2**70, {Odd("k"): True}, {(1, 2): 3}, "\ud800"], lambda _: None
+    )
+    tree = json.loads(msgspec.json.encode(tree))
+    assert tree["list"] == [
+        {"tuple": [{"value": "a"}, {"value": 0.5}], "fields": ["text", "n"]},
+        {"float": "nan"},
+        {"int": str(2**70)},
+        {"dict": [["k", {"value": True}]]},
+        {"left_out": "dict"},
+        {"left_out": "str"},
+    ]
+    texts = [text_of(error) for error in (Mute(), KeyError("k"), ValueError(Odd("\ud800")))]
+    assert texts == ["", "'k'", "\\ud800"]
+    assert {type(text) for text in texts} == {str}
