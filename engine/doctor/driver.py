@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from engine.doctor.facts import DriverFacts, GpuFacts
 from engine.doctor.finding import Finding
 from engine.system.units import byte_size
-from engine.telemetry.given_gpus import VISIBLE, given_gpus
+from engine.telemetry.given_gpus import given_gpus
 
 _INSTALL = "Install the driver of NVIDIA that your system offers, 580 or newer, and restart."
 
@@ -112,13 +112,17 @@ def _given(facts: DriverFacts, environment: Mapping[str, str]) -> Finding:
     given = given_gpus(snapshot, environment)
     names = snapshot.display_names()
     if not given.limit:
-        return Finding("given GPUs", "ok", f"Nothing limits {VISIBLE}: all may be used.")
+        return Finding("given GPUs", "ok", "Nothing limits the choice: all may be used.")
     usable = ", ".join(names[uuid] for uuid in given.uuids)
     if not usable:
         text = f"{given.limit} gives this process none of the {len(facts.working)} GPUs."
-        remedy = f"If this is not meant: `unset {VISIBLE}`, or name a GPU that is there."
+        variable = given.limit.partition("=")[0]
+        remedy = f"If this is not meant: `unset {variable}`, or name a GPU that is there."
         return Finding("given GPUs", "error", text, remedy)
     text = f"{given.limit} gives {usable}; others are refused by name."
+    if given.is_ambiguous and facts.makers == ("AMD",):
+        text += " The cards differ, and ROCm may number them in another order than this list."
+        return Finding("given GPUs", "warning", text, "Name the cards by UUID.")
     if given.is_ambiguous:
         remedy = "Set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name the cards by UUID."
         text += " The cards differ, and CUDA numbers them otherwise than nvidia-smi."

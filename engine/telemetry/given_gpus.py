@@ -45,8 +45,8 @@ class GivenGpus(msgspec.Struct, frozen=True):
     """Those of this machine that answer and are not among them."""
 
     is_ambiguous: bool = False
-    """Whether the limit names cards of several models by CUDA's own numbers, whose order is not
-    that of `nvidia-smi`."""
+    """Whether the limit names cards of several models by the numbers of CUDA or ROCm, whose order
+    need not be that of `nvidia-smi` or the bus."""
 
     def refusal(self, device: str, name: str = "") -> str:
         """Return why a run may not use `device`, in a sentence; empty if it is not withheld.
@@ -76,7 +76,7 @@ def given_gpus(snapshot: Snapshot, environment: Mapping[str, str] | None = None)
         is_intel = variable in _VISIBLE_TO_INTEL
         named = list(_named_by_level_zero(text) if is_intel else _named_by_cuda(text, snapshot))
         limit = f"{variable}={environment[variable]}"
-        ambiguous = variable == VISIBLE and _by_unsure_number(environment, snapshot)
+        ambiguous = not is_intel and _by_unsure_number(environment, variable, snapshot)
     elif found := next(
         ((name, text) for name in _SLURM if (text := environment.get(name, "").strip())), None
     ):
@@ -129,12 +129,14 @@ def _named_by_level_zero(text: str) -> Iterator[str]:
             yield f"GPU-intel{found[1]}"
 
 
-def _by_unsure_number(environment: Mapping[str, str], snapshot: Snapshot) -> bool:
-    """Whether VISIBLE has numbers that mean other cards to CUDA than to `nvidia-smi`."""
-    if environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
+def _by_unsure_number(environment: Mapping[str, str], variable: str, snapshot: Snapshot) -> bool:
+    """Whether `variable` has numbers that may mean other cards to CUDA or ROCm than here."""
+    gpus = _whole(snapshot)
+    is_amd = all(gpu_maker(gpu.id) == "AMD" for gpu in gpus)
+    if environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" and not is_amd:
         return False
-    has_numbers = any(name.strip().isdecimal() for name in environment[VISIBLE].split(","))
-    return has_numbers and len({gpu.name for gpu in _whole(snapshot)}) > 1
+    has_numbers = any(name.strip().isdecimal() for name in environment[variable].split(","))
+    return has_numbers and len({gpu.name for gpu in gpus}) > 1
 
 
 def _whole(snapshot: Snapshot) -> list[DeviceSnapshot]:

@@ -200,3 +200,23 @@ def test_cards_of_other_makers_need_no_driver_of_nvidia(tmp_path: Path) -> None:
     assert said["ROCm"].level == "error"
     shown = [check for name, check in said.items() if name.startswith("GPU")]
     assert [check.level for check in shown] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("names", "variable", "value", "level"),
+    [
+        (("A", "A"), "ROCR_VISIBLE_DEVICES", "1", "ok"),
+        (("A", "B"), "ROCR_VISIBLE_DEVICES", "1", "warning"),
+        (("A", "B"), "ROCR_VISIBLE_DEVICES", "GPU-amd1", "ok"),
+        (("A", "A"), "HIP_VISIBLE_DEVICES", "7", "error"),
+    ],
+)
+def test_numbers_of_amd_cards_that_differ_may_be_others(
+    names: tuple[str, ...], variable: str, value: str, level: str
+) -> None:
+    cards = [GpuFacts(index=n, uuid=f"GPU-amd{n}", name=name) for n, name in enumerate(names)]
+    facts = DriverFacts(problem="NVMLError_LibraryNotFound", other_gpus=tuple(cards))
+    environment = {variable: value, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    check = named(driver_checks(facts, environment))["given GPUs"]
+    assert check.level == level
+    assert level != "error" or f"unset {variable}" in check.advice

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.telemetry.helper.drm_cards import ROOT
 from engine.telemetry.helper_client import gpu_uuids, snapshot_once
 from tests.engine.telemetry.conftest import FIRST, SECOND
+from tests.support.drm_double import DrmDouble
 from tests.support.fake_nvml import (
     CRASH,
     DRIVER_NOT_LOADED,
@@ -94,3 +96,18 @@ def test_without_a_compiler_the_tests_fail_and_say_what_to_do(
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RuntimeError, match=sentence("need-c-compiler-install-gcc").pattern):
         build_library()
+
+
+@pytest.mark.usefixtures("processes")
+def test_cards_of_amd_stand_after_those_of_nvidia_and_hide_no_fault_of_its_driver(
+    two_gpus: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DrmDouble(tmp_path / "linux").add_amd("0000:01:00.0", serial="8d2c0a4b5c6d7e8f")
+    monkeypatch.setenv(ROOT, str(tmp_path / "linux"))
+    snapshot = snapshot_once()
+    numbers = {row.id: row.index for row in snapshot.devices}
+    assert numbers == {SECOND: 0, FIRST: 1, "GPU-8d2c0a4b5c6d7e8f": 2, "cpu": None}
+    two_gpus.fail("system", "nvmlInit", LIB_RM_VERSION_MISMATCH)
+    broken = snapshot_once()
+    assert [row.index for row in broken.devices] == [0, None]
+    assert broken.gpu_note == sentence("nvidia-driver-was-replaced-in-use")

@@ -14,7 +14,9 @@ from engine import client
 from engine.client import CannotStart
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.app import AppController
+from gui.bridge.files import gpu_builds
 from gui.run_view.welcome_page import first_spec
 from tests.gui.conftest import Record, window_of_module
 from tests.gui.other_machine import as_before
@@ -80,6 +82,19 @@ def test_why_it_did_not_start_is_said_on_the_page(
     page.button.click()
     assert f"GPU {taken.label} ({taken.name})" in page.note.text()
     qtbot.waitUntil(lambda: "The disk is full." in page.note.text())
+
+
+def test_a_card_that_pytorch_cannot_use_leaves_the_cpu_and_the_reason(
+    app: AppController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "It is for CPUs. Install another."
+    monkeypatch.setattr(gpu_builds, "gpu_problem", lambda *about: why)
+    amd = DeviceSnapshot(id="GPU-amd0", kind="gpu", label="0", index=0, name="AMD", processes=())
+    app.telemetry.snapshot.emit(Snapshot(time=0.0, devices=(amd, device_states.cpu())))
+    page = app.welcome_page
+    page.show_failure("")
+    assert page.device == "cpu:0"
+    assert "on the CPU, because It is for CPUs. Nothing" in page.note.text()
 
 
 def test_a_run_from_elsewhere_ends_it(app: AppController, record: Record, qtbot: QtBot) -> None:
