@@ -79,6 +79,7 @@ class StepPage(QWidget):
         self.back.clicked.connect(self.back_clicked)
         self.stop.clicked.connect(self.stop_clicked)
         self.replay.clicked.connect(lambda: self.replay_wanted.emit(self.step.value()))
+        self.step.lineEdit().returnPressed.connect(self.replay.click)
         self.fork.clicked.connect(lambda: self.fork_clicked.emit(self._shown_step))
         self.suspicious.clicked.connect(lambda: self.replay_wanted.emit(0))
         self.strip.step_chosen.connect(self.replay_wanted)

@@ -83,6 +83,18 @@ def test_another_step_can_be_asked_for_after_a_refusal(page: StepPage, qtbot: Qt
     assert wanted.args == [41]
 
 
+def test_enter_in_the_field_asks_once_for_the_step_unless_one_is_replayed(page: StepPage) -> None:
+    asked: list[int] = []
+    page.replay_wanted.connect(asked.append)
+    page.step.selectAll()
+    QTest.keyClicks(page.step, "41")
+    QTest.keyClick(page.step, Qt.Key.Key_Return)
+    assert asked == [41]
+    page.begin(41)
+    QTest.keyClick(page.step, Qt.Key.Key_Enter)
+    assert asked == [41]
+
+
 def test_an_equal_step_offers_a_fork(page: StepPage, qtbot: QtBot) -> None:
     assert not page.fork.isVisible()
     page.show_replay(REPLAY)
