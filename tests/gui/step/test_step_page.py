@@ -73,10 +73,13 @@ def test_a_replay_that_differs_warns_and_may_have_no_tables(page: StepPage) -> N
 
 
 def test_another_step_can_be_asked_for_after_a_refusal(page: StepPage, qtbot: QtBot) -> None:
+    page.show_replay(REPLAY)
     page.begin(0)
+    assert not page.answer.isVisible()
     page.show_refusal("Run 12 is of a script.")
     page.end()
-    assert "script" in page.proof.text()
+    assert "script" in page.message.text()
+    assert page.answer.isVisible()
     page.step.setValue(41)
     with qtbot.waitSignal(page.replay_wanted) as wanted:
         page.replay.click()
