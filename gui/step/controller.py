@@ -83,7 +83,8 @@ class StepController(QObject):
         self._run = info.id
         name = info.spec.name or info.spec.recipe.rpartition("/")[2]
         last = [found for (run, _), found in self._answers.items() if run == info.id]
-        self.page.show_run(info.id, f"{name} · {info.spec.strategy}", last[-1] if last else None)
+        facts = f"{name} · {info.spec.strategy}"
+        self.page.show_run(info.id, facts, last[-1] if last else None, info.status.step)
         if self._asked is not None:
             self._begin(self._asked)
 

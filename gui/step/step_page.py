@@ -104,20 +104,26 @@ class StepPage(QWidget):
         """Whether a step of the run is replayed, or waits for that."""
         return self.stop.isVisibleTo(self)
 
-    def show_run(self, run: str, facts: str, last: Replay | None = None) -> None:
-        """Show that the page is about a run, with what was found last of it."""
+    def show_run(self, run: str, facts: str, last: Replay | None = None, newest: int = 1) -> None:
+        """Show that the page is about a run, with what was found last of it.
+
+        `newest`: the step that the field offers where nothing was found.
+        """
         self.back.setText(f"← Run {run}".rstrip())
         self.facts.setText(facts)
         self.title.setText("Step")
         self._last = last
+        self.step.setValue(last.step if last else newest)
         hint = "Choose a step of the run: it is trained again, and looked into."
         self._end_with("" if last else hint)
 
     def begin(self, step: int) -> None:
         """Show that a step is replayed from now on; 0: the one that looks wrong."""
-        self.title.setText(f"Step {step:,}" if step else "Suspicious step")
+        self.title.setText(f"Step {step:,}" if step else "The suspicious step")
         if step:
             self.step.setValue(step)
+        else:
+            self.step.lineEdit().clear()
         self._show_evidence(None)
         self._say("The replay begins…")
         self._set_running(True)
@@ -146,6 +152,7 @@ class StepPage(QWidget):
     def _end_with(self, text: str, tone: str = "") -> None:
         """Show what was found last of the run, and a sentence."""
         self._set_running(False)
+        self.step.setValue(self.step.value())  # the field is empty while its step is not known
         if self._last is not None:
             self.title.setText(f"Step {self._last.step:,}")
         self._show_evidence(self._last)

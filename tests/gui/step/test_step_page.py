@@ -76,10 +76,12 @@ def test_another_step_can_be_asked_for_after_a_refusal(page: StepPage, qtbot: Qt
     page.show_replay(REPLAY)
     page.begin(0)
     assert not page.answer.isVisible()
+    assert "37" not in page.title.text() + page.step.text()
     page.show_refusal("Run 12 is of a script.")
     page.end()
     assert "script" in page.message.text()
     assert page.answer.isVisible()
+    assert (page.title.text(), page.step.text()) == ("Step 37", "37")
     page.step.setValue(41)
     with qtbot.waitSignal(page.replay_wanted) as wanted:
         page.replay.click()
