@@ -45,7 +45,12 @@ class StepPage(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown_step = 0
+        self.shown_step = 0
+        """The step whose evidence is shown; 0: none is."""
+
+        self._last: Replay | None = None
+        """What was shown last of the run."""
+
         self.back = QPushButton()
         self.title = Label(objectName="welcome")
         self.facts = ElidedLabel(objectName="note")
@@ -68,8 +73,9 @@ class StepPage(QWidget):
         self.picture = Label()
         self.answer = Label(objectName="ttl", wordWrap=True)
         self.proof = Label(objectName="note", wordWrap=True)
+        self.message = Label(objectName="note", wordWrap=True)
         self.notes = Label(objectName="note", wordWrap=True)
-        for label in (self.answer, self.proof, self.notes):
+        for label in (self.answer, self.proof, self.message, self.notes):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.strip = StepStrip()
         self.samples = SampleTable()
@@ -79,7 +85,9 @@ class StepPage(QWidget):
         self.back.clicked.connect(self.back_clicked)
         self.stop.clicked.connect(self.stop_clicked)
         self.replay.clicked.connect(lambda: self.replay_wanted.emit(self.step.value()))
-        self.fork.clicked.connect(lambda: self.fork_clicked.emit(self._shown_step))
+        self.step.valueChanged.connect(self._name_replay)
+        self.step.lineEdit().returnPressed.connect(self.replay.click)
+        self.fork.clicked.connect(lambda: self.fork_clicked.emit(self.shown_step))
         self.suspicious.clicked.connect(lambda: self.replay_wanted.emit(0))
         self.strip.step_chosen.connect(self.replay_wanted)
 
@@ -91,19 +99,31 @@ class StepPage(QWidget):
         self._tables.setOrientation(sides.Vertical if is_narrow else sides.Horizontal)
         self._top.addWidget(self._buttons, int(is_narrow), 0 if is_narrow else 3, 1, -1)
 
-    def show_run(self, run: str, facts: str) -> None:
-        """Show that the page is about a run, of which nothing was replayed yet."""
+    @property
+    def is_running(self) -> bool:
+        """Whether a step of the run is replayed, or waits for that."""
+        return self.stop.isVisibleTo(self)
+
+    def show_run(self, run: str, facts: str, last: Replay | None = None, newest: int = 1) -> None:
+        """Show that the page is about a run, with what was found last of it.
+
+        `newest`: the step that the field offers where nothing was found.
+        """
         self.back.setText(f"← Run {run}".rstrip())
         self.facts.setText(facts)
         self.title.setText("Step")
-        self._show_evidence(None)
-        self._say("Choose a step of the run: it is trained again, and looked into.")
+        self._last = last
+        self.step.setValue(last.step if last else newest)
+        hint = "Choose a step of the run: it is trained again, and looked into."
+        self._end_with("" if last else hint)
 
     def begin(self, step: int) -> None:
         """Show that a step is replayed from now on; 0: the one that looks wrong."""
-        self.title.setText(f"Step {step:,}" if step else "Suspicious step")
+        self.title.setText(f"Step {step:,}" if step else "The suspicious step")
         if step:
             self.step.setValue(step)
+        else:
+            self.step.lineEdit().clear()
         self._show_evidence(None)
         self._say("The replay begins…")
         self._set_running(True)
@@ -116,26 +136,35 @@ class StepPage(QWidget):
 
     def show_replay(self, found: Replay) -> None:
         """Show what a replay has found."""
-        self.title.setText(f"Step {found.step:,}")
+        self._last = found
         self.step.setValue(found.step)
-        self._show_evidence(found)
-        self._set_running(False)
+        self._end_with("")
 
     def show_refusal(self, text: str) -> None:
-        """Say why a step is not replayed."""
-        self._set_running(False)
-        self._say(text, "warning")
+        """Say why a step is not replayed, beside what was found before."""
+        self._end_with(text, "warning")
 
     def end(self) -> None:
         """Nothing is replayed any more."""
-        if self.stop.isVisibleTo(self):
-            self._set_running(False)
-            self._say("The replay was cancelled.")
+        if self.is_running:
+            self._end_with("The replay was cancelled.")
+
+    def _end_with(self, text: str, tone: str = "") -> None:
+        """Show what was found last of the run, and a sentence."""
+        self._set_running(False)
+        self.step.setValue(self.step.value())  # the field is empty while its step is not known
+        if self._last is not None:
+            self.title.setText(f"Step {self._last.step:,}")
+        self._show_evidence(self._last)
+        self._say(text, tone)
 
     def _say(self, text: str, tone: str = "") -> None:
-        self.proof.setText(text)
-        self.proof.setProperty("tone", tone)
-        self.proof.style().polish(self.proof)
+        self.message.setVisible(bool(text))
+        _write(self.message, text, tone)
+
+    def _name_replay(self) -> None:
+        is_shown = self.step.value() == self.shown_step
+        self.replay.setText("Replay again" if is_shown else "Replay step")
 
     def _set_running(self, running: bool) -> None:
         for part in (self.stop, self.progress):
@@ -147,7 +176,8 @@ class StepPage(QWidget):
 
     def _show_evidence(self, found: Replay | None) -> None:
         """Show answer, proof, steps, samples and layers of a replay; None: nothing of them."""
-        self._shown_step = found.step if found else 0
+        self.shown_step = found.step if found else 0
+        self._name_replay()
         self.fork.setVisible(bool(found and not found.difference))
         seen = found.inspection if found else None
         self.answer.setText(seen.answer if seen else "")
@@ -159,7 +189,9 @@ class StepPage(QWidget):
         if found is not None:
             origin = f"checkpoint {found.checkpoint}" if found.checkpoint else "the beginning"
             proof = f"{found.sentence} From {origin}, in {found.seconds:.0f} s."
-            self._say(" ".join((proof, *found.reasons)), "warning" if found.difference else "good")
+            tone = "warning" if found.difference else "good"
+            _write(self.proof, " ".join((proof, *found.reasons)), tone)
+        self.proof.setVisible(found is not None)
         self.notes.setText(" ".join(seen.notes) if seen else "")
         self.notes.setVisible(bool(self.notes.text()))
         self.strip.show_steps(found.around if found else (), found.step if found else 0)
@@ -188,13 +220,14 @@ class StepPage(QWidget):
         inside.setContentsMargins(14, 12, 14, 12)
         inside.setHorizontalSpacing(12)
         inside.setVerticalSpacing(4)
-        inside.addWidget(self.picture, 0, 0, 3, 1, Qt.AlignmentFlag.AlignTop)
+        inside.addWidget(self.picture, 0, 0, 4, 1, Qt.AlignmentFlag.AlignTop)
         inside.addWidget(self.answer, 0, 1, 1, 2)
         inside.addWidget(self.proof, 1, 1)
-        inside.addWidget(self.stop, 1, 2)
         inside.addWidget(self.fork, 1, 2)
-        inside.addWidget(self.progress, 2, 1, 1, 2)
-        inside.addWidget(self.notes, 3, 1, 1, 2)
+        inside.addWidget(self.message, 2, 1)
+        inside.addWidget(self.stop, 2, 2)
+        inside.addWidget(self.progress, 3, 1, 1, 2)
+        inside.addWidget(self.notes, 4, 1, 1, 2)
         inside.setColumnStretch(1, 1)
         self._strip_card = _card(self.strip)
         self._tables = QSplitter(Qt.Orientation.Horizontal)
@@ -206,6 +239,12 @@ class StepPage(QWidget):
         column_of(self._top, card, self._strip_card, (self._tables, 1), 0, parent=self, spacing=8)
         self._set_running(False)
         self.show_run("", "")
+
+
+def _write(label: Label, text: str, tone: str) -> None:
+    label.setText(text)
+    label.setProperty("tone", tone)
+    label.style().polish(label)
 
 
 def _card(*parts: QWidget) -> QFrame:

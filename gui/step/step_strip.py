@@ -53,9 +53,10 @@ class StepStrip(QWidget):
             QToolTip.showText(event.globalPosition().toPoint(), _text(step), self)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Choose the step under the mouse."""
+        """Choose the step under the mouse, unless it is shown."""
         step = self._step_at(event.position().x())
-        if step is not None and event.button() is Qt.MouseButton.LeftButton:
+        is_left = event.button() is Qt.MouseButton.LeftButton
+        if step is not None and is_left and step.step != self._step:
             self.step_chosen.emit(step.step)
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from engine import client
 from engine.planning.requests import AskRace, AskReplay
 from engine.planning.results import Doing
 from gui.app import AppController
+from gui.step.controller import MOST_ANSWERS
 from tests.gui.conftest import window_of_module
 from tests.gui.stored_points import stored_points
 from tests.support.device_states import cpu
@@ -81,4 +83,54 @@ def test_answers_to_others_are_not_shown(app: AppController, asked: list[AskRepl
     app.planning.refused.emit(request, "It has no such step.")
     app.planning.ended.emit(request)
     assert not page.progress.isVisible()
-    assert page.proof.text() == "It has no such step."
+    assert page.message.text() == "It has no such step."
+
+
+def test_answers_are_kept_by_run_and_step(app: AppController, asked: list[AskReplay]) -> None:
+    room, page = app.rooms.step, app.rooms.step.page
+    room.open_step(5)
+    (first,) = asked
+    answers = {step: replace(REPLAY, step=step) for step in (5, 6)}
+    app.planning.begun.emit(first)
+    other = RecordedRun()
+    other.begin()
+    other.store.close()
+    info = client.get_run(other.id)
+    room.show_info(info._replace(status=replace(info.status, step=39)))
+    assert page.step.value() == 39
+    assert not page.is_running
+    assert page.shown_step == 0
+    app.planning.found.emit(first, answers[5])
+    app.planning.ended.emit(first)
+    assert page.shown_step == 0
+    room.show_info(client.get_run(first.run))
+    assert page.shown_step == page.step.value() == 5
+
+    second = replace(first, step=6)
+    app.planning.begun.emit(second)
+    app.planning.found.emit(second, answers[6])
+    app.planning.ended.emit(second)
+    room.open_step(5)
+    assert page.shown_step == 5
+    assert asked == [first]
+    page.replay.click()
+    assert asked == [first, first]
+
+    app.planning.begun.emit(first)
+    room.show_info(client.get_run(other.id))
+    room.show_info(client.get_run(first.run))
+    assert page.is_running
+    app.planning.refused.emit(first, "No.")
+    app.planning.ended.emit(first)
+    assert page.answer.isVisible()
+
+
+def test_the_oldest_answers_are_forgotten(app: AppController, asked: list[AskReplay]) -> None:
+    app.rooms.step.open_step(1)
+    (request,) = asked
+    for step in range(1, MOST_ANSWERS + 2):
+        app.planning.found.emit(request, replace(REPLAY, step=step))
+    app.rooms.step.open_step(2)
+    assert len(asked) == 1
+    app.rooms.step.open_step(1)
+    assert len(asked) == 2

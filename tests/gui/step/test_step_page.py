@@ -73,14 +73,31 @@ def test_a_replay_that_differs_warns_and_may_have_no_tables(page: StepPage) -> N
 
 
 def test_another_step_can_be_asked_for_after_a_refusal(page: StepPage, qtbot: QtBot) -> None:
+    page.show_replay(REPLAY)
     page.begin(0)
+    assert not page.answer.isVisible()
+    assert "37" not in page.title.text() + page.step.text()
     page.show_refusal("Run 12 is of a script.")
     page.end()
-    assert "script" in page.proof.text()
+    assert "script" in page.message.text()
+    assert page.answer.isVisible()
+    assert (page.title.text(), page.step.text()) == ("Step 37", "37")
     page.step.setValue(41)
     with qtbot.waitSignal(page.replay_wanted) as wanted:
         page.replay.click()
     assert wanted.args == [41]
+
+
+def test_enter_in_the_field_asks_once_for_the_step_unless_one_is_replayed(page: StepPage) -> None:
+    asked: list[int] = []
+    page.replay_wanted.connect(asked.append)
+    page.step.selectAll()
+    QTest.keyClicks(page.step, "41")
+    QTest.keyClick(page.step, Qt.Key.Key_Return)
+    assert asked == [41]
+    page.begin(41)
+    QTest.keyClick(page.step, Qt.Key.Key_Enter)
+    assert asked == [41]
 
 
 def test_an_equal_step_offers_a_fork(page: StepPage, qtbot: QtBot) -> None:
