@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QSettings, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from engine.cases.case_file import HOLDS_SAMPLES
 from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
 
 if TYPE_CHECKING:
-    from gui.bridge.exchange import Exchange, Imported
+    from gui.bridge.exchange import HOLDS_SAMPLES, Exchange, Imported
     from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
     from gui.exchange.export_dialog import ExportDialog
     from gui.exchange.import_dialog import ImportDialog

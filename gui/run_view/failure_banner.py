@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QPushButton, QWidget
 
-from engine.cases.case_file import HOLDS_SAMPLES
 from engine.files.log_tail import terminal_text
 from engine.messages.events import AttemptStarted, Failure, RunEnded
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import StoredEvent
+from gui.bridge.exchange import HOLDS_SAMPLES
 from gui.bridge.files.editor import Place, place_in
 from gui.style.device_labels import name_devices
 from gui.style.state_style import state_sentence

@@ -86,7 +86,8 @@ class RecordedRun:
         self.folder = new_run_folder(spec)
         self.id = self.folder.name
         self.store = RunStore(self.folder)
-        weakref.finalize(self, self.store._connection.close)  # Python 3.13 warns of what is only forgotten
+        # Python 3.13 warns of a connection that is only forgotten.
+        weakref.finalize(self, self.store._connection.close)
 
     def add(self, *events: Event) -> int:
         """Append events as the supervisor would; return the number of the last stored event."""
