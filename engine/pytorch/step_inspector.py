@@ -25,7 +25,7 @@ from engine.pytorch.samples.batch_sharder import LocalBatch
 from engine.pytorch.samples.nested import leaves_of, rows_of, take_rows
 from engine.pytorch.snapshot import Snapshot
 from engine.training.keras_layers import settings_of
-from engine.training.recipe_functions import check_sample_losses
+from engine.training.recipe_functions import check_mean_of_losses, check_sample_losses
 from engine.training.sample_figures import describe_inputs, describe_target
 from engine.training.step_inspection import (
     MOST_ALONE,
@@ -233,8 +233,10 @@ class StepInspector:
             for passed in self._passed:
                 with self._precision.autocast():
                     found = own(passed.outputs, passed.targets)
+                    whole = float(self._own.mean_loss(passed.outputs, passed.targets))
                 count, of_part = rows_of(passed.outputs) or 0, losses[passed.part]
                 check_sample_losses(found.shape, count, has_step=False)
+                check_mean_of_losses(found.tolist(), whole)
                 at = slice(passed.first_row, passed.first_row + count)
                 of_part[at] = found.tolist()[: len(of_part[at])]
         except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,19 @@ def check_sample_losses(shape: Sequence[int], samples: int, *, has_step: bool) -
         raise TrainingFailed(
             f"{SAMPLE_LOSS[has_step]} of the recipe gave the shape {tuple(shape)} for {samples} "
             f"samples, and not one loss for each of them, which is the shape ({samples},)."
+        )
+
+
+def check_mean_of_losses(losses: Sequence[float], whole: float) -> None:
+    """Raise TrainingFailed if what `sample_loss` of a recipe gave for outputs cannot be the parts
+    of `whole`, the loss of the same outputs: class weights or a penalty make less of a difference.
+    """
+    mean = math.fsum(losses) / len(losses) if losses else whole
+    is_near = abs(mean - whole) <= 0.5 * max(abs(mean), abs(whole)) + 1e-3
+    if math.isfinite(whole) and not is_near:
+        raise TrainingFailed(
+            f"{SAMPLE_LOSS[False]} of the recipe gave losses with the mean {mean:.4g} for outputs "
+            f"of which its loss is {whole:.4g}: they are not the losses of its samples."
         )
 
 
