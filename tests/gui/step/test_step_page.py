@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
 from engine.planning.results import Difference, Doing
@@ -115,6 +115,8 @@ def test_a_click_into_the_strip_asks_for_that_step(page: StepPage, qtbot: QtBot)
     page.show_replay(REPLAY)
     with qtbot.waitSignal(page.replay_wanted) as wanted:
         right = QPoint(page.strip.width() - 11, page.strip.height() // 2)
+        QTest.mouseMove(page.strip, right)
+        assert "click" in QToolTip.text()
         QTest.mouseClick(page.strip, Qt.MouseButton.LeftButton, pos=right)
     assert wanted.args == [47]
 
