@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from PySide6.QtCore import QRect, Qt
+from PySide6.QtCore import QMargins, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPainter
 from PySide6.QtWidgets import (
     QHeaderView,
@@ -21,10 +21,14 @@ from engine.training.step_inspection import LayerFigures, ParameterFigures
 from gui.step.sample_table import figure
 from gui.style.theme import theme_of
 from gui.widgets.cell_painting import draw_text
+from gui.widgets.plain_text import plain_tip
 from gui.widgets.table import LEFT, RIGHT, Index, Table, TableModel
 
 ROW_HEIGHT = 26
 _PAD = 8
+_MOST = 280
+"""Width of a column, for long names of layers."""
+
 _DECADES = 4.0
 """Powers of ten between the faintest colour and the strongest one."""
 
@@ -33,7 +37,7 @@ class Column(Enum):
     """A column of the table; the value is its title."""
 
     LAYER = "Layer"
-    OUTPUT = "Output max."
+    OUTPUT = "Output |max|"
     MEAN = "Mean"
     NOT_FINITE = "Not finite"
     GRADIENT = "Gradient"
@@ -41,14 +45,6 @@ class Column(Enum):
     UPDATE = "Update/weight"
 
 
-_WIDTHS = {
-    Column.OUTPUT: 88,
-    Column.MEAN: 76,
-    Column.NOT_FINITE: 80,
-    Column.GRADIENT: 76,
-    Column.WEIGHT: 92,
-    Column.UPDATE: 104,
-}
 _SHADED = {Column.OUTPUT, Column.GRADIENT, Column.WEIGHT, Column.UPDATE}
 
 
@@ -157,7 +153,7 @@ class LayerModel(TableModel[Layer, Column]):
         value = row.value(column)
         match column:
             case Column.LAYER:
-                return row.name
+                return f"{row.name} {row.kind}".rstrip()
             case Column.NOT_FINITE if value is not None:
                 return "" if value == 0 else f"{value:.1%}" if value >= 0.001 else "< 0.1%"
             case Column.UPDATE if value is not None and math.isfinite(value):
@@ -165,16 +161,27 @@ class LayerModel(TableModel[Layer, Column]):
             case _:
                 return figure(value)
 
+    def title_look(self, column: Column, role: int) -> object:
+        """Return what the largest output is, as a tooltip."""
+        is_tip = role == Qt.ItemDataRole.ToolTipRole and column is Column.OUTPUT
+        return "The largest absolute value of the outputs that are finite" if is_tip else None
+
     def tip(self, row: Layer, column: Column) -> str:
-        """Return name and class of a layer."""
-        return f"{row.name} ({row.kind})" if row.kind else row.name
+        """Return name and class of a layer, or the whole number."""
+        value = row.value(column)
+        text = self.text(row, column) if value is None else repr(value)
+        if value == 0 and column in _SHADED:
+            text += ": nothing of the layer differs from zero"
+        return plain_tip(text)
 
     def is_odd(self, row: Layer, column: Column) -> bool:
-        """Whether a cell says that something is not finite."""
+        """Whether a cell says that something is not finite, or that all of a layer is zero."""
         value = row.value(column)
         if column is Column.LAYER:
             return row is next((each for each in self.rows if each.not_finite), None)
-        return bool(value) if column is Column.NOT_FINITE else _is_not_finite(value)
+        if column is Column.NOT_FINITE:
+            return bool(value)
+        return _is_not_finite(value) or (value == 0 and column in _SHADED)
 
     def shade(self, row: Layer, column: Column) -> float:
         """Return how strong the colour of a cell is, from 0 to 1: by the power of ten."""
@@ -197,10 +204,10 @@ class LayerTable(Table):
         self.setModel(self._model)
         self.setItemDelegate(_ShadedCell(self._model, self))
         self.add_copy("Copy all rows")
-        for number, column in enumerate(Column):
-            if column in _WIDTHS:
-                self.setColumnWidth(number, _WIDTHS[column])
-        self.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setMaximumSectionSize(_MOST)
+        header.setResizeContentsPrecision(-1)
 
     def show_layers(
         self, layers: Sequence[LayerFigures], parameters: Sequence[ParameterFigures]
@@ -215,11 +222,15 @@ class LayerTable(Table):
 
 
 class _ShadedCell(QStyledItemDelegate):
-    """Paints a cell with a ground that says how large its value is."""
+    """Paints a cell with a ground that says how large its value is, and what is odd."""
 
     def __init__(self, model: LayerModel, parent: QWidget) -> None:
         super().__init__(parent)
         self._model = model
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        """The text with the room around it that the paint leaves."""
+        return super().sizeHint(option, index).grownBy(QMargins(_PAD - 2, 0, _PAD - 2, 0))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         theme = theme_of(QGuiApplication.palette())

@@ -31,6 +31,7 @@ class StepStrip(QWidget):
         self._steps: Sequence[RecordedStep] = ()
         self._step = 0
         self.setMouseTracking(True)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def show_steps(self, steps: Sequence[RecordedStep], step: int) -> None:
@@ -50,7 +51,10 @@ class StepStrip(QWidget):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Say what was recorded of the step under the mouse."""
         if (step := self._step_at(event.position().x())) is not None:
-            QToolTip.showText(event.globalPosition().toPoint(), _text(step), self)
+            text = _text(step)
+            if step.step != self._step:
+                text += "\nA click looks into this step"
+            QToolTip.showText(event.globalPosition().toPoint(), text, self)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """Choose the step under the mouse, unless it is shown."""

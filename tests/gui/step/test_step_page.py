@@ -8,10 +8,11 @@ import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
 from engine.planning.results import Difference, Doing
+from engine.training.step_inspection import LayerFigures, ParameterFigures
 from gui.step.layer_table import Column, layers_of
 from gui.step.sample_table import pixmap
 from gui.step.step_page import StepPage
@@ -114,6 +115,8 @@ def test_a_click_into_the_strip_asks_for_that_step(page: StepPage, qtbot: QtBot)
     page.show_replay(REPLAY)
     with qtbot.waitSignal(page.replay_wanted) as wanted:
         right = QPoint(page.strip.width() - 11, page.strip.height() // 2)
+        QTest.mouseMove(page.strip, right)
+        assert "click" in QToolTip.text()
         QTest.mouseClick(page.strip, Qt.MouseButton.LeftButton, pos=right)
     assert wanted.args == [47]
 
@@ -138,6 +141,26 @@ def test_the_first_layer_that_is_not_finite_is_in_sight(page: StepPage) -> None:
     assert model.is_odd(head, Column.GRADIENT)
     assert model.shade(stem, Column.WEIGHT) == 1.0
     assert 0 < model.shade(head, Column.WEIGHT) < 1
+
+
+def test_a_dead_layer_catches_the_eye_and_no_number_is_cut(page: StepPage) -> None:
+    dead = LayerFigures(name="6", kind="ReLU", mean=0.0, smallest=0.0, largest=0.0, not_finite=0.0)
+    frozen = ParameterFigures(
+        name="stem.weight", weight_norm=123456.0, gradient_norm=0.0, update_norm=0.0
+    )
+    page.layers.show_layers((LAYERS[0], dead), (frozen,))
+    model = page.layers.model()
+    stem, relu = model.rows
+    marked = {column for column in Column if model.is_odd(relu, column)}
+    assert marked == {Column.OUTPUT}
+    assert model.is_odd(stem, Column.GRADIENT)
+    assert not model.is_odd(stem, Column.WEIGHT)
+    assert model.text(relu, Column.LAYER) == "6 ReLU"
+    weight = list(Column).index(Column.WEIGHT)
+    cell = model.index(0, weight)
+    assert "123456.0" in cell.data(Qt.ItemDataRole.ToolTipRole)
+    needed = page.layers.fontMetrics().horizontalAdvance(cell.data()) + 2 * 8
+    assert page.layers.columnWidth(weight) >= needed
 
 
 def test_a_picture_keeps_its_pixels() -> None:
