@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from enum import Enum
 
 from PySide6.QtCore import QSize, Qt
@@ -17,6 +18,7 @@ ROW_HEIGHT = 30
 PICTURE = 24
 _LEAST = 46
 _ROLE = Qt.ItemDataRole
+_INDEX = re.compile(r"sample (\d+)")
 
 
 class Column(Enum):
@@ -34,10 +36,11 @@ _WIDTHS = {
     Column.SAMPLE: 170,
     Column.TARGET: 60,
     Column.LOSS: 74,
-    Column.GRADIENT: 100,
+    Column.GRADIENT: 116,
     Column.INPUTS: 110,
     Column.RANK: 46,
 }
+_SORTED = {Column.SAMPLE, Column.LOSS, Column.GRADIENT}
 
 
 class SampleModel(TableModel[SampleFigures, Column]):
@@ -46,12 +49,41 @@ class SampleModel(TableModel[SampleFigures, Column]):
     def __init__(self) -> None:
         super().__init__()
         self.columns = list(Column)
+        self._samples: tuple[SampleFigures, ...] = ()
+        """In the order of their suspicion."""
 
     def show_samples(self, samples: tuple[SampleFigures, ...]) -> None:
-        """Show these samples, and no others."""
+        """Show these samples, and no others, the most suspicious first."""
+        self._samples = samples
+        self._sort(None)
+
+    def sort_by(self, column: Column) -> None:
+        """Sort by a column, its largest first but for indexes; again: the other way round.
+
+        A third time: the most suspicious first.
+        """
+        falls = column is not Column.SAMPLE
+        if column not in _SORTED:
+            return
+        if self.sorted_by != self.name(column):
+            self._sort(column, descending=falls)
+        else:
+            self._sort(column if self.descending == falls else None, descending=not falls)
+
+    def _sort(self, column: Column | None, *, descending: bool = False) -> None:
         self.beginResetModel()
-        self.rows = samples
+        self.rows = self._samples
+        if column is not None:
+            sign = -1 if descending else 1
+            self.rows = sorted(self._samples, key=lambda row: _key(row, column, sign))
         self.endResetModel()
+        self.show_sort("" if column is None else self.name(column), descending=descending)
+
+    def title_look(self, column: Column, role: int) -> object:
+        """Return what a click does, as a tooltip."""
+        if role == _ROLE.ToolTipRole and column in _SORTED:
+            return "A click sorts; the third one shows the most suspicious first again"
+        return None
 
     def title(self, column: Column) -> str:
         """Return the title of a column."""
@@ -101,6 +133,8 @@ class SampleTable(Table):
         self.setIconSize(QSize(PICTURE, PICTURE))
         self.add_copy("Copy all rows")
         header = self.horizontalHeader()
+        header.setSectionsClickable(True)
+        header.sectionClicked.connect(lambda number: self._model.sort_by(list(Column)[number]))
         for number, column in enumerate(Column):
             self.setColumnWidth(number, _WIDTHS[column])
         header.setMinimumSectionSize(_LEAST)
@@ -140,10 +174,25 @@ def pixmap(picture: Picture | None, size: int) -> QPixmap | None:
 def _inputs(row: SampleFigures) -> str:
     inputs = row.inputs
     if inputs.not_finite:
-        return f"{inputs.not_finite:,} not finite"
+        return f"{inputs.not_finite:,} NaN/Inf"
     if inputs.smallest <= inputs.largest:
-        return f"{inputs.smallest:.3g} to {inputs.largest:.3g}"
+        return f"{_short(inputs.smallest)} to {_short(inputs.largest)}"
     return inputs.text
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def _key(row: SampleFigures, column: Column, sign: int) -> tuple[bool, float]:
+    """Return what sorts a sample: NaN is the largest; what is not known comes last."""
+    value = row.loss if column is Column.LOSS else row.gradient_norm
+    if column is Column.SAMPLE:
+        index = _INDEX.match(row.name)
+        value = float(index[1]) if index else None
+    if value is None:
+        return True, 0.0
+    return False, sign * (math.inf if math.isnan(value) else value)
 
 
 def _is_odd(row: SampleFigures, column: Column) -> bool:

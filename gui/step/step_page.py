@@ -200,8 +200,9 @@ class StepPage(QWidget):
         self.layers.show_layers(seen.layers if seen else (), seen.parameters if seen else ())
         count = seen.samples_in_all if seen else 0
         shown_count = len(seen.samples) if seen else 0
-        more = f"{shown_count:,} of {count:,}" if shown_count < count else f"{count:,}"
-        self._sample_title.setText(f"Samples  {more}, the most suspicious first")
+        is_part = shown_count < count
+        more = f"{shown_count:,} of {count:,}, the most suspicious" if is_part else f"{count:,}"
+        self._sample_title.setText(f"Samples  {more}")
         self._tables.setVisible(bool(seen))
 
     def _lay_out(self) -> None:

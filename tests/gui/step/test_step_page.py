@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
 from engine.planning.results import Difference, Doing
-from engine.training.step_inspection import LayerFigures, ParameterFigures
+from engine.training.step_inspection import Inputs, LayerFigures, ParameterFigures, SampleFigures
 from gui.step.layer_table import Column, layers_of
 from gui.step.sample_table import pixmap
 from gui.step.step_page import StepPage
@@ -62,6 +62,29 @@ def test_what_was_found_is_shown_with_its_evidence(page: StepPage) -> None:
     assert other[2] == "2.914"
     assert page.strip.isVisible()
     assert "step 37" in page.strip.accessibleName()
+
+
+def test_a_click_on_a_title_sorts_the_samples(page: StepPage) -> None:
+    large = Inputs(smallest=-4000.0, largest=2e6)
+    third = SampleFigures(name="sample 40", rank=0, loss=3.5, inputs=large)
+    samples = (*SAMPLES, third)
+    page.show_replay(replace(REPLAY, inspection=replace(REPLAY.inspection, samples=samples)))
+    header = page.samples.horizontalHeader()
+    viewport = header.viewport()
+
+    def order_after_click(column: int) -> list[str]:
+        place = QPoint(header.sectionViewportPosition(column) + 20, header.height() // 2)
+        QTest.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=place)
+        return [row[0].split()[0] for row in cells(page)]
+
+    assert cells(page)[0][4] == "1 NaN/Inf"
+    assert cells(page)[2][4] == "-4,000 to 2e+06"
+    assert order_after_click(2) == ["812", "40", "5"]
+    assert order_after_click(2) == ["5", "40", "812"]
+    assert order_after_click(2) == ["812", "5", "40"]
+    assert order_after_click(0) == ["5", "40", "812"]
+    assert order_after_click(3)[0] == "812"
+    assert order_after_click(4)[0] == "812"
 
 
 def test_a_replay_that_differs_warns_and_may_have_no_tables(page: StepPage) -> None:
