@@ -24,9 +24,6 @@ SUFFIX = ".tdcase"
 MOST_BYTES = 10_000_000
 """Of the file that is written."""
 
-HOLDS_SAMPLES = "It may hold samples of your data."
-"""For whoever saves or sends a file: the batch of the failed step is in it."""
-
 LARGEST_READ = 2 * MOST_BYTES
 """Bytes of a file that is opened."""
 

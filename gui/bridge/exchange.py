@@ -10,7 +10,6 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 
-from engine.cases.case_file import HOLDS_SAMPLES
 from engine.exports.export_runs import CannotExport, Exported, Format, proposed_name, refusal
 from engine.files.atomic_file import write_atomically
 from engine.imports.csv_tables import ColumnNames, Header, read_header
@@ -25,15 +24,7 @@ from engine.system.cancelled import Cancelled
 from gui.bridge.background import Background
 from gui.bridge.machines.machines import place_of
 
-__all__ = [
-    "HOLDS_SAMPLES",
-    "ColumnNames",
-    "Exchange",
-    "Exported",
-    "Format",
-    "Header",
-    "Imported",
-]
+__all__ = ["ColumnNames", "Exchange", "Exported", "Format", "Header", "Imported"]
 
 _PAUSE = 0.1
 """Seconds between two reports of the progress."""

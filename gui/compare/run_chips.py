@@ -74,7 +74,9 @@ class RunChips(QWidget):
         self._shown = shown
         self.part_button.setEnabled(len(infos) == 2)
         tip = "Finds the first step at which two runs differ, and what differs first in it"
-        self.part_button.setToolTip(tip if len(infos) == 2 else f"{tip}: choose two runs")
+        self.part_button.setToolTip(
+            plain_tip(tip if len(infos) == 2 else f"{tip}: choose two runs")
+        )
         focused = [run_id for run_id, pin in self._pins.items() if pin.hasFocus()]
         while item := self._row.takeAt(0):
             if widget := item.widget():

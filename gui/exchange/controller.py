@@ -10,9 +10,10 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
+from gui.run_view.failure_banner import HOLDS_SAMPLES
 
 if TYPE_CHECKING:
-    from gui.bridge.exchange import HOLDS_SAMPLES, Exchange, Imported
+    from gui.bridge.exchange import Exchange, Imported
     from gui.exchange.copy_checkpoint_dialog import CopyCheckpointDialog
     from gui.exchange.export_dialog import ExportDialog
     from gui.exchange.import_dialog import ImportDialog

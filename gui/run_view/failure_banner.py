@@ -12,13 +12,15 @@ from engine.messages.events import AttemptStarted, Failure, RunEnded
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.runs.store.store_reader import StoredEvent
-from gui.bridge.exchange import HOLDS_SAMPLES
 from gui.bridge.files.editor import Place, place_in
 from gui.style.device_labels import name_devices
 from gui.style.state_style import state_sentence
 from gui.style.theme import monospace_font
 from gui.widgets.boxes import column_of, row_of
 from gui.widgets.plain_text import Label, set_wrapped_tip
+
+HOLDS_SAMPLES = "It may hold samples of your data."
+"""For whoever saves or sends a failure file: the batch of the failed step is in it."""
 
 _MAX_LINES = 7
 """Visible lines of the log; one scrolls to the others."""

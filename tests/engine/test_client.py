@@ -133,7 +133,7 @@ def test_a_framework_without_cuda_is_refused_on_gpus(monkeypatch: pytest.MonkeyP
     gpu = DeviceSnapshot(id="GPU-0", kind="gpu", label="0", name="H100", index=0)
     monkeypatch.setattr(client, "snapshot_once", lambda: Snapshot(time=0.0, devices=(gpu,)))
     builds = {"torch": "It was built without CUDA.", "tf": ""}
-    monkeypatch.setattr(client, "gpu_problem", lambda framework, interpreter: builds[framework])
+    monkeypatch.setattr(client, "gpu_problem", lambda framework, *_: builds[framework])
     [problem] = client.check(spec(devices=("GPU-0",)))
     assert (problem.field, problem.text) == ("devices", builds["torch"])
     keras = spec(recipe="digits_keras", strategy="tf/single", devices=("GPU-0",))

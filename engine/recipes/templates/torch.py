@@ -90,6 +90,12 @@ def optimizer(parameters, learning_rate):
 #     return model.generator_loss(batch) if optimizer == "generator" else model.real_or_fake(batch)
 #
 #
+# The loss of each sample, which tells a replay of a step which sample made it.
+#
+# def sample_loss(outputs, targets):
+#     return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
+#
+#
 # A moving average of the weights, which is validated and saved beside them.
 #
 # def ema(model):

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.cases.case_file import HOLDS_SAMPLES
 from engine.cases.collection import write_case
 from engine.messages.events import Failure, RunEnded
 from engine.runs.run_info import get_run
+from gui.run_view.failure_banner import HOLDS_SAMPLES
 from tests.gui.conftest import OpenApp
 from tests.support.recorded_runs import RecordedRun
 
